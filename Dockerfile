@@ -1,0 +1,31 @@
+# syntax=docker/dockerfile:1
+
+# The server needs no C library and no shell: the image holds the binary, CA certificates and /data.
+#
+#	docker build -t baton --build-arg VERSION="$(git describe --tags --always)" .
+#	docker run -p 127.0.0.1:8080:8080 -v baton:/data --stop-timeout 45 baton serve --insecure
+#
+# Inside a container only 0.0.0.0 can be reached from outside, and Baton refuses to listen there over
+# plain HTTP unless told --insecure (or BATON_INSECURE=true). Publish the port on the host's loopback
+# address, as above, or on a private network behind a proxy that terminates TLS. Docker kills after 10 s
+# by default; the stop timeout above leaves the runs at work the time that timeouts.drain gives them.
+
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+ARG TARGETOS TARGETARCH VERSION
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN mkdir -p /out/data && CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath \
+    -ldflags "-s -w -X github.com/batonrun/baton/cmd.version=$VERSION" -o /out/baton ./cmd/baton
+
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /out/baton /usr/bin/baton
+COPY --from=build --chown=nonroot:nonroot /out/data /data
+WORKDIR /data
+VOLUME /data
+ENV BATON_LISTEN=0.0.0.0:8080
+EXPOSE 8080
+USER nonroot:nonroot
+ENTRYPOINT ["/usr/bin/baton"]
+CMD ["serve"]

@@ -1,0 +1,50 @@
+VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS  = -X github.com/batonrun/baton/cmd.version=$(VERSION)
+LINT     = go tool -modfile=.ci/tools.mod golangci-lint
+FUZZTIME = 30s
+COUNT    = 6
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt fuzz bench soak check build clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs Go alone
+	go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
+
+test: ## Run all tests with the race detector, on SQLite and PostgreSQL
+	.ci/setup
+	go test -race -timeout 20m ./...
+
+lint: ## Check style, import rules and module files
+	go mod tidy -diff
+	go fix -diff ./...
+	$(LINT) run
+
+fmt: ## Format the code and apply what go fix proposes
+	go fix ./...
+	$(LINT) fmt
+
+fuzz: ## Fuzz each target for FUZZTIME (30s)
+	@grep -rEo --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]+' . | sort | \
+	while IFS=: read -r file func; do \
+		echo "$$(dirname $$file) $${func#func }"; \
+		go test -run='^$$' -fuzz="^$${func#func }\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x \
+			"$$(dirname $$file)" </dev/null || exit 1; \
+	done
+
+bench: ## Run the Go benchmarks COUNT (6) times, in a form for benchstat
+	go test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./...
+
+soak: ## Run the end-to-end tests at full length, up to three hours
+	.ci/setup
+	BATON_SOAK=1 go test -count=1 -timeout 170m ./cmd/...
+
+check: test lint ## Run what CI runs
+
+build: ## Build bin/baton
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/baton ./cmd/baton
+
+clean: ## Remove what was built; the database stays
+	rm -rf bin coverage.out

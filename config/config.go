@@ -1,0 +1,119 @@
+// Package config holds the settings of a Baton server and reads them: defaults, then a YAML file, then
+// environment variables, then flags, each over the one before. A setting is named alike in all of them:
+// limits.runs_per_agent is that key in the file and BATON_LIMITS_RUNS_PER_AGENT in the environment.
+// A name that is not a setting is an error, wherever it stands.
+//
+// It only carries values: nothing below cmd imports it, packages take their own Config structs.
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is what a server can be told. Default returns one with every default in place; each field names
+// its own. Sizes are written "256KiB" or "8MB" (or as a number of bytes), durations "1m30s".
+type Config struct {
+	Listen   string   `yaml:"listen"`   // address to serve on (127.0.0.1:8080)
+	Database string   `yaml:"database"` // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
+	Insecure bool     `yaml:"insecure"` // serve other machines over plain HTTP (false)
+	Hosts    []string `yaml:"hosts"`    // Host names admitted beside the address and localhost (none)
+	Origins  []string `yaml:"origins"`  // web origins admitted beside the server's own (none)
+
+	Log      Log      `yaml:"log"`
+	Limits   Limits   `yaml:"limits"`
+	Timeouts Timeouts `yaml:"timeouts"`
+	Commit   Commit   `yaml:"commit"`
+	Stream   Stream   `yaml:"stream"`
+}
+
+// Log says what is logged, to standard error.
+type Log struct {
+	Level  slog.Level `yaml:"level"`  // debug, info, warn or error (info)
+	Format string     `yaml:"format"` // text, json, or auto: text on a terminal, else json (auto)
+}
+
+// Limits bounds what a server takes on. What is over a limit on runs waits in the queue; what is over
+// the others is refused.
+type Limits struct {
+	Runs           int  `yaml:"runs"`             // runs executed at once (256)
+	RunsPerAgent   int  `yaml:"runs_per_agent"`   // of one agent, 0 for no limit of its own (0)
+	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for no limit of its own (0)
+	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for no limit of its own (0)
+	Queue          int  `yaml:"queue"`            // runs waiting for their turn (10000)
+	Body           Size `yaml:"body"`             // a request's body (2MiB)
+	Input          Size `yaml:"input"`            // a request's body that starts a run (32MiB)
+	Messages       Size `yaml:"messages"`         // the new messages of one run (8MB)
+}
+
+// Timeouts bounds how long things take.
+type Timeouts struct {
+	Step              time.Duration `yaml:"step"`                // one execution of an agent (10m)
+	Run               time.Duration `yaml:"run"`                 // a run from its start to its end (1h)
+	Tool              time.Duration `yaml:"tool"`                // a tool call (2m)
+	Grace             time.Duration `yaml:"grace"`               // a cancelled worker, until it is abandoned (5s)
+	Drain             time.Duration `yaml:"drain"`               // runs at work when the server is told to stop (30s)
+	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // a dropped client, until its run is cancelled (3s)
+}
+
+// Commit tunes how events are gathered into transactions.
+type Commit struct {
+	Interval    time.Duration `yaml:"interval"`     // between two commits' starts, under load (2ms)
+	QueueRun    Size          `yaml:"queue_run"`    // events of one run waiting for a commit (256KiB)
+	Queue       Size          `yaml:"queue"`        // events of all runs waiting for a commit (8MiB)
+	BatchEvents int           `yaml:"batch_events"` // events in one transaction (1000)
+	BatchBytes  Size          `yaml:"batch_bytes"`  // their size (1MiB)
+}
+
+// Stream tunes the delivery of events to readers.
+type Stream struct {
+	RingEvents   int           `yaml:"ring_events"`   // latest events of a thread kept in memory (1024)
+	RingBytes    Size          `yaml:"ring_bytes"`    // their size (256KiB)
+	Rings        Size          `yaml:"rings"`         // the size of all threads' (64MiB)
+	Pace         time.Duration `yaml:"pace"`          // between two writes to a reader, under load (10ms)
+	PaceAbove    int           `yaml:"pace_above"`    // live streams above which that holds (64)
+	Ping         time.Duration `yaml:"ping"`          // silence after which a stream is pinged (15s)
+	WriteTimeout time.Duration `yaml:"write_timeout"` // one write to a reader (30s)
+	SendBuffer   Size          `yaml:"send_buffer"`   // the kernel's buffer for a reader (64KiB)
+}
+
+// Default returns the settings of a server that was told nothing.
+func Default() Config {
+	return Config{
+		Listen:   "127.0.0.1:8080",
+		Database: "sqlite:baton.db",
+		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
+		Limits: Limits{
+			Runs:     256,
+			Queue:    10_000,
+			Body:     2 * mebibyte,
+			Input:    32 * mebibyte,
+			Messages: 8 * megabyte,
+		},
+		Timeouts: Timeouts{
+			Step:              10 * time.Minute,
+			Run:               time.Hour,
+			Tool:              2 * time.Minute,
+			Grace:             5 * time.Second,
+			Drain:             30 * time.Second,
+			OnDisconnectGrace: 3 * time.Second,
+		},
+		Commit: Commit{
+			Interval:    2 * time.Millisecond,
+			QueueRun:    256 * kibibyte,
+			Queue:       8 * mebibyte,
+			BatchEvents: 1000,
+			BatchBytes:  mebibyte,
+		},
+		Stream: Stream{
+			RingEvents:   1024,
+			RingBytes:    256 * kibibyte,
+			Rings:        64 * mebibyte,
+			Pace:         10 * time.Millisecond,
+			PaceAbove:    64,
+			Ping:         15 * time.Second,
+			WriteTimeout: 30 * time.Second,
+			SendBuffer:   64 * kibibyte,
+		},
+	}
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// File is read when it exists and no other file is named.
+const File = "baton.yaml"
+
+// annotation names, on a flag of Flags, the setting it is for.
+const annotation = "baton_setting"
+
+// Flags adds the flags that Load understands: --config and those of the most common settings.
+func Flags(fs *pflag.FlagSet) {
+	def := Default()
+	fs.String("config", "", "settings `file` (default "+File+" if it exists)")
+	fs.String("listen", def.Listen, "`address` to serve on")
+	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
+	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP")
+	fs.String("log-level", strings.ToLower(def.Log.Level.String()), "debug, info, warn or error")
+	fs.String("log-format", def.Log.Format, "text, json or auto")
+	for _, name := range []string{"listen", "database", "insecure", "log-level", "log-format"} {
+		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
+	}
+}
+
+// Load returns the settings in force, checked by Validate: the defaults, the file, the environment, and
+// the flags of fs that were given. Fs may be nil, and may hold flags that are not for Load. The file is
+// the one named by --config or BATON_CONFIG, which must exist, or else File, which need not.
+func Load(fs *pflag.FlagSet) (Config, error) {
+	env, file, err := fromEnv(os.Environ())
+	if err != nil {
+		return Config{}, err
+	}
+	flags := layer{}
+	if fs != nil {
+		fs.Visit(func(f *pflag.Flag) {
+			if f.Name == "config" {
+				file = f.Value.String()
+			}
+			if keys := f.Annotations[annotation]; len(keys) == 1 {
+				flags[keys[0]] = entry{"--" + f.Name, []string{f.Value.String()}}
+			}
+		})
+	}
+	written, err := fromFile(file)
+	if err != nil {
+		return Config{}, err
+	}
+	return merge(written, env, flags)
+}
+
+// A layer maps keys of settings to what one source says of them.
+type layer map[string]entry
+
+type entry struct {
+	where string   // for whoever wrote it: "baton.yaml, line 3: limits.runs", "BATON_LIMITS_RUNS"
+	text  []string // more or less than one only if written as a list
+}
+
+// merge lays the layers over the defaults, the last on top.
+func merge(layers ...layer) (Config, error) {
+	types := map[string]reflect.Type{}
+	for _, s := range settings() {
+		types[s.key] = s.typ
+	}
+	k := koanf.New(".")
+	for _, l := range layers {
+		typed := map[string]any{}
+		for _, key := range slices.Sorted(maps.Keys(l)) { // in order, so that the first error is always the same
+			e := l[key]
+			v, err := parse(types[key], e.text)
+			if err != nil {
+				return Config{}, fmt.Errorf("%s: %w", e.where, err)
+			}
+			typed[key] = v
+		}
+		if err := k.Load(confmap.Provider(typed, "."), nil); err != nil {
+			return Config{}, err
+		}
+	}
+	cfg := Default()
+	if err := k.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "yaml"}); err != nil {
+		return Config{}, err
+	}
+	return cfg, cfg.Validate()
+}
+
+// parse reads a value of type t. Every source hands over text, so what is a number and what is not is
+// decided by the setting, not by YAML.
+func parse(t reflect.Type, text []string) (any, error) {
+	if t == reflect.TypeFor[[]string]() {
+		list := []string{}
+		for item := range strings.SplitSeq(strings.Join(text, ","), ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				list = append(list, item)
+			}
+		}
+		return list, nil
+	}
+	if len(text) != 1 {
+		return nil, fmt.Errorf("want one value, got a list of %d", len(text))
+	}
+	v := reflect.New(t)
+	var err error
+	want := ""
+	switch p := v.Interface().(type) {
+	case *string:
+		*p = text[0]
+	case *bool:
+		want = "true or false"
+		*p, err = strconv.ParseBool(text[0])
+	case *int:
+		want = "a whole number"
+		*p, err = strconv.Atoi(text[0])
+	case *time.Duration:
+		want = "a duration such as 1m30s"
+		*p, err = time.ParseDuration(text[0])
+	case *slog.Level:
+		want = "debug, info, warn or error"
+		err = p.UnmarshalText([]byte(text[0]))
+	case encoding.TextUnmarshaler:
+		want = "a size such as 8MiB"
+		err = p.UnmarshalText([]byte(text[0]))
+	default:
+		panic("config: no way to read a " + t.String())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("want %s, got %q", want, text[0])
+	}
+	return v.Elem().Interface(), nil
+}
+
+// A setting is a leaf of Config.
+type setting struct {
+	key   string // its names from the root, joined by dots
+	typ   reflect.Type
+	index []int // for reflect.Value.FieldByIndex
+}
+
+// settings lists the leaves of Config in order.
+func settings() []setting {
+	var all []setting
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		name := f.Tag.Get("yaml")
+		if f.Type.Kind() != reflect.Struct {
+			all = append(all, setting{name, f.Type, f.Index})
+			continue
+		}
+		for _, sub := range reflect.VisibleFields(f.Type) {
+			all = append(all, setting{name + "." + sub.Tag.Get("yaml"), sub.Type, append(f.Index[:1:1], sub.Index...)})
+		}
+	}
+	return all
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// fromEnv reads the variables that begin with BATON_; an empty one counts as not set. It also returns
+// the value of BATON_CONFIG.
+func fromEnv(environ []string) (l layer, file string, err error) {
+	keys := map[string]string{"BATON_CONFIG": ""}
+	for _, s := range settings() {
+		keys["BATON_"+strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))] = s.key
+	}
+	l = layer{}
+	for _, variable := range environ {
+		name, val, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "BATON_") || foreign(name, val) {
+			continue
+		}
+		key, ok := keys[name]
+		switch {
+		case !ok:
+			return nil, "", fmt.Errorf("environment variable %s is not a setting%s", name, hint(name, slices.Sorted(maps.Keys(keys))))
+		case val == "":
+		case key == "":
+			file = val
+		default:
+			l[key] = entry{name, []string{val}}
+		}
+	}
+	return l, file, nil
+}
+
+// kubernetes matches the variables that a pod is given for each service, here for those whose names
+// begin with baton. PORT alone would hide a person's mistake: it counts only with the value they get.
+var (
+	kubernetes     = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$`)
+	kubernetesPort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// foreign tells variables that begin like ours and are not: those of Baton's own tests and of Kubernetes.
+func foreign(name, val string) bool {
+	return name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
+		kubernetes.MatchString(name) || strings.HasSuffix(name, "_PORT") && kubernetesPort.MatchString(val)
+}
+
+// fromFile reads the named file, or without a name the usual one if it exists.
+func fromFile(name string) (layer, error) {
+	f, err := os.Open(cmp.Or(name, File))
+	if name == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	dec := yaml.NewDecoder(f)
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: want one YAML document, got more", f.Name())
+	}
+	l := layer{}
+	return l, l.add(f.Name(), "", doc.Content[0])
+}
+
+// add reads the settings in n, a mapping whose keys go on after prefix. What is null counts as not
+// there, so that a section may hold nothing but comments.
+func (l layer) add(file, prefix string, n *yaml.Node) error {
+	if n.Tag == "!!null" {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s, line %d: want lines of name: value", file, n.Line)
+	}
+	var names []string
+	for _, s := range settings() {
+		names = append(names, s.key)
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, val := prefix+n.Content[i].Value, n.Content[i+1]
+		where := fmt.Sprintf("%s, line %d: %s", file, n.Content[i].Line, key)
+		if val.Kind == yaml.AliasNode {
+			val = val.Alias
+		}
+		if slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, key+".") }) {
+			if err := l.add(file, key+".", val); err != nil {
+				return err
+			}
+			continue
+		}
+		if !slices.Contains(names, key) {
+			return fmt.Errorf("%s is not a setting%s", where, hint(key, names))
+		}
+		if _, twice := l[key]; twice {
+			return fmt.Errorf("%s is set twice", where)
+		}
+		if val.Tag == "!!null" {
+			continue
+		}
+		text, err := scalars(val)
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		l[key] = entry{where, text}
+	}
+	return nil
+}
+
+// scalars returns the text of a value or of a list of values.
+func scalars(n *yaml.Node) ([]string, error) {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	text := make([]string, len(items))
+	for i, item := range items {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		if item.Kind != yaml.ScalarNode {
+			return nil, errors.New("want a value, got a structure")
+		}
+		text[i] = item.Value
+	}
+	return text, nil
+}
+
+// hint proposes the name that was probably meant, if one is near.
+func hint(got string, names []string) string {
+	best, least := "", 3
+	for _, name := range names {
+		d := distance(got, name)
+		if strings.HasSuffix(name, "."+got) {
+			d = 1
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance counts the letters to insert, delete or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Validate returns what is wrong with c, one line for each setting, or nil.
+func (c Config) Validate() error {
+	errs := []error{c.validListen(), c.validDatabase()}
+	for _, h := range c.Hosts {
+		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/@*, \t")) {
+			errs = append(errs, fmt.Errorf("hosts: want a host's name without scheme or port, got %q", h))
+		}
+	}
+	for _, o := range c.Origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || o != u.Scheme+"://"+u.Host || strings.Contains(o, "*") {
+			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and maybe a port such as https://app.example.com, got %q", o))
+		}
+	}
+	if !slices.Contains([]string{"text", "json", "auto"}, c.Log.Format) {
+		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
+	}
+	errs = append(errs, c.validNumbers()...)
+	if c.Commit.QueueRun > c.Commit.Queue {
+		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
+	}
+	if c.Stream.RingBytes > c.Stream.Rings {
+		errs = append(errs, fmt.Errorf("stream.ring_bytes: %v for one thread is more than stream.rings, %v for all", c.Stream.RingBytes, c.Stream.Rings))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validListen() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("listen: want an address and a port such as 127.0.0.1:8080, got %q", c.Listen)
+	}
+	addr, err := netip.ParseAddr(host)
+	if c.Insecure || host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("listen: %s can be reached from other machines, over plain HTTP; listen on 127.0.0.1 behind a proxy, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen)
+}
+
+// validDatabase never quotes the setting: what is malformed may be a password.
+func (c Config) validDatabase() error {
+	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && file != "" {
+		return nil
+	}
+	if masked(c.Database) == hidden {
+		return errors.New("database: want sqlite:<file> or a URL such as postgres://user:password@host:5432/name, with special characters percent-encoded")
+	}
+	return nil
+}
+
+// validNumbers: every count, size and duration is positive; a cap per agent, project or user may be 0.
+func (c Config) validNumbers() (errs []error) {
+	for _, s := range settings() {
+		v := reflect.ValueOf(c).FieldByIndex(s.index)
+		if !v.CanInt() || s.key == "log.level" {
+			continue
+		}
+		switch none := strings.HasPrefix(s.key, "limits.runs_per_"); {
+		case none && v.Int() < 0:
+			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
+		case !none && v.Int() <= 0:
+			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))
+		}
+	}
+	return errs
+}

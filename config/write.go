@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// WriteYAML writes the settings as a file that Load would read, except that secrets are masked.
+func (c Config) WriteYAML(w io.Writer) error {
+	c.Database = masked(c.Database)
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(c); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	return enc.Close()
+}
+
+// String returns what WriteYAML writes.
+func (c Config) String() string {
+	var b strings.Builder
+	if err := c.WriteYAML(&b); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// LogValue returns String, so that no log handler gets at the secrets.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+const hidden = "xxxxx"
+
+// masked returns a database's address without passwords. What it does not understand it hides whole,
+// because a password with a stray # or / in it ends up in another part of the URL.
+func masked(database string) string {
+	if strings.HasPrefix(database, "sqlite:") {
+		return database
+	}
+	u, err := url.Parse(database)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host+u.Path == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return hidden
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return hidden
+	}
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "password") {
+			query.Set(name, hidden)
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,220 @@
+package plugins
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+var errClosed = errors.New("write to a closed message")
+
+// Text returns a writer of one text message; an empty role means assistant, stage may be empty. The
+// message starts with the first byte written, so one that nothing is written to never appears. Each
+// Write is one delta; a character split over two writes is kept whole. The writer is also an
+// io.StringWriter.
+//
+// Close completes the message. Its END is written before the worker's next event or when the worker
+// returns, so that the last assistant message can carry the returned output; any other carries its own
+// text as answer.
+//
+// A worker has one message open at a time: another Text or Reason that is written to, CallAgent, Ask and
+// Next end it first. What is written to it after that, or from within a Do when it was begun outside of
+// it, goes on in a new message.
+func (r *Run) Text(role agui.Role, stage string) io.WriteCloser {
+	if role == "" {
+		role = agui.RoleAssistant
+	}
+	return &writer{run: r, role: role, stage: stage}
+}
+
+// Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message
+// at once.
+func (r *Run) Reason() io.WriteCloser {
+	return &writer{run: r, role: agui.RoleReasoning}
+}
+
+// message is a text or reasoning message that has been started.
+type message struct {
+	id       string
+	role     agui.Role
+	text     strings.Builder
+	depth    int       // of Do, where it was started
+	nested   bool      // it belongs to a sub-agent whose events the worker passes on
+	complete bool      // nothing follows but its END
+	base     agui.Base // its END's
+}
+
+// writer writes messages as Text and Reason promise. Its fields are guarded by run.mu.
+type writer struct {
+	run   *Run
+	role  agui.Role
+	stage string
+
+	msg    *message // the message written to last
+	tail   string   // the first bytes of a character whose others are still to come
+	closed bool
+}
+
+func (w *writer) Write(p []byte) (int, error) { return w.WriteString(string(p)) }
+
+func (w *writer) WriteString(s string) (int, error) {
+	w.run.mu.Lock()
+	defer w.run.mu.Unlock()
+	if err := w.run.alive(); err != nil {
+		return 0, err
+	}
+	if w.closed {
+		return 0, errClosed
+	}
+	text, tail := splitTail(w.tail + s)
+	if err := w.write(text); err != nil {
+		return 0, err
+	}
+	w.tail = tail
+	return len(s), nil
+}
+
+func (w *writer) Close() error {
+	w.run.mu.Lock()
+	defer w.run.mu.Unlock()
+	if err := w.run.alive(); err != nil {
+		return err
+	}
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	if err := w.write(strings.ToValidUTF8(w.tail, "\uFFFD")); err != nil {
+		return err
+	}
+	switch {
+	case w.msg == nil || w.msg != w.run.open:
+		return nil
+	case w.role == agui.RoleReasoning:
+		return w.run.end(nil)
+	}
+	w.msg.complete = true
+	return nil
+}
+
+func (w *writer) write(delta string) error {
+	if delta == "" {
+		return nil
+	}
+	if w.msg == nil || w.msg != w.run.open || w.msg.depth != w.run.depth {
+		m := &message{id: w.run.host.NewID(), role: w.role, depth: w.run.depth}
+		if err := w.start(m); err != nil {
+			return err
+		}
+		w.msg = m
+	}
+	if w.role == agui.RoleReasoning {
+		return w.run.host.Emit(agui.ReasoningMessageContent{MessageID: w.msg.id, Delta: delta})
+	}
+	return w.run.write(agui.TextMessageContent{MessageID: w.msg.id, Delta: delta})
+}
+
+func (w *writer) start(m *message) error {
+	if w.role == agui.RoleReasoning {
+		return w.run.start(m, agui.ReasoningStart{MessageID: m.id}, agui.ReasoningMessageStart{MessageID: m.id})
+	}
+	return w.run.start(m, agui.TextMessageStart{MessageID: m.id, Role: m.role, Stage: w.stage})
+}
+
+// The methods of Run below are called with r.mu held.
+
+// alive returns ErrEnded once the step is over.
+func (r *Run) alive() error {
+	if r.ended {
+		return ErrEnded
+	}
+	return nil
+}
+
+// ready writes the END of a complete message, so that an event may follow.
+func (r *Run) ready() error {
+	if r.open != nil && r.open.complete {
+		return r.end(nil)
+	}
+	return r.alive()
+}
+
+// start ends the open message and begins m with evs.
+func (r *Run) start(m *message, evs ...agui.Event) error {
+	if err := r.end(nil); err != nil {
+		return err
+	}
+	for _, ev := range evs {
+		if err := r.host.Emit(ev); err != nil {
+			return err
+		}
+	}
+	r.open = m
+	if m.role == agui.RoleAssistant && !m.nested {
+		r.last = m
+	}
+	return nil
+}
+
+// write appends a delta to the text message it names.
+func (r *Run) write(ev agui.TextMessageContent) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	if err := r.host.Emit(ev); err != nil {
+		return err
+	}
+	if r.open != nil && r.open.id == ev.MessageID {
+		r.open.text.WriteString(ev.Delta)
+	}
+	return nil
+}
+
+// say writes a whole assistant message and leaves it open.
+func (r *Run) say(text string) error {
+	m := &message{id: r.host.NewID(), role: agui.RoleAssistant}
+	if err := r.start(m, agui.TextMessageStart{MessageID: m.id, Role: m.role}); err != nil || text == "" {
+		return err
+	}
+	return r.write(agui.TextMessageContent{MessageID: m.id, Delta: text})
+}
+
+// end ends the open message, if there is one, with out or else with its own text as answer.
+func (r *Run) end(out *agui.WorkerOutput) error {
+	m := r.open
+	if m == nil || r.ended {
+		return r.alive()
+	}
+	if m.role == agui.RoleReasoning {
+		if err := r.host.Emit(agui.ReasoningMessageEnd{MessageID: m.id}); err != nil {
+			return err
+		}
+		r.open = nil
+		return r.host.Emit(agui.ReasoningEnd{MessageID: m.id})
+	}
+	if out == nil {
+		out = &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.text.String()}
+	}
+	if err := r.host.Emit(agui.TextMessageEnd{Base: m.base, MessageID: m.id, Output: out}); err != nil {
+		return err
+	}
+	r.open = nil
+	return nil
+}
+
+// splitTail cuts off the bytes at the end of s that begin a character and do not complete it.
+func splitTail(s string) (text, tail string) {
+	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {
+		if !utf8.RuneStart(s[i]) {
+			continue
+		}
+		if !utf8.FullRuneInString(s[i:]) {
+			return s[:i], s[i:]
+		}
+		break
+	}
+	return s, ""
+}

@@ -1,0 +1,134 @@
+// Package plugintest runs an agent without a server, for the tests of its author. It keeps the events
+// in order as a server does and refuses an illegal one, calls tools and sub-agents, ends a span to wait
+// for an answer, and can die in the middle and call the worker again with the records made so far.
+//
+// It is no sandbox and no server: it has no database, checks no arguments against a schema, applies only
+// the timeouts that tools ask for, and asks nobody to approve a call.
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Config says what a worker runs with. The zero Config is a run without input.
+type Config struct {
+	// Input is what the worker is asked. Query alone is enough, as is Messages; ids, Node and Execution
+	// are filled in.
+	Input plugins.Input
+
+	Tools  []plugins.Tool  // what CallTool finds; the tools in Input.Tools are answered from Answers
+	Agents []plugins.Agent // what CallAgent finds
+
+	// Answers are given to the questions in the order they were asked, those asked in one span together.
+	// To a call of a tool in Input.Tools the payload is its result.
+	Answers []plugins.Answer
+	// Next is what each call of Next takes; later calls take nothing.
+	Next [][]agui.Message
+
+	// CrashAfter makes the process die, once, right after that many records were made, and calls the
+	// worker again. 0 means never.
+	CrashAfter int
+}
+
+// Result is how a run went.
+type Result struct {
+	Output   agui.WorkerOutput
+	Err      error            // what the worker ended with; ErrWaiting when the Answers did not suffice
+	Events   []agui.Event     // from RUN_STARTED to the terminal event, for each span
+	Questions []agui.Interrupt // what was asked, answered or not
+	Records  int              // how many were made: of Do, CallTool, CallAgent, Ask and Next
+
+	messages    []agui.Message
+	state       json.RawMessage
+	interrupted map[string]bool // ids of messages that a crash cut short
+}
+
+// Execute runs a until it ends or waits for an answer that cfg does not have. Its error says what was
+// wrong with the events; how the worker ended is in the Result, which is never nil.
+func Execute(ctx context.Context, a plugins.Agent, cfg Config) (*Result, error) {
+	s := newSession(a, cfg)
+	return s.run(ctx)
+}
+
+// Run is Execute for tests: it fails t at once when an event was illegal.
+func Run(t testing.TB, a plugins.Agent, cfg Config) *Result {
+	t.Helper()
+	res, err := Execute(t.Context(), a, cfg)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", a.Info().Name, err, res.Log())
+	}
+	return res
+}
+
+// Replay fails t unless a is safe to call again: it runs a once, and then once for each record, dying
+// right after that record was made. Each of these runs must come to the same output, state and
+// messages, apart from ids and from messages the crash cut short. The worker must be deterministic, and
+// keep nothing in a from one run for the next.
+func Replay(t testing.TB, a plugins.Agent, cfg Config) {
+	t.Helper()
+	cfg.CrashAfter = 0
+	want := Run(t, a, cfg)
+	for n := range want.Records {
+		cfg.CrashAfter = n + 1
+		got := Run(t, a, cfg)
+		if got, want := got.summary(), want.summary(); got != want {
+			t.Errorf("%s: a crash after record %d leaves\n%s\nwithout it\n%s", a.Info().Name, n+1, got, want)
+		}
+	}
+}
+
+// Messages returns the thread's messages after the run, those of the input first.
+func (r *Result) Messages() []agui.Message { return r.messages }
+
+// State returns the thread's state after the run, an object.
+func (r *Result) State() json.RawMessage { return r.state }
+
+// Text returns the texts of the assistant's messages, a line break between them.
+func (r *Result) Text() string {
+	var texts []string
+	for _, m := range r.messages {
+		if m.Role == agui.RoleAssistant && m.Content != "" {
+			texts = append(texts, m.Content)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Log returns the events as JSON, one on each line.
+func (r *Result) Log() string {
+	var log []byte
+	for _, ev := range r.Events {
+		log = append(ev.AppendJSON(log, agui.Stored), '\n')
+	}
+	return string(log)
+}
+
+// summary is what a reader of the run is left with, without ids.
+func (r *Result) summary() string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for _, m := range r.messages {
+		if r.interrupted[m.ID] {
+			continue
+		}
+		calls := slices.Clone(m.ToolCalls)
+		for i := range calls {
+			calls[i].ID = ""
+		}
+		_ = enc.Encode([]any{m.Role, m.Text(), calls})
+	}
+	_ = enc.Encode(r.Output)
+	_ = enc.Encode(r.state)
+	if r.Err != nil {
+		b.WriteString(r.Err.Error())
+	}
+	return b.String()
+}

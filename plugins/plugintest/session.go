@@ -1,0 +1,237 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+var errCrashed = errors.New("plugintest: the process died")
+
+// session is one run: its log, and what is kept from one call of the worker to the next.
+type session struct {
+	cfg   Config
+	agent plugins.Agent
+	in    plugins.Input
+
+	mu          sync.Mutex // guards the fields below
+	textEnded   *sync.Cond
+	texting     *host // whose text message is open
+	verifier    agui.Verifier
+	fold        *fold.Fold
+	events      []agui.Event
+	illegal     []error
+	records     map[use]json.RawMessage
+	begun       map[use]string // the ids of the tool calls and sub-agents that have been started
+	open        []question     // without an answer
+	questions   []agui.Interrupt
+	answered    int // how many of cfg.Answers have been given
+	taken       int // how many of cfg.Next have been taken
+	ids         map[string]int
+	interrupted map[string]bool // ids of messages that a crash cut short
+	die         func()          // ends the call of the worker that goes on
+}
+
+// use names a record: the n-th use of a name by one worker.
+type use struct {
+	scope string // the sub-agent's; empty for the run's own agent
+	name  string
+	n     int
+}
+
+// question is what a run waits for: a person's answer, or the result of a call that the client makes.
+type question struct {
+	use       use
+	interrupt agui.Interrupt
+	call      agui.ToolOutput // of a call, without the result
+}
+
+func (q *question) isCall() bool { return q.call.ToolCallID != "" }
+
+func newSession(a plugins.Agent, cfg Config) *session {
+	s := &session{
+		cfg:         cfg,
+		agent:       a,
+		in:          completed(cfg.Input, a.Info().Name),
+		fold:        fold.New(nil, nil),
+		records:     map[use]json.RawMessage{},
+		begun:       map[use]string{},
+		ids:         map[string]int{},
+		interrupted: map[string]bool{},
+	}
+	s.textEnded = sync.NewCond(&s.mu)
+	return s
+}
+
+// completed fills in what an author need not write.
+func completed(in plugins.Input, node string) plugins.Input {
+	if in.Messages == nil && in.Query != "" {
+		in.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: in.Query}}
+	}
+	if in.Query == "" {
+		for _, m := range in.Messages {
+			if m.Role == agui.RoleUser {
+				in.Query = m.Text()
+			}
+		}
+	}
+	if in.State == nil {
+		in.State = json.RawMessage("{}")
+	}
+	for field, def := range map[*string]string{
+		&in.ThreadID: "thread", &in.RunID: "run", &in.User: "user", &in.Project: "project", &in.Node: node,
+	} {
+		if *field == "" {
+			*field = def
+		}
+	}
+	in.Execution = max(in.Execution, 1)
+	return in
+}
+
+// run calls the worker until it ends or waits for what cfg does not answer.
+func (s *session) run(ctx context.Context) (*Result, error) {
+	s.startSpan(s.in.Messages)
+	if string(s.in.State) != "{}" {
+		s.add(agui.StateSnapshot{Snapshot: s.in.State})
+	}
+	for {
+		out, err := s.call(ctx)
+		switch {
+		case errors.Is(err, errCrashed):
+			s.cutShort()
+			continue
+		case errors.Is(err, plugins.ErrWaiting):
+			s.wait()
+			if s.answer() {
+				continue
+			}
+		default:
+			s.finish(err)
+		}
+		return s.result(out, err), errors.Join(s.illegal...)
+	}
+}
+
+// call calls the worker once.
+func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(plugins.ErrEnded)
+	s.die = func() { cancel(errCrashed) }
+	h := newHost(ctx, s, s.agent.Info().Name)
+	out, err := plugins.Execute(ctx, s.agent, plugins.NewRun(h, s.in))
+	if cause := context.Cause(ctx); errors.Is(cause, errCrashed) {
+		err = cause
+	}
+	return out, err
+}
+
+func (s *session) result(out agui.WorkerOutput, err error) *Result {
+	return &Result{
+		Output:      out,
+		Err:         err,
+		Events:      s.events,
+		Questions:   s.questions,
+		Records:     len(s.records),
+		messages:    s.fold.Messages(),
+		state:       s.fold.State(),
+		interrupted: s.interrupted,
+	}
+}
+
+// add writes ev to the log unless it is illegal. After the first call s.mu is held.
+func (s *session) add(ev agui.Event) error {
+	err := s.verifier.Add(ev)
+	if err == nil {
+		_, err = s.fold.Apply(ev)
+	}
+	if err != nil {
+		s.illegal = append(s.illegal, err)
+		return err
+	}
+	s.events = append(s.events, ev)
+	if _, open := s.verifier.OpenText(); !open {
+		s.texting = nil
+		s.textEnded.Broadcast()
+	}
+	return nil
+}
+
+// keep makes a record. The process may die of it.
+func (s *session) keep(u use, raw json.RawMessage) error {
+	s.records[u] = raw
+	if len(s.records) == s.cfg.CrashAfter {
+		s.die()
+		return errCrashed
+	}
+	return nil
+}
+
+// id mints an id.
+func (s *session) id(kind string) string {
+	s.ids[kind]++
+	return fmt.Sprintf("%s-%d", kind, s.ids[kind])
+}
+
+// answer gives answers to the open questions and starts the next span, if cfg has enough of them.
+func (s *session) answer() bool {
+	answers := s.cfg.Answers[s.answered:]
+	if len(answers) < len(s.open) {
+		return false
+	}
+	s.answered += len(s.open)
+	s.startSpan(nil)
+	for i, q := range s.open {
+		s.records[q.use] = s.reply(&q, answers[i])
+	}
+	s.open = nil
+	return true
+}
+
+// reply writes what an answer shows in the log and returns its record.
+func (s *session) reply(q *question, a plugins.Answer) json.RawMessage {
+	if !q.isCall() {
+		return encode(a)
+	}
+	out := q.call
+	out.Status, out.ResultSummary = agui.StatusSuccess, text(a.Payload)
+	if a.Cancelled {
+		out = failed(out, &plugins.Error{Code: "cancelled", Message: "the call was declined"})
+	}
+	s.add(agui.ToolCallResult{
+		MessageID:  s.id("result"),
+		ToolCallID: out.ToolCallID,
+		Content:    out.ResultSummary,
+		Output:     &out,
+	})
+	return encode(out)
+}
+
+// text returns the string that raw is, or else raw.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return string(raw)
+	}
+	return s
+}
+
+// owed reports whether the client is to answer the call.
+func (s *session) owed(callID string) bool {
+	return slices.ContainsFunc(s.open, func(q question) bool { return q.call.ToolCallID == callID })
+}
+
+func encode(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // v is a struct of ours, and what it holds has been marshalled before
+	}
+	return raw
+}

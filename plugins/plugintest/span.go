@@ -1,0 +1,143 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func (s *session) startSpan(messages []agui.Message) {
+	start := agui.RunStarted{
+		Base:    agui.Base{ThreadID: s.in.ThreadID, RunID: s.in.RunID},
+		AgentID: s.agent.Info().Name,
+	}
+	if len(messages) > 0 {
+		start.Input = &agui.RunAgentInput{ThreadID: s.in.ThreadID, RunID: s.in.RunID, Messages: messages}
+	}
+	s.add(start)
+}
+
+// finish ends the last span as the worker's err says.
+func (s *session) finish(err error) {
+	switch {
+	case err == nil:
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
+		s.add(agui.RunFinished{})
+	case errors.Is(err, plugins.ErrCancelled):
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusPartialSuccess})
+		s.add(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}})
+	default:
+		why := outputError(err)
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
+		s.add(agui.RunError{Message: why.Message, Code: why.Code})
+	}
+}
+
+// wait ends a span whose questions are open.
+func (s *session) wait() {
+	s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
+	outcome := agui.Outcome{Type: agui.OutcomeSuccess}
+	for _, q := range s.open {
+		if q.isCall() {
+			outcome.PendingToolCallIDs = append(outcome.PendingToolCallIDs, q.call.ToolCallID)
+			continue
+		}
+		outcome.Type = agui.OutcomeInterrupt
+		outcome.Interrupts = append(outcome.Interrupts, q.interrupt)
+	}
+	s.add(agui.RunFinished{Outcome: outcome})
+}
+
+// closeAll closes what is open, text messages with out and their own text as answer.
+func (s *session) closeAll(out agui.WorkerOutput) {
+	for _, ev := range s.verifier.Closers() {
+		s.add(s.ending(ev, out))
+	}
+	for _, id := range s.verifier.Unanswered() {
+		if s.owed(id) {
+			continue
+		}
+		result := failed(agui.ToolOutput{ToolCallID: id}, errInterrupted)
+		s.add(agui.ToolCallResult{
+			MessageID:  s.id("result"),
+			ToolCallID: id,
+			Content:    result.ResultSummary,
+			Output:     &result,
+		})
+	}
+}
+
+// ending says with out how what ev closes came to its end.
+func (s *session) ending(ev agui.Event, out agui.WorkerOutput) agui.Event {
+	switch e := ev.(type) {
+	case agui.TextMessageEnd:
+		out.Answer = s.fold.Text(e.MessageID)
+		e.Output = &out
+		return e
+	case agui.SubagentFinished:
+		if out.Error != nil {
+			return agui.SubagentError{Base: e.Base, Message: out.Error.Message, Code: out.Error.Code}
+		}
+		if len(s.open) > 0 {
+			e.Outcome = json.RawMessage(`{"type":"suspended"}`)
+		}
+		return e
+	}
+	return ev
+}
+
+// closeMessages closes the text and the reasoning that one sub-agent, or with "" all of the run, has open.
+func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []string) {
+	for _, ev := range s.verifier.Closers() {
+		if subagent != "" && ev.Common().SubagentRunID != subagent {
+			continue
+		}
+		switch e := ev.(type) {
+		case agui.TextMessageEnd:
+			ids = append(ids, e.MessageID)
+		case agui.ReasoningMessageEnd:
+			ids = append(ids, e.MessageID)
+		case agui.ReasoningEnd, agui.ToolCallEnd:
+		default:
+			continue
+		}
+		s.add(s.ending(ev, out))
+	}
+	return ids
+}
+
+// cutShort closes what a crash left open. Steps and sub-agents stay open, the worker goes on in them.
+func (s *session) cutShort() {
+	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted)}
+	for _, id := range s.closeMessages("", out) {
+		s.interrupted[id] = true
+	}
+}
+
+var errInterrupted = &plugins.Error{Code: "interrupted", Message: "interrupted"}
+
+// failed returns out as the result of a call that ended with err.
+func failed(out agui.ToolOutput, err error) agui.ToolOutput {
+	out.Status = agui.StatusFailure
+	out.Error = outputError(err)
+	out.ResultSummary = out.Error.Message
+	return out
+}
+
+// outputError says what clients learn of err. Unlike a server it shows any error's text.
+func outputError(err error) *agui.OutputError {
+	why := &agui.OutputError{Code: "failed", Message: err.Error()}
+	if known, ok := errors.AsType[*plugins.Error](err); ok {
+		why.Message, why.Retryable = known.Message, known.Retryable
+		if known.Code != "" {
+			why.Code = known.Code
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		why.Code = "timeout"
+	}
+	return why
+}

@@ -1,0 +1,204 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Run is a worker's hold on the run it works for. Its methods may be called from several goroutines,
+// and wait while the log's queue is full. Once the worker has returned each of them does nothing and
+// fails with ErrEnded.
+type Run struct {
+	Input Input
+
+	host Host
+
+	mu      sync.Mutex // guards the fields below, and the order of what is emitted
+	idle    *sync.Cond // working has become 0
+	working int        // goroutines started by Go that have not returned
+	failed  error      // the first error of one of them
+	waiting bool       // a call returned ErrWaiting
+	depth   int        // functions of Do that are running
+	open    *message   // the message that has been started and not ended
+	last    *message   // the latest assistant message, ended or not
+	ended   bool       // Execute has returned
+}
+
+// ProgressEvent is the name of the CUSTOM event that Progress writes; its value is {nodeId, progress, message}.
+const ProgressEvent = "node-progress"
+
+// NewRun binds a worker's input to the host it runs on. Hosts call it; authors get their Run as an argument.
+func NewRun(host Host, in Input) *Run {
+	r := &Run{Input: in, host: host}
+	r.idle = sync.NewCond(&r.mu)
+	return r
+}
+
+// Execute calls a.Run once with run and settles what it leaves. It returns when the worker and the
+// goroutines of run.Go have; the context they were given is then done. A panic becomes a *PanicError.
+//
+// Of a worker that ends well the last assistant message ends with the returned output, whose Answer is
+// that message's text when it is empty; a worker that wrote no message gets one with its Answer. A
+// message still open is ended too when the worker waits, and left to the host when it fails.
+func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(ErrEnded)
+	var out agui.WorkerOutput
+	err := protect(func() (err error) {
+		out, err = a.Run(ctx, run)
+		return err
+	})
+	return run.settle(out, err)
+}
+
+// Go calls fn in a goroutine that the step waits for. Its error or panic fails the step, unless the
+// worker returns an error of its own.
+func (r *Run) Go(fn func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.working++
+	go func() { // ends when fn returns; settle waits
+		var err error
+		defer func() { r.done(err) }()
+		err = protect(fn)
+	}()
+}
+
+func (r *Run) done(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.working--
+	r.idle.Broadcast()
+	switch {
+	case errors.Is(err, ErrWaiting):
+		r.waiting = true
+	case r.failed == nil:
+		r.failed = err
+	}
+}
+
+// State merges patch, whose JSON is an RFC 7396 merge patch, into the thread's state.
+func (r *Run) State(patch any) error {
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("state patch: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.ready(); err != nil {
+		return err
+	}
+	return r.host.PatchState(raw)
+}
+
+// Progress says how far the node is, from 0 to 1, and what it is doing.
+func (r *Run) Progress(fraction float64, message string) error {
+	value, err := json.Marshal(struct {
+		NodeID   string  `json:"nodeId"`
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	}{r.Input.Node, min(max(fraction, 0), 1), message})
+	if err != nil {
+		return fmt.Errorf("progress: %w", err)
+	}
+	return r.Emit(agui.Custom{Name: ProgressEvent, Value: value})
+}
+
+// Emit writes an event of the worker's own making; most workers need only the other methods. The text
+// messages in it count like those of Text: a TEXT_MESSAGE_START ends the message that is open, and a
+// TEXT_MESSAGE_END without Output is given one when it is written. An illegal event is refused.
+func (r *Run) Emit(ev agui.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch ev := ev.(type) {
+	case agui.TextMessageStart:
+		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: r.depth, nested: ev.SubagentRunID != ""}, ev)
+	case agui.TextMessageContent:
+		return r.write(ev)
+	case agui.TextMessageEnd:
+		if r.open == nil || r.open.id != ev.MessageID {
+			break
+		}
+		r.open.base = ev.Base
+		if ev.Output == nil {
+			r.open.complete = true
+			return r.alive()
+		}
+		return r.end(ev.Output)
+	}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	return r.host.Emit(ev)
+}
+
+// settle waits for the goroutines of Go and brings the step to its end.
+func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.ended = true }()
+	for r.working > 0 {
+		r.idle.Wait()
+	}
+
+	if r.failed != nil && (err == nil || errors.Is(err, ErrWaiting)) {
+		err = r.failed
+	}
+	if err == nil && r.waiting {
+		err = ErrWaiting // a worker that overlooked it cannot have ended well
+	}
+	switch {
+	case err == nil:
+		err = r.conclude(&out)
+	case errors.Is(err, ErrWaiting):
+		if endErr := r.end(nil); endErr != nil {
+			err = endErr
+		}
+	default:
+		_ = r.ready() // the worker's error says more than this one
+	}
+	return out, err
+}
+
+// conclude writes what a worker that ended well still owes: its last message's END, with what it returned.
+func (r *Run) conclude(out *agui.WorkerOutput) error {
+	if out.Status == "" {
+		out.Status = agui.StatusSuccess
+	}
+	if r.last == nil && speaks(out) {
+		if err := r.say(out.Answer); err != nil {
+			return err
+		}
+	}
+	if out.Answer == "" && r.last != nil {
+		out.Answer = r.last.text.String()
+	}
+	if r.open != nil && r.open == r.last {
+		return r.end(out)
+	}
+	return r.end(nil)
+}
+
+// speaks reports whether out has something for the person who asked.
+func speaks(out *agui.WorkerOutput) bool {
+	return out.Answer != "" || len(out.KeyPoints) > 0 || len(out.SuggestedActions) > 0 || out.UIHints != nil
+}
+
+// protect calls fn and turns a panic into a *PanicError.
+func protect(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}

@@ -1,0 +1,84 @@
+package agui
+
+// Started reports whether a span is open: RUN_STARTED has come and the terminal event has not.
+func (v *Verifier) Started() bool { return v.phase == inside }
+
+// OpenText returns the text message that is open, if one is.
+func (v *Verifier) OpenText() (messageID string, ok bool) {
+	if v.text == nil {
+		return "", false
+	}
+	return v.text.id, true
+}
+
+// OpenSteps returns the names of the steps that are open, outermost first.
+func (v *Verifier) OpenSteps() []string {
+	var names []string
+	for _, s := range v.scopes {
+		if s.step != "" {
+			names = append(names, s.step)
+		}
+	}
+	return names
+}
+
+// SubagentOpen reports whether the sub-agent of that id is open.
+func (v *Verifier) SubagentOpen(id string) bool { return v.subagent(id) != nil }
+
+// Owe tells v of calls of an earlier span whose results are still to come.
+func (v *Verifier) Owe(toolCallIDs ...string) {
+	for _, id := range toolCallIDs {
+		if v.calls[id] == nil {
+			v.know(&call{stream: stream{id: id}})
+		}
+	}
+}
+
+// Unanswered returns the calls that have no result, in the order they were made.
+func (v *Verifier) Unanswered() []string {
+	var ids []string
+	for _, id := range v.order {
+		if !v.calls[id].answered {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Closers returns the events that close all that is open, in a legal order: texts, reasoning, calls, and
+// then sub-agents and steps from the innermost out. It does not change v. A TextMessageEnd comes without
+// Output and a sub-agent as finished, for the caller to say how they ended; the results of Unanswered
+// calls are the caller's too.
+func (v *Verifier) Closers() []Event {
+	var list []Event
+	if s := v.text; s != nil {
+		list = append(list, TextMessageEnd{Base: s.base(), MessageID: s.id})
+	}
+	for _, s := range v.reason {
+		list = append(list, ReasoningMessageEnd{Base: s.base(), MessageID: s.id})
+	}
+	for _, s := range v.spans {
+		list = append(list, ReasoningEnd{Base: s.base(), MessageID: s.id})
+	}
+	for _, id := range v.order {
+		if c := v.calls[id]; c.open {
+			list = append(list, ToolCallEnd{Base: c.base(), ToolCallID: id})
+		}
+	}
+	for i := len(v.scopes) - 1; i >= 0; i-- {
+		s := &v.scopes[i]
+		if s.step != "" {
+			list = append(list, StepFinished{Base: s.base(), StepName: s.step})
+			continue
+		}
+		list = append(list, SubagentFinished{Base: Base{
+			Agent:         s.agent,
+			SubagentRunID: s.id,
+			Metadata:      append(appendStr([]byte{'{'}, "name", s.name), '}'),
+		}})
+	}
+	return list
+}
+
+// base returns the common members of an event that goes on with s.
+func (s *stream) base() Base { return Base{Agent: s.agent, SubagentRunID: s.tag} }

@@ -1,0 +1,124 @@
+package agui
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// decodeHot reads the events that come once per token, in the form AppendJSON writes them. It gives up
+// on anything unusual, and Decode then takes the general path.
+func decodeHot(data []byte) (Event, bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
+	if !ok {
+		return nil, false
+	}
+	i := bytes.IndexByte(rest, '"')
+	if i < 0 {
+		return nil, false
+	}
+	if !utf8.Valid(rest) {
+		return nil, false
+	}
+	switch Type(rest[:i]) {
+	case TypeTextMessageContent:
+		var e TextMessageContent
+		if scanHot(string(rest[i+1:]), &e.Base, "messageId", &e.MessageID, &e.Delta) {
+			return e, true
+		}
+	case TypeReasoningMessageContent:
+		var e ReasoningMessageContent
+		if scanHot(string(rest[i+1:]), &e.Base, "messageId", &e.MessageID, &e.Delta) {
+			return e, true
+		}
+	case TypeToolCallArgs:
+		var e ToolCallArgs
+		if scanHot(string(rest[i+1:]), &e.Base, "toolCallId", &e.ToolCallID, &e.Delta) {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// scanHot reads what follows the type of a hot event. It reports whether that is nothing but the id, the
+// delta and common members that are plain.
+func scanHot(line string, b *Base, idName string, id, delta *string) bool {
+	for strings.HasPrefix(line, `,"`) {
+		name, rest, ok := strings.Cut(line[2:], `"`)
+		if !ok || rest == "" || rest[0] != ':' {
+			return false
+		}
+		rest = rest[1:]
+		switch name {
+		case idName:
+			*id, line, ok = cutString(rest)
+		case "delta":
+			*delta, line, ok = cutString(rest)
+		case "agent":
+			b.Agent, line, ok = cutString(rest)
+		case "subagentRunId":
+			b.SubagentRunID, line, ok = cutString(rest)
+		case "timestamp":
+			b.Timestamp, line, ok = cutMillis(rest)
+		default:
+			return false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return line == "}"
+}
+
+// cutString takes a JSON string off the line. It gives up on \u escapes and control characters.
+func cutString(line string) (s, rest string, ok bool) {
+	if line == "" || line[0] != '"' {
+		return "", "", false
+	}
+	i := 1
+	for i < len(line) && (plain[line[i]] || line[i] >= utf8.RuneSelf) {
+		i++
+	}
+	if i < len(line) && line[i] == '"' {
+		return line[1:i], line[i+1:], true
+	}
+	return cutEscaped(line, i)
+}
+
+// cutEscaped is cutString for a string whose first escape is at line[i].
+func cutEscaped(line string, i int) (s, rest string, ok bool) {
+	var out strings.Builder
+	out.Grow(len(line))
+	out.WriteString(line[1:i])
+	for ; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '"':
+			return out.String(), line[i+1:], true
+		case plain[c] || c >= utf8.RuneSelf:
+			out.WriteByte(c)
+		case c == '\\' && i+1 < len(line) && unescaped[line[i+1]] != 0:
+			i++
+			out.WriteByte(unescaped[line[i]])
+		default:
+			return "", "", false
+		}
+	}
+	return "", "", false
+}
+
+// unescaped maps the letter of a two-character escape to what it stands for.
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// cutMillis takes a positive integer off the line.
+func cutMillis(line string) (n int64, rest string, ok bool) {
+	i := 0
+	for i < len(line) && line[i] >= '0' && line[i] <= '9' {
+		n = n*10 + int64(line[i]-'0')
+		i++
+	}
+	if i == 0 || i > 18 || line[0] == '0' {
+		return 0, "", false
+	}
+	return n, line[i:], true
+}

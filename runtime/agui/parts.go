@@ -1,0 +1,171 @@
+package agui
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Part is one part of a user or tool message's content.
+type Part struct {
+	Type     string          `json:"type"` // "text", "image", "audio", "video" or "document"
+	ID       string          `json:"id,omitempty"`
+	Text     string          `json:"text,omitempty"`   // type text
+	Source   *Source         `json:"source,omitempty"` // the other types
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// Source says where a media part's bytes are.
+type Source struct {
+	Type     string `json:"type"`  // "data", "url" or "file"
+	Value    string `json:"value"` // base64, a URL, or the provider's handle
+	MimeType string `json:"mimeType,omitempty"`
+	Provider string `json:"provider,omitempty"` // type file
+}
+
+// ContentParts returns m's content as parts: Parts decoded, or Content as one text part. Parts it cannot
+// read are left out. An activity message has none.
+func (m Message) ContentParts() []Part {
+	if m.Role == RoleActivity {
+		return nil
+	}
+	if m.Parts != nil {
+		return readParts(m.Parts)
+	}
+	if m.Content == "" {
+		return nil
+	}
+	return []Part{{Type: "text", Text: m.Content}}
+}
+
+// Text returns the text of m's content: Content, or its text parts joined by line breaks.
+func (m Message) Text() string {
+	if m.Parts == nil || m.Role == RoleActivity {
+		return m.Content
+	}
+	return partsText(m.Parts)
+}
+
+func partsText(raw json.RawMessage) string {
+	var text []string
+	for _, p := range readParts(raw) {
+		if p.Type == "text" {
+			text = append(text, p.Text)
+		}
+	}
+	return strings.Join(text, "\n")
+}
+
+func readParts(raw json.RawMessage) (list []Part) {
+	_ = eachElement(raw, func(val []byte) error {
+		var p Part
+		if json.Unmarshal(val, &p) == nil {
+			list = append(list, p)
+		}
+		return nil
+	})
+	return list
+}
+
+// decodeParts checks an array of content parts and returns it compacted, with parts of dialect 0.0's
+// type binary in their 1.0 form.
+func decodeParts(val []byte) (json.RawMessage, error) {
+	out := []byte{'['}
+	i := 0
+	err := eachElement(val, func(val []byte) error {
+		part, err := decodePart(val)
+		if err != nil {
+			return within(fmt.Sprintf("content[%d]", i), err)
+		}
+		out = append(appendComma(out), part...)
+		i++
+		return nil
+	})
+	return append(out, ']'), err
+}
+
+func decodePart(val []byte) (json.RawMessage, error) {
+	if val[0] != '{' {
+		return nil, errors.New("must be an object")
+	}
+	var typ string
+	if err := setString(&typ, "type", lookup(val, "type")); err != nil {
+		return nil, err
+	}
+	switch typ {
+	case "":
+		return nil, within("type", errors.New("is missing"))
+	case "binary":
+		var b binaryPart
+		if err := decodeStruct(&b, val); err != nil {
+			return nil, err
+		}
+		return b.modern(), nil
+	case "text":
+		var text string
+		if err := setString(&text, "text", lookup(val, "text")); err != nil {
+			return nil, err
+		}
+	}
+	return compact(val), nil
+}
+
+// binaryPart is dialect 0.0's only media part, and the only one seed 003's schema admits.
+type binaryPart struct {
+	MimeType string `json:"mimeType"`
+	ID       string `json:"id"`
+	URL      string `json:"url"`
+	Data     string `json:"data"`
+	Filename string `json:"filename"`
+}
+
+// modern returns the 1.0 part that says the same.
+func (b *binaryPart) modern() json.RawMessage {
+	kind := "document"
+	for _, k := range []string{"image", "audio", "video"} {
+		if strings.HasPrefix(b.MimeType, k+"/") {
+			kind = k
+		}
+	}
+	source, value := "file", b.ID
+	switch {
+	case b.Data != "":
+		source, value = "data", b.Data
+	case b.URL != "":
+		source, value = "url", b.URL
+	}
+	dst := appendStr([]byte{'{'}, "type", kind)
+	dst = append(appendKey(dst, "source"), '{')
+	dst = appendStr(dst, "type", source)
+	dst = appendStr(dst, "value", value)
+	dst = appendStr(dst, "mimeType", or(b.MimeType, octetStream))
+	dst = append(dst, '}')
+	if b.Filename != "" {
+		dst = append(appendKey(dst, "metadata"), '{')
+		dst = append(appendStr(dst, "filename", b.Filename), '}')
+	}
+	return append(dst, '}')
+}
+
+const octetStream = "application/octet-stream"
+
+// appendBinary appends media part p in the form of dialect 0.0's type binary.
+func appendBinary(dst []byte, p Part) []byte {
+	dst = append(dst, '{')
+	dst = appendStr(dst, "type", "binary")
+	dst = appendStr(dst, "mimeType", or(p.Source.MimeType, octetStream))
+	switch p.Source.Type {
+	case "data":
+		dst = appendStr(dst, "data", p.Source.Value)
+	case "url":
+		dst = appendStr(dst, "url", p.Source.Value)
+	default:
+		dst = appendStr(dst, "id", p.Source.Value)
+	}
+	var name string
+	if !isNull(p.Metadata) && setString(&name, "filename", lookup(p.Metadata, "filename")) == nil {
+		dst = appendOptStr(dst, "filename", name)
+	}
+	return append(dst, '}')
+}

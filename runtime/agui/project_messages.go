@@ -1,0 +1,81 @@
+package agui
+
+import "encoding/json"
+
+// projectMessages returns the messages of list that p admits, as p sees them.
+func projectMessages(list []Message, p Projection) []Message {
+	out := make([]Message, 0, len(list))
+	for _, m := range list {
+		if p.strict() {
+			m.Metadata = slim(m.Metadata)
+		}
+		if p.legacy() && m.Parts != nil {
+			m = legacyMessage(m, p)
+		}
+		if p != Public || publicMessage(&m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// legacyMessage returns m, which has parts, as dialect 0.0 knows it.
+func legacyMessage(m Message, p Projection) Message {
+	switch {
+	case m.Role == RoleTool:
+		m.Content, m.Parts = partsText(m.Parts), nil
+	case m.Role == RoleUser:
+		m.Parts = legacyParts(m.Parts, p)
+	}
+	return m
+}
+
+// slim returns metadata without what only repeats the message's content: clients send metadata back
+// with every request.
+func slim(metadata json.RawMessage) json.RawMessage {
+	if metadata == nil {
+		return nil
+	}
+	worker, tool := lookup(metadata, "workerAgentOutput"), lookup(metadata, "toolAgentOutput")
+	if worker == nil && tool == nil {
+		return metadata
+	}
+	dst := appendMembersBut([]byte{'{'}, metadata, func(name string) bool {
+		return name == "workerAgentOutput" || name == "toolAgentOutput"
+	})
+	var w *WorkerOutput
+	if worker != nil && setStruct(&w, "", worker) == nil && w != nil && w.says() {
+		dst = w.append(appendKey(dst, "workerAgentOutput"), false)
+	}
+	var t *ToolOutput
+	if tool != nil && setStruct(&t, "", tool) == nil && t != nil {
+		dst = t.append(appendKey(dst, "toolAgentOutput"), false)
+	}
+	if len(dst) == 1 {
+		return nil
+	}
+	return append(dst, '}')
+}
+
+// legacyParts returns a user message's parts as dialect 0.0 knows them: text, and media from data or a
+// URL. Public takes all media as type binary; a provider's file is one with its handle as id.
+func legacyParts(raw json.RawMessage, p Projection) json.RawMessage {
+	dst := []byte{'['}
+	_ = eachElement(raw, func(val []byte) error {
+		var part Part
+		err := json.Unmarshal(val, &part)
+		switch {
+		case err != nil:
+		case part.Type == "text":
+			dst = append(appendComma(dst), `{"type":"text"`...)
+			dst = append(appendStr(dst, "text", part.Text), '}')
+		case part.Source == nil:
+		case p == Public || part.Source.Type == "file":
+			dst = appendBinary(appendComma(dst), part)
+		default:
+			dst = append(appendComma(dst), val...)
+		}
+		return nil
+	})
+	return append(dst, ']')
+}

@@ -1,0 +1,208 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The set functions of this file store one member's value, or say in an error what the member must be.
+// A null leaves an optional member absent. Nothing they store is a part of val.
+
+func setString[S ~string](dst *S, name string, val []byte) error {
+	if isNull(val) {
+		*dst = ""
+		return nil
+	}
+	s, err := unquote(val)
+	if err != nil {
+		return within(name, errors.New("must be a string"))
+	}
+	*dst = S(s)
+	return nil
+}
+
+func setBool(dst **bool, name string, val []byte) error {
+	*dst = nil
+	if isNull(val) {
+		return nil
+	}
+	v, err := strconv.ParseBool(string(val))
+	if err != nil || (val[0] != 't' && val[0] != 'f') {
+		return within(name, errors.New("must be a boolean"))
+	}
+	*dst = &v
+	return nil
+}
+
+// setMillis takes an integer, and the integral part of a number that is none.
+func setMillis(dst *int64, name string, val []byte) error {
+	*dst = 0
+	if isNull(val) {
+		return nil
+	}
+	if n, err := strconv.ParseInt(string(val), 10, 64); err == nil {
+		*dst = n
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(val), 64)
+	if err != nil || math.Abs(f) > 1<<53 {
+		return within(name, errors.New("must be an integer"))
+	}
+	*dst = int64(f)
+	return nil
+}
+
+// setAny takes any value, null too.
+func setAny(dst *json.RawMessage, _ string, val []byte) error {
+	*dst = compact(val)
+	return nil
+}
+
+// setOpt takes any value; null means absent.
+func setOpt(dst *json.RawMessage, name string, val []byte) error {
+	*dst = nil
+	if isNull(val) {
+		return nil
+	}
+	return setAny(dst, name, val)
+}
+
+func setObject(dst *json.RawMessage, name string, val []byte) error {
+	if !isNull(val) && val[0] != '{' {
+		return within(name, errors.New("must be an object"))
+	}
+	return setOpt(dst, name, val)
+}
+
+func setArray(dst *json.RawMessage, name string, val []byte) error {
+	if !isNull(val) && val[0] != '[' {
+		return within(name, errors.New("must be an array"))
+	}
+	return setOpt(dst, name, val)
+}
+
+// setStruct decodes an object.
+func setStruct[T any](dst **T, name string, val []byte) error {
+	*dst = nil
+	if isNull(val) {
+		return nil
+	}
+	v := new(T)
+	if err := decodeStruct(v, val); err != nil {
+		return within(name, err)
+	}
+	*dst = v
+	return nil
+}
+
+// setList decodes an array of objects. An empty one is nil.
+func setList[T any](dst *[]T, name string, val []byte) error {
+	*dst = nil
+	if isNull(val) {
+		return nil
+	}
+	if val[0] != '[' {
+		return within(name, errors.New("must be an array"))
+	}
+	i := 0
+	return eachElement(val, func(val []byte) error {
+		var v T
+		if err := decodeStruct(&v, val); err != nil {
+			return within(fmt.Sprintf("%s[%d]", name, i), err)
+		}
+		*dst = append(*dst, v)
+		i++
+		return nil
+	})
+}
+
+// decodeStruct decodes an object into *v and tidies what encoding/json leaves: nulls and empty arrays.
+func decodeStruct(v any, val []byte) error {
+	if val[0] != '{' {
+		return errors.New("must be an object")
+	}
+	if err := json.Unmarshal(compact(val), v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return within(wrong.Field, fmt.Errorf("must be a %s, not a %s", jsonKind(wrong.Type.Kind().String()), wrong.Value))
+		}
+		return err
+	}
+	if t, ok := v.(interface{ tidy() error }); ok {
+		return t.tidy()
+	}
+	return nil
+}
+
+// jsonKind names a Go kind as a client knows it.
+func jsonKind(kind string) string {
+	switch kind {
+	case "string":
+		return "string"
+	case "bool":
+		return "boolean"
+	case "slice":
+		return "list"
+	case "struct", "ptr", "map":
+		return "object"
+	}
+	return "whole number"
+}
+
+// compact returns a copy of raw, valid JSON, on one line and in UTF-8.
+func compact(raw []byte) json.RawMessage {
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, len(raw)))
+	if json.Compact(buf, raw) != nil {
+		return json.RawMessage("null")
+	}
+	return buf.Bytes()
+}
+
+// appendUnknown adds a member to an object that closeUnknown ends.
+func appendUnknown(dst []byte, name string, val []byte) []byte {
+	if dst == nil {
+		dst = append(dst, '{')
+	}
+	dst = append(appendString(appendComma(dst), name), ':')
+	return append(dst, compact(val)...)
+}
+
+// closeUnknown returns the object, nil when it has no members.
+func closeUnknown(obj []byte) json.RawMessage {
+	if obj == nil {
+		return nil
+	}
+	return append(obj, '}')
+}
+
+// within says in err's text which member it is about, as a path like messages[2].content.
+func within(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err == errShape {
+		err = errors.New("must be an object")
+	}
+	var inner *memberError
+	if errors.As(err, &inner) {
+		return &memberError{name + "." + inner.path, inner.err}
+	}
+	return &memberError{name, err}
+}
+
+// memberError is an error about the member at path.
+type memberError struct {
+	path string
+	err  error
+}
+
+func (e *memberError) Error() string { return e.path + ": " + e.err.Error() }
+func (e *memberError) Unwrap() error { return e.err }

@@ -1,0 +1,121 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// addOther takes the events that open and close nothing.
+func (v *Verifier) addOther(ev Event, b Base) error {
+	switch e := ev.(type) {
+	case StateSnapshot:
+		if e.Snapshot == nil {
+			return errors.New("snapshot is missing")
+		}
+	case StateDelta:
+		if err := checkPatch(e.Delta, false); err != nil {
+			return fmt.Errorf("delta: %w", err)
+		}
+	case MessagesSnapshot:
+		v.own(e.Messages)
+	case ActivitySnapshot:
+		if e.MessageID == "" || e.ActivityType == "" {
+			return errors.New("an activity needs a messageId and an activityType")
+		}
+		if !isObject(e.Content) {
+			return errors.New("content must be an object")
+		}
+		if _, known := v.activities[e.MessageID]; !known || e.Replace == nil || *e.Replace {
+			v.activities[e.MessageID] = b.SubagentRunID
+		}
+	case ActivityDelta:
+		if err := checkPatch(e.Patch, true); err != nil {
+			return fmt.Errorf("patch: %w", err)
+		}
+		_, err := claim(v.activities, e.MessageID, b)
+		return err
+	case ReasoningEncryptedValue:
+		return v.encrypted(e)
+	case Custom:
+		if e.Name == "" || e.Value == nil {
+			return errors.New("needs a name and a value")
+		}
+	case Raw:
+		if e.Event == nil {
+			return errors.New("event is missing")
+		}
+	case Unknown:
+		return e.check()
+	default:
+		return errors.New("not an event of this package")
+	}
+	return nil
+}
+
+// encrypted refuses a value for an entity that belongs to another agent.
+func (v *Verifier) encrypted(e ReasoningEncryptedValue) (err error) {
+	switch e.Subtype {
+	case "tool-call":
+		if c := v.calls[e.EntityID]; c != nil {
+			err = continues(e.Base, c.owner)
+		}
+	case "message":
+		owners := v.messages
+		if _, known := owners[e.EntityID]; !known {
+			owners = v.reasoning
+		}
+		_, err = claim(owners, e.EntityID, e.Base)
+	default:
+		err = fmt.Errorf("unknown subtype %q", e.Subtype)
+	}
+	return err
+}
+
+// check refuses the names of events that are never written: shorthands, AG-UI's withdrawn names, and
+// those of the types this package has.
+func (e Unknown) check() error {
+	name := string(e.Name)
+	switch {
+	case !validName(e.Name):
+		return fmt.Errorf("%q is no event name", name)
+	case strings.HasSuffix(name, "_CHUNK"):
+		return errors.New("write a start, content and end instead of the shorthand")
+	case strings.HasPrefix(name, "THINKING_"), name == "REASONING_CONTENT":
+		return errors.New("write REASONING events instead")
+	case knownTypes[e.Name]:
+		return errors.New("must be the struct of its type")
+	case e.Body != nil && !isObject(e.Body):
+		return errors.New("body must be an object")
+	}
+	return nil
+}
+
+// check refuses common members that would not survive a client's parser.
+func (b *Base) check() error {
+	switch {
+	case b.Metadata != nil && !isObject(b.Metadata):
+		return errors.New("metadata must be an object")
+	case b.RawEvent != nil && !json.Valid(b.RawEvent):
+		return errors.New("rawEvent is not valid JSON")
+	case b.Extra != nil && !isObject(b.Extra):
+		return errors.New("the unknown members must be an object")
+	}
+	return nil
+}
+
+// holdsJSON reports whether ev has members beside the common ones that are JSON already.
+func holdsJSON(ev Event) bool {
+	switch ev.(type) {
+	case TextMessageEnd, ToolCallResult, StateSnapshot, StateDelta, MessagesSnapshot, ActivitySnapshot,
+		ActivityDelta, Raw, Custom, RunStarted, RunFinished, SubagentFinished, Unknown:
+		return true
+	}
+	return false
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte{'{'}) && json.Valid(raw)
+}

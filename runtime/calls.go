@@ -1,0 +1,340 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// CallTool emits the call, makes it or has the client make it, and records its result.
+func (s *step) CallTool(ctx context.Context, parent, name string, args json.RawMessage) (agui.ToolOutput, error) {
+	m, release, err := s.use("tool:" + name)
+	if err != nil {
+		return agui.ToolOutput{}, err
+	}
+	defer release()
+	if m.Done {
+		var out agui.ToolOutput
+		err := json.Unmarshal(m.Output, &out)
+		return out, err
+	}
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	frontend := slices.ContainsFunc(s.l.input.Tools, func(t agui.Tool) bool { return t.Name == name })
+	if m.CallID == "" {
+		if err := s.openCall(m, parent, name, args, frontend); err != nil {
+			return agui.ToolOutput{}, err
+		}
+	}
+	if frontend {
+		return agui.ToolOutput{}, plugins.ErrWaiting
+	}
+	out, err := s.answerCall(ctx, m, name, args)
+	if err != nil {
+		return out, err
+	}
+	return out, s.closeCall(m, name, args, &out)
+}
+
+// openCall emits START, ARGS and END with the memo that keeps the call's id.
+func (s *step) openCall(m *Memo, parent, name string, args json.RawMessage, frontend bool) error {
+	m.CallID = newID()
+	rows := []Row{s.keep(m)}
+	if frontend {
+		rows = append(rows, &Interrupt{
+			ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Name: m.Name, N: m.N,
+			Frontend: true, Status: interruptOpen, CreatedAt: time.Now(),
+		})
+	}
+	evs := append(s.takeHeld(),
+		agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: name, ParentMessageID: parent},
+		agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(args)},
+		agui.ToolCallEnd{ToolCallID: m.CallID})
+	return s.l.emit(s, rows, nil, evs...)
+}
+
+// answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
+// means that there is none: the run was stopped, or waits for an approval.
+func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.RawMessage) (agui.ToolOutput, error) {
+	tool, ok := s.l.rt.reg.Tool(name)
+	if !ok {
+		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", name)), nil
+	}
+	info := tool.Info()
+	if info.Approval {
+		approved, edited, err := s.approve(m, name, args)
+		if err != nil {
+			return agui.ToolOutput{}, err
+		}
+		if !approved {
+			return failure("denied", "The call was not approved"), nil
+		}
+		if edited != nil {
+			args = edited
+		}
+	}
+	if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
+		return failure("invalid_arguments", err.Error()), nil
+	}
+	limit := info.Timeout
+	if limit == 0 {
+		limit = s.l.rt.cfg.ToolTimeout
+	}
+	return s.invoke(ctx, tool, limit, &plugins.Call{
+		ID: m.CallID, Args: args, ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+	})
+}
+
+// approve asks a person whether the call may be made; an answer may edit its arguments.
+func (s *step) approve(call *Memo, name string, args json.RawMessage) (ok bool, edited json.RawMessage, err error) {
+	m, release, err := s.use("approve:" + name)
+	if err != nil {
+		return false, nil, err
+	}
+	defer release()
+	a, err := s.question(m, agui.Interrupt{
+		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", name),
+		Metadata: mustJSON(map[string]any{"toolName": name, "args": args}),
+	})
+	if err != nil || a.Cancelled {
+		return false, nil, err
+	}
+	var reply struct {
+		Approved   bool            `json:"approved"`
+		EditedArgs json.RawMessage `json:"editedArgs"`
+	}
+	if len(a.Payload) > 0 && json.Unmarshal(a.Payload, &reply) != nil {
+		return false, nil, nil // anything but a clear yes is a no
+	}
+	return reply.Approved, reply.EditedArgs, nil
+}
+
+type toolResult struct {
+	out agui.ToolOutput
+	err error
+}
+
+// invoke calls the tool on a goroutine of its own, so that one which ignores its context holds up nobody.
+func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	result := make(chan toolResult, 1)
+	s.l.spawn(func() {
+		out, err := callTool(ctx, tool, call)
+		result <- toolResult{out, err}
+	})
+	select {
+	case r := <-result:
+		return s.settleTool(ctx, tool, r)
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return agui.ToolOutput{}, cause // the step is over: nobody waits for this result
+	}
+	grace := time.NewTimer(s.l.rt.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case r := <-result:
+		return s.settleTool(ctx, tool, r)
+	case <-grace.C:
+		return failure("timeout", "The tool did not return in time"), nil
+	}
+}
+
+var errTimeout = errors.New("timed out")
+
+// settleTool turns what a tool returned into its output.
+func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) (agui.ToolOutput, error) {
+	if cause := context.Cause(s.ctx); cause != nil {
+		return agui.ToolOutput{}, cause
+	}
+	var shown *plugins.Error
+	switch {
+	case r.err == nil:
+		return r.out, nil
+	case errors.As(r.err, &shown):
+		out := failure(shown.Code, shown.Message)
+		out.Error.Retryable = shown.Retryable
+		return out, nil
+	case errors.Is(context.Cause(ctx), errTimeout):
+		return failure("timeout", "The tool did not return in time"), nil
+	}
+	s.l.rt.logFailure("tool failed", tool.Info().Name, r.err)
+	return failure("tool_failed", "The tool failed"), nil
+}
+
+func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &plugins.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return tool.Call(ctx, call)
+}
+
+func failure(code, message string) agui.ToolOutput {
+	if code == "" {
+		code = "failed"
+	}
+	return agui.ToolOutput{
+		Status: agui.StatusFailure, ResultSummary: message,
+		Error: &agui.OutputError{Code: code, Message: message},
+	}
+}
+
+// closeCall emits the result and records it.
+func (s *step) closeCall(m *Memo, name string, args json.RawMessage, out *agui.ToolOutput) error {
+	fill := func() {
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = name, m.CallID, args
+		if out.Status == "" {
+			out.Status = agui.StatusSuccess
+		}
+	}
+	fill()
+	err := s.record(m, mustJSON(out), s.result(m, out))
+	var refused *plugins.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
+	fill()
+	return s.record(m, mustJSON(out), s.result(m, out))
+}
+
+func (s *step) result(m *Memo, out *agui.ToolOutput) agui.Event {
+	shown := *out
+	return agui.ToolCallResult{MessageID: newID(), ToolCallID: m.CallID, Content: out.ResultSummary, Output: &shown}
+}
+
+// CallAgent runs another agent inside the step, under an id of its own.
+func (s *step) CallAgent(ctx context.Context, parent, name, query string) (agui.WorkerOutput, error) {
+	m, release, err := s.use("agent:" + name)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	defer release()
+	var out agui.WorkerOutput
+	if m.Done {
+		err := json.Unmarshal(m.Output, &out)
+		return out, err
+	}
+	agent, ok := s.l.rt.reg.Agent(name)
+	if !ok {
+		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", name)}
+	}
+	sub, err := s.openAgent(ctx, m, agent.Info(), parent)
+	if err != nil {
+		return out, err
+	}
+	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
+		Query:    query,
+		Messages: []agui.Message{{ID: newID(), Role: agui.RoleUser, Content: query}},
+		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
+		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Execution: 1,
+	}))
+	return out, s.closeAgent(sub, m, name, out, err)
+}
+
+// openAgent announces a sub-agent, unless it is open already because its worker is called again.
+func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent string) (*step, error) {
+	again := m.CallID != ""
+	if !again {
+		m.CallID = newID()
+	}
+	sub := newStep(ctx, s.l, s.number, s.node, info.Name)
+	sub.subagent, sub.parent = m.CallID, s
+	sub.scope = fmt.Sprintf("%s%s#%d/", s.scope, m.Name, m.N)
+	opened := agui.SubagentStarted{
+		Base: agui.Base{SubagentRunID: m.CallID, Agent: info.Name},
+		Name: info.Name, Description: info.Description, ParentSubagentRunID: s.subagent, ParentMessageID: parent,
+	}
+	l := s.l
+	l.mu.Lock()
+	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
+	if isOpen {
+		s.note(opened)
+	}
+	l.mu.Unlock()
+	_ = sub.own.Add(opened)
+	if isOpen {
+		return sub, nil
+	}
+	return sub, l.emit(s, []Row{s.keep(m)}, nil, append(s.takeHeld(), opened)...)
+}
+
+// closeAgent ends a sub-agent: with its output, as suspended while it waits, or as failed.
+func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput, err error) error {
+	sub.end()
+	base := agui.Base{SubagentRunID: m.CallID, Agent: name, Metadata: mustJSON(map[string]string{"name": name})}
+	switch {
+	case err == nil:
+		return s.record(m, mustJSON(out), append(sub.takeHeld(), agui.SubagentFinished{Base: base})...)
+	case errors.Is(err, plugins.ErrWaiting):
+		ids := json.RawMessage(`{"type":"suspended"}`)
+		if emitErr := s.l.emit(s, nil, nil, append(sub.takeHeld(), agui.SubagentFinished{Base: base, Outcome: ids})...); emitErr != nil {
+			return emitErr
+		}
+		return err
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	shown := s.l.rt.shown(name, err)
+	l := s.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if closed := s.closedBy(l); closed != nil {
+		return closed
+	}
+	it := &item{t: l.t, l: l}
+	failed := agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}
+	if closeErr := sub.closeOpen(it, failed, codeInterrupted, true); closeErr != nil {
+		return closeErr
+	}
+	l.rt.com.add(it)
+	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
+}
+
+func (l *live) currentState() json.RawMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state()
+}
+
+// shown is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
+func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
+	var e *plugins.Error
+	if errors.As(err, &e) {
+		code := e.Code
+		if code == "" {
+			code = "failed"
+		}
+		return &agui.OutputError{Code: code, Message: e.Message, Retryable: e.Retryable}
+	}
+	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
+		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
+	}
+	rt.logFailure("agent failed", agent, err)
+	var p *plugins.PanicError
+	if errors.As(err, &p) {
+		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
+	}
+	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
+}
+
+func (rt *Runtime) logFailure(msg, name string, err error) {
+	var p *plugins.PanicError
+	if errors.As(err, &p) {
+		rt.log.Error(msg, "name", name, "error", err, "stack", string(p.Stack))
+		return
+	}
+	rt.log.Warn(msg, "name", name, "error", err)
+}

@@ -1,0 +1,158 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Cancel ends a run for good. When it returns, the terminal event is stored and nothing of the run will
+// follow it, whatever its workers do. Cancelling a cancelled run is no error.
+func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, error) {
+	run, err := rt.owned(ctx, c, name)
+	if err != nil {
+		return Run{}, err
+	}
+	return rt.cancelRun(ctx, run.Key)
+}
+
+func (rt *Runtime) cancelRun(ctx context.Context, key int64) (Run, error) {
+	for range 3 {
+		if l := rt.liveRun(key); l != nil {
+			err := l.end(cancelled())
+			if err == nil {
+				return rt.store.Run(context.WithoutCancel(ctx), key)
+			}
+			if !errors.Is(err, errSettled) {
+				return Run{}, unavailable(err)
+			}
+		}
+		run, err := rt.cancelQueued(key)
+		if !errors.Is(err, errOwned) {
+			return run, unavailable(err)
+		}
+	}
+	return Run{}, ErrStopping // it is between two owners: released, or about to be claimed again
+}
+
+// errOwned means that the run was claimed meanwhile.
+var errOwned = refuse(KindConflict, "running", "The run is running")
+
+// cancelQueued cancels a run that nobody executes.
+func (rt *Runtime) cancelQueued(key int64) (Run, error) {
+	var run Run
+	err := rt.com.do(nil, func(tx Tx, out *outcome) error {
+		ctx := context.Background()
+		var err error
+		if run, err = tx.Run(ctx, key); err != nil {
+			return err
+		}
+		th, err := tx.LockThread(run.ThreadKey)
+		if err != nil {
+			return err
+		}
+		switch run.Status {
+		case Cancelled:
+			return nil
+		case Running:
+			return errOwned
+		case Completed, Failed:
+			return refuse(KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
+		}
+		if err := rt.cancelIdle(tx, &run, &th, out); err != nil {
+			return err
+		}
+		out.thread = th.Key
+		return rt.afterRun(ctx, tx, th.Key, out, nil)
+	})
+	return run, err
+}
+
+// cancelIdle cancels a QUEUED or WAITING run inside a transaction. One that has never started writes no
+// event and its messages are hidden; any other gets a span that says so.
+func (rt *Runtime) cancelIdle(tx Tx, run *Run, th *Thread, out *outcome) error {
+	ctx := context.Background()
+	spans, err := tx.Spans(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	now := tx.Now()
+	if len(spans) == 0 {
+		finish(run, cancelled(), now, 0)
+		out.void = run.Key
+		if err := tx.HideMessages(th.Key, []int64{run.Key}, 0); err != nil {
+			return err
+		}
+		return tx.Put(run)
+	}
+	last, seq, err := ends(tx, th)
+	if err != nil {
+		return err
+	}
+	l, err := rt.newLive(run, th)
+	if err != nil {
+		return err
+	}
+	defer l.cancel(nil)
+	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
+	if err := l.load(tx, run, spans); err != nil {
+		return err
+	}
+	it := &item{}
+	queued, err := tx.Queued(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	span := Span{
+		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		Generation: run.Generation, First: l.w.last + 1, State: th.State,
+	}
+	if err := l.w.started(it, run, queued); err != nil {
+		return err
+	}
+	if err := l.failOwed(tx, it); err != nil {
+		return err
+	}
+	l.settleSteps(it, Cancelled, nil)
+	if err := l.w.stage(it, agui.RunFinished{
+		Base: agui.Base{Agent: run.WorkflowID}, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: run.Usage,
+	}); err != nil {
+		return err
+	}
+	finish(run, cancelled(), now, l.w.last)
+	span.Last = l.w.last
+	th.LastEventID, th.UpdatedAt = l.w.last, now
+	out.recs = append(out.recs, it.recs...)
+	out.evs = append(out.evs, it.evs...)
+	return tx.Put(append(it.rows, run, &span, th)...)
+}
+
+// failOwed gives the calls that a waiting run has left open their results, and closes its questions.
+func (l *live) failOwed(tx Tx, it *item) error {
+	all, err := tx.Interrupts(context.Background(), l.run.Key)
+	if err != nil {
+		return err
+	}
+	code := codeCancelled
+	for i := range all {
+		if in := &all[i]; in.Status == interruptOpen {
+			in.Status = interruptCancelled
+			it.rows = append(it.rows, in)
+			if in.Frontend {
+				code = codeInterrupted
+			}
+		}
+	}
+	for _, m := range l.memos {
+		tool, ok := callName(m.Name)
+		if !ok || m.Done || m.CallID == "" {
+			continue
+		}
+		l.w.ver.Owe(m.CallID)
+		if err := l.w.stage(it, failedCall(m.CallID, tool, code)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

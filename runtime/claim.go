@@ -1,0 +1,456 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// dispatch claims queued runs as slots become free. It ends when the runtime stops.
+func (rt *Runtime) dispatch() {
+	for {
+		select {
+		case <-rt.quit:
+			return
+		case <-rt.queue.signal:
+		}
+		for _, head := range rt.queue.claimable(rt.slots.take) {
+			rt.claim(head)
+		}
+	}
+}
+
+// claim queues the claim of a thread's first run, for which a slot was taken.
+func (rt *Runtime) claim(head Run) {
+	rt.com.add(&item{
+		op: func(tx Tx, out *outcome) error { return rt.claimFirst(tx, head, out) },
+		done: []func(error){func(err error) {
+			if err != nil {
+				rt.slots.free(&head)
+			}
+			if err != nil && !errors.Is(err, errNotClaimed) && !errors.Is(err, ErrFenced) {
+				rt.log.Error("run could not be claimed", "run", head.ID, "error", err)
+			}
+		}},
+	})
+}
+
+// errNotClaimed means that the thread's first run is another by now, or must wait.
+var errNotClaimed = refuse(KindConflict, "not_claimed", "The run cannot be claimed now")
+
+// claimFirst claims head if it is still the first of its thread and no run stands in its way.
+func (rt *Runtime) claimFirst(tx Tx, head Run, out *outcome) error {
+	ctx := context.Background()
+	th, err := tx.LockThread(head.ThreadKey)
+	if err != nil {
+		return err
+	}
+	open, err := tx.OpenRuns(ctx, th.Key)
+	if err != nil {
+		return err
+	}
+	i := firstQueued(open)
+	if rt.Stopping() || i < 0 || open[i].Key != head.Key {
+		return errNotClaimed
+	}
+	for j := range open[:i] {
+		if open[j].Status == Running {
+			return errNotClaimed
+		}
+		blocked, err := asksSomebody(tx, open[j].Key)
+		if err != nil {
+			return err
+		}
+		if blocked {
+			return errNotClaimed
+		}
+		// Only a client's tools are waited for, and the thread moves on without them.
+		if err := rt.cancelIdle(tx, &open[j], &th, out); err != nil {
+			return err
+		}
+	}
+	l, err := rt.claimTx(tx, &open[i], &th, out, nil)
+	if err != nil {
+		return err
+	}
+	return rt.afterRun(ctx, tx, th.Key, out, l.start)
+}
+
+func firstQueued(open []Run) int {
+	for i := range open {
+		if open[i].Status == Queued {
+			return i
+		}
+	}
+	return -1
+}
+
+// asksSomebody reports whether a waiting run has an open question.
+func asksSomebody(r Reader, runKey int64) (bool, error) {
+	all, err := r.Interrupts(context.Background(), runKey)
+	if err != nil {
+		return false, err
+	}
+	for i := range all {
+		if all[i].Status == interruptOpen && !all[i].Frontend {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// fresh is what a claim knows of a run that the same transaction has created.
+type fresh struct {
+	newThread bool
+	queued    []Message
+}
+
+// claimTx makes a QUEUED run RUNNING and opens its span. What it returns is started after the commit.
+func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
+	ctx := context.Background()
+	now := tx.Now()
+	l, err := rt.newLive(run, th)
+	if err != nil {
+		return nil, err
+	}
+	last, seq := th.LastEventID, int64(0)
+	var spans []Span
+	var queued []Message
+	if known == nil || !known.newThread {
+		if last, seq, err = ends(tx, th); err != nil {
+			return nil, err
+		}
+	}
+	if known != nil {
+		queued = known.queued
+	} else {
+		if spans, err = tx.Spans(ctx, run.Key); err != nil {
+			return nil, err
+		}
+		if queued, err = tx.Queued(ctx, run.Key); err != nil {
+			return nil, err
+		}
+	}
+	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
+	l.span = Span{
+		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		Generation: run.Generation, First: l.w.last + 1, State: th.State,
+	}
+	it := &item{}
+	answered := run.Answered
+	if answered {
+		if err := l.load(tx, run, spans); err != nil {
+			return nil, err
+		}
+	} else {
+		l.began = began{state: th.State, upTo: l.span.First}
+		if err := l.reset(tx, it, len(spans) > 0); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.w.started(it, run, queued); err != nil {
+		return nil, err
+	}
+	if len(spans) == 0 {
+		if err := l.prepare(tx, it, run, th); err != nil {
+			return nil, err
+		}
+	}
+	if answered {
+		if err := l.answered(tx, it); err != nil {
+			return nil, err
+		}
+	}
+	run.Status, run.Owner, run.Answered, run.FinishedAt = Running, rt.instance, false, nil
+	if run.StartedAt == nil {
+		run.StartedAt = &now
+	}
+	l.run = *run
+	if err := tx.Put(append(it.rows, run, &l.span)...); err != nil {
+		return nil, err
+	}
+	out.recs = append(out.recs, it.recs...)
+	out.evs = append(out.evs, it.evs...)
+	return l, nil
+}
+
+// newLive makes the live form of a run, without what its log and rows say.
+func (rt *Runtime) newLive(run *Run, th *Thread) (*live, error) {
+	g, err := rt.graphs.of(run)
+	if err != nil {
+		return nil, err
+	}
+	l := &live{
+		rt: rt, graph: g, run: *run,
+		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
+		steps: make(map[string]*Step), started: make(map[string]bool),
+	}
+	l.turn.L = &l.mu
+	if err := json.Unmarshal(run.Input, &l.input); err != nil {
+		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	return l, nil
+}
+
+func (l *live) spanName(run *Run) string {
+	if l.input.SpanName != "" {
+		return l.input.SpanName
+	}
+	return run.ID
+}
+
+// start makes the run live and executes it. It is called after the claim was committed.
+func (l *live) start() {
+	rt := l.rt
+	l.t = rt.hold(l.w.thread.Key, l.w.thread.ID)
+	l.t.mu.Lock()
+	l.t.known, l.t.busy = true, true
+	l.t.committed = max(l.t.committed, l.span.First-1)
+	l.t.mu.Unlock()
+	rt.liveRuns.Add(1)
+	rt.running.Add(1)
+	rt.mu.Lock()
+	rt.live[l.run.Key] = l
+	rt.mu.Unlock()
+	go l.loop() // Shutdown waits for rt.running
+}
+
+// ends returns the ids of the thread's last event and of its last message.
+func ends(r Reader, th *Thread) (last, seq int64, err error) {
+	ctx := context.Background()
+	if last, err = r.LastEventID(ctx, th.Key); err != nil {
+		return 0, 0, err
+	}
+	seq, err = r.LastSeq(ctx, th.Key)
+	return max(last, th.LastEventID), seq, err
+}
+
+// reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
+func (l *live) reset(r Reader, it *item, restarted bool) error {
+	if restarted {
+		_, steps, err := r.Steps(context.Background(), l.run.Key, 0, 1)
+		if err != nil {
+			return err
+		}
+		l.count = steps
+	}
+	for _, n := range l.graph.nodes {
+		node := &Node{RunKey: l.run.Key, NodeID: n.ID, Status: Pending}
+		l.nodes[n.ID] = node
+		row := *node
+		it.rows = append(it.rows, &row)
+	}
+	return nil
+}
+
+// prepare applies what the run's input does to the thread: hidden messages and another state.
+func (l *live) prepare(tx Tx, it *item, run *Run, th *Thread) error {
+	in := &l.input
+	hidden := false
+	if in.RollBack != nil {
+		if err := tx.HideMessages(th.Key, in.RollBack.Runs, 0); err != nil {
+			return err
+		}
+		hidden = true
+	}
+	if in.RewindTo != "" {
+		msgs, err := tx.MessagesByID(context.Background(), th.Key, []string{in.RewindTo})
+		if err != nil {
+			return err
+		}
+		if len(msgs) > 0 && msgs[0].Seq > 0 {
+			if err := tx.HideMessages(th.Key, nil, msgs[0].Seq+1); err != nil {
+				return err
+			}
+			hidden = true
+		}
+	}
+	state := th.State
+	if hidden {
+		if in.RollBack != nil && in.RollBack.State != nil {
+			state = in.RollBack.State
+		}
+		if err := l.rewound(tx, it, th); err != nil {
+			return err
+		}
+	}
+	if in.State != nil {
+		state = in.State
+	}
+	l.began.state = state
+	if !hidden && string(state) == string(th.State) {
+		return nil
+	}
+	return l.w.stage(it, agui.StateSnapshot{Snapshot: state})
+}
+
+// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
+func (l *live) rewound(tx Tx, it *item, th *Thread) error {
+	left, err := tx.Messages(context.Background(), th.Key, 0, promptMessages)
+	if err != nil {
+		return err
+	}
+	msgs := make([]agui.Message, 0, len(left))
+	for i := range left {
+		msgs = append(msgs, left[i].Message)
+	}
+	msgs = append(msgs, l.w.fold.Messages()...) // what this run brings
+	return l.w.stage(it, agui.MessagesSnapshot{Messages: msgs})
+}
+
+// load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.
+func (l *live) load(r Reader, run *Run, spans []Span) error {
+	ctx := context.Background()
+	for _, s := range spans {
+		if s.Generation == run.Generation {
+			l.began = began{state: s.State, upTo: s.First}
+			if s.N == 1 && l.input.State != nil {
+				l.began.state = l.input.State
+			}
+			break
+		}
+	}
+	nodes, err := r.Nodes(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		l.nodes[nodes[i].NodeID] = &nodes[i]
+	}
+	for after := 0; ; {
+		steps, _, err := r.Steps(ctx, run.Key, after, 500)
+		if err != nil {
+			return err
+		}
+		for i := range steps {
+			l.count = steps[i].Number
+			if steps[i].Generation == run.Generation {
+				l.steps[steps[i].NodeID] = &steps[i]
+			}
+		}
+		if len(steps) < 500 {
+			break
+		}
+		after = l.count
+	}
+	memos, err := r.Memos(ctx, run.Key, run.Generation)
+	if err != nil {
+		return err
+	}
+	for i := range memos {
+		m := &memos[i]
+		l.memos[memoKey{m.Step, m.Name, m.N}] = m
+		if tool, ok := callName(m.Name); ok && m.CallID != "" {
+			l.calls[m.CallID] = tool
+		}
+	}
+	return l.loadMessages(r, run)
+}
+
+// loadMessages gives the writer the messages of the run, so that later events can change them.
+func (l *live) loadMessages(r Reader, run *Run) error {
+	msgs, _, err := r.RunMessages(context.Background(), run.Key, 0, promptMessages)
+	if err != nil {
+		return err
+	}
+	var known []agui.Message
+	for i := range msgs {
+		if msgs[i].State == MessageConsumed {
+			l.w.messages[msgs[i].ID] = &msgs[i]
+			known = append(known, msgs[i].Message)
+		}
+	}
+	l.w.fold = fold.New(l.w.thread.State, known)
+	return nil
+}
+
+// callName returns the tool of a call's memo.
+func callName(memo string) (tool string, ok bool) {
+	return strings.CutPrefix(memo[strings.LastIndexByte(memo, '/')+1:], "tool:")
+}
+
+// answered opens the span of an answer: the steps that waited go on, and what a client answered for its
+// own tools becomes their results.
+func (l *live) answered(tx Tx, it *item) error {
+	var owed []string
+	for _, m := range l.memos {
+		if _, ok := callName(m.Name); ok && !m.Done {
+			owed = append(owed, m.CallID)
+		}
+	}
+	all, err := tx.Interrupts(context.Background(), l.run.Key)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Frontend && all[i].Status == interruptAnswered {
+			owed = append(owed, all[i].ID)
+		}
+	}
+	l.w.ver.Owe(owed...)
+	for _, st := range l.steps {
+		if st.Status != Waiting {
+			continue
+		}
+		st.Status = Running
+		node := l.nodes[st.NodeID]
+		node.Status = Running
+		stepRow, nodeRow := *st, *node
+		it.rows = append(it.rows, &stepRow, &nodeRow)
+		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.worker(st.NodeID)}, StepName: st.Name}); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		if err := l.take(it, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take closes an interrupt that was answered. The result of a frontend call is what its memo holds.
+func (l *live) take(it *item, in *Interrupt) error {
+	if in.Status != interruptAnswered {
+		return nil
+	}
+	in.Status = interruptResolved
+	it.rows = append(it.rows, in)
+	if !in.Frontend {
+		return nil
+	}
+	m := l.memos[memoKey{in.Step, in.Name, in.N}]
+	var out agui.ToolOutput
+	if m == nil || json.Unmarshal(m.Output, &out) != nil {
+		return fmt.Errorf("frontend call %s has no record", in.ID)
+	}
+	delete(l.calls, in.ID)
+	return l.w.stage(it, agui.ToolCallResult{MessageID: newID(), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out})
+}
+
+func (g *graph) worker(node string) string {
+	for _, n := range g.nodes {
+		if n.ID == node {
+			return n.worker()
+		}
+	}
+	return node
+}
+
+// needed reports whether a node needs the one named id.
+func (g *graph) needed(id string) bool {
+	for _, n := range g.nodes {
+		for _, need := range n.Needs {
+			if need == id {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,362 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
+// tool it started: one that ignores its context keeps the run's slot until it returns.
+func (l *live) loop() {
+	defer l.rt.running.Done()
+	l.execute()
+	l.cancel(plugins.ErrEnded)
+	if l.strays.Load() > 0 {
+		l.rt.stray.Add(1)
+		defer l.rt.stray.Add(-1)
+	}
+	l.workers.Wait()
+	l.rt.slots.free(&l.run)
+	l.rt.release(l.t)
+	l.rt.queue.nudge()
+}
+
+// nodeResult is how one node ended: completed, waiting, or failed with what clients learn.
+type nodeResult struct {
+	waiting bool
+	failed  *agui.OutputError
+}
+
+func (l *live) execute() {
+	in, err := l.prompt()
+	if err != nil {
+		l.settle(l.failed(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
+		return
+	}
+	results := make(chan nodeResult, len(l.graph.nodes))
+	limit := time.NewTimer(l.rt.cfg.RunTimeout)
+	defer limit.Stop()
+	for running := 0; ; {
+		ready, err := l.ready(in.Query)
+		if err != nil {
+			l.settle(l.failed(l.rt.shown(l.run.WorkflowID, err)), nil)
+			return
+		}
+		for _, n := range ready {
+			running++
+			l.spawn(func() { results <- l.runNode(n, in) })
+		}
+		if running == 0 {
+			l.settle(l.completed(), nil)
+			return
+		}
+		select {
+		case r := <-results:
+			running--
+			if r.failed != nil && l.ctx.Err() == nil {
+				l.settle(l.failed(r.failed), nil)
+				return
+			}
+		case <-limit.C:
+			l.settle(l.failed(&agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}), nil)
+			return
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// settle ends the run's span; that it was ended meanwhile is fine.
+func (l *live) settle(e ending, because error) {
+	if because != nil {
+		l.rt.log.Error("run fails", "run", l.run.ID, "error", because)
+	}
+	if err := l.end(e); err != nil && !errors.Is(err, errSettled) {
+		l.rt.log.Error("run could not be settled", "run", l.run.ID, "error", err)
+	}
+}
+
+// spawn runs f on a goroutine that the run accounts for.
+func (l *live) spawn(f func()) {
+	l.strays.Add(1)
+	l.workers.Go(func() {
+		defer l.strays.Add(-1)
+		f()
+	})
+}
+
+// prompt is what the run's workers are asked. It is the same each time the generation is continued.
+func (l *live) prompt() (plugins.Input, error) {
+	in := plugins.Input{
+		Query: l.run.InputQuery, State: l.began.state, Tools: l.input.Tools, Context: l.input.Context,
+		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
+		ThreadID: l.w.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+	}
+	msgs, err := l.rt.store.Messages(l.ctx, l.w.thread.Key, l.began.upTo, promptMessages)
+	if err != nil {
+		return in, err
+	}
+	for i := range msgs {
+		if len(in.Messages) == 0 && msgs[i].Role == agui.RoleTool {
+			continue // its call is older than what is read
+		}
+		in.Messages = append(in.Messages, msgs[i].Message)
+	}
+	if q := query(in.Messages); q != "" {
+		in.Query = q
+	}
+	return in, nil
+}
+
+// promptMessages is how many of a thread's messages, the newest, a worker is given.
+const promptMessages = 2000
+
+// ready returns the nodes that can start now, and skips those that will not run.
+func (l *live) ready(query string) ([]*graphNode, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var start []*graphNode
+	for again := true; again; {
+		again = false
+		for _, n := range l.graph.nodes {
+			state := l.nodes[n.ID]
+			if state.Status == Failed { // just before a crash
+				return nil, &plugins.Error{Code: state.Error.Code, Message: state.Error.Message}
+			}
+			if l.started[n.ID] || state.Status.Final() || state.Status == Waiting || !l.needsMet(n) {
+				continue
+			}
+			d := decideRun
+			if state.Status == Pending {
+				var err error
+				if d, err = n.decide(func() map[string]any { return scope(query, l.state(), l.nodes) }, l.nodes); err != nil {
+					return nil, err
+				}
+			}
+			if d == decideSkip {
+				now := time.Now()
+				state.Status, state.CompletedAt = Skipped, &now
+				row := *state
+				l.put(&row)
+				again = true
+				continue
+			}
+			l.started[n.ID] = true
+			start = append(start, n)
+		}
+	}
+	return start, nil
+}
+
+func (l *live) needsMet(n *graphNode) bool {
+	for _, id := range n.Needs {
+		if s := l.nodes[id].Status; s != Completed && s != Skipped {
+			return false
+		}
+	}
+	return true
+}
+
+// runNode executes a node, again after retryable failures, until it has a result.
+func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = orDefault(n.Retry.Initial, 500*time.Millisecond)
+	pause.MaxInterval = orDefault(n.Retry.Max, 30*time.Second)
+	pause.Multiplier = 2
+	for {
+		st, err := l.begin(n, in)
+		if err != nil {
+			return nodeResult{failed: l.rt.shown(n.ID, err)}
+		}
+		r := l.attempt(n, st, in)
+		if !n.again(st, r) {
+			return r
+		}
+		t := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-t.C:
+		case <-l.ctx.Done():
+			t.Stop()
+			return r
+		}
+	}
+}
+
+// again reports whether a node is executed once more after an execution that ended so.
+func (n *graphNode) again(st *Step, r nodeResult) bool {
+	return r.failed != nil && r.failed.Retryable && st.Execution < n.Retry.Attempts
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// begin opens the node's next execution, or returns the one that a crash or a question left open.
+func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gate != nil {
+		return nil, l.gate
+	}
+	last := l.steps[n.ID]
+	if last != nil && !last.Status.Final() {
+		return last, nil
+	}
+	query, err := n.query(in.Query, func() map[string]any { return scope(in.Query, l.state(), l.nodes) }, l.nodes)
+	if err != nil {
+		return nil, err
+	}
+	l.count++
+	now := time.Now()
+	st := &Step{
+		RunKey: l.run.Key, Number: l.count, ID: newID(), Generation: l.run.Generation, NodeID: n.ID,
+		Name: n.ID, Execution: 1, Status: Running, Input: query, StartedAt: now,
+	}
+	if last != nil {
+		st.Execution = last.Execution + 1
+	}
+	node := l.nodes[n.ID]
+	node.Status, node.Error, node.CompletedAt, node.Progress = Running, nil, nil, 0
+	if node.StartedAt == nil {
+		node.StartedAt = &now
+	}
+	stepRow, nodeRow := *st, *node
+	it := &item{t: l.t, l: l, rows: []Row{&stepRow, &nodeRow}}
+	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.worker()}, StepName: st.Name}); err != nil {
+		return nil, err
+	}
+	l.steps[n.ID] = st
+	l.rt.com.add(it)
+	return st, nil
+}
+
+// worker is who a node's events are attributed to.
+func (n *graphNode) worker() string {
+	if n.Agent != "" {
+		return n.Agent
+	}
+	return n.Tool
+}
+
+// attempt is one execution of a node.
+func (l *live) attempt(n *graphNode, st *Step, in plugins.Input) nodeResult {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, orDefault(n.Timeout, l.rt.cfg.StepTimeout), errTimeout)
+	defer cancel()
+	s := newStep(ctx, l, st.Number, n.ID, n.worker())
+	in.Query, in.Node, in.Execution = st.Input, n.ID, st.Execution
+	out, err := l.call(ctx, n, s, in)
+	if cause := context.Cause(l.ctx); cause != nil {
+		s.end()
+		return nodeResult{failed: &agui.OutputError{Code: codeCancelled, Message: cause.Error()}}
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+		err = errTimeout
+	}
+	return l.close(s, n, st, out, err)
+}
+
+// call runs the node's worker or tool. A worker that is still there when the grace after its timeout has
+// passed is abandoned.
+func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input) (nodeOutput, error) {
+	if n.Tool != "" {
+		out, err := s.CallTool(ctx, "", n.Tool, json.RawMessage(in.Query))
+		if err == nil && out.Status == agui.StatusFailure {
+			err = &plugins.Error{Code: out.Error.Code, Message: out.Error.Message, Retryable: out.Error.Retryable}
+		}
+		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
+	}
+	agent, ok := l.rt.reg.Agent(n.Agent)
+	if !ok {
+		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", n.Agent)}
+	}
+	type result struct {
+		out agui.WorkerOutput
+		err error
+	}
+	done := make(chan result, 1)
+	l.spawn(func() {
+		out, err := plugins.Execute(ctx, agent, plugins.NewRun(s, in))
+		done <- result{out, err}
+	})
+	var r result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		grace := time.NewTimer(l.rt.cfg.Grace)
+		defer grace.Stop()
+		select {
+		case r = <-done:
+		case <-l.ctx.Done(): // somebody else ends the run
+			r.err = context.Cause(ctx)
+		case <-grace.C:
+			r.err = context.Cause(ctx)
+		}
+	}
+	return nodeOutput{text: outputText(r.out), json: mustJSON(r.out)}, r.err
+}
+
+// nodeOutput is what a node gave, as its step shows it and as later nodes see it.
+type nodeOutput struct {
+	text string
+	json json.RawMessage
+}
+
+// close ends an execution: its step and node rows are written with the event that says so.
+func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error) nodeResult {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gate != nil {
+		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: l.gate.Error()}}
+	}
+	it := &item{t: l.t, l: l}
+	held := s.takeHeld()
+	for _, ev := range held {
+		if stageErr := l.stage(it, s, ev); stageErr != nil && err == nil {
+			err = stageErr
+		}
+	}
+	s.ended = true
+	now := time.Now()
+	node := l.nodes[st.NodeID]
+	var r nodeResult
+	switch {
+	case errors.Is(err, plugins.ErrWaiting):
+		st.Status, node.Status = Waiting, Waiting
+		r.waiting = true
+	case err != nil:
+		r.failed = l.rt.shown(s.agent, err)
+		st.Status, st.Error, st.CompletedAt = Failed, r.failed, &now
+		if !n.again(st, r) { // else the node goes on with its next execution, also after a crash
+			node.Status, node.Error, node.CompletedAt = Failed, r.failed, &now
+		}
+	default:
+		st.Status, st.Output, st.CompletedAt = Completed, &out.text, &now
+		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
+	}
+	left := agui.WorkerOutput{Status: agui.StatusSuccess}
+	if r.failed != nil {
+		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
+	}
+	stageErr := s.closeOpen(it, left, codeInterrupted, !r.waiting)
+	if stageErr == nil && !r.waiting { // the end of the span closes the steps that wait
+		stageErr = l.w.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
+	}
+	if stageErr != nil {
+		l.rt.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
+	}
+	stepRow, nodeRow := *st, *node
+	it.rows = append(it.rows, &stepRow, &nodeRow)
+	l.rt.com.add(it)
+	return r
+}

@@ -1,0 +1,56 @@
+package fold
+
+import (
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// activity creates an activity message, or replaces one's content unless the event says not to.
+func (f *Fold) activity(e agui.ActivitySnapshot) []string {
+	m := f.byID[e.MessageID]
+	replace := e.Replace == nil || *e.Replace
+	switch {
+	case m == nil:
+		m = f.add(agui.Message{ID: e.MessageID, Role: agui.RoleActivity})
+	case !replace && m.Role != agui.RoleActivity:
+		return nil
+	case !replace:
+		m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+		return m.changed()
+	case m.Role != agui.RoleActivity:
+		f.forget(m)
+		m.Message = agui.Message{ID: e.MessageID, Role: agui.RoleActivity}
+	}
+	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID
+	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	return m.changed()
+}
+
+// forget drops what m carries beside its id.
+func (f *Fold) forget(m *message) {
+	for _, tc := range m.ToolCalls {
+		if c := f.calls[tc.ID]; c != nil && c.owner == m {
+			delete(f.calls, tc.ID)
+		}
+	}
+	*m = message{}
+}
+
+// activityDelta patches an activity message's content.
+func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
+	m := f.byID[e.MessageID]
+	if m == nil || m.Role != agui.RoleActivity {
+		return nil, fmt.Errorf("activity delta: there is no activity %q", e.MessageID)
+	}
+	next, err := patched(m.Parts, e.Patch)
+	if err != nil {
+		return nil, fmt.Errorf("activity delta: %w", err)
+	}
+	if next[0] != '{' {
+		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
+	}
+	m.Parts, m.ActivityType = next, e.ActivityType
+	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	return []string{m.ID}, nil
+}

@@ -1,0 +1,109 @@
+package fold
+
+import (
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// startCall attaches a call to the assistant message it names. Where there is none of that id it makes
+// one; without a usable id the new message has the call's. A call that is known only gets its name anew.
+func (f *Fold) startCall(e agui.ToolCallStart) {
+	metadata := agui.MergeMetadata(object("agent", e.Agent), e.Metadata)
+	c := f.calls[e.ToolCallID]
+	if c == nil {
+		c = f.addCall(f.caller(e), e)
+	}
+	tc := c.call()
+	tc.Name = e.ToolCallName
+	tc.Metadata = agui.MergeMetadata(tc.Metadata, metadata)
+	c.start()
+	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
+	f.open = append(f.open, e)
+}
+
+// caller returns the assistant message that e's call belongs to, a new one if need be.
+func (f *Fold) caller(e agui.ToolCallStart) *message {
+	id := e.ParentMessageID
+	if id == "" {
+		id = e.ToolCallID
+	} else if m := f.byID[id]; m != nil {
+		if m.Role == agui.RoleAssistant {
+			return m
+		}
+		id = e.ToolCallID
+	}
+	return f.add(agui.Message{ID: id, Role: agui.RoleAssistant, SubagentRunID: e.SubagentRunID})
+}
+
+func (f *Fold) addCall(m *message, e agui.ToolCallStart) *call {
+	c := &call{owner: m, i: len(m.ToolCalls)}
+	m.ToolCalls = append(m.ToolCalls, agui.ToolCall{ID: e.ToolCallID})
+	f.calls[e.ToolCallID] = c
+	return c
+}
+
+// call returns the call as its message carries it.
+func (c *call) call() *agui.ToolCall { return &c.owner.ToolCalls[c.i] }
+
+// start opens c: its arguments gather beside the message.
+func (c *call) start() {
+	if c.open {
+		return
+	}
+	c.open = true
+	c.owner.openCalls++
+	c.args, c.call().Arguments = []byte(c.call().Arguments), ""
+}
+
+// end closes c and gives the message its arguments.
+func (c *call) end() {
+	if !c.open {
+		return
+	}
+	c.open = false
+	c.owner.openCalls--
+	c.args, c.call().Arguments = nil, string(c.args)
+}
+
+func (f *Fold) arguments(e agui.ToolCallArgs) {
+	c := f.calls[e.ToolCallID]
+	if c == nil {
+		return
+	}
+	if c.open {
+		c.args = append(c.args, e.Delta...)
+	} else {
+		c.call().Arguments += e.Delta
+	}
+	if e.Metadata != nil {
+		c.call().Metadata = agui.MergeMetadata(c.call().Metadata, e.Metadata)
+	}
+}
+
+func (f *Fold) endCall(e agui.ToolCallEnd) []string {
+	f.close(e)
+	c := f.calls[e.ToolCallID]
+	if c == nil {
+		return nil
+	}
+	c.end()
+	c.call().Metadata = agui.MergeMetadata(c.call().Metadata, e.Metadata)
+	return c.owner.changed()
+}
+
+// encrypted attaches an opaque value to a call or a message.
+func (f *Fold) encrypted(e agui.ReasoningEncryptedValue) []string {
+	if e.Subtype == "tool-call" {
+		c := f.calls[e.EntityID]
+		if c == nil || c.owner.Role != agui.RoleAssistant {
+			return nil
+		}
+		c.call().EncryptedValue = e.EncryptedValue
+		return c.owner.changed()
+	}
+	m := f.byID[e.EntityID]
+	if m == nil || m.Role == agui.RoleActivity {
+		return nil
+	}
+	m.EncryptedValue = e.EncryptedValue
+	return m.changed()
+}

@@ -1,0 +1,262 @@
+package fold
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// fragment appends to the text of a message, open or not.
+func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
+	m := f.last
+	if m == nil || m.ID != id {
+		if m = f.byID[id]; m == nil {
+			return
+		}
+		f.last = m
+	}
+	switch {
+	case m.Role == agui.RoleActivity: // its content is no text
+		return
+	case m.streaming:
+		m.text = append(m.text, delta...)
+	case m.Parts != nil:
+		m.Content = delta
+	default:
+		m.Content += delta
+	}
+	m.Parts = nil
+	if metadata != nil {
+		m.Metadata = agui.MergeMetadata(m.Metadata, metadata)
+	}
+}
+
+func (f *Fold) startText(e agui.TextMessageStart) {
+	role := e.Role
+	if role == "" {
+		role = agui.RoleAssistant
+	}
+	m := f.begin(agui.Message{ID: e.MessageID, Role: role, Name: e.Name, SubagentRunID: e.SubagentRunID})
+	if m == nil {
+		return
+	}
+	m.Metadata = agui.MergeMetadata(m.Metadata, object("agent", e.Agent, "stage", e.Stage))
+	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	e.Base = opener(e.Base)
+	f.open = append(f.open, e)
+}
+
+func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
+	m := f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleReasoning, SubagentRunID: e.SubagentRunID})
+	if m == nil {
+		return
+	}
+	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	e.Base = opener(e.Base)
+	f.open = append(f.open, e)
+}
+
+// begin opens the text of the message of m's id, which is m when there is none. An activity has no text:
+// then it returns nil.
+func (f *Fold) begin(m agui.Message) *message {
+	old := f.byID[m.ID]
+	if old == nil {
+		old = f.add(m)
+	}
+	if old.Role == agui.RoleActivity {
+		return nil
+	}
+	old.stream()
+	return old
+}
+
+// stream opens m's text.
+func (m *message) stream() {
+	if !m.streaming {
+		m.text, m.streaming = []byte(m.Content), true
+	}
+}
+
+// settle closes m's text.
+func (m *message) settle() {
+	if !m.streaming {
+		return
+	}
+	if m.Parts == nil {
+		m.Content = string(m.text)
+	}
+	m.text, m.streaming = nil, false
+}
+
+func (f *Fold) endText(e agui.TextMessageEnd) []string {
+	metadata := e.Metadata
+	if e.Output != nil {
+		out, _ := e.Output.MarshalJSON()
+		metadata = agui.MergeMetadata(member("workerAgentOutput", out), metadata)
+	}
+	return f.endMessage(e, e.MessageID, metadata)
+}
+
+func (f *Fold) endMessage(ev agui.Event, id string, metadata json.RawMessage) []string {
+	f.close(ev)
+	m := f.byID[id]
+	if m == nil || m.Role == agui.RoleActivity {
+		return nil
+	}
+	m.settle()
+	m.Metadata = agui.MergeMetadata(m.Metadata, metadata)
+	return m.changed()
+}
+
+// changed returns m's id if m is complete.
+func (m *message) changed() []string {
+	if !m.complete() {
+		return nil
+	}
+	return []string{m.ID}
+}
+
+// result adds a tool message, right behind the message that made the call and the results it has.
+func (f *Fold) result(e agui.ToolCallResult) ([]string, error) {
+	if f.byID[e.MessageID] != nil {
+		return nil, fmt.Errorf("tool result: there is a message %q already", e.MessageID)
+	}
+	m := agui.Message{
+		ID:            e.MessageID,
+		Role:          agui.RoleTool,
+		Content:       e.Content,
+		ToolCallID:    e.ToolCallID,
+		SubagentRunID: e.SubagentRunID,
+		Metadata:      e.Metadata,
+	}
+	if e.Parts != nil {
+		m.Content, m.Parts = "", e.Parts
+	}
+	if e.Output != nil {
+		out, _ := e.Output.MarshalJSON()
+		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", out), m.Metadata)
+	}
+	added := f.add(m)
+	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
+		i := slices.Index(f.list, c.owner) + 1
+		for f.list[i] != added && f.list[i].Role == agui.RoleTool {
+			i++
+		}
+		copy(f.list[i+1:], f.list[i:len(f.list)-1])
+		f.list[i] = added
+	}
+	return []string{e.MessageID}, nil
+}
+
+// add appends a message.
+func (f *Fold) add(m agui.Message) *message {
+	added := &message{Message: m}
+	added.ToolCalls = slices.Clone(m.ToolCalls)
+	f.list = append(f.list, added)
+	f.index(added)
+	return added
+}
+
+// index makes m and its calls known by their ids, unless they are taken.
+func (f *Fold) index(m *message) {
+	if f.byID[m.ID] == nil {
+		f.byID[m.ID] = m
+	}
+	for i := range m.ToolCalls {
+		if id := m.ToolCalls[i].ID; f.calls[id] == nil {
+			f.calls[id] = &call{owner: m, i: i}
+		}
+	}
+}
+
+// replace makes list the messages.
+func (f *Fold) replace(list []agui.Message) {
+	f.list = make([]*message, 0, len(list))
+	f.byID = make(map[string]*message, len(list))
+	f.calls = map[string]*call{}
+	f.last = nil
+	for _, m := range list {
+		f.add(m)
+	}
+}
+
+// replaceMessages is MESSAGES_SNAPSHOT. Activities and reasoning that the snapshot does not speak of stay;
+// what was open goes on in the messages of the same ids.
+func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
+	keeps := keeper(e)
+	next := make(map[string]*agui.Message, len(e.Messages))
+	for i := range e.Messages {
+		next[e.Messages[i].ID] = &e.Messages[i]
+		changed = append(changed, e.Messages[i].ID)
+	}
+	var list []agui.Message
+	seen := map[string]bool{}
+	for _, m := range f.list {
+		n := next[m.ID]
+		switch {
+		case n != nil:
+			list = append(list, *n)
+		case keeps(&m.Message):
+			list = append(list, m.view())
+		default:
+			changed = append(changed, m.ID)
+		}
+		seen[m.ID] = true
+	}
+	for _, m := range e.Messages {
+		if !seen[m.ID] {
+			list = append(list, m)
+		}
+	}
+	f.replace(list)
+	f.reopen()
+	return slices.DeleteFunc(changed, func(id string) bool { return f.byID[id] != nil && !f.byID[id].complete() })
+}
+
+// keeper returns what tells which messages stay though the snapshot e does not have them.
+func keeper(e agui.MessagesSnapshot) func(*agui.Message) bool {
+	has := map[agui.Role]bool{}
+	for i := range e.Messages {
+		has[e.Messages[i].Role] = true
+	}
+	types, declared := authority(e.Metadata)
+	return func(m *agui.Message) bool {
+		switch m.Role {
+		case agui.RoleReasoning:
+			return !has[agui.RoleReasoning]
+		case agui.RoleActivity:
+			if declared {
+				return types != nil && !slices.Contains(types, m.ActivityType)
+			}
+			return !has[agui.RoleActivity]
+		}
+		return false
+	}
+}
+
+// authority returns the activity types that a snapshot's metadata declares complete, nil for all of
+// them, and whether it declares any: @ag-ui/client's own convention.
+func authority(metadata json.RawMessage) (types []string, declared bool) {
+	var all struct {
+		Client *json.RawMessage `json:"@ag-ui/client"`
+	}
+	if len(metadata) == 0 || json.Unmarshal(metadata, &all) != nil || all.Client == nil {
+		return nil, false
+	}
+	var client map[string]json.RawMessage
+	if json.Unmarshal(*all.Client, &client) != nil || client == nil {
+		return []string{}, true
+	}
+	raw, ok := client["authoritativeActivityTypes"]
+	switch {
+	case !ok:
+		return nil, false
+	case string(raw) == "null":
+		return nil, true
+	case json.Unmarshal(raw, &types) != nil || types == nil:
+		return []string{}, true
+	}
+	return types, true
+}

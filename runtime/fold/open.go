@@ -1,0 +1,144 @@
+package fold
+
+import (
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Open returns what is open as events that open it again under its own ids, outermost first: sub-agents
+// and steps, reasoning, text, tool calls with their arguments so far. Given the Messages before them, a
+// client ends up where the log is.
+func (f *Fold) Open() []agui.Event {
+	var list []agui.Event
+	for _, ev := range f.open {
+		list = append(list, ev)
+		start, ok := ev.(agui.ToolCallStart)
+		if !ok {
+			continue
+		}
+		if c := f.calls[start.ToolCallID]; c != nil && len(c.args) > 0 {
+			list = append(list, agui.ToolCallArgs{
+				Base:       start.Base,
+				ToolCallID: start.ToolCallID,
+				Delta:      string(c.args),
+			})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b agui.Event) int { return rank(a) - rank(b) })
+	return list
+}
+
+func rank(ev agui.Event) int {
+	switch ev.(type) {
+	case agui.SubagentStarted, agui.StepStarted:
+		return 0
+	case agui.ReasoningStart:
+		return 1
+	case agui.ReasoningMessageStart:
+		return 2
+	case agui.TextMessageStart:
+		return 3
+	}
+	return 4
+}
+
+// opener returns b without what belongs to one event only.
+func opener(b agui.Base) agui.Base {
+	return agui.Base{ThreadID: b.ThreadID, RunID: b.RunID, Agent: b.Agent, SubagentRunID: b.SubagentRunID}
+}
+
+// close removes the opener of what ev closes.
+func (f *Fold) close(ev agui.Event) {
+	id := opened(ev)
+	i := slices.IndexFunc(f.open, func(o agui.Event) bool { return opened(o) == id })
+	if i >= 0 {
+		f.open = slices.Delete(f.open, i, i+1)
+	}
+}
+
+// entity names something that opens and closes.
+type entity struct {
+	kind      agui.Type // of its opener
+	id, owner string
+}
+
+// opened returns what ev opens or closes.
+func opened(ev agui.Event) entity {
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		return entity{kind: e.Type(), id: e.MessageID}
+	case agui.TextMessageEnd:
+		return entity{kind: agui.TypeTextMessageStart, id: e.MessageID}
+	case agui.ReasoningStart:
+		return entity{kind: e.Type(), id: e.MessageID}
+	case agui.ReasoningEnd:
+		return entity{kind: agui.TypeReasoningStart, id: e.MessageID}
+	case agui.ReasoningMessageStart:
+		return entity{kind: e.Type(), id: e.MessageID}
+	case agui.ReasoningMessageEnd:
+		return entity{kind: agui.TypeReasoningMessageStart, id: e.MessageID}
+	case agui.ToolCallStart:
+		return entity{kind: e.Type(), id: e.ToolCallID}
+	case agui.ToolCallEnd:
+		return entity{kind: agui.TypeToolCallStart, id: e.ToolCallID}
+	case agui.StepStarted:
+		return entity{kind: e.Type(), id: e.StepName, owner: e.SubagentRunID}
+	case agui.StepFinished:
+		return entity{kind: agui.TypeStepStarted, id: e.StepName, owner: e.SubagentRunID}
+	}
+	return entity{kind: agui.TypeSubagentStarted, id: ev.Common().SubagentRunID}
+}
+
+// startRun adds the messages of the run's input that the thread does not have.
+func (f *Fold) startRun(e agui.RunStarted) []string {
+	changed := f.closeAll()
+	if e.Input == nil {
+		return changed
+	}
+	for _, m := range e.Input.Messages {
+		if f.byID[m.ID] == nil {
+			f.add(m)
+			changed = append(changed, m.ID)
+		}
+	}
+	return changed
+}
+
+// closeAll closes what a span left open, and returns the messages that completes.
+func (f *Fold) closeAll() (changed []string) {
+	for _, ev := range f.open {
+		id := opened(ev).id
+		switch ev.(type) {
+		case agui.TextMessageStart, agui.ReasoningMessageStart:
+			if m := f.byID[id]; m != nil {
+				m.settle()
+				changed = append(changed, m.changed()...)
+			}
+		case agui.ToolCallStart:
+			if c := f.calls[id]; c != nil {
+				c.end()
+				changed = append(changed, c.owner.changed()...)
+			}
+		}
+	}
+	f.open = nil
+	return changed
+}
+
+// reopen opens in new messages what was open in the ones they replaced.
+func (f *Fold) reopen() {
+	for _, ev := range f.open {
+		id := opened(ev).id
+		switch ev.(type) {
+		case agui.TextMessageStart, agui.ReasoningMessageStart:
+			if m := f.byID[id]; m != nil && m.Role != agui.RoleActivity {
+				m.stream()
+			}
+		case agui.ToolCallStart:
+			if c := f.calls[id]; c != nil {
+				c.start()
+			}
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
+// first, so that no event can follow.
+type live struct {
+	rt    *Runtime
+	t     *thread
+	graph *graph
+	input runInput
+	run   Run  // as it was claimed
+	span  Span // likewise
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	shut   atomic.Bool  // gate is not nil
+	queued atomic.Int64 // bytes of events that wait for a commit
+	inbox  atomic.Int64 // messages that wait for Next
+	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
+
+	mu    sync.Mutex // guards the fields below and what the writer numbers
+	turn  sync.Cond  // the open text message has ended, or the gate is shut
+	gate  error      // why no event is taken any more
+	w     *writer
+	memos map[memoKey]*Memo
+	calls map[string]string // toolCallId → tool, of calls that may still owe a result
+	nodes map[string]*Node
+	steps map[string]*Step // by node: the latest of this generation
+	count int              // steps so far, over all generations
+
+	began   began           // where the generation began
+	started map[string]bool // nodes that loop has started; used by loop only
+	workers sync.WaitGroup  // what spawn started
+	strays  atomic.Int64    // how many of them have not returned
+}
+
+// began is where a generation of a run began: what its workers are asked when they are called again.
+type began struct {
+	state json.RawMessage // the thread's
+	upTo  int64           // the event up to which messages belong to the prompt
+}
+
+type memoKey struct {
+	step int
+	name string
+	n    int
+}
+
+// runInput is what serves a run for its whole life.
+type runInput struct {
+	State          json.RawMessage `json:"state,omitempty"` // replaces the thread's when the run starts
+	Tools          []agui.Tool     `json:"tools,omitempty"`
+	Context        []agui.Context  `json:"context,omitempty"`
+	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
+	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
+	RollBack       *rollBack       `json:"rollBack,omitempty"`
+	SpanName       string          `json:"spanName,omitempty"` // the run's latest name, which its spans echo
+	BodyHash       string          `json:"bodyHash,omitempty"` // of the request that named the run
+}
+
+// rollBack says what a run hides when it starts: the messages of the runs it rolled back.
+type rollBack struct {
+	Runs  []int64         `json:"runs"`
+	State json.RawMessage `json:"state"`
+}
+
+// emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
+// room in the queue and, when the first event opens a text message, for its turn. done may be nil.
+func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
+	l.rt.com.room(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(evs) > 0 && evs[0].Type() == agui.TypeTextMessageStart {
+		l.awaitTurn(s)
+	}
+	if err := s.closedBy(l); err != nil {
+		return err
+	}
+	it := &item{t: l.t, l: l, rows: rows}
+	for i, ev := range evs {
+		if err := l.stage(it, s, ev); err != nil {
+			if i > 0 {
+				it.rows = nil
+				l.rt.com.add(it) // what was numbered is written
+			}
+			return err
+		}
+	}
+	if done != nil {
+		it.done = append(it.done, done)
+	}
+	l.rt.com.add(it)
+	return nil
+}
+
+// awaitTurn waits until no text message of another step is open (WIRE 2.2.5).
+func (l *live) awaitTurn(s *step) {
+	for s.closedBy(l) == nil {
+		if _, open := l.w.ver.OpenText(); !open || s.ownsText() {
+			return
+		}
+		l.turn.Wait()
+	}
+}
+
+// stage attributes ev to the step and stages it.
+func (l *live) stage(it *item, s *step, ev agui.Event) error {
+	switch ev.Type() {
+	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
+		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
+	}
+	base := ev.Common()
+	if base.Agent == "" {
+		base.Agent = s.agent
+	}
+	if base.SubagentRunID == "" {
+		base.SubagentRunID = s.subagent
+	}
+	ev = ev.WithCommon(base)
+	if err := l.w.stage(it, ev); err != nil {
+		return err
+	}
+	s.note(ev)
+	switch e := ev.(type) {
+	case agui.TextMessageEnd:
+		l.turn.Broadcast()
+	case agui.ToolCallStart:
+		l.calls[e.ToolCallID] = e.ToolCallName
+	case agui.ToolCallResult:
+		delete(l.calls, e.ToolCallID)
+	case agui.Custom:
+		if e.Name == "node-progress" {
+			l.progress(it, s.node, e.Value)
+		}
+	}
+	return nil
+}
+
+// progress keeps what a worker tells of its progress in the node's row.
+func (l *live) progress(it *item, node string, value json.RawMessage) {
+	var p struct {
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	}
+	n := l.nodes[node]
+	if n == nil || json.Unmarshal(value, &p) != nil {
+		return
+	}
+	n.Progress = min(max(p.Progress, 0), 1)
+	if p.Message != "" {
+		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), p.Message)
+	}
+	row := *n
+	it.rows = append(it.rows, &row)
+}
+
+// nodeMessages is how many messages of progress a node's row keeps, the latest.
+const nodeMessages = 50
+
+// put queues rows alone.
+func (l *live) put(rows ...Row) {
+	l.rt.com.add(&item{t: l.t, l: l, rows: rows})
+}
+
+// wait calls queue with a done function and waits until what it queued is stored.
+func (l *live) wait(queue func(done func(error)) error) error {
+	stored := make(chan error, 1)
+	if err := queue(func(err error) { stored <- err }); err != nil {
+		return err
+	}
+	return <-stored
+}
+
+// lock shuts the gate. It reports false when it was shut before. l.mu is held.
+func (l *live) lock(cause error) bool {
+	if l.gate != nil {
+		return false
+	}
+	l.gate = cause
+	l.shut.Store(true)
+	l.turn.Broadcast()
+	return true
+}
+
+// drop stops the workers without a word in the log: the run is another's now, or of the next start.
+func (l *live) drop(cause error) {
+	l.mu.Lock()
+	l.lock(cause)
+	l.mu.Unlock()
+	l.rt.com.wakeWaiters()
+	l.cancel(cause)
+}
+
+// broken is called when the database refused the run's events for their data: the log ends before them,
+// and the run ends there as failed.
+func (l *live) broken(err error) {
+	l.rt.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
+	l.drop(err)
+	l.rt.tasks.Go(func() { // ends with its commit
+		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
+		if err := l.rt.failFromLog(l, e); err != nil {
+			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
+		}
+	})
+}
+
+// state is the thread's state as the run has left it.
+func (l *live) state() json.RawMessage { return l.w.fold.State() }
+
+// patch merges an RFC 7396 patch into the thread's state.
+func (l *live) patch(s *step, patch json.RawMessage) error {
+	l.rt.com.room(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := s.closedBy(l); err != nil {
+		return err
+	}
+	_, ev, err := fold.MergePatch(l.state(), patch)
+	if err != nil {
+		return &plugins.Error{Code: "bad_state", Message: err.Error()}
+	}
+	if ev == nil {
+		return nil
+	}
+	it := &item{t: l.t, l: l}
+	if err := l.stage(it, s, ev); err != nil {
+		return err
+	}
+	l.rt.com.add(it)
+	return nil
+}
+
+// stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
+// those in keep, ends of sub-agents and steps. l.mu is held.
+func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, keep map[string]bool) error {
+	closers := l.w.ver.Closers()
+	outer := slices.IndexFunc(closers, isOuter)
+	if outer < 0 {
+		outer = len(closers)
+	}
+	for _, ev := range closers[:outer] {
+		if end, ok := ev.(agui.TextMessageEnd); ok {
+			out := output
+			out.Answer = l.w.fold.Text(end.MessageID)
+			end.Output = &out
+			ev = end
+		}
+		if err := l.w.stage(it, ev); err != nil {
+			return err
+		}
+	}
+	for _, id := range l.w.ver.Unanswered() {
+		if keep[id] {
+			continue
+		}
+		if err := l.w.stage(it, failedCall(id, l.calls[id], code)); err != nil {
+			return err
+		}
+	}
+	for _, ev := range closers[outer:] {
+		if err := l.w.stage(it, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleSteps brings the rows of steps and nodes that have not ended to status.
+func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
+	now := time.Now()
+	for _, st := range l.steps {
+		if st.Status.Final() {
+			continue
+		}
+		st.Status, st.Error = status, e
+		if status.Final() {
+			st.CompletedAt = &now
+		}
+		row := *st
+		it.rows = append(it.rows, &row)
+	}
+	for _, n := range l.nodes {
+		if n.Status.Final() || n.Status == Pending && status == Waiting {
+			continue
+		}
+		if n.Status == Pending && status == Failed {
+			n.Status = Skipped
+		} else {
+			n.Status, n.Error = status, e
+		}
+		if n.Status.Final() {
+			n.CompletedAt = &now
+		}
+		row := *n
+		it.rows = append(it.rows, &row)
+	}
+}
+
+// errSettled means that the run had been ended by another before this decision was made.
+var errSettled = refuse(KindConflict, "settled", "The run has been settled already")

@@ -1,0 +1,392 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// recover takes over the runs that earlier instances left RUNNING, and fills the queue. The log alone
+// tells what a run has open.
+func (rt *Runtime) recover(ctx context.Context) error {
+	var left []Run
+	err := rt.unfinished(ctx, Running, func(run *Run) error {
+		left = append(left, *run)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		if err := rt.takeOver(ctx, &left[i]); err != nil {
+			return fmt.Errorf("run %s: %w", left[i].ID, err)
+		}
+	}
+	seen := make(map[int64]bool)
+	return rt.unfinished(ctx, Queued, func(run *Run) error {
+		if seen[run.ThreadKey] {
+			return nil
+		}
+		seen[run.ThreadKey] = true
+		open, err := rt.store.OpenRuns(ctx, run.ThreadKey)
+		if err != nil {
+			return err
+		}
+		rt.queue.set(run.ThreadKey, open)
+		return nil
+	})
+}
+
+// unfinished calls f for each run of a status.
+func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*Run) error) error {
+	const limit = 500
+	var at time.Time
+	var key int64
+	for {
+		runs, err := rt.store.Unfinished(ctx, status, at, key, limit)
+		if err != nil {
+			return err
+		}
+		for i := range runs {
+			if err := f(&runs[i]); err != nil {
+				return err
+			}
+			at, key = runs[i].QueuedAt, runs[i].Key
+		}
+		if len(runs) < limit {
+			return nil
+		}
+	}
+}
+
+// takeOver makes a run this instance's and goes on with it, or fails it when it has crashed too often.
+func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
+	crashed := run.Owner != ""
+	if crashed {
+		run.Attempt++
+	}
+	l, err := rt.rebuild(ctx, run)
+	if err != nil {
+		return err
+	}
+	it := &item{}
+	if run.Attempt > rt.cfg.MaxAttempts {
+		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
+		return rt.failRebuilt(l, e)
+	}
+	if err := l.interrupt(it); err != nil {
+		return err
+	}
+	rt.slots.force(run)
+	rows := it.rows
+	err = rt.com.do(nil, func(tx Tx, out *outcome) error {
+		th, err := tx.LockThread(run.ThreadKey)
+		if err != nil {
+			return err
+		}
+		now, err := tx.Run(context.Background(), run.Key)
+		if err != nil {
+			return err
+		}
+		if now.Status != Running || now.Owner == rt.instance {
+			return errSettled
+		}
+		now.Owner, now.Attempt = rt.instance, run.Attempt
+		l.run = now
+		out.recs, out.evs = it.recs, it.evs
+		if err := tx.Put(append(rows, &now)...); err != nil {
+			return err
+		}
+		out.thread = th.Key
+		return rt.afterRun(context.Background(), tx, th.Key, out, l.start)
+	})
+	if err != nil {
+		rt.slots.free(run)
+	}
+	return err
+}
+
+// rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
+// owner left open.
+func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
+	th, err := rt.store.Thread(ctx, run.ThreadKey)
+	if err != nil {
+		return nil, err
+	}
+	spans, err := rt.store.Spans(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
+		return nil, errors.New("a running run has no open span")
+	}
+	l, err := rt.newLive(run, &th)
+	if err != nil {
+		return nil, err
+	}
+	l.span = spans[len(spans)-1]
+	_, seq, err := ends(rt.store, &th)
+	if err != nil {
+		return nil, err
+	}
+	l.w = newWriter(&th, run.Key, l.span.RunID, l.span.First-1, seq)
+	if err := l.load(rt.store, run, spans); err != nil {
+		return nil, err
+	}
+	before := make([]agui.Message, 0, len(l.w.messages))
+	for _, m := range l.w.fold.Messages() {
+		if l.w.messages[m.ID].EventID < l.span.First {
+			before = append(before, m)
+		}
+	}
+	l.w.fold = fold.New(l.span.State, before)
+	if n, err := rt.store.Queued(ctx, run.Key); err == nil {
+		l.inbox.Store(int64(len(n)))
+	} else {
+		return nil, err
+	}
+	return l, l.replay(ctx)
+}
+
+// replay reads the open span's events into the verifier and the fold.
+func (l *live) replay(ctx context.Context) error {
+	var evs []agui.Event
+	begun, answered := make(map[string]bool), make(map[string]bool)
+	for {
+		stored, err := l.rt.store.Events(ctx, l.w.thread.Key, l.w.last, page)
+		if err != nil {
+			return err
+		}
+		for i := range stored {
+			ev, err := agui.Decode(stored[i].Payload)
+			if err != nil {
+				return fmt.Errorf("event %d: %w", stored[i].ID, err)
+			}
+			switch e := ev.(type) {
+			case agui.ToolCallStart:
+				begun[e.ToolCallID] = true
+			case agui.ToolCallResult:
+				answered[e.ToolCallID] = true
+			}
+			evs = append(evs, ev)
+			l.w.last = stored[i].ID
+		}
+		if len(stored) < page {
+			break
+		}
+	}
+	for i, ev := range evs {
+		if err := l.w.ver.Add(ev); err != nil {
+			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+		}
+		if i == 0 {
+			l.w.ver.Owe(l.owed(begun, answered)...)
+		}
+		if _, err := l.w.fold.Apply(ev); err != nil {
+			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+		}
+	}
+	return nil
+}
+
+// owed are the calls of earlier spans whose results belong to this one.
+func (l *live) owed(begun, answered map[string]bool) []string {
+	var ids []string
+	for _, m := range l.memos {
+		if _, ok := callName(m.Name); ok && m.CallID != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
+			ids = append(ids, m.CallID)
+		}
+	}
+	return ids
+}
+
+// interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
+// are ended and hidden, and calls that may not be made again get the result interrupted.
+func (l *live) interrupt(it *item) error {
+	cut := make(map[string]bool)
+	for _, ev := range l.w.ver.Closers() {
+		if isOuter(ev) {
+			continue // steps and sub-agents go on
+		}
+		switch e := ev.(type) {
+		case agui.TextMessageEnd:
+			e.Output = &agui.WorkerOutput{
+				Status: agui.StatusFailed, Answer: l.w.fold.Text(e.MessageID),
+				Error: &agui.OutputError{Code: codeInterrupted, Message: "The message was interrupted", Retryable: true},
+			}
+			cut[e.MessageID] = true
+			ev = e
+		case agui.ReasoningMessageEnd:
+			cut[e.MessageID] = true
+		}
+		if err := l.w.stage(it, ev); err != nil {
+			return err
+		}
+	}
+	for _, row := range it.rows {
+		if m, ok := row.(*Message); ok && cut[m.ID] {
+			m.State = MessageHidden
+			l.w.messages[m.ID].State = MessageHidden
+		}
+	}
+	byCall := make(map[string]*Memo)
+	for _, m := range l.memos {
+		if _, ok := callName(m.Name); ok {
+			byCall[m.CallID] = m
+		}
+	}
+	for _, id := range l.w.ver.Unanswered() {
+		if m := byCall[id]; m == nil || !l.callGoesOn(m) {
+			if err := l.failCall(it, id, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// callGoesOn reports whether an open call will still get its own result: it may be made again, it was not
+// made yet, or a client answers it.
+func (l *live) callGoesOn(m *Memo) bool {
+	name, _ := callName(m.Name)
+	for i := range l.input.Tools {
+		if l.input.Tools[i].Name == name {
+			return true
+		}
+	}
+	tool, ok := l.rt.reg.Tool(name)
+	if !ok {
+		return false
+	}
+	info := tool.Info()
+	if info.Idempotent {
+		return true
+	}
+	scope := m.Name[:len(m.Name)-len("tool:")-len(name)]
+	approval := l.memos[memoKey{m.Step, scope + "approve:" + name, m.N}]
+	return info.Approval && (approval == nil || !approval.Done)
+}
+
+func (l *live) failCall(it *item, id string, m *Memo) error {
+	result := failedCall(id, l.calls[id], codeInterrupted)
+	if m != nil {
+		m.Done, m.Output = true, mustJSON(result.Output)
+		row := *m
+		it.rows = append(it.rows, &row)
+	}
+	return l.w.stage(it, result)
+}
+
+// failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
+func (rt *Runtime) failFromLog(broken *live, e *agui.OutputError) error {
+	ctx := context.Background()
+	run, err := rt.store.Run(ctx, broken.run.Key)
+	if err != nil {
+		return err
+	}
+	l, err := rt.rebuild(ctx, &run)
+	if err != nil {
+		return err
+	}
+	if err := rt.failRebuilt(l, e); err != nil {
+		return err
+	}
+	rt.forget(broken)
+	return nil
+}
+
+// failRebuilt ends a rebuilt run as failed.
+func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
+	defer l.cancel(plugins.ErrEnded)
+	end := l.failed(e)
+	it := &item{}
+	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {
+		return err
+	}
+	l.settleSteps(it, Failed, e)
+	last, seq, state := l.w.last, l.w.seq, l.state()
+	return rt.com.do(nil, func(tx Tx, out *outcome) error {
+		ctx := context.Background()
+		th, err := tx.LockThread(l.w.thread.Key)
+		if err != nil {
+			return err
+		}
+		run, err := tx.Run(ctx, l.run.Key)
+		if err != nil {
+			return err
+		}
+		if run.Status != Running {
+			return errSettled
+		}
+		w := l.w.after(last, seq)
+		tail := &item{}
+		terminal, err := rt.terminal(tx, &run, end, nil)
+		if err != nil {
+			return err
+		}
+		if err := w.stage(tail, terminal); err != nil {
+			return err
+		}
+		now := tx.Now()
+		finish(&run, end, now, w.last)
+		queued, err := tx.Queued(ctx, run.Key)
+		if err != nil {
+			return err
+		}
+		if len(queued) > 0 {
+			restart(&run, now)
+		}
+		span := l.span
+		span.Last = w.last
+		th.LastEventID, th.State, th.UpdatedAt = w.last, state, now
+		out.recs = append(it.recs[:len(it.recs):len(it.recs)], tail.recs...)
+		out.evs = append(it.evs[:len(it.evs):len(it.evs)], tail.evs...)
+		rows := append(it.rows[:len(it.rows):len(it.rows)], &run, &span, &th)
+		if err := tx.Put(rows...); err != nil {
+			return err
+		}
+		out.thread = th.Key
+		return rt.afterRun(ctx, tx, th.Key, out, nil)
+	})
+}
+
+// releaseAll lets go of the live runs without a word in their logs; they go on at the next start.
+func (rt *Runtime) releaseAll() {
+	rt.mu.Lock()
+	all := make([]*live, 0, len(rt.live))
+	for _, l := range rt.live {
+		all = append(all, l)
+	}
+	rt.mu.Unlock()
+	for _, l := range all {
+		l.letGo()
+	}
+}
+
+func (l *live) letGo() {
+	l.mu.Lock()
+	if !l.lock(plugins.ErrStopping) {
+		l.mu.Unlock()
+		return
+	}
+	l.rt.com.add(&item{t: l.t, l: l, op: func(tx Tx, out *outcome) error {
+		run, err := tx.Run(context.Background(), l.run.Key)
+		if err != nil {
+			return err
+		}
+		if run.Status != Running || run.Owner != l.rt.instance {
+			return errSettled
+		}
+		run.Owner, run.Attempt = "", 0
+		out.then = func() { l.rt.forget(l) }
+		return tx.Put(&run)
+	}})
+	l.mu.Unlock()
+	l.rt.com.wakeWaiters()
+	l.cancel(plugins.ErrStopping)
+}

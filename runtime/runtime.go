@@ -1,0 +1,303 @@
+// Package runtime is Baton's engine: it runs agents and workflows, keeps one log per thread, and shows
+// every event only after it was stored. Transports talk to a *Runtime; a Store keeps what it writes.
+//
+// Four rules carry everything. Store, then show: a reader never sees what a crash could take back. Only
+// the owner of a run writes its thread's log, and a lost owner is fenced in the database. A state row and
+// the event that announces it are in one transaction, so REST never contradicts the stream. No reader can
+// slow a run: readers wait for a wake-up and read from memory or the store.
+//
+// All writes of a process pass through one queue (commit.go). Decisions that race (cancel against finish,
+// append against finish, equal idempotency keys) are ops of that queue: functions that read and write
+// inside the transaction, in the order they were queued.
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
+type Config struct {
+	Store    Store
+	Registry *plugins.Registry
+	Log      *slog.Logger // default slog.Default
+	Addr     string       // where clients reach this instance, for the instances table
+
+	Runs           int // runs at once in this process, default 256
+	RunsPerAgent   int // of one agent or workflow, 0 means no cap of its own
+	RunsPerProject int
+	RunsPerUser    int
+	QueueDepth     int // runs that may be QUEUED, default 10 000
+	MessageBytes   int // new messages of one run, default 8 MB
+
+	StepTimeout time.Duration // one execution of a node, default 10 min
+	RunTimeout  time.Duration // one generation of a run, default 1 h
+	ToolTimeout time.Duration // one call of a tool, default 2 min
+	Grace       time.Duration // what a worker or tool gets to notice that its context is done, default 5 s
+	Drain       time.Duration // what running runs get to end at Shutdown, default 30 s
+	MaxAttempts int           // claims after a crash until a run fails as crash_loop, default 3
+
+	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
+	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
+	QueueBytes     int           // of all runs, default 8 MiB
+	BatchEvents    int           // events of one commit, default 1 000
+	BatchBytes     int           // default 1 MiB
+
+	RingEvents int // records a thread's ring keeps, default 1 024
+	RingBytes  int // default 256 KiB
+	RingsBytes int // of all threads, default 64 MiB
+}
+
+func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Runs = cmp.Or(c.Runs, 256)
+	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
+	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
+	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
+	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
+	c.ToolTimeout = cmp.Or(c.ToolTimeout, 2*time.Minute)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
+	c.Drain = cmp.Or(c.Drain, 30*time.Second)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
+	c.CommitInterval = cmp.Or(c.CommitInterval, 2*time.Millisecond)
+	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 8<<20)
+	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.RingEvents = cmp.Or(c.RingEvents, 1024)
+	c.RingBytes = cmp.Or(c.RingBytes, 256<<10)
+	c.RingsBytes = cmp.Or(c.RingsBytes, 64<<20)
+	return c
+}
+
+// Role says what a caller may do in its project.
+type Role string
+
+// The roles, from least to most. A user sees and controls own runs, a viewer sees all runs of the project,
+// an operator controls them too, an admin does everything.
+const (
+	RoleUser     Role = "user"
+	RoleViewer   Role = "viewer"
+	RoleOperator Role = "operator"
+	RoleAdmin    Role = "admin"
+)
+
+// Caller is who asks. Every method that serves a request takes one, and answers "not found" for what it
+// may not see.
+type Caller struct {
+	Project string
+	User    string
+	Role    Role
+}
+
+// Runtime runs agents and keeps their logs. Create it with New, then call Start, and Shutdown at the end.
+type Runtime struct {
+	cfg      Config
+	store    Store
+	reg      *plugins.Registry
+	log      *slog.Logger
+	instance string
+	graphs   graphs
+	com      *committer
+	slots    *slots
+	queue    *runQueue
+
+	liveRuns  atomic.Int64
+	stray     atomic.Int64 // workers and tools that were abandoned and still run
+	ringBytes atomic.Int64
+
+	mu       sync.Mutex // guards the fields below
+	threads  map[int64]*thread
+	live     map[int64]*live // RUNNING runs of this instance, by key
+	stopping bool
+
+	abandoned context.Context // done when nothing is worth waiting for: Shutdown's limit passed, or fenced
+	abandon   context.CancelCauseFunc
+	running   sync.WaitGroup // live runs
+	tasks     sync.WaitGroup // committer, dispatcher, expiry
+	quit      chan struct{}
+	fenced    chan struct{}
+	loops     bool
+}
+
+// New checks cfg and compiles the registry's workflows and tool schemas.
+func New(cfg Config) (*Runtime, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Store == nil || cfg.Registry == nil {
+		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
+	}
+	rt := &Runtime{
+		cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, instance: newID(),
+		threads: make(map[int64]*thread), live: make(map[int64]*live),
+		quit: make(chan struct{}), fenced: make(chan struct{}),
+	}
+	if err := rt.graphs.compile(cfg.Registry); err != nil {
+		return nil, err
+	}
+	rt.abandoned, rt.abandon = context.WithCancelCause(context.Background())
+	rt.slots = newSlots(&rt.cfg)
+	rt.queue = newRunQueue()
+	rt.com = newCommitter(rt)
+	return rt, nil
+}
+
+// newID mints a UUIDv7.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
+// to claim queued ones. It returns once every open run is accounted for.
+func (rt *Runtime) Start(ctx context.Context) error {
+	if err := rt.reg.Start(ctx); err != nil {
+		return err
+	}
+	if err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	rt.tasks.Go(rt.com.loop)
+	rt.loops = true
+	if err := rt.recover(ctx); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	rt.tasks.Go(rt.dispatch)
+	rt.tasks.Go(rt.expire)
+	return nil
+}
+
+// Fenced is closed when another instance took this one's place: nothing can be written any more and the
+// process should exit.
+func (rt *Runtime) Fenced() <-chan struct{} { return rt.fenced }
+
+// Stopping reports whether Shutdown was called.
+func (rt *Runtime) Stopping() bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.stopping
+}
+
+// Ready says why the runtime cannot serve now: it stops, the database does not commit or answer, or a
+// plugin is ill. It is nil when all is well.
+func (rt *Runtime) Ready(ctx context.Context) error {
+	if rt.Stopping() {
+		return ErrStopping
+	}
+	if err := rt.com.trouble.Load(); err != nil {
+		return *err
+	}
+	if err := rt.store.Ping(ctx); err != nil {
+		return err
+	}
+	return rt.reg.Check(ctx)
+}
+
+// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those
+// left: they go on at the next start. It returns when all that was emitted is stored.
+func (rt *Runtime) Shutdown(ctx context.Context) error {
+	rt.mu.Lock()
+	if rt.stopping {
+		rt.mu.Unlock()
+		return nil
+	}
+	rt.stopping = true
+	rt.mu.Unlock()
+	close(rt.quit)
+
+	drained := make(chan struct{})
+	go func() { rt.running.Wait(); close(drained) }() // ends when the last live run was settled
+	limit := time.NewTimer(rt.cfg.Drain)
+	defer limit.Stop()
+	select {
+	case <-drained:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	rt.releaseAll()
+	grace := time.AfterFunc(rt.cfg.Grace, func() { rt.abandon(ErrStopping) })
+	defer grace.Stop()
+	select {
+	case <-drained:
+	case <-rt.abandoned.Done():
+	}
+	rt.com.finish()
+	if rt.loops {
+		rt.tasks.Wait()
+	}
+	rt.abandon(ErrStopping)
+	return rt.reg.Close()
+}
+
+// lost is called once the committer has given up: live runs stop, as their logs are another's now.
+func (rt *Runtime) lost(err error) {
+	rt.log.Error("this instance may not write any more", "error", err)
+	rt.mu.Lock()
+	all := make([]*live, 0, len(rt.live))
+	for _, l := range rt.live {
+		all = append(all, l)
+	}
+	rt.mu.Unlock()
+	for _, l := range all {
+		l.drop(err)
+	}
+	if errors.Is(err, ErrFenced) {
+		close(rt.fenced)
+	}
+}
+
+// hold returns the live end of a thread's log, which stays until it is released.
+func (rt *Runtime) hold(key int64, id string) *thread {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	t := rt.threads[key]
+	if t == nil {
+		t = &thread{key: key, id: id, rt: rt, void: make(map[int64]bool)}
+		rt.threads[key] = t
+	}
+	t.holders++
+	return t
+}
+
+// watched holds the live end of the thread an item writes to, if there is one.
+func (rt *Runtime) watched(it *item) *thread {
+	key := it.out.thread
+	if it.t != nil {
+		key = it.t.key
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	t := rt.threads[key]
+	if t != nil {
+		t.holders++
+	}
+	return t
+}
+
+func (rt *Runtime) release(t *thread) {
+	rt.mu.Lock()
+	t.holders--
+	gone := t.holders == 0
+	if gone {
+		delete(rt.threads, t.key)
+	}
+	rt.mu.Unlock()
+	if gone {
+		t.mu.Lock()
+		t.drop(len(t.ring))
+		t.mu.Unlock()
+	}
+}
+
+// liveRun returns the run if this instance executes it.
+func (rt *Runtime) liveRun(key int64) *live {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.live[key]
+}

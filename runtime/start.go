@@ -1,0 +1,526 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Multitask says what a request does to the runs its thread has already.
+type Multitask string
+
+// The ways; the zero value means EnqueueRun.
+const (
+	EnqueueRun    Multitask = "enqueue"   // wait for its turn
+	RejectRun     Multitask = "reject"    // refuse with thread_busy
+	InterruptRuns Multitask = "interrupt" // cancel them and keep what they wrote
+	RollbackRuns  Multitask = "rollback"  // cancel them, hide their messages and restore the state before them
+)
+
+// StartRequest asks for a run. Agent or WorkflowID may be left out on a thread that had a run.
+type StartRequest struct {
+	Agent          string
+	WorkflowID     string
+	ThreadID       string // minted when empty
+	RunID          string // minted when empty
+	ParentRunID    string
+	Messages       []agui.Message // messages without an id get one
+	State          json.RawMessage
+	Tools          []agui.Tool
+	Context        []agui.Context
+	ContextItemIDs []string
+	ForwardedProps json.RawMessage
+	Resume         []agui.ResumeEntry
+	Metadata       json.RawMessage
+	Multitask      Multitask
+	RewindTo       string
+	BodyHash       string       // of the request, to tell a repeat of a runId from another request
+	Idempotency    *Idempotency // nil when the client gave no key
+
+	rollBack *rollBack
+}
+
+// Idempotency is a client's Idempotency-Key in its scope: project, user, method and path.
+type Idempotency struct {
+	Scope    string
+	BodyHash string
+}
+
+// Started is the answer to a StartRequest.
+type Started struct {
+	ThreadID       string `json:"threadId"`
+	RunID          string `json:"runId"`
+	ConversationID string `json:"conversationId"`
+	Status         Status `json:"status"`
+	After          int64  `json:"after"` // the log's end when the request was taken
+	ThreadKey      int64  `json:"threadKey"`
+	RunKey         int64  `json:"runKey"`
+	Replayed       bool   `json:"-"` // the answer to an earlier, equal request
+}
+
+// StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
+// asks. It returns once the run is stored, claimed already when its thread and a slot are free. It fails
+// with an *Error when it refuses, and then nothing has changed.
+func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
+	if rt.Stopping() {
+		return Started{}, ErrStopping
+	}
+	if err := rt.check(&req); err != nil {
+		return Started{}, err
+	}
+	if req.Multitask == InterruptRuns || req.Multitask == RollbackRuns {
+		if err := rt.makeRoom(ctx, c, &req); err != nil {
+			return Started{}, err
+		}
+	}
+	s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
+	s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
+	err := rt.com.do(nil, s.op)
+	if s.slot && (err != nil || !s.claimed) {
+		rt.slots.free(&s.target)
+		rt.queue.nudge()
+	}
+	return s.started, unavailable(err)
+}
+
+// check refuses what is wrong with a request by itself.
+func (rt *Runtime) check(req *StartRequest) error {
+	if req.Agent != "" && req.WorkflowID != "" {
+		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
+	}
+	if _, ok := rt.reg.Agent(req.Agent); req.Agent != "" && !ok {
+		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
+	}
+	if _, ok := rt.graphs.workflows[req.WorkflowID]; req.WorkflowID != "" && !ok {
+		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
+	}
+	switch req.Multitask {
+	case "", EnqueueRun, RejectRun, InterruptRuns, RollbackRuns:
+	default:
+		return refuse(KindInvalid, "invalid_request", "multitask must be enqueue, reject, interrupt or rollback")
+	}
+	for what, name := range map[string]string{"threadId": req.ThreadID, "runId": req.RunID, "parentRunId": req.ParentRunID} {
+		if name != "" && !ValidName(name) {
+			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", what)
+		}
+	}
+	if err := checkObject("state", req.State); err != nil {
+		return err
+	}
+	if err := checkObject("metadata", req.Metadata); err != nil {
+		return err
+	}
+	for i := range req.Tools {
+		if _, ok := rt.reg.Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
+			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
+		}
+	}
+	return rt.checkMessages(req)
+}
+
+// ValidName reports whether s can name a thread, a run or a message.
+func ValidName(s string) bool {
+	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= 200 &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
+}
+
+func checkObject(what string, raw json.RawMessage) error {
+	if len(raw) > 0 && string(raw) != "null" && bytes.TrimLeft(raw, " \t\r\n")[0] != '{' {
+		return refuse(KindInvalid, "invalid_request", "%s must be an object", what)
+	}
+	return nil
+}
+
+func (rt *Runtime) checkMessages(req *StartRequest) error {
+	seen := make(map[string]bool, len(req.Messages))
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		switch {
+		case m.ID == "":
+			m.ID = newID()
+		case !ValidName(m.ID):
+			return refuse(KindInvalid, "invalid_name", "A message id must be 1 to 200 characters without control characters")
+		case seen[m.ID]:
+			return refuse(KindInvalid, "invalid_message", "Two messages have the id %q", m.ID)
+		}
+		seen[m.ID] = true
+		switch m.Role {
+		case agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
+		default:
+			return refuse(KindInvalid, "invalid_message", "A message has the unknown role %q", m.Role)
+		}
+	}
+	return nil
+}
+
+// makeRoom cancels the runs of the request's thread, and notes for a rollback what they leave to hide.
+func (rt *Runtime) makeRoom(ctx context.Context, c Caller, req *StartRequest) error {
+	if req.ThreadID == "" {
+		return nil
+	}
+	th, err := rt.store.ThreadByID(ctx, c.Project, c.User, req.ThreadID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if req.RunID != "" {
+		if runs, err := rt.store.RunsByName(ctx, c.Project, c.User, req.RunID); err != nil || len(runs) > 0 {
+			return err // a repeat, or refused further on: nothing is cancelled for it
+		}
+	}
+	open, err := rt.store.OpenRuns(ctx, th.Key)
+	if err != nil {
+		return err
+	}
+	var gone []Run
+	for i := len(open) - 1; i >= 0; i-- { // the last in line first, so that none starts meanwhile
+		if _, err := rt.cancelRun(ctx, open[i].Key); err != nil {
+			var refusal *Error
+			if !errors.As(err, &refusal) {
+				return err
+			}
+		}
+		gone = append(gone, open[i])
+	}
+	if req.Multitask == RollbackRuns && len(gone) > 0 {
+		req.rollBack, err = rt.rollBack(ctx, gone)
+	}
+	return err
+}
+
+// rollBack says what to hide of runs that were cancelled, and the state before the oldest of them.
+func (rt *Runtime) rollBack(ctx context.Context, runs []Run) (*rollBack, error) {
+	r := new(rollBack)
+	first := int64(0)
+	for i := range runs {
+		r.Runs = append(r.Runs, runs[i].Key)
+		spans, err := rt.store.Spans(ctx, runs[i].Key)
+		if err != nil {
+			return nil, err
+		}
+		if len(spans) > 0 && (first == 0 || spans[0].First < first) {
+			first, r.State = spans[0].First, spans[0].State
+		}
+	}
+	return r, nil
+}
+
+// starting is one request on its way through the commit queue.
+type starting struct {
+	rt     *Runtime
+	c      Caller
+	req    StartRequest
+	target Run  // what the slot was taken for
+	slot   bool // a slot was taken
+
+	started Started
+	claimed bool
+}
+
+// op decides the request. It refuses before it has written anything.
+func (s *starting) op(tx Tx, out *outcome) error {
+	ctx := context.Background()
+	s.started, s.claimed = Started{}, false
+	if done, err := s.repeated(tx); done || err != nil {
+		return err
+	}
+	th, err := s.thread(tx)
+	if err != nil {
+		return err
+	}
+	if done, err := s.named(tx, &th); done || err != nil {
+		return err
+	}
+	var open []Run
+	if th.Key != 0 {
+		if open, err = tx.OpenRuns(ctx, th.Key); err != nil {
+			return err
+		}
+	}
+	var waiting *Run
+	if i := slices.IndexFunc(open, func(r Run) bool { return r.Status == Waiting }); i >= 0 {
+		waiting = &open[i]
+	}
+	if waiting != nil {
+		a, err := s.rt.answer(tx, waiting, s.req.Resume, s.req.Messages)
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			return s.resume(tx, &th, waiting, a, out)
+		}
+	} else if len(s.req.Resume) > 0 {
+		return s.rt.staleResume(tx, th.Key, s.req.Resume)
+	}
+	return s.create(tx, &th, open, waiting, out)
+}
+
+// repeated answers a request whose Idempotency-Key has been answered before.
+func (s *starting) repeated(tx Tx) (bool, error) {
+	old, found, err := remembered(tx, s.req.Idempotency)
+	if !found || err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(old.Answer, &s.started); err != nil {
+		return false, err
+	}
+	s.started.Replayed = true
+	return true, nil
+}
+
+// thread looks the thread up; one that does not exist has key 0.
+func (s *starting) thread(tx Tx) (Thread, error) {
+	th := Thread{Project: s.c.Project, User: s.c.User, ID: s.req.ThreadID, State: json.RawMessage("{}")}
+	if th.ID == "" {
+		th.ID = newID()
+		return th, nil
+	}
+	found, err := tx.ThreadByID(context.Background(), s.c.Project, s.c.User, th.ID)
+	if errors.Is(err, ErrNotFound) {
+		return th, nil
+	}
+	if err != nil {
+		return th, err
+	}
+	return tx.LockThread(found.Key)
+}
+
+// named answers a request whose runId exists: with that run when it is a repeat, else with a refusal.
+func (s *starting) named(tx Tx, th *Thread) (bool, error) {
+	if s.req.RunID == "" {
+		return false, nil
+	}
+	runs, err := tx.RunsByName(context.Background(), s.c.Project, s.c.User, s.req.RunID)
+	if err != nil || len(runs) == 0 {
+		return false, err
+	}
+	var in runInput
+	if err := json.Unmarshal(runs[0].Input, &in); err != nil {
+		return false, err
+	}
+	if runs[0].ThreadKey != th.Key || in.BodyHash == "" || in.BodyHash != s.req.BodyHash {
+		return false, refuse(KindConflict, "run_exists", "There is a run %q already", s.req.RunID)
+	}
+	spans, err := tx.Spans(context.Background(), runs[0].Key)
+	if err != nil {
+		return false, err
+	}
+	s.answer(th, &runs[0])
+	if len(spans) > 0 {
+		s.started.After = spans[0].First - 1
+	}
+	s.started.Replayed = true
+	return true, nil
+}
+
+func (s *starting) answer(th *Thread, run *Run) {
+	s.started = Started{
+		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,
+		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key,
+	}
+	if s.req.RunID != "" {
+		s.started.RunID = s.req.RunID
+	}
+}
+
+// create stores a new run, and claims it when nothing is before it.
+func (s *starting) create(tx Tx, th *Thread, open []Run, waiting *Run, out *outcome) error {
+	if err := s.admit(tx, open, waiting); err != nil {
+		return err
+	}
+	run, err := s.run(tx, th)
+	if err != nil {
+		return err
+	}
+	msgs, err := s.newMessages(tx, th)
+	if err != nil {
+		return err
+	}
+	newThread := th.Key == 0
+	if newThread {
+		th.ConversationID = newID()
+		th.CreatedAt, th.UpdatedAt = tx.Now(), tx.Now()
+		if *th, err = tx.CreateThread(*th); err != nil {
+			return err
+		}
+	}
+	run.ThreadKey, run.ThreadID, run.ConversationID = th.Key, th.ID, th.ConversationID
+	run.CreatedAt, run.QueuedAt = tx.Now(), tx.Now()
+	if err := tx.Put(run); err != nil {
+		return err
+	}
+	rows := make([]Row, len(msgs))
+	for i := range msgs {
+		msgs[i].ThreadKey, msgs[i].RunKey, msgs[i].CreatedAt = th.Key, run.Key, tx.Now()
+		rows[i] = &msgs[i]
+	}
+	if err := tx.Put(rows...); err != nil {
+		return err
+	}
+	if waiting != nil {
+		if err := s.rt.cancelIdle(tx, waiting, th, out); err != nil {
+			return err
+		}
+		open = slices.DeleteFunc(open, func(r Run) bool { return r.Key == waiting.Key })
+	}
+	after := th.LastEventID
+	var start func()
+	if s.slot && len(open) == 0 && !s.rt.Stopping() {
+		l, err := s.rt.claimTx(tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
+		if err != nil {
+			return err
+		}
+		s.claimed, start = true, l.start
+	}
+	s.answer(th, run)
+	s.started.After = after
+	return s.finish(tx, th, append(open, *run), out, start)
+}
+
+// finish remembers the answer under the request's key, and tells queue and readers of the thread's runs.
+func (s *starting) finish(tx Tx, th *Thread, open []Run, out *outcome, start func()) error {
+	if key := s.req.Idempotency; key != nil {
+		err := tx.Put(&IdempotencyKey{
+			Scope: key.Scope, BodyHash: key.BodyHash, RunKey: s.started.RunKey,
+			Answer: mustJSON(s.started), CreatedAt: tx.Now(),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	busy := true
+	out.busy, out.thread = &busy, th.Key
+	out.then = func() {
+		if start != nil {
+			start()
+		}
+		s.rt.queue.set(th.Key, open)
+	}
+	return nil
+}
+
+// admit refuses a request for what its thread is doing, or because too many wait.
+func (s *starting) admit(tx Tx, open []Run, waiting *Run) error {
+	busy := slices.ContainsFunc(open, func(r Run) bool { return r.Status != Waiting })
+	if busy && s.req.Multitask == RejectRun {
+		return ErrThreadBusy
+	}
+	if waiting != nil {
+		asks, err := asksSomebody(tx, waiting.Key)
+		if err != nil {
+			return err
+		}
+		if asks {
+			return ErrThreadWaiting
+		}
+	}
+	if s.rt.queue.depth() >= s.rt.cfg.QueueDepth {
+		return errQueueFull
+	}
+	return nil
+}
+
+// run is the row of the new run.
+func (s *starting) run(tx Tx, th *Thread) (*Run, error) {
+	agent, workflow := s.req.Agent, s.req.WorkflowID
+	if agent == "" && workflow == "" {
+		if th.Key == 0 {
+			return nil, refuse(KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
+		}
+		last, err := tx.LastRun(context.Background(), th.Key)
+		if err != nil {
+			return nil, err
+		}
+		if agent = last.Agent; agent == "" {
+			workflow = last.WorkflowID
+		}
+	}
+	in := runInput{
+		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps,
+		RewindTo: s.req.RewindTo, RollBack: s.req.rollBack, BodyHash: s.req.BodyHash,
+	}
+	if st := bytes.TrimSpace(s.req.State); len(st) > 0 && string(st) != "null" && string(st) != "{}" {
+		in.State = st
+	}
+	run := &Run{
+		ID: s.req.RunID, Project: s.c.Project, User: s.c.User, Agent: agent, WorkflowID: agent + workflow,
+		Status: Queued, Input: mustJSON(in), InputQuery: query(s.req.Messages),
+		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, Generation: 1,
+	}
+	if run.ID == "" {
+		run.ID = newID()
+	}
+	if g := s.rt.graphs.workflows[workflow]; g != nil {
+		run.Definition = g.definition
+	}
+	return run, nil
+}
+
+// query is what the last user message asks.
+func query(msgs []agui.Message) string {
+	for _, m := range slices.Backward(msgs) {
+		if m.Role == agui.RoleUser {
+			return text(&m)
+		}
+	}
+	return ""
+}
+
+// text is a message's content, or the text parts of it.
+func text(m *agui.Message) string {
+	if m.Parts == nil {
+		return m.Content
+	}
+	var parts []struct{ Type, Text string }
+	_ = json.Unmarshal(m.Parts, &parts)
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type == "text" {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// newMessages are the request's messages that are new to the thread, as rows that wait for the claim.
+func (s *starting) newMessages(tx Tx, th *Thread) ([]Message, error) {
+	known := make(map[string]bool)
+	first := th.Key == 0
+	if !first && len(s.req.Messages) > 0 {
+		ids := make([]string, len(s.req.Messages))
+		for i := range s.req.Messages {
+			ids[i] = s.req.Messages[i].ID
+		}
+		old, err := tx.MessagesByID(context.Background(), th.Key, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i := range old {
+			known[old[i].ID] = true
+			known[old[i].ToolCallID] = true
+		}
+	}
+	var fresh []Message
+	size := 0
+	for _, m := range s.req.Messages {
+		if known[m.ID] || m.Role == agui.RoleTool && known[m.ToolCallID] {
+			continue
+		}
+		if !first && m.Role != agui.RoleUser {
+			return nil, refuse(KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", m.Role)
+		}
+		if size += len(m.Content) + len(m.Parts); size > s.rt.cfg.MessageBytes {
+			return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", s.rt.cfg.MessageBytes)
+		}
+		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
+	}
+	return fresh, nil
+}

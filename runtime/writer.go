@@ -1,0 +1,154 @@
+package runtime
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// maxEvent is the largest event the log takes; SSE frames stay below the 10 MB that clients die of.
+const maxEvent = 8_000_000
+
+// writer numbers, encodes and folds the events of one run in one span. Whoever owns the run has the one
+// writer; it is not safe for concurrent use.
+type writer struct {
+	thread   *Thread
+	runKey   int64
+	runID    string // the run's name in this span
+	last     int64  // the id of the last event
+	seq      int64  // of the thread's last message
+	ver      *agui.Verifier
+	fold     *fold.Fold
+	messages map[string]*Message // of this run, those with a seq or waiting for one
+	slab     []byte              // room for payloads
+}
+
+func newWriter(th *Thread, runKey int64, runID string, last, seq int64) *writer {
+	return &writer{
+		thread: th, runKey: runKey, runID: runID, last: last, seq: seq,
+		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*Message),
+	}
+}
+
+// stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
+// that is illegal now and then changes nothing.
+func (w *writer) stage(it *item, ev agui.Event) error {
+	base := ev.Common()
+	base.ThreadID, base.RunID = w.thread.ID, w.runID
+	ev = ev.WithCommon(base)
+	payload := w.encode(ev)
+	if len(payload) > maxEvent {
+		return &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
+	}
+	if err := w.ver.Add(ev); err != nil {
+		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
+	}
+	changed, err := w.fold.Apply(ev)
+	if err != nil {
+		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
+	}
+	w.last++
+	it.recs = append(it.recs, newRecord(w.last, w.runKey, ev, len(payload)))
+	it.evs = append(it.evs, StoredEvent{
+		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.runKey, Kind: ev.Type(), Payload: payload,
+	})
+	if ev.Type() == agui.TypeMessagesSnapshot {
+		return nil // ours alone: it says again what rows already hold
+	}
+	for _, id := range changed {
+		it.rows = append(it.rows, w.message(id))
+	}
+	return nil
+}
+
+// encode appends ev's stored form to a slab, so that many small payloads share an allocation.
+func (w *writer) encode(ev agui.Event) []byte {
+	if cap(w.slab)-len(w.slab) < 512 {
+		w.slab = make([]byte, 0, 8<<10)
+	}
+	from := len(w.slab)
+	w.slab = ev.AppendJSON(w.slab, agui.Stored)
+	return w.slab[from:len(w.slab):len(w.slab)]
+}
+
+// message is the row of a message as the log now tells it.
+func (w *writer) message(id string) *Message {
+	m := w.messages[id]
+	if m == nil {
+		m = &Message{ThreadKey: w.thread.Key, RunKey: w.runKey, CreatedAt: time.Now()}
+		w.messages[id] = m
+	}
+	if m.Seq == 0 {
+		w.seq++
+		m.Seq, m.EventID, m.State = w.seq, w.last, MessageConsumed
+	}
+	m.Message, _ = w.fold.Message(id)
+	row := *m
+	return &row
+}
+
+// take stages messages that were appended meanwhile, each as a text message of its own.
+func (w *writer) take(it *item, msgs []Message) error {
+	for i := range msgs {
+		m := &msgs[i]
+		w.messages[m.ID] = m
+		evs := []agui.Event{
+			agui.TextMessageStart{MessageID: m.ID, Role: m.Role},
+			agui.TextMessageContent{MessageID: m.ID, Delta: m.Content},
+			agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}},
+		}
+		for _, ev := range evs {
+			if err := w.stage(it, ev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// started stages the RUN_STARTED of a span with the messages that are new to the thread.
+func (w *writer) started(it *item, run *Run, msgs []Message) error {
+	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.runID}
+	for i := range msgs {
+		w.messages[msgs[i].ID] = &msgs[i]
+		in.Messages = append(in.Messages, msgs[i].Message)
+	}
+	ev := agui.RunStarted{AgentID: run.WorkflowID, ProtocolVersion: "1.0", Input: in}
+	if w.runID != run.ID {
+		ev.ParentRunID = run.ID
+	} else {
+		ev.ParentRunID = run.ParentRun
+	}
+	ev.Base.Agent = run.WorkflowID
+	return w.stage(it, ev)
+}
+
+// failedCall is the result of a call that nobody will answer any more.
+func failedCall(id, name, code string) agui.ToolCallResult {
+	summary := "The call was interrupted before it returned"
+	if code == codeCancelled {
+		summary = "The call was cancelled before it returned"
+	}
+	out := agui.ToolOutput{
+		ToolName: name, ToolCallID: id, Status: agui.StatusFailure, ResultSummary: summary,
+		Error: &agui.OutputError{Code: code, Message: summary},
+	}
+	return agui.ToolCallResult{MessageID: newID(), ToolCallID: id, Content: summary, Output: &out}
+}
+
+// Codes of what ended early.
+const (
+	codeCancelled   = "cancelled"
+	codeInterrupted = "interrupted"
+)
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own structs always encode
+	}
+	return b
+}
