@@ -49,6 +49,7 @@ func (s *step) openCall(m *Memo, parent, name string, args json.RawMessage, fron
 	m.CallID = newID()
 	rows := []Row{s.keep(m)}
 	if frontend {
+		s.l.asked.Store(true)
 		rows = append(rows, &Interrupt{
 			ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Name: m.Name, N: m.N,
 			Frontend: true, Status: interruptOpen, CreatedAt: time.Now(),

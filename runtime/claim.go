@@ -243,8 +243,10 @@ func (l *live) reset(r Reader, it *item, restarted bool) error {
 	for _, n := range l.graph.nodes {
 		node := &Node{RunKey: l.run.Key, NodeID: n.ID, Status: Pending}
 		l.nodes[n.ID] = node
-		row := *node
-		it.rows = append(it.rows, &row)
+		if len(l.graph.nodes) > 1 || restarted { // a lone node's first row comes with its step
+			row := *node
+			it.rows = append(it.rows, &row)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,6 +159,7 @@ func (c *committer) take() bool {
 		c.nonEmpty.Wait()
 	}
 	if len(c.queue) == 0 {
+		c.failed = ErrStopping
 		c.mu.Unlock()
 		return false
 	}
@@ -214,8 +216,7 @@ func (c *committer) commit(batch []*item) error {
 			}
 			c.pause(attempt)
 		case len(batch) == 1:
-			batch[0].err = err
-			batch[0].out = outcome{}
+			batch[0].refused(err)
 			return nil
 		default:
 			return c.split(batch)
@@ -223,20 +224,21 @@ func (c *committer) commit(batch []*item) error {
 	}
 }
 
+// refused notes that the database does not take the item's data. What the run has queued behind it is lost
+// too: ids have no gaps.
+func (it *item) refused(err error) {
+	it.err, it.out = err, outcome{}
+	if it.l != nil {
+		it.l.lost.Store(true)
+	}
+}
+
 // split commits the parts of a batch whose data the database refused: each run's items and each request
 // alone, so that only the guilty one fails.
 func (c *committer) split(batch []*item) error {
-	refused := make(map[*live]error)
 	for _, it := range batch {
-		if err := refused[it.l]; it.l != nil && err != nil {
-			it.err = err // what follows a lost event is lost too
-			continue
-		}
 		if err := c.commit([]*item{it}); err != nil {
 			return err
-		}
-		if it.l != nil && it.err != nil && it.op == nil {
-			refused[it.l] = it.err
 		}
 	}
 	return nil
@@ -247,6 +249,10 @@ func (c *committer) write(batch []*item) error {
 	var evs []StoredEvent
 	plain := true
 	for _, it := range batch {
+		if it.l != nil && it.l.lost.Load() {
+			it.err = cmp.Or(it.err, errLost)
+			continue
+		}
 		if it.op == nil {
 			evs = append(evs, it.evs...)
 		}
@@ -256,6 +262,9 @@ func (c *committer) write(batch []*item) error {
 	if !plain {
 		apply = func(tx Tx) error {
 			for _, it := range batch {
+				if it.l != nil && it.l.lost.Load() {
+					continue
+				}
 				if err := it.apply(tx); err != nil {
 					return err
 				}
@@ -270,6 +279,9 @@ func (c *committer) write(batch []*item) error {
 	}
 	return err
 }
+
+// errLost is the fate of what a run has queued behind events that the database has refused.
+var errLost = errors.New("an earlier event of the run could not be stored")
 
 // apply runs one item inside the transaction. A refusal is the item's own affair.
 func (it *item) apply(tx Tx) error {
@@ -336,7 +348,7 @@ func (c *committer) show(batch []*item) {
 		for _, done := range it.done {
 			done(it.err)
 		}
-		if it.err != nil && it.op == nil && it.l != nil {
+		if it.l != nil && it.l.lost.Load() {
 			it.l.broken(fmt.Errorf("store events: %w", it.err))
 		}
 	}

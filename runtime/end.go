@@ -64,7 +64,7 @@ func (l *live) end(e ending) error {
 		return err
 	}
 	l.settleSteps(it, e.status, e.err)
-	it.op = l.ending(e, keep)
+	it.op = l.ending(e)
 	l.rt.com.add(it)
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
@@ -109,7 +109,7 @@ func (l *live) waitsFor(e ending) (map[string]bool, error) {
 
 // ending is the op that decides: it writes the terminal event and the rows that agree with it, unless the
 // run has been settled before. Messages that came meanwhile restart a run that ends by itself.
-func (l *live) ending(e ending, keep map[string]bool) func(Tx, *outcome) error {
+func (l *live) ending(e ending) func(Tx, *outcome) error {
 	last, seq := l.w.last, l.w.seq
 	state := l.state()
 	return func(tx Tx, out *outcome) error {
@@ -137,7 +137,12 @@ func (l *live) ending(e ending, keep map[string]bool) func(Tx, *outcome) error {
 			}
 			queued = nil
 		}
-		terminal, err := l.rt.terminal(tx, &run, e, keep)
+		if e.status.Final() && l.asked.Load() {
+			if err := withdraw(tx, run.Key); err != nil {
+				return err
+			}
+		}
+		terminal, err := l.rt.terminal(tx, &run, e)
 		if err != nil {
 			return err
 		}
@@ -160,6 +165,24 @@ func (l *live) ending(e ending, keep map[string]bool) func(Tx, *outcome) error {
 	}
 }
 
+// withdraw closes the questions of a run that is over.
+func withdraw(tx Tx, runKey int64) error {
+	all, err := tx.Interrupts(context.Background(), runKey)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Status != interruptOpen {
+			continue
+		}
+		all[i].Status = interruptCancelled
+		if err := tx.Put(&all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
 // changes stay in it, so that the op can run again.
 func (w *writer) after(last, seq int64) *writer {
@@ -169,7 +192,7 @@ func (w *writer) after(last, seq int64) *writer {
 }
 
 // terminal is the event that ends a span so.
-func (rt *Runtime) terminal(tx Tx, run *Run, e ending, keep map[string]bool) (agui.Event, error) {
+func (rt *Runtime) terminal(tx Tx, run *Run, e ending) (agui.Event, error) {
 	base := agui.Base{Agent: run.WorkflowID}
 	switch e.status {
 	case Failed:

@@ -251,7 +251,7 @@ func (n *graphNode) worker() string {
 
 // attempt is one execution of a node.
 func (l *live) attempt(n *graphNode, st *Step, in plugins.Input) nodeResult {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, orDefault(n.Timeout, l.rt.cfg.StepTimeout), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(l.ctx, l.timeout(n), errTimeout)
 	defer cancel()
 	s := newStep(ctx, l, st.Number, n.ID, n.worker())
 	in.Query, in.Node, in.Execution = st.Input, n.ID, st.Execution
@@ -264,6 +264,15 @@ func (l *live) attempt(n *graphNode, st *Step, in plugins.Input) nodeResult {
 		err = errTimeout
 	}
 	return l.close(s, n, st, out, err)
+}
+
+// timeout is how long one execution of a node may take: what the workflow says, or the agent.
+func (l *live) timeout(n *graphNode) time.Duration {
+	limit := l.rt.cfg.StepTimeout
+	if a, ok := l.rt.reg.Agent(n.Agent); ok {
+		limit = orDefault(a.Info().Timeout, limit)
+	}
+	return orDefault(n.Timeout, limit)
 }
 
 // call runs the node's worker or tool. A worker that is still there when the grace after its timeout has

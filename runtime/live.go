@@ -27,19 +27,23 @@ type live struct {
 	cancel context.CancelCauseFunc
 
 	shut   atomic.Bool  // gate is not nil
+	lost   atomic.Bool  // the database has refused events: nothing after them may be written
+	dead   atomic.Bool  // broken was called
+	asked  atomic.Bool  // it has asked somebody something, or waits for a client's tool
 	queued atomic.Int64 // bytes of events that wait for a commit
 	inbox  atomic.Int64 // messages that wait for Next
 	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
 
-	mu    sync.Mutex // guards the fields below and what the writer numbers
-	turn  sync.Cond  // the open text message has ended, or the gate is shut
-	gate  error      // why no event is taken any more
-	w     *writer
-	memos map[memoKey]*Memo
-	calls map[string]string // toolCallId → tool, of calls that may still owe a result
-	nodes map[string]*Node
-	steps map[string]*Step // by node: the latest of this generation
-	count int              // steps so far, over all generations
+	mu      sync.Mutex // guards the fields below and what the writer numbers
+	turn    sync.Cond  // the open text message has ended, or the gate is shut
+	gate    error      // why no event is taken any more
+	writing *step      // whose text message is open
+	w       *writer
+	memos   map[memoKey]*Memo
+	calls   map[string]string // toolCallId → tool, of calls that may still owe a result
+	nodes   map[string]*Node
+	steps   map[string]*Step // by node: the latest of this generation
+	count   int              // steps so far, over all generations
 
 	began   began           // where the generation began
 	started map[string]bool // nodes that loop has started; used by loop only
@@ -109,7 +113,7 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 // awaitTurn waits until no text message of another step is open (WIRE 2.2.5).
 func (l *live) awaitTurn(s *step) {
 	for s.closedBy(l) == nil {
-		if _, open := l.w.ver.OpenText(); !open || s.ownsText() {
+		if l.writing == nil || l.writing.isOrLeads(s) {
 			return
 		}
 		l.turn.Wait()
@@ -135,7 +139,10 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 	}
 	s.note(ev)
 	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		l.writing = s
 	case agui.TextMessageEnd:
+		l.writing = nil
 		l.turn.Broadcast()
 	case agui.ToolCallStart:
 		l.calls[e.ToolCallID] = e.ToolCallName
@@ -207,7 +214,11 @@ func (l *live) drop(cause error) {
 // broken is called when the database refused the run's events for their data: the log ends before them,
 // and the run ends there as failed.
 func (l *live) broken(err error) {
+	if l.dead.Swap(true) {
+		return
+	}
 	l.rt.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
+	l.lost.Store(true)
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}

@@ -72,7 +72,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	}
 	l, err := rt.rebuild(ctx, run)
 	if err != nil {
-		return err
+		return rt.failUnread(run, err)
 	}
 	it := &item{}
 	if run.Attempt > rt.cfg.MaxAttempts {
@@ -109,6 +109,34 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 		rt.slots.free(run)
 	}
 	return err
+}
+
+// failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down.
+func (rt *Runtime) failUnread(run *Run, because error) error {
+	if errors.Is(because, ErrUnavailable) || errors.Is(because, context.Canceled) {
+		return because
+	}
+	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
+	th, err := rt.store.Thread(context.Background(), run.ThreadKey)
+	if err != nil {
+		return err
+	}
+	last, seq, err := ends(rt.store, &th)
+	if err != nil {
+		return err
+	}
+	spans, err := rt.store.Spans(context.Background(), run.Key)
+	if err != nil || len(spans) == 0 {
+		return errors.Join(because, err)
+	}
+	l, err := rt.newLive(run, &th)
+	if err != nil {
+		return err
+	}
+	l.span = spans[len(spans)-1]
+	l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
+	_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
+	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"})
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
@@ -325,11 +353,14 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
 		}
 		w := l.w.after(last, seq)
 		tail := &item{}
-		terminal, err := rt.terminal(tx, &run, end, nil)
+		terminal, err := rt.terminal(tx, &run, end)
 		if err != nil {
 			return err
 		}
 		if err := w.stage(tail, terminal); err != nil {
+			return err
+		}
+		if err := withdraw(tx, run.Key); err != nil {
 			return err
 		}
 		now := tx.Now()

@@ -55,10 +55,14 @@ func (s *step) closedBy(l *live) error {
 	return nil
 }
 
-// ownsText reports whether the open text message is this step's, or of the step it works for. l.mu is held.
-func (s *step) ownsText() bool {
-	_, open := s.own.OpenText()
-	return open
+// isOrLeads reports whether s is other or a step that other works for.
+func (s *step) isOrLeads(other *step) bool {
+	for p := other; p != nil; p = p.parent {
+		if p == s {
+			return true
+		}
+	}
+	return false
 }
 
 // note keeps account of what the step has open. l.mu is held.
@@ -83,7 +87,7 @@ func (s *step) NewID() string { return newID() }
 // record: a crash in between would otherwise keep the event and repeat what it belongs to.
 func (s *step) Emit(ev agui.Event) error {
 	s.mu.Lock()
-	if s.depth == 0 && s.held == nil {
+	if s.held == nil && (s.depth == 0 || !endsSomething(ev.Type())) {
 		s.mu.Unlock()
 		return s.l.emit(s, nil, nil, ev)
 	}
@@ -237,6 +241,7 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 	}
 	in.Body = mustJSON(q)
 	m.CallID = q.ID
+	s.l.asked.Store(true)
 	if err := s.l.emit(s, []Row{s.keep(m), in}, nil, s.takeHeld()...); err != nil {
 		return a, err
 	}
@@ -280,15 +285,14 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 		}
 	}
 	l.rt.com.room(l)
+	queued, err := l.rt.store.Queued(ctx, l.run.Key)
+	if err != nil {
+		return nil, err
+	}
 	stored := make(chan error, 1)
 	l.mu.Lock()
 	l.awaitTurn(s)
 	if err := s.closedBy(l); err != nil {
-		l.mu.Unlock()
-		return nil, err
-	}
-	queued, err := l.rt.store.Queued(ctx, l.run.Key)
-	if err != nil {
 		l.mu.Unlock()
 		return nil, err
 	}

@@ -80,5 +80,12 @@ func (v *Verifier) Closers() []Event {
 	return list
 }
 
-// base returns the common members of an event that goes on with s.
-func (s *stream) base() Base { return Base{Agent: s.agent, SubagentRunID: s.tag} }
+// base returns the common members of an event that goes on with s. It names the sub-agent that the
+// opener named unless a snapshot has given s to another.
+func (s *stream) base() Base {
+	b := Base{Agent: s.agent, SubagentRunID: s.tag}
+	if s.tag != s.owner {
+		b.SubagentRunID = ""
+	}
+	return b
+}

@@ -211,7 +211,7 @@ func (v *Verifier) startRun(e RunStarted) error {
 	return nil
 }
 
-// own records the owners of messages that did not come as a stream.
+// own records the owners of messages that did not come as a stream, and of their calls.
 func (v *Verifier) own(list []Message) {
 	for i := range list {
 		m := &list[i]
@@ -227,6 +227,14 @@ func (v *Verifier) own(list []Message) {
 			if c := v.calls[tc.ID]; c != nil {
 				c.owner = m.SubagentRunID
 			}
+		}
+	}
+	if v.text != nil {
+		v.text.owner = v.messages[v.text.id]
+	}
+	for _, open := range [][]stream{v.spans, v.reason} {
+		for i := range open {
+			open[i].owner = v.reasoning[open[i].id]
 		}
 	}
 }

@@ -20,6 +20,9 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 			return fmt.Errorf("delta: %w", err)
 		}
 	case MessagesSnapshot:
+		if err := v.kept(e.Messages); err != nil {
+			return err
+		}
 		v.own(e.Messages)
 	case ActivitySnapshot:
 		if e.MessageID == "" || e.ActivityType == "" {
@@ -51,6 +54,33 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 		return e.check()
 	default:
 		return errors.New("not an event of this package")
+	}
+	return nil
+}
+
+// kept refuses a snapshot without a message that is open: what follows of it would be lost.
+func (v *Verifier) kept(list []Message) error {
+	ids, calls, reasoned := map[string]bool{}, map[string]bool{}, false
+	for i := range list {
+		m := &list[i]
+		ids[m.ID] = ids[m.ID] || m.Role != RoleActivity
+		reasoned = reasoned || m.Role == RoleReasoning
+		for _, tc := range m.ToolCalls {
+			calls[tc.ID] = true
+		}
+	}
+	if v.text != nil && !ids[v.text.id] {
+		return fmt.Errorf("lacks text message %q, which is open", v.text.id)
+	}
+	for _, s := range v.reason {
+		if reasoned && !ids[s.id] { // clients keep their reasoning when a snapshot has none
+			return fmt.Errorf("lacks reasoning message %q, which is open", s.id)
+		}
+	}
+	for _, id := range v.order {
+		if v.calls[id].open && !calls[id] {
+			return fmt.Errorf("lacks tool call %q, which is open", id)
+		}
 	}
 	return nil
 }

@@ -72,9 +72,9 @@ func (f *Fold) begin(m agui.Message) *message {
 	return old
 }
 
-// stream opens m's text.
+// stream opens m's text, if it can have any.
 func (m *message) stream() {
-	if !m.streaming {
+	if m != nil && m.Role != agui.RoleActivity && !m.streaming {
 		m.text, m.streaming = []byte(m.Content), true
 	}
 }

@@ -126,18 +126,23 @@ func (f *Fold) closeAll() (changed []string) {
 	return changed
 }
 
-// reopen opens in new messages what was open in the ones they replaced.
+// reopen opens in new messages what was open in the ones they replaced. The new ones' metadata says who
+// speaks and in which stage, or says nothing: the openers must not add to it.
 func (f *Fold) reopen() {
-	for _, ev := range f.open {
+	for i, ev := range f.open {
 		id := opened(ev).id
-		switch ev.(type) {
-		case agui.TextMessageStart, agui.ReasoningMessageStart:
-			if m := f.byID[id]; m != nil && m.Role != agui.RoleActivity {
-				m.stream()
-			}
+		switch e := ev.(type) {
+		case agui.TextMessageStart:
+			e.Agent, e.Stage = "", ""
+			f.open[i] = e
+			f.byID[id].stream()
+		case agui.ReasoningMessageStart:
+			f.byID[id].stream()
 		case agui.ToolCallStart:
 			if c := f.calls[id]; c != nil {
 				c.start()
+				e.Agent, e.ParentMessageID = "", c.owner.ID
+				f.open[i] = e
 			}
 		}
 	}

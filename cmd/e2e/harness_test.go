@@ -1,0 +1,414 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+var binary string // the real program, built by TestMain
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "baton-e2e")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "baton")
+	build := exec.Command("go", "build", "-race", "-o", binary, "github.com/batonrun/baton/cmd/baton")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := storagetest.Main(m)
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// count is how often a test repeats: all of n in a soak, a tenth of it otherwise.
+func count(n int) int {
+	if os.Getenv("BATON_SOAK") != "" {
+		return n
+	}
+	return max(1, n/10)
+}
+
+// onBoth runs a test on SQLite and on PostgreSQL.
+func onBoth(t *testing.T, f func(t *testing.T, db database)) {
+	t.Run("sqlite", func(t *testing.T) {
+		f(t, database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		c := storagetest.Postgres(t)
+		f(t, database{url: c.NewDatabase(t)})
+	})
+}
+
+// database is where a server under test keeps its runs.
+type database struct {
+	url string
+}
+
+// server is the real binary on a fixed address, so that clients find it again after a restart.
+type server struct {
+	t    *testing.T
+	db   database
+	addr string
+	args []string
+	env  []string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  bytes.Buffer
+}
+
+func start(t *testing.T, db database, args ...string) *server {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, db: db, addr: ln.Addr().String(), args: args}
+	_ = ln.Close()
+	s.up()
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("server log:\n%s", tail(s.output(), 8000))
+		}
+		if strings.Contains(s.output(), "DATA RACE") {
+			t.Errorf("the race detector has found a race:\n%s", tail(s.output(), 8000))
+		}
+	})
+	return s
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// Write collects the server's log.
+func (s *server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+func (s *server) output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+// up starts the process and waits until it is ready.
+func (s *server) up() {
+	s.t.Helper()
+	args := append([]string{"serve", "--listen", s.addr, "--database", s.db.url}, s.args...)
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = s, s
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Dir = s.t.TempDir()
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	s.mu.Lock()
+	s.cmd, s.done = cmd, done
+	s.mu.Unlock()
+	s.until("ready", func() bool {
+		select {
+		case <-done:
+			s.t.Fatalf("the server ended while starting:\n%s", tail(s.output(), 4000))
+		default:
+		}
+		return s.ready()
+	})
+}
+
+func (s *server) ready() bool {
+	res, err := client.Get(s.url("/readyz"))
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// kill is kill -9.
+func (s *server) kill() { s.signal(syscall.SIGKILL) }
+
+// stop is a graceful stop.
+func (s *server) stop() { s.signal(syscall.SIGTERM) }
+
+func (s *server) signal(sig os.Signal) {
+	s.mu.Lock()
+	cmd, done := s.cmd, s.done
+	s.mu.Unlock()
+	_ = cmd.Process.Signal(sig)
+	<-done
+}
+
+// until polls with a deadline that only a hang reaches.
+func (s *server) until(what string, f func() bool) {
+	s.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not %s after two minutes", what)
+		}
+		<-tick.C
+	}
+}
+
+func (s *server) url(path string) string { return "http://" + s.addr + path }
+
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+// call makes one request and returns its status and body. It retries while the server is away when again is set.
+func (s *server) call(method, path string, body any, headers ...string) (int, map[string]any) {
+	s.t.Helper()
+	status, out, err := s.try(method, path, body, headers...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return status, out
+}
+
+func (s *server) try(method, path string, body any, headers ...string) (int, map[string]any, error) {
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		r = bytes.NewReader(b)
+	}
+	req, err := http.NewRequest(method, s.url(path), r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, nil, err
+	}
+	var out map[string]any
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &out); err != nil {
+			return res.StatusCode, nil, fmt.Errorf("%s %s: %d %q: %w", method, path, res.StatusCode, b, err)
+		}
+	}
+	return res.StatusCode, out, nil
+}
+
+// run starts a run of the scripted agent and returns its id.
+func (s *server) run(thread string, script string, more ...string) string {
+	s.t.Helper()
+	body := map[string]any{"agent": "scripted", "threadId": thread, "content": script}
+	for i := 0; i+1 < len(more); i += 2 {
+		body[more[i]] = more[i+1]
+	}
+	if _, ok := body["workflowId"]; ok {
+		delete(body, "agent")
+	}
+	status, out := s.call("POST", "/api/v1/agent/runs", body)
+	if status != http.StatusAccepted {
+		s.t.Fatalf("start: %d %v", status, out)
+	}
+	return out["runId"].(string)
+}
+
+func (s *server) get(run string) map[string]any {
+	s.t.Helper()
+	status, out := s.call("GET", "/api/projects/default/agent-runs/"+run, nil)
+	if status != http.StatusOK {
+		s.t.Fatalf("get run: %d %v", status, out)
+	}
+	return out
+}
+
+func final(status any) bool {
+	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED"
+}
+
+// ended waits until a run is over and returns it.
+func (s *server) ended(run string) map[string]any {
+	s.t.Helper()
+	var out map[string]any
+	s.until("over: run "+run, func() bool {
+		out = s.get(run)
+		return final(out["status"])
+	})
+	return out
+}
+
+// frame is one SSE frame as it came.
+type frame struct {
+	id   int64
+	typ  string
+	data string
+	raw  string
+}
+
+func (f *frame) event() map[string]any {
+	var ev map[string]any
+	_ = json.Unmarshal([]byte(f.data), &ev)
+	return ev
+}
+
+var errTruncated = errors.New("the stream was cut")
+
+// read reads a stream until it ends and calls each for every frame with an id and data. It returns nil when
+// the server ended the stream, errTruncated when it broke, and the status when there was none.
+func (s *server) read(path string, after int64, each func(frame) bool) (int, error) {
+	req, err := http.NewRequest("GET", s.url(path), nil)
+	if err != nil {
+		return 0, err
+	}
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return res.StatusCode, nil
+	}
+	return res.StatusCode, scan(res.Body, each)
+}
+
+// scan parses frames until the stream ends or each returns false.
+func scan(body io.Reader, each func(frame) bool) error {
+	r := bufio.NewReaderSize(body, 64<<10)
+	var f frame
+	var raw strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		if err == io.EOF && line == "" && raw.Len() == 0 {
+			return nil
+		}
+		if err != nil {
+			return errTruncated
+		}
+		raw.WriteString(line)
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "":
+			if f.data != "" {
+				f.raw = raw.String()
+				if !each(f) {
+					return nil
+				}
+			}
+			f = frame{}
+			raw.Reset()
+		case strings.HasPrefix(line, "id: "):
+			f.id, _ = strconv.ParseInt(line[4:], 10, 64)
+		case strings.HasPrefix(line, "event: "):
+			f.typ = line[7:]
+		case strings.HasPrefix(line, "data: "):
+			f.data = line[6:]
+		}
+	}
+}
+
+func events(thread string) string { return "/api/v1/agent/runs/" + thread + "/events" }
+
+// all reads a thread's whole log, which must have ended.
+func (s *server) all(thread string) []frame {
+	s.t.Helper()
+	var frames []frame
+	s.until("readable: thread "+thread, func() bool {
+		frames = nil
+		status, err := s.read(events(thread), 0, func(f frame) bool { frames = append(frames, f); return true })
+		return err == nil && (status == http.StatusOK || status == http.StatusNoContent)
+	})
+	return frames
+}
+
+// viewer watches a thread as EventSource does: it reconnects behind the last id until the server says that
+// there is no more.
+type viewer struct {
+	s      *server
+	thread string
+	frames []frame
+	err    error
+	done   chan struct{}
+	quit   chan struct{}
+}
+
+func (s *server) watch(thread string) *viewer {
+	v := &viewer{s: s, thread: thread, done: make(chan struct{}), quit: make(chan struct{})}
+	go func() { defer close(v.done); v.err = v.loop() }()
+	return v
+}
+
+func (v *viewer) loop() error {
+	var last int64
+	for {
+		status, err := v.s.read(events(v.thread), last, func(f frame) bool {
+			if f.id != last+1 && v.err == nil {
+				v.err = fmt.Errorf("thread %s: id %d follows %d", v.thread, f.id, last)
+			}
+			last = f.id
+			v.frames = append(v.frames, f)
+			return true
+		})
+		if v.err != nil {
+			return v.err
+		}
+		if status == http.StatusNoContent {
+			return nil
+		}
+		_ = err // cut or refused: the server is being restarted
+		select {
+		case <-v.quit:
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// wait waits until the log has ended, or tells the viewer to leave once it is idle.
+func (v *viewer) wait(t *testing.T) []frame {
+	t.Helper()
+	select {
+	case <-v.done:
+	case <-time.After(3 * time.Minute):
+		close(v.quit)
+		t.Fatalf("a viewer of thread %s still waits after three minutes; it has %d frames", v.thread, len(v.frames))
+	}
+	if v.err != nil {
+		t.Error(v.err)
+	}
+	return v.frames
+}

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The scripts that a kill meets at every point: streams, records, tools that may be repeated and that may
+// not, retries, and a workflow with parallel nodes.
+var scripts = []string{
+	`{"do":[{"say":"alpha one two"},{"tokens":120,"delayMs":2},{"say":"omega"}]}`,
+	`{"do":[{"say":"before"},{"tool":"sleep","args":{"ms":60}},{"state":{"n":1}},{"tool":"clock"},{"say":"after"}]}`,
+	`{"do":[{"progress":0.5,"message":"half"},{"tool":"stubborn","args":{"ms":40}},{"reason":"because of this"},{"say":"done"}]}`,
+	`{"do":[{"say":"a b c d e f g","delayMs":8},{"state":{"k":{"x":1}}},{"say":"h i j k","delayMs":8}]}`,
+}
+
+// kill -9 at random points: every run ends, no viewer meets a gap, a repeat or a changed event, and what was
+// completed is not done again.
+func TestKillNine(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		db := database{url: "sqlite:" + t.TempDir() + "/baton.db"}
+		killRounds(t, db, func() {}, func() {})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		c := clusterOfOwn(t)
+		killRounds(t, database{url: c.NewDatabase(t)}, c.Kill, c.Start)
+	})
+}
+
+func killRounds(t *testing.T, db database, stopDB, startDB func()) {
+	s := start(t, db)
+	for round := range count(50) {
+		killRound(t, s, round, stopDB, startDB)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+}
+
+func killRound(t *testing.T, s *server, round int, stopDB, startDB func()) {
+	var threads, runs []string
+	var viewers []*viewer
+	add := func(thread, run string) {
+		threads, runs = append(threads, thread), append(runs, run)
+		viewers = append(viewers, s.watch(thread), s.watch(thread))
+	}
+	for i, script := range scripts {
+		thread := fmt.Sprintf("r%d-%d", round, i)
+		add(thread, s.run(thread, script))
+	}
+	demo := fmt.Sprintf("r%d-demo", round)
+	add(demo, s.run(demo, "plan a picnic", "workflowId", "demo"))
+
+	pause(time.Duration(rand.IntN(400)) * time.Millisecond)
+	if round%3 == 2 {
+		stopDB()
+		pause(time.Duration(rand.IntN(100)) * time.Millisecond)
+		startDB()
+	}
+	for range 1 + rand.IntN(2) { // at most twice: three crashes of one run are a crash loop
+		s.kill()
+		s.up()
+		pause(time.Duration(rand.IntN(200)) * time.Millisecond)
+	}
+	for i, thread := range threads {
+		row := s.ended(runs[i])
+		if row["status"] != "COMPLETED" {
+			t.Errorf("run %s of %s: %v %v", runs[i], thread, row["status"], row["error"])
+		}
+		seen := viewers[2*i].wait(t)
+		sameFrames(t, thread, seen, viewers[2*i+1].wait(t))
+		sameFrames(t, thread+" read again", seen, s.all(thread))
+		checkLog(t, thread, seen)
+		s.checkRun(t, runs[i], seen)
+		checkOnce(t, thread, seen)
+	}
+}
+
+// checkOnce proves that no finished message was said twice: what a record holds is not done again.
+func checkOnce(t *testing.T, thread string, frames []frame) {
+	t.Helper()
+	said := map[string]int{}
+	for i := range frames {
+		if frames[i].typ != "TEXT_MESSAGE_END" {
+			continue
+		}
+		out, _ := frames[i].event()["workerAgentOutput"].(map[string]any)
+		if answer, _ := out["answer"].(string); out["status"] == "success" && answer != "" && !strings.HasPrefix(thread, "demo") {
+			said[fmt.Sprint(frames[i].event()["agent"], answer)]++
+		}
+	}
+	for answer, n := range said {
+		if n > 1 {
+			t.Errorf("thread %s says %q %d times", thread, answer, n)
+		}
+	}
+}
+
+func pause(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,198 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+
+// agent is a worker made of a function.
+type agent struct {
+	name string
+	run  func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error)
+}
+
+func (a agent) Info() plugins.Info { return plugins.Info{Name: a.name} }
+
+func (a agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	return a.run(ctx, run)
+}
+
+// tool is a tool made of a function.
+type tool struct {
+	info plugins.Info
+	call func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error)
+}
+
+func (t tool) Info() plugins.Info { return t.info }
+
+func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	return t.call(ctx, call)
+}
+
+// bench is a runtime on a database that outlives it.
+type bench struct {
+	t     *testing.T
+	path  string
+	cfg   runtime.Config
+	store runtime.Store
+	*runtime.Runtime
+}
+
+func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
+	t.Helper()
+	b := &bench{t: t, path: filepath.Join(t.TempDir(), "baton.db"), cfg: cfg}
+	b.cfg.Registry = new(plugins.Registry)
+	if err := b.cfg.Registry.Add(plugs...); err != nil {
+		t.Fatal(err)
+	}
+	if b.cfg.Log == nil {
+		b.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	b.up()
+	t.Cleanup(b.down)
+	return b
+}
+
+func (b *bench) up() {
+	b.t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path, Migrate: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.store, b.cfg.Store = db, db
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) down() {
+	if b.Runtime == nil {
+		return
+	}
+	if err := b.Shutdown(context.Background()); err != nil {
+		b.t.Error(err)
+	}
+	if err := b.store.Close(); err != nil {
+		b.t.Error(err)
+	}
+	b.Runtime = nil
+}
+
+// start starts a run of an agent on a thread.
+func (b *bench) start(thread, agent, content string) runtime.Started {
+	b.t.Helper()
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: agent, ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// log reads the thread's log from its start until it ends.
+func (b *bench) log(thread string) []*runtime.Record {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	th, err := b.Thread(ctx, local, thread)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cur, err := b.Read(ctx, th, 0, false)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer cur.Close()
+	var all []*runtime.Record
+	for {
+		recs, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, recs...)
+	}
+}
+
+// wait waits until the run has a status that is wanted.
+func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
+	b.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		r, err := b.Run(context.Background(), local, run)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, w := range want {
+			if r.Status == w {
+				return r
+			}
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("run %s is %s, want %v", run, r.Status, want)
+		}
+		<-tick.C
+	}
+}
+
+// types are the events' types, with runs of one type as one.
+func types(recs []*runtime.Record) []agui.Type {
+	var ts []agui.Type
+	for _, r := range recs {
+		if t := r.Event.Type(); len(ts) == 0 || ts[len(ts)-1] != t {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// checkLog checks what holds of every log that has ended.
+func checkLog(t *testing.T, recs []*runtime.Record) {
+	t.Helper()
+	var v agui.Verifier
+	var owed []string
+	for i, r := range recs {
+		if r.ID != int64(i+1) {
+			t.Fatalf("record %d has id %d", i+1, r.ID)
+		}
+		if r.Event.Type() == agui.TypeRunStarted {
+			v = agui.Verifier{}
+		}
+		if err := v.Add(r.Event); err != nil {
+			t.Fatalf("record %d: %v", r.ID, err)
+		}
+		if r.Event.Type() == agui.TypeRunStarted {
+			v.Owe(owed...)
+		}
+		if r.Terminal() {
+			owed = v.Unanswered()
+		}
+	}
+	if len(owed) > 0 {
+		t.Errorf("the log leaves calls without a result: %v", owed)
+	}
+}

@@ -1,0 +1,170 @@
+package runtime_test
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+var hello = agent{"hello", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	w := run.Text(agui.RoleAssistant, "")
+	for _, s := range []string{"hello", " ", run.Input.Query} {
+		if _, err := io.WriteString(w, s); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	return agui.WorkerOutput{}, w.Close()
+}}
+
+func TestRunStreamsAndCompletes(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	s := b.start("main", "hello", "world")
+	recs := b.log("main")
+	checkLog(t, recs)
+	want := []agui.Type{
+		agui.TypeRunStarted, agui.TypeStepStarted, agui.TypeTextMessageStart, agui.TypeTextMessageContent,
+		agui.TypeTextMessageEnd, agui.TypeStepFinished, agui.TypeRunFinished,
+	}
+	if got := types(recs); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+	run := b.wait(s.RunID, runtime.Completed)
+	if run.OutputSummary == nil || *run.OutputSummary != "hello world" {
+		t.Errorf("output %v", run.OutputSummary)
+	}
+	msgs, total, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
+	if err != nil || total != 2 || msgs[1].Content != "hello world" || msgs[1].Seq != 2 {
+		t.Errorf("messages %+v, total %d, %v", msgs, total, err)
+	}
+}
+
+func TestCancelEndsAtOnce(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	stubborn := tool{plugins.Info{Name: "stubborn"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		close(entered)
+		<-leave
+		return agui.ToolOutput{ResultSummary: "late"}, nil
+	}}
+	caller := agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.CallTool(ctx, "stubborn", map[string]any{})
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, stubborn, caller)
+	s := b.start("main", "caller", "go")
+	<-entered
+	run, err := b.Cancel(context.Background(), local, s.RunID)
+	if err != nil || run.Status != runtime.Cancelled || run.FinishedAt == nil {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	again, err := b.Cancel(context.Background(), local, s.RunID)
+	if err != nil || !again.FinishedAt.Equal(*run.FinishedAt) {
+		t.Errorf("cancelled twice: %+v, %v", again, err)
+	}
+	before := b.log("main")
+	close(leave)
+	b.down()
+	b.up()
+	after := b.log("main")
+	checkLog(t, after)
+	if len(before) != len(after) {
+		t.Errorf("%d events when the cancel was answered, %d later", len(before), len(after))
+	}
+}
+
+func TestAskWaitsAndGoesOn(t *testing.T) {
+	calls := 0
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := run.Do(ctx, "intro", nil, func(context.Context) error {
+			calls++
+			w := run.Text(agui.RoleAssistant, "")
+			if _, err := io.WriteString(w, "shall I?"); err != nil {
+				return err
+			}
+			return w.Close()
+		})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{Answer: "you said " + string(a.Payload)}, nil
+	}}
+	b := open(t, runtime.Config{}, asker)
+	s := b.start("main", "asker", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	b.down()
+	b.up() // nothing of a waiting run stays in memory
+	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	if err != nil || len(asked) != 1 {
+		t.Fatalf("%v, %v", asked, err)
+	}
+	_, err = b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte(`"yes"`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	recs := b.log("main")
+	checkLog(t, recs)
+	if calls != 1 {
+		t.Errorf("Do's function was called %d times", calls)
+	}
+	run := b.wait(s.RunID, runtime.Completed)
+	if *run.OutputSummary != `you said "yes"` {
+		t.Errorf("output %q", *run.OutputSummary)
+	}
+}
+
+func TestAppendRestartsARunThatIsOver(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	s := b.start("main", "hello", "one")
+	b.wait(s.RunID, runtime.Completed)
+	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	recs := b.log("main")
+	checkLog(t, recs)
+	run := b.wait(s.RunID, runtime.Completed)
+	if run.Generation != 2 || *run.OutputSummary != "hello two" {
+		t.Errorf("generation %d, output %q", run.Generation, *run.OutputSummary)
+	}
+	steps, _, err := b.Steps(context.Background(), local, s.RunID, 0, 10)
+	if err != nil || len(steps) != 2 || steps[1].Number != 2 {
+		t.Errorf("steps %+v, %v", steps, err)
+	}
+}
+
+func TestReleasedRunGoesOn(t *testing.T) {
+	var calls atomic.Int64
+	entered := make(chan struct{}, 2)
+	slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text(agui.RoleAssistant, "")
+		if _, err := io.WriteString(w, "partial"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		entered <- struct{}{}
+		if calls.Add(1) == 2 {
+			return agui.WorkerOutput{}, w.Close()
+		}
+		<-ctx.Done()
+		return agui.WorkerOutput{}, context.Cause(ctx)
+	}}
+	b := open(t, runtime.Config{Drain: 1}, slow)
+	s := b.start("main", "slow", "x")
+	<-entered
+	b.down()
+	b.up()
+	run := b.wait(s.RunID, runtime.Completed)
+	if run.Attempt != 0 {
+		t.Errorf("attempt %d after a release", run.Attempt)
+	}
+	recs := b.log("main")
+	checkLog(t, recs)
+}
