@@ -131,8 +131,8 @@ func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOut
 	return out, r.noting(err)
 }
 
-// Ask returns a person's answer to q, whose ID may be left empty. While there is none it returns
-// ErrWaiting, which the worker returns in turn; it is called again when the answer is there. Ask ends the
+// Ask returns a person's answer to q, which is given its ID, and a Reason when it has none: input_required
+// with a ResponseSchema, else confirmation. While there is no answer it returns ErrWaiting, which the worker returns in turn; it is called again when the answer is there. Ask ends the
 // open message first.
 func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	if _, err := r.before(r.close); err != nil {
@@ -148,7 +148,11 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	if _, err := r.before(r.close); err != nil {
 		return nil, err
 	}
-	return r.host.Next(ctx)
+	messages, err := r.host.Next(ctx)
+	if err != nil || len(messages) == 0 {
+		return nil, err
+	}
+	return messages, nil
 }
 
 // before does what a call needs done first and returns the latest assistant message's id.

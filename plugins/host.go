@@ -19,14 +19,14 @@ type Host interface {
 	// Do returns the record of the n-th use of name, or calls fn and commits what it returned together
 	// with the last event of fn.
 	Do(ctx context.Context, name string, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error)
-	// CallTool emits the call, makes it, and emits and commits the result. parent is the id of the
-	// worker's latest assistant message, or empty.
+	// CallTool emits the call, makes it, and emits and commits the result; that the tool failed is a result
+	// too. parent is the id of the worker's latest assistant message, or empty.
 	CallTool(ctx context.Context, parent, name string, args json.RawMessage) (agui.ToolOutput, error)
 	// CallAgent runs another agent inside this step and returns its output.
 	CallAgent(ctx context.Context, parent, name, query string) (agui.WorkerOutput, error)
 	// Ask returns the answer, or ErrWaiting after it has recorded the question.
 	Ask(ctx context.Context, q agui.Interrupt) (Answer, error)
-	// Next takes the messages appended to the run since its start or the last Next; none is nil.
+	// Next takes the messages appended to the run since its start or the last Next, and emits them.
 	Next(ctx context.Context) ([]agui.Message, error)
 	// NewID mints a message id.
 	NewID() string

@@ -119,7 +119,7 @@ func (a *answers) take(in *Interrupt, e agui.ResumeEntry) {
 
 // frontendOutput is a client's tool message as the output of its call.
 func frontendOutput(m *agui.Message) agui.ToolOutput {
-	out := agui.ToolOutput{ToolCallID: m.ToolCallID, Status: agui.StatusSuccess, ResultSummary: text(m)}
+	out := agui.ToolOutput{ToolCallID: m.ToolCallID, Status: agui.StatusSuccess, ResultSummary: m.Text()}
 	if m.Error != "" {
 		out.Status = agui.StatusFailure
 		out.Error = &agui.OutputError{Code: "tool_failed", Message: m.Error}

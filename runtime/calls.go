@@ -29,7 +29,9 @@ func (s *step) CallTool(ctx context.Context, parent, name string, args json.RawM
 		args = json.RawMessage("{}")
 	}
 	frontend := slices.ContainsFunc(s.l.input.Tools, func(t agui.Tool) bool { return t.Name == name })
-	if m.CallID == "" {
+	if m.CallID != "" {
+		s.owe(m.CallID)
+	} else {
 		if err := s.openCall(m, parent, name, args, frontend); err != nil {
 			return agui.ToolOutput{}, err
 		}
@@ -42,6 +44,15 @@ func (s *step) CallTool(ctx context.Context, parent, name string, args json.RawM
 		return out, err
 	}
 	return out, s.closeCall(m, name, args, &out)
+}
+
+// owe tells the step that it will answer a call which it opened before a crash or a question.
+func (s *step) owe(call string) {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	for p := s; p != nil; p = p.parent {
+		p.own.Owe(call)
+	}
 }
 
 // openCall emits START, ARGS and END with the memo that keeps the call's id.
@@ -322,6 +333,9 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
+	}
+	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
+		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
 	}
 	rt.logFailure("agent failed", agent, err)
 	var p *plugins.PanicError

@@ -196,3 +196,6 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 		t.Errorf("the log leaves calls without a result: %v", owed)
 	}
 }
+
+// tick is a pause between two looks at what another goroutine does.
+func tick() <-chan time.Time { return time.After(time.Millisecond) }

@@ -134,10 +134,20 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 		base.SubagentRunID = s.subagent
 	}
 	ev = ev.WithCommon(base)
-	if err := l.w.stage(it, ev); err != nil {
-		return err
+	if goesOn(ev.Type()) { // only with what the step itself has opened
+		if err := s.own.Add(ev); err != nil {
+			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
+		}
+		s.parent.note(ev)
+		if err := l.w.stage(it, ev); err != nil {
+			return err
+		}
+	} else {
+		if err := l.w.stage(it, ev); err != nil {
+			return err
+		}
+		s.note(ev)
 	}
-	s.note(ev)
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		l.writing = s
@@ -149,11 +159,22 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 	case agui.ToolCallResult:
 		delete(l.calls, e.ToolCallID)
 	case agui.Custom:
-		if e.Name == "node-progress" {
+		if e.Name == plugins.ProgressEvent {
 			l.progress(it, s.node, e.Value)
 		}
 	}
 	return nil
+}
+
+// goesOn reports whether an event continues or ends something that an earlier one has opened.
+func goesOn(t agui.Type) bool {
+	switch t {
+	case agui.TypeTextMessageContent, agui.TypeTextMessageEnd, agui.TypeToolCallArgs, agui.TypeToolCallEnd,
+		agui.TypeToolCallResult, agui.TypeStepFinished, agui.TypeSubagentFinished, agui.TypeSubagentError,
+		agui.TypeReasoningMessageContent, agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd:
+		return true
+	}
+	return false
 }
 
 // progress keeps what a worker tells of its progress in the node's row.

@@ -468,26 +468,10 @@ func (s *starting) run(tx Tx, th *Thread) (*Run, error) {
 func query(msgs []agui.Message) string {
 	for _, m := range slices.Backward(msgs) {
 		if m.Role == agui.RoleUser {
-			return text(&m)
+			return m.Text()
 		}
 	}
 	return ""
-}
-
-// text is a message's content, or the text parts of it.
-func text(m *agui.Message) string {
-	if m.Parts == nil {
-		return m.Content
-	}
-	var parts []struct{ Type, Text string }
-	_ = json.Unmarshal(m.Parts, &parts)
-	var b strings.Builder
-	for _, p := range parts {
-		if p.Type == "text" {
-			b.WriteString(p.Text)
-		}
-	}
-	return b.String()
 }
 
 // newMessages are the request's messages that are new to the thread, as rows that wait for the claim.

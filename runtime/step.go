@@ -65,7 +65,7 @@ func (s *step) isOrLeads(other *step) bool {
 	return false
 }
 
-// note keeps account of what the step has open. l.mu is held.
+// note keeps account of what the step, and the steps it works for, have open. l.mu is held.
 func (s *step) note(ev agui.Event) {
 	for p := s; p != nil; p = p.parent {
 		_ = p.own.Add(ev) // the run's verifier has admitted it
@@ -87,13 +87,13 @@ func (s *step) NewID() string { return newID() }
 // record: a crash in between would otherwise keep the event and repeat what it belongs to.
 func (s *step) Emit(ev agui.Event) error {
 	s.mu.Lock()
-	if s.held == nil && (s.depth == 0 || !endsSomething(ev.Type())) {
+	if s.held == nil && (s.depth != 1 || !endsSomething(ev.Type())) {
 		s.mu.Unlock()
 		return s.l.emit(s, nil, nil, ev)
 	}
 	evs := append(s.held, ev)
 	s.held = nil
-	if s.depth > 0 && endsSomething(ev.Type()) {
+	if s.depth == 1 && endsSomething(ev.Type()) {
 		s.held = evs[len(evs)-1:]
 		evs = evs[:len(evs)-1]
 	}
@@ -182,9 +182,7 @@ func (s *step) Do(ctx context.Context, name string, fn func(context.Context) (js
 	if m.Done {
 		return m.Output, nil
 	}
-	s.nest(1)
-	out, err := fn(ctx)
-	s.nest(-1)
+	out, err := s.inside(ctx, fn)
 	held := s.takeHeld()
 	if err != nil {
 		if len(held) > 0 {
@@ -195,10 +193,22 @@ func (s *step) Do(ctx context.Context, name string, fn func(context.Context) (js
 	return out, s.record(m, out, held...)
 }
 
-func (s *step) nest(by int) {
+// inside calls fn as Do's. While several are running, nobody can tell whose an event is: none is held.
+func (s *step) inside(ctx context.Context, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	s.mu.Lock()
-	s.depth += by
+	s.depth++
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.depth--
+		s.mu.Unlock()
+	}()
+	if held := s.takeHeld(); held != nil {
+		if err := s.l.emit(s, nil, nil, held...); err != nil {
+			return nil, err
+		}
+	}
+	return fn(ctx)
 }
 
 // Ask records the question, or returns its answer.

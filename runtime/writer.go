@@ -85,7 +85,11 @@ func (w *writer) message(id string) *Message {
 		w.seq++
 		m.Seq, m.EventID, m.State = w.seq, w.last, MessageConsumed
 	}
-	m.Message, _ = w.fold.Message(id)
+	if msg, ok := w.fold.Message(id); ok {
+		m.Message = msg
+	} else {
+		m.State = MessageHidden // an activity that was replaced
+	}
 	row := *m
 	return &row
 }

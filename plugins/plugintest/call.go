@@ -74,9 +74,9 @@ func (h *host) awaitClient(q question) error {
 func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool) agui.ToolOutput {
 	switch {
 	case tool == nil:
-		return failed(blank, &plugins.Error{Code: "unknown_tool", Message: fmt.Sprintf("there is no tool %q", blank.ToolName)})
+		return failed(blank, fmt.Errorf("there is no tool %q", blank.ToolName), "unknown_tool")
 	case again && !tool.Info().Idempotent:
-		return failed(blank, errInterrupted)
+		return failed(blank, errInterrupted, "")
 	}
 	if limit := tool.Info().Timeout; limit > 0 {
 		var cancel context.CancelFunc
@@ -92,7 +92,7 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		Project:  h.s.in.Project,
 	})
 	if err != nil {
-		return failed(blank, err)
+		return failed(blank, err, "tool_failed")
 	}
 	out.ToolName, out.ToolCallID, out.ToolCallArgs = blank.ToolName, blank.ToolCallID, blank.ToolCallArgs
 	if out.Status == "" {
@@ -116,17 +116,14 @@ func (h *host) CallAgent(ctx context.Context, parent, name, query string) (out a
 		if i < 0 {
 			return nil, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", name)}
 		}
+		ctx, cancel := h.bound(ctx)
+		defer cancel()
 		child, err := h.startAgent(ctx, u, parent, name)
 		if err != nil {
 			return nil, err
 		}
-		in := h.s.in
-		in.Query = query
-		out, err := plugins.Execute(child.ctx, h.s.cfg.Agents[i], plugins.NewRun(child, in))
-		if errors.Is(err, plugins.ErrWaiting) {
-			return nil, err // the span's end suspends it
-		}
-		return encode(out), errors.Join(err, child.finishAgent(err))
+		out, err := plugins.Execute(ctx, h.s.cfg.Agents[i], plugins.NewRun(child, child.input(query)))
+		return encode(out), child.finishAgent(err)
 	})
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
@@ -134,11 +131,22 @@ func (h *host) CallAgent(ctx context.Context, parent, name, query string) (out a
 	return out, err
 }
 
+// bound returns a context that ends with ctx, with the call, and with cancel.
+func (h *host) bound(ctx context.Context) (_ context.Context, cancel func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(h.ctx, func() { end(h.over()) })
+	return ctx, func() {
+		stop()
+		end(plugins.ErrEnded)
+	}
+}
+
 // startAgent starts a sub-agent, or goes on in the one of that use when it is open.
 func (h *host) startAgent(ctx context.Context, u use, parent, name string) (*host, error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	child := newHost(ctx, h.s, name)
+	child.parent = h
 	child.scope = fmt.Sprintf("%s%s#%d/", h.scope, name, u.n)
 	child.subagent = h.s.begun[u]
 	if child.subagent == "" {
@@ -155,21 +163,43 @@ func (h *host) startAgent(ctx context.Context, u use, parent, name string) (*hos
 	})
 }
 
-// finishAgent closes the sub-agent and what it left open.
+// input is what a sub-agent is asked.
+func (h *host) input(query string) plugins.Input {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	in := h.s.in
+	return plugins.Input{
+		Query:     query,
+		Messages:  []agui.Message{{ID: h.s.id("query"), Role: agui.RoleUser, Content: query}},
+		State:     h.s.fold.State(),
+		ThreadID:  in.ThreadID,
+		RunID:     in.RunID,
+		User:      in.User,
+		Project:   in.Project,
+		Node:      in.Node,
+		Execution: 1,
+	}
+}
+
+// finishAgent closes the sub-agent and what it left open, unless it waits or goes on later. It returns
+// what its caller gets for err.
 func (h *host) finishAgent(err error) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	base := agui.Base{Metadata: encode(map[string]string{"name": h.agent})}
-	if err == nil {
+	switch {
+	case err == nil:
 		h.s.closeMessages(h.subagent, agui.WorkerOutput{Status: agui.StatusSuccess})
 		return h.emit(agui.SubagentFinished{Base: base})
+	case errors.Is(err, plugins.ErrWaiting), h.over() != nil:
+		return err
 	}
-	if cause := context.Cause(h.ctx); cause != nil {
-		return nil // it goes on, or ends with the run
-	}
-	why := outputError(err)
+	why := agentError(err)
 	h.s.closeMessages(h.subagent, agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
-	return h.emit(agui.SubagentError{Base: base, Message: why.Message, Code: why.Code})
+	if err := h.emit(agui.SubagentError{Base: base, Message: why.Message, Code: why.Code}); err != nil {
+		return err
+	}
+	return &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 }
 
 // subagentOpen reports whether a sub-agent of that id has been started and not closed in this span.

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,10 +14,11 @@ import (
 
 // host is what one call of a worker, or of a sub-agent, runs on.
 type host struct {
-	ctx      context.Context // the call's
+	ctx      context.Context // ends with the call
 	s        *session
 	agent    string
-	subagent string // the sub-agent's id, empty for the run's own agent
+	parent   *host  // nil for the run's own agent, as the two below are empty
+	subagent string // the sub-agent's id
 	scope    string
 	uses     map[string]int  // of each name, so far in this call; guarded by s.mu
 	busy     map[string]bool // names in use now; guarded by s.mu
@@ -28,6 +30,9 @@ func newHost(ctx context.Context, s *session, agent string) *host {
 	return &host{ctx: ctx, s: s, agent: agent, uses: map[string]int{}, busy: map[string]bool{}}
 }
 
+// over returns why the call has ended, nil while it goes on.
+func (h *host) over() error { return context.Cause(h.ctx) }
+
 func (h *host) NewID() string {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
@@ -37,8 +42,12 @@ func (h *host) NewID() string {
 func (h *host) Emit(ev agui.Event) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	if _, ok := ev.(agui.TextMessageStart); ok {
+	switch ev.Type() {
+	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
+		return h.s.refuse(fmt.Errorf("%s is not for a worker to emit", ev.Type()))
+	case agui.TypeTextMessageStart:
 		h.awaitText()
+	default:
 	}
 	return h.emit(ev)
 }
@@ -51,15 +60,25 @@ func (h *host) awaitText() {
 		h.s.textEnded.Broadcast()
 	})
 	defer stop()
-	for h.s.texting != nil && h.s.texting != h && h.ctx.Err() == nil {
+	for h.s.texting != nil && !h.s.texting.isOrLeads(h) && h.over() == nil {
 		h.s.textEnded.Wait()
 	}
+}
+
+// isOrLeads reports whether h is other or what other works for: that will not end its text meanwhile.
+func (h *host) isOrLeads(other *host) bool {
+	for ; other != nil; other = other.parent {
+		if other == h {
+			return true
+		}
+	}
+	return false
 }
 
 // emit writes evs. h.s.mu is held.
 func (h *host) emit(evs ...agui.Event) error {
 	for _, ev := range evs {
-		if err := context.Cause(h.ctx); err != nil {
+		if err := h.over(); err != nil {
 			return err
 		}
 		b := ev.Common()
@@ -104,7 +123,7 @@ func (h *host) recorded(ctx context.Context, name string, fn func(u use) (json.R
 	}
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	if err := context.Cause(h.ctx); err != nil {
+	if err := h.over(); err != nil {
 		return nil, err
 	}
 	return raw, h.s.keep(u, raw)
@@ -113,16 +132,11 @@ func (h *host) recorded(ctx context.Context, name string, fn func(u use) (json.R
 func (h *host) begin(ctx context.Context, name string) (use, json.RawMessage, error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	if err := context.Cause(ctx); err != nil {
-		return use{}, nil, err
-	}
-	if err := context.Cause(h.ctx); err != nil {
+	if err := cmp.Or(context.Cause(ctx), h.over()); err != nil {
 		return use{}, nil, err
 	}
 	if h.busy[name] {
-		err := fmt.Errorf("%s: two uses at once", name)
-		h.s.illegal = append(h.s.illegal, err)
-		return use{}, nil, err
+		return use{}, nil, h.s.refuse(fmt.Errorf("%s: two uses at once", name))
 	}
 	h.busy[name] = true
 	h.uses[name]++
@@ -144,13 +158,14 @@ func (h *host) Ask(ctx context.Context, q agui.Interrupt) (answer plugins.Answer
 	raw, err := h.recorded(ctx, "Ask", func(u use) (json.RawMessage, error) {
 		h.s.mu.Lock()
 		defer h.s.mu.Unlock()
-		if q.ID == "" {
-			q.ID = h.s.id("question")
-		}
-		if q.Reason == "" {
+		q.ID, q.SubagentRunID = h.s.id("question"), h.subagent
+		switch {
+		case q.Reason != "":
+		case q.ResponseSchema != nil:
 			q.Reason = "input_required"
+		default:
+			q.Reason = "confirmation"
 		}
-		q.SubagentRunID = h.subagent
 		h.s.open = append(h.s.open, question{use: u, interrupt: q})
 		h.s.questions = append(h.s.questions, q)
 		return nil, plugins.ErrWaiting
@@ -171,6 +186,7 @@ func (h *host) Next(ctx context.Context) (messages []agui.Message, err error) {
 		list := slices.Clone(h.s.cfg.Next[h.s.taken])
 		h.s.taken++
 		for i := range list {
+			list[i].Role = agui.RoleUser
 			if list[i].ID == "" {
 				list[i].ID = h.s.id("next")
 			}
@@ -192,6 +208,6 @@ func (h *host) show(m agui.Message) error {
 	if text := m.Text(); text != "" {
 		evs = append(evs, agui.TextMessageContent{MessageID: m.ID, Delta: text})
 	}
-	end := agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Answer: m.Text()}}
+	end := agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Text()}}
 	return h.emit(append(evs, end)...)
 }

@@ -30,7 +30,7 @@ type Config struct {
 	// Answers are given to the questions in the order they were asked, those asked in one span together.
 	// To a call of a tool in Input.Tools the payload is its result.
 	Answers []plugins.Answer
-	// Next is what each call of Next takes; later calls take nothing.
+	// Next is what each call of Next takes, messages of role user; later calls take nothing.
 	Next [][]agui.Message
 
 	// CrashAfter makes the process die, once, right after that many records were made, and calls the
@@ -40,11 +40,11 @@ type Config struct {
 
 // Result is how a run went.
 type Result struct {
-	Output   agui.WorkerOutput
-	Err      error            // what the worker ended with; ErrWaiting when the Answers did not suffice
-	Events   []agui.Event     // from RUN_STARTED to the terminal event, for each span
+	Output    agui.WorkerOutput
+	Err       error            // what the worker ended with; ErrWaiting when the Answers did not suffice
+	Events    []agui.Event     // from RUN_STARTED to the terminal event, for each span
 	Questions []agui.Interrupt // what was asked, answered or not
-	Records  int              // how many were made: of Do, CallTool, CallAgent, Ask and Next
+	Records   int              // how many were made: of Do, CallTool, CallAgent, Ask and Next
 
 	messages    []agui.Message
 	state       json.RawMessage
@@ -58,29 +58,30 @@ func Execute(ctx context.Context, a plugins.Agent, cfg Config) (*Result, error) 
 	return s.run(ctx)
 }
 
-// Run is Execute for tests: it fails t at once when an event was illegal.
-func Run(t testing.TB, a plugins.Agent, cfg Config) *Result {
-	t.Helper()
-	res, err := Execute(t.Context(), a, cfg)
+// Run is Execute for tests: it fails tb at once when an event was illegal.
+func Run(tb testing.TB, a plugins.Agent, cfg Config) *Result {
+	tb.Helper()
+	res, err := Execute(tb.Context(), a, cfg)
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", a.Info().Name, err, res.Log())
+		tb.Fatalf("%s: %v\n%s", a.Info().Name, err, res.Log())
 	}
 	return res
 }
 
-// Replay fails t unless a is safe to call again: it runs a once, and then once for each record, dying
+// Replay fails tb unless a is safe to call again: it runs a once, and then once for each record, dying
 // right after that record was made. Each of these runs must come to the same output, state and
 // messages, apart from ids and from messages the crash cut short. The worker must be deterministic, and
 // keep nothing in a from one run for the next.
-func Replay(t testing.TB, a plugins.Agent, cfg Config) {
-	t.Helper()
+func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
+	tb.Helper()
 	cfg.CrashAfter = 0
-	want := Run(t, a, cfg)
+	want := Run(tb, a, cfg)
 	for n := range want.Records {
 		cfg.CrashAfter = n + 1
-		got := Run(t, a, cfg)
+		got := Run(tb, a, cfg)
 		if got, want := got.summary(), want.summary(); got != want {
-			t.Errorf("%s: a crash after record %d leaves\n%s\nwithout it\n%s", a.Info().Name, n+1, got, want)
+			tb.Errorf("%s: a crash after record %d leaves\n%s\nwithout it\n%s", a.Info().Name, n+1, got, want)
+			return
 		}
 	}
 }

@@ -96,11 +96,14 @@ func completed(in plugins.Input, node string) plugins.Input {
 	return in
 }
 
-// run calls the worker until it ends or waits for what cfg does not answer.
+// run calls the worker until it ends or waits for what cfg does not answer. It holds s.mu but for the
+// calls; so do the methods below.
 func (s *session) run(ctx context.Context) (*Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.startSpan(s.in.Messages)
 	if string(s.in.State) != "{}" {
-		s.add(agui.StateSnapshot{Snapshot: s.in.State})
+		s.write(agui.StateSnapshot{Snapshot: s.in.State})
 	}
 	for {
 		out, err := s.call(ctx)
@@ -126,7 +129,9 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 	defer cancel(plugins.ErrEnded)
 	s.die = func() { cancel(errCrashed) }
 	h := newHost(ctx, s, s.agent.Info().Name)
+	s.mu.Unlock()
 	out, err := plugins.Execute(ctx, s.agent, plugins.NewRun(h, s.in))
+	s.mu.Lock()
 	if cause := context.Cause(ctx); errors.Is(cause, errCrashed) {
 		err = cause
 	}
@@ -146,15 +151,17 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 	}
 }
 
-// add writes ev to the log unless it is illegal. After the first call s.mu is held.
+// write is add for events that are not a worker's. An illegal one is remembered.
+func (s *session) write(ev agui.Event) { _ = s.add(ev) }
+
+// add writes ev to the log unless it is illegal.
 func (s *session) add(ev agui.Event) error {
 	err := s.verifier.Add(ev)
 	if err == nil {
 		_, err = s.fold.Apply(ev)
 	}
 	if err != nil {
-		s.illegal = append(s.illegal, err)
-		return err
+		return s.refuse(err)
 	}
 	s.events = append(s.events, ev)
 	if _, open := s.verifier.OpenText(); !open {
@@ -162,6 +169,12 @@ func (s *session) add(ev agui.Event) error {
 		s.textEnded.Broadcast()
 	}
 	return nil
+}
+
+// refuse remembers what the worker must not do.
+func (s *session) refuse(err error) error {
+	s.illegal = append(s.illegal, err)
+	return err
 }
 
 // keep makes a record. The process may die of it.
@@ -203,9 +216,9 @@ func (s *session) reply(q *question, a plugins.Answer) json.RawMessage {
 	out := q.call
 	out.Status, out.ResultSummary = agui.StatusSuccess, text(a.Payload)
 	if a.Cancelled {
-		out = failed(out, &plugins.Error{Code: "cancelled", Message: "the call was declined"})
+		out = failed(out, &plugins.Error{Code: "declined", Message: "the client declined the call"}, "")
 	}
-	s.add(agui.ToolCallResult{
+	s.write(agui.ToolCallResult{
 		MessageID:  s.id("result"),
 		ToolCallID: out.ToolCallID,
 		Content:    out.ResultSummary,

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,7 @@ func (s *session) startSpan(messages []agui.Message) {
 	if len(messages) > 0 {
 		start.Input = &agui.RunAgentInput{ThreadID: s.in.ThreadID, RunID: s.in.RunID, Messages: messages}
 	}
-	s.add(start)
+	s.write(start)
 }
 
 // finish ends the last span as the worker's err says.
@@ -25,14 +26,14 @@ func (s *session) finish(err error) {
 	switch {
 	case err == nil:
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
-		s.add(agui.RunFinished{})
+		s.write(agui.RunFinished{})
 	case errors.Is(err, plugins.ErrCancelled):
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusPartialSuccess})
-		s.add(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}})
+		s.write(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}})
 	default:
-		why := outputError(err)
+		why := agentError(err)
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
-		s.add(agui.RunError{Message: why.Message, Code: why.Code})
+		s.write(agui.RunError{Message: why.Message, Code: why.Code})
 	}
 }
 
@@ -48,20 +49,20 @@ func (s *session) wait() {
 		outcome.Type = agui.OutcomeInterrupt
 		outcome.Interrupts = append(outcome.Interrupts, q.interrupt)
 	}
-	s.add(agui.RunFinished{Outcome: outcome})
+	s.write(agui.RunFinished{Outcome: outcome})
 }
 
 // closeAll closes what is open, text messages with out and their own text as answer.
 func (s *session) closeAll(out agui.WorkerOutput) {
 	for _, ev := range s.verifier.Closers() {
-		s.add(s.ending(ev, out))
+		s.write(s.ending(ev, out))
 	}
 	for _, id := range s.verifier.Unanswered() {
 		if s.owed(id) {
 			continue
 		}
-		result := failed(agui.ToolOutput{ToolCallID: id}, errInterrupted)
-		s.add(agui.ToolCallResult{
+		result := failed(agui.ToolOutput{ToolCallID: id}, errInterrupted, "")
+		s.write(agui.ToolCallResult{
 			MessageID:  s.id("result"),
 			ToolCallID: id,
 			Content:    result.ResultSummary,
@@ -104,14 +105,14 @@ func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []s
 		default:
 			continue
 		}
-		s.add(s.ending(ev, out))
+		s.write(s.ending(ev, out))
 	}
 	return ids
 }
 
 // cutShort closes what a crash left open. Steps and sub-agents stay open, the worker goes on in them.
 func (s *session) cutShort() {
-	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted)}
+	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted, "")}
 	for _, id := range s.closeMessages("", out) {
 		s.interrupted[id] = true
 	}
@@ -119,25 +120,30 @@ func (s *session) cutShort() {
 
 var errInterrupted = &plugins.Error{Code: "interrupted", Message: "interrupted"}
 
-// failed returns out as the result of a call that ended with err.
-func failed(out agui.ToolOutput, err error) agui.ToolOutput {
+// failed returns out as the result of a call that ended with err; see outputError.
+func failed(out agui.ToolOutput, err error, code string) agui.ToolOutput {
 	out.Status = agui.StatusFailure
-	out.Error = outputError(err)
+	out.Error = outputError(err, code)
 	out.ResultSummary = out.Error.Message
 	return out
 }
 
-// outputError says what clients learn of err. Unlike a server it shows any error's text.
-func outputError(err error) *agui.OutputError {
-	why := &agui.OutputError{Code: "failed", Message: err.Error()}
+// outputError says what clients learn of err: all of a *plugins.Error; of any other, code. Unlike a
+// server it shows any error's text.
+func outputError(err error, code string) *agui.OutputError {
 	if known, ok := errors.AsType[*plugins.Error](err); ok {
-		why.Message, why.Retryable = known.Message, known.Retryable
-		if known.Code != "" {
-			why.Code = known.Code
-		}
+		return &agui.OutputError{Code: cmp.Or(known.Code, "failed"), Message: known.Message, Retryable: known.Retryable}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		why.Code = "timeout"
+		code = "timeout"
 	}
-	return why
+	return &agui.OutputError{Code: code, Message: err.Error()}
+}
+
+// agentError says what clients learn of a worker's err.
+func agentError(err error) *agui.OutputError {
+	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
+		return outputError(err, "panic")
+	}
+	return outputError(err, "agent_failed")
 }

@@ -180,7 +180,7 @@ type ToolCallResult struct {
 	MessageID  string
 	ToolCallID string
 	Content    string
-	Parts      json.RawMessage // content parts instead of Content; dialect 1.0 only, nil when absent
+	Parts      json.RawMessage // content parts, which AGUI1 writes instead of Content; nil when absent
 	Output     *ToolOutput     // seed member toolAgentOutput; always present in the log
 }
 
@@ -300,5 +300,5 @@ type Raw struct {
 type Unknown struct {
 	Base
 	Name Type            // [A-Z][A-Z0-9_]{0,63}
-	Body json.RawMessage // the event as it came, compacted to one line
+	Body json.RawMessage // an object of its members but type and the common ones, on one line; nil when none
 }

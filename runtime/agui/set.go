@@ -129,7 +129,7 @@ func decodeStruct(v any, val []byte) error {
 	if err := json.Unmarshal(compact(val), v); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return within(wrong.Field, fmt.Errorf("must be a %s, not a %s", jsonKind(wrong.Type.Kind().String()), wrong.Value))
+			return within(wrong.Field, fmt.Errorf("must be of type %s, not %s", jsonKind(wrong.Type.Kind().String()), wrong.Value))
 		}
 		return err
 	}
@@ -147,11 +147,11 @@ func jsonKind(kind string) string {
 	case "bool":
 		return "boolean"
 	case "slice":
-		return "list"
+		return "array"
 	case "struct", "ptr", "map":
 		return "object"
 	}
-	return "whole number"
+	return "integer"
 }
 
 // compact returns a copy of raw, valid JSON, on one line and in UTF-8.

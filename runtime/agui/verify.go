@@ -6,18 +6,20 @@ import (
 	"fmt"
 )
 
-// Verifier checks that events come in AG-UI's legal order, span by span: one RUN_STARTED, then what it
-// opens and closes, then one terminal event. It refuses whatever a client of either dialect would fail
-// on. The zero value is ready for a run's first event; a Verifier is not safe for concurrent use.
+// Verifier checks that a run's events come in AG-UI's legal order, span by span: one RUN_STARTED, then
+// what the span opens and closes, then one terminal event. It refuses whatever a client of either dialect
+// would fail on. The zero value is ready for a run's first event; one that begins with a later span is
+// told with Owe what it missed. A Verifier is not safe for concurrent use.
 type Verifier struct {
 	phase  phase
-	text   *stream  // the open text message
-	spans  []stream // open reasoning spans, oldest first
-	reason []stream // open reasoning messages, oldest first
-	scopes []scope  // open sub-agents and steps, outermost first
-	closed map[string]bool
+	text   *stream         // the open text message
+	spans  []stream        // open reasoning spans, oldest first
+	reason []stream        // open reasoning messages, oldest first
+	scopes []scope         // open sub-agents and steps, outermost first
+	closed map[string]bool // sub-agents that have ended
 	calls  map[string]*call
-	order  []string // ids of calls, in the order they became known
+	order  []string          // ids of calls, in the order they became known
+	past   map[string]string // call id → owner, of calls that came with messages and not as a stream
 
 	messages   map[string]string // message id → the sub-agent that owns it, "" for the run's own agent
 	reasoning  map[string]string
@@ -47,7 +49,7 @@ type scope struct {
 	name   string // the sub-agent's name
 }
 
-// call is a tool call of this span, or one of an earlier span whose result is owed.
+// call is a tool call of this run, or one that Owe told of.
 type call struct {
 	stream
 	open     bool
@@ -190,41 +192,44 @@ func claim(owners map[string]string, id string, b Base) (owner string, err error
 }
 
 func (v *Verifier) startRun(e RunStarted) error {
-	calls, order := map[string]*call{}, []string(nil)
-	for _, id := range v.order {
-		if !v.calls[id].answered {
-			calls[id], order = &call{stream: stream{id: id}}, append(order, id)
-		}
-	}
-	*v = Verifier{
-		phase:      inside,
-		calls:      calls,
-		order:      order,
-		closed:     map[string]bool{},
-		messages:   map[string]string{},
-		reasoning:  map[string]string{},
-		activities: map[string]string{},
+	v.phase = inside
+	v.closed = map[string]bool{}
+	if v.messages == nil {
+		v.messages = map[string]string{}
+		v.reasoning = map[string]string{}
+		v.activities = map[string]string{}
+		v.past = map[string]string{}
 	}
 	if e.Input != nil {
-		v.own(e.Input.Messages)
+		v.own(e.Input.Messages, false)
 	}
 	return nil
 }
 
-// own records the owners of messages that did not come as a stream, and of their calls.
-func (v *Verifier) own(list []Message) {
+// own records the owners of messages that did not come as a stream, and of their calls. Those of a
+// snapshot are new owners of what is known, too.
+func (v *Verifier) own(list []Message, snapshot bool) {
+	set := func(owners map[string]string, id, owner string) {
+		if _, known := owners[id]; snapshot || !known {
+			owners[id] = owner
+		}
+	}
 	for i := range list {
 		m := &list[i]
 		switch m.Role {
 		case RoleReasoning:
-			v.reasoning[m.ID] = m.SubagentRunID
+			set(v.reasoning, m.ID, m.SubagentRunID)
 		case RoleActivity:
-			v.activities[m.ID] = m.SubagentRunID
+			set(v.activities, m.ID, m.SubagentRunID)
 		default:
-			v.messages[m.ID] = m.SubagentRunID
+			set(v.messages, m.ID, m.SubagentRunID)
 		}
 		for _, tc := range m.ToolCalls {
-			if c := v.calls[tc.ID]; c != nil {
+			c := v.calls[tc.ID]
+			switch {
+			case c == nil:
+				set(v.past, tc.ID, m.SubagentRunID)
+			case snapshot:
 				c.owner = m.SubagentRunID
 			}
 		}
@@ -267,7 +272,12 @@ func (v *Verifier) finishRun(e RunFinished) error {
 	return nil
 }
 
-// endRun forgets all but the calls whose results are still owed.
+// endRun forgets what is open. Who owns what, and which calls have their result, is known for ever: clients
+// that are given the thread's history judge the next span by it.
 func (v *Verifier) endRun() {
-	*v = Verifier{phase: ended, calls: v.calls, order: v.order}
+	v.phase = ended
+	v.text, v.spans, v.reason, v.scopes, v.closed = nil, nil, nil, nil, nil
+	for _, c := range v.calls {
+		c.open = false
+	}
 }

@@ -12,8 +12,8 @@ import (
 func (v *Verifier) addOther(ev Event, b Base) error {
 	switch e := ev.(type) {
 	case StateSnapshot:
-		if e.Snapshot == nil {
-			return errors.New("snapshot is missing")
+		if !json.Valid(e.Snapshot) {
+			return errors.New("snapshot is not valid JSON")
 		}
 	case StateDelta:
 		if err := checkPatch(e.Delta, false); err != nil {
@@ -23,7 +23,7 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 		if err := v.kept(e.Messages); err != nil {
 			return err
 		}
-		v.own(e.Messages)
+		v.own(e.Messages, true)
 	case ActivitySnapshot:
 		if e.MessageID == "" || e.ActivityType == "" {
 			return errors.New("an activity needs a messageId and an activityType")
@@ -43,12 +43,15 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 	case ReasoningEncryptedValue:
 		return v.encrypted(e)
 	case Custom:
-		if e.Name == "" || e.Value == nil {
-			return errors.New("needs a name and a value")
+		if e.Name == "" {
+			return errors.New("name is empty")
+		}
+		if !json.Valid(e.Value) {
+			return errors.New("value is not valid JSON")
 		}
 	case Raw:
-		if e.Event == nil {
-			return errors.New("event is missing")
+		if !json.Valid(e.Event) {
+			return errors.New("event is not valid JSON")
 		}
 	case Unknown:
 		return e.check()
@@ -90,8 +93,9 @@ func (v *Verifier) encrypted(e ReasoningEncryptedValue) (err error) {
 	switch e.Subtype {
 	case "tool-call":
 		if c := v.calls[e.EntityID]; c != nil {
-			err = continues(e.Base, c.owner)
+			return continues(e.Base, c.owner)
 		}
+		_, err = claim(v.past, e.EntityID, e.Base)
 	case "message":
 		owners := v.messages
 		if _, known := owners[e.EntityID]; !known {

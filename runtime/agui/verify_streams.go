@@ -77,12 +77,13 @@ func find(list []stream, id, kind string) (*stream, error) {
 }
 
 func (v *Verifier) startCall(e ToolCallStart) error {
+	_, past := v.past[e.ToolCallID]
 	switch {
 	case e.ToolCallID == "":
 		return errors.New("toolCallId is empty")
 	case e.ToolCallName == "":
 		return errors.New("toolCallName is empty")
-	case v.calls[e.ToolCallID] != nil:
+	case past || v.calls[e.ToolCallID] != nil:
 		return fmt.Errorf("tool call %q was made before", e.ToolCallID)
 	}
 	owner := e.SubagentRunID

@@ -58,12 +58,16 @@ func TestVerifier(t *testing.T) {
 		{"call without name", []agui.Event{start, agui.ToolCallStart{ToolCallID: "c"}}, "toolCallName"},
 		{"call twice", []agui.Event{start, call, callEnd, call}, "made before"},
 		{"call repeated in the answer's span", []agui.Event{start, call, callEnd, agui.RunFinished{}, start, call}, "made before"},
+		{"call that a message has", []agui.Event{agui.RunStarted{Input: &agui.RunAgentInput{Messages: []agui.Message{
+			{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}}}}}, call}, "made before"},
 		{"empty args", []agui.Event{start, call, agui.ToolCallArgs{ToolCallID: "c"}}, "empty"},
 		{"args after the end", []agui.Event{start, call, callEnd, agui.ToolCallArgs{ToolCallID: "c", Delta: "x"}}, "not open"},
 		{"finish with a call open", []agui.Event{start, call, agui.RunFinished{}}, "still open"},
 		{"result of an unknown call", []agui.Event{start, result}, "not known"},
 		{"result twice", []agui.Event{start, call, callEnd, result, result}, "already"},
-		{"result in a later span again", []agui.Event{start, call, callEnd, result, agui.RunFinished{}, start, result}, "not known"},
+		{"result in a later span again", []agui.Event{start, call, callEnd, result, agui.RunFinished{}, start, result}, "already"},
+		{"text of another in a later span", []agui.Event{start, text, agui.TextMessageEnd{MessageID: "m"}, agui.RunFinished{}, start, sub,
+			agui.TextMessageStart{Base: of("s", ""), MessageID: "m"}}, "run's own agent"},
 		{"result without messageId", []agui.Event{start, call, callEnd, agui.ToolCallResult{ToolCallID: "c"}}, "messageId"},
 
 		{"steps", []agui.Event{start, agui.StepStarted{StepName: "a"}, agui.StepStarted{StepName: "b"}, agui.StepFinished{StepName: "a"}, agui.StepFinished{StepName: "b"}, agui.RunFinished{}}, ""},

@@ -107,3 +107,29 @@ func FuzzMergePatch(f *testing.F) {
 		}
 	})
 }
+
+// FuzzStateDelta applies patches that the Verifier takes to any state.
+func FuzzStateDelta(f *testing.F) {
+	f.Add(`{"a":[1,{"b":null}]}`, `[{"op":"move","from":"/a/1","path":"/c"},{"op":"copy","from":"/c","path":"/a/-"},{"op":"test","path":"/c/b","value":null}]`)
+	f.Add(`null`, `[{"op":"add","path":"/a","value":1}]`)
+	f.Add(`[]`, `[{"op":"add","path":"/1","value":1},{"op":"remove","path":"/-"}]`)
+	f.Fuzz(func(t *testing.T, state, patch string) {
+		var v agui.Verifier
+		thread := fold.New(nil, nil)
+		for i, ev := range []agui.Event{
+			agui.RunStarted{},
+			agui.StateSnapshot{Snapshot: json.RawMessage(state)},
+			agui.StateDelta{Delta: json.RawMessage(patch)},
+		} {
+			if v.Add(ev) != nil {
+				return
+			}
+			if _, err := thread.Apply(ev); err != nil && i < 2 {
+				t.Fatalf("%s: %v", ev.Type(), err)
+			}
+			if !json.Valid(thread.State()) {
+				t.Fatalf("state is %s", thread.State())
+			}
+		}
+	})
+}

@@ -1,0 +1,25 @@
+// Package builtin lists the plugins that every server offers and that need no key or configuration.
+package builtin
+
+import (
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/demo"
+	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/scripted"
+	"github.com/batonrun/baton/plugins/tools"
+)
+
+// Plugins returns the agents echo and scripted, the tools sleep, stubborn, calculator, clock and fail, and
+// the workflow demo with its agents.
+func Plugins() []plugins.Plugin {
+	list := []plugins.Plugin{
+		echo.Agent{},
+		scripted.Agent{},
+		tools.Sleep{},
+		tools.Stubborn{},
+		tools.Calculator{},
+		tools.Clock{},
+		tools.Fail{},
+	}
+	return append(list, demo.Plugins()...)
+}

@@ -1,0 +1,85 @@
+// Package echo is an agent that says back what it is told. It needs no key and shows that a server
+// streams.
+package echo
+
+import (
+	"context"
+	"io"
+	"iter"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Agent streams the last user message back word by word.
+type Agent struct{}
+
+var _ plugins.Agent = Agent{}
+
+// Info describes the agent, which is named echo.
+func (Agent) Info() plugins.Info {
+	return plugins.Info{Name: "echo", Description: "Streams the last user message back word by word."}
+}
+
+// Run writes run.Input.Query as one message.
+func (Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	w := run.Text(agui.RoleAssistant, "")
+	if err := Stream(ctx, w, run.Input.Query, 0); err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	return agui.WorkerOutput{Answer: run.Input.Query}, w.Close()
+}
+
+// Stream writes text to w word by word, with a pause between two words. It fails with ctx's cause once
+// ctx is done.
+func Stream(ctx context.Context, w io.Writer, text string, pause time.Duration) error {
+	first := true
+	for word := range words(text) {
+		if !first {
+			if err := Pause(ctx, pause); err != nil {
+				return err
+			}
+		}
+		first = false
+		if _, err := io.WriteString(w, word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// words yields the words of text, each with the space before it, so that together they are text again.
+// Space at the end comes alone.
+func words(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			word := strings.TrimLeftFunc(text, unicode.IsSpace)
+			end := len(text)
+			if i := strings.IndexFunc(word, unicode.IsSpace); i >= 0 {
+				end = len(text) - len(word) + i
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
+// Pause waits for d, or fails with ctx's cause when ctx is done before that.
+func Pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

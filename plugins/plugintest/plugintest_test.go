@@ -1,0 +1,312 @@
+package plugintest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+type agent func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error)
+
+func (agent) Info() plugins.Info { return plugins.Info{Name: "worker"} }
+
+func (a agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	return a(ctx, run)
+}
+
+type child struct{ agent }
+
+func (child) Info() plugins.Info { return plugins.Info{Name: "child"} }
+
+type tool struct {
+	info plugins.Info
+	call func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error)
+}
+
+func (t tool) Info() plugins.Info { return t.info }
+
+func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	return t.call(ctx, call)
+}
+
+func say(run *plugins.Run, text string) error {
+	w := run.Text("", "")
+	if _, err := io.WriteString(w, text); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// recorder is a testing.TB that only remembers that it failed.
+type recorder struct {
+	testing.TB
+	failed string
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.failed += fmt.Sprintf(format, args...) }
+func (r *recorder) Fatalf(format string, args ...any) { r.failed += fmt.Sprintf(format, args...) }
+
+func TestRunFailsOnAnIllegalEvent(t *testing.T) {
+	for _, ev := range []agui.Event{agui.StepFinished{StepName: "none"}, agui.RunFinished{}} {
+		rec := &recorder{TB: t}
+		plugintest.Run(rec, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_ = run.Emit(ev)
+			return agui.WorkerOutput{}, nil
+		}), plugintest.Config{})
+		if !strings.Contains(rec.failed, string(ev.Type())) {
+			t.Errorf("%s: failed with %q", ev.Type(), rec.failed)
+		}
+	}
+}
+
+func TestRunFailsOnTwoUsesOfANameAtOnce(t *testing.T) {
+	rec := &recorder{TB: t}
+	plugintest.Run(rec, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.Do(ctx, "a", nil, func(ctx context.Context) error {
+			return run.Do(ctx, "a", nil, func(context.Context) error { return nil })
+		})
+	}), plugintest.Config{})
+	if !strings.Contains(rec.failed, "two uses at once") {
+		t.Errorf("failed with %q", rec.failed)
+	}
+}
+
+func TestReplayFindsWhatIsDoneTwice(t *testing.T) {
+	twice := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := say(run, "outside of a Do"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{Answer: "a"}, run.Do(ctx, "d", nil, func(context.Context) error {
+			return run.State(map[string]int{"n": 1})
+		})
+	})
+	rec := &recorder{TB: t}
+	plugintest.Replay(rec, twice, plugintest.Config{})
+	if !strings.Contains(rec.failed, "a crash after record 1") {
+		t.Errorf("failed with %q", rec.failed)
+	}
+}
+
+func TestReplayIgnoresWhatACrashCutShort(t *testing.T) {
+	plugintest.Replay(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text("", "")
+		if _, err := io.WriteString(w, "one "); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := run.Do(ctx, "d", nil, func(context.Context) error { return run.Progress(0.5, "") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := io.WriteString(w, "two"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}), plugintest.Config{})
+}
+
+func TestInputIsFilledIn(t *testing.T) {
+	for _, in := range []plugins.Input{
+		{Query: "hi"},
+		{Messages: []agui.Message{{ID: "1", Role: "user", Content: "no"}, {ID: "2", Role: "user", Content: "hi"}}},
+	} {
+		res := plugintest.Run(t, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			in := run.Input
+			if in.Query != "hi" || in.Node != "worker" || in.Execution != 1 || in.RunID == "" || len(in.Messages) == 0 {
+				t.Errorf("input %+v", in)
+			}
+			return agui.WorkerOutput{Answer: "ho"}, nil
+		}), plugintest.Config{Input: in})
+		if m := res.Messages(); m[len(m)-2].Content != "hi" || m[len(m)-1].Content != "ho" {
+			t.Errorf("messages %+v", m)
+		}
+	}
+}
+
+func TestClientAnswersItsTools(t *testing.T) {
+	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, "pick_color", nil)
+		return agui.WorkerOutput{Answer: out.Status + " " + out.ResultSummary}, err
+	})
+	in := plugins.Input{Tools: []agui.Tool{{Name: "pick_color"}}}
+	for want, answers := range map[string][]plugins.Answer{
+		"":                                     {},
+		"success red":                          {{Payload: []byte(`"red"`)}},
+		"success 7":                            {{Payload: []byte(`7`)}},
+		"failure the client declined the call": {{Cancelled: true}},
+	} {
+		res := plugintest.Run(t, a, plugintest.Config{Input: in, Answers: answers})
+		if res.Text() != want || (want == "") != errors.Is(res.Err, plugins.ErrWaiting) {
+			t.Errorf("got %q, %v, want %q", res.Text(), res.Err, want)
+		}
+		for _, once := range []string{"TOOL_CALL_START", "TOOL_CALL_END"} {
+			if n := strings.Count(res.Log(), once); n != 1 {
+				t.Errorf("%d times %s in\n%s", n, once, res.Log())
+			}
+		}
+	}
+}
+
+func TestToolThatFailsIsAResult(t *testing.T) {
+	failing := func(name string, err error) plugins.Tool {
+		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, err }}
+	}
+	panics := tool{plugins.Info{Name: "panics"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { panic("boom") }}
+	slow := tool{plugins.Info{Name: "slow", Timeout: time.Second}, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+		<-ctx.Done()
+		return agui.ToolOutput{}, ctx.Err()
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			for name, want := range map[string]string{
+				"plain": "tool_failed", "coded": "no_money", "panics": "tool_failed", "slow": "timeout", "gone": "unknown_tool",
+			} {
+				out, err := run.CallTool(ctx, name, nil)
+				if err != nil || out.Status != agui.StatusFailure || out.Error == nil || out.Error.Code != want {
+					t.Errorf("%s: %+v, %v, want %s", name, out, err, want)
+				}
+			}
+			return agui.WorkerOutput{}, nil
+		}), plugintest.Config{Tools: []plugins.Tool{
+			failing("plain", errors.New("x")), failing("coded", &plugins.Error{Code: "no_money"}), panics, slow,
+		}})
+	})
+}
+
+func TestCallCutShortIsMadeAgainWhenIdempotent(t *testing.T) {
+	for _, idempotent := range []bool{true, false} {
+		inCall := make(chan struct{}, 2)
+		var ids []string
+		slow := tool{plugins.Info{Name: "slow", Idempotent: idempotent}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+			ids = append(ids, call.ID)
+			inCall <- struct{}{}
+			if len(ids) == 1 {
+				<-ctx.Done() // the crash
+				return agui.ToolOutput{}, ctx.Err()
+			}
+			return agui.ToolOutput{ResultSummary: "ok"}, nil
+		}}
+		res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			var out agui.ToolOutput
+			run.Go(func() (err error) {
+				out, err = run.CallTool(ctx, "slow", nil)
+				if err == nil {
+					err = run.State(map[string]string{"result": out.ResultSummary})
+				}
+				return err
+			})
+			return agui.WorkerOutput{}, run.Do(ctx, "wait", nil, func(context.Context) error {
+				<-inCall
+				return nil
+			})
+		}), plugintest.Config{Tools: []plugins.Tool{slow}, CrashAfter: 1})
+		want, calls := `{"result":"ok"}`, 2
+		if !idempotent {
+			want, calls = `{"result":"interrupted"}`, 1
+		}
+		if got := string(res.State()); got != want || len(ids) != calls || ids[0] != ids[len(ids)-1] || res.Err != nil {
+			t.Errorf("idempotent %v: state %s, want %s; calls %v; %v", idempotent, got, want, ids, res.Err)
+		}
+	}
+}
+
+func TestSubAgentsWriteOneAfterTheOther(t *testing.T) {
+	speaker := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text("", "")
+		if err := echo.Stream(ctx, w, run.Input.Query, time.Second); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}}
+	cfg := plugintest.Config{Agents: []plugins.Agent{speaker, named{speaker, "other"}}}
+	both := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, name := range []string{"child", "other"} {
+			run.Go(func() error { _, err := run.CallAgent(ctx, name, "one two three"); return err })
+		}
+		return agui.WorkerOutput{}, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		res := plugintest.Run(t, both, cfg)
+		if res.Text() != "one two three\none two three" || time.Since(start) != 4*time.Second || res.Err != nil {
+			t.Errorf("%q after %s, %v", res.Text(), time.Since(start), res.Err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 1500*time.Millisecond, plugins.ErrCancelled)
+		defer cancel()
+		res, err := plugintest.Execute(ctx, both, cfg)
+		if err != nil || res.Text() != "one two" || !errors.Is(res.Err, plugins.ErrCancelled) {
+			t.Errorf("%v, %q, %v", err, res.Text(), res.Err)
+		}
+	})
+}
+
+type named struct {
+	plugins.Agent
+	name string
+}
+
+func (n named) Info() plugins.Info { return plugins.Info{Name: n.name} }
+
+func TestSubAgentThatFails(t *testing.T) {
+	broken := child{func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, _ = io.WriteString(run.Text("", ""), "half")
+		return agui.WorkerOutput{}, &plugins.Error{Code: "no_luck", Message: "no luck"}
+	}}
+	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.CallAgent(ctx, "child", "")
+		if _, ok := errors.AsType[*plugins.Error](err); !ok {
+			t.Errorf("got %v", err)
+		}
+		if _, err := run.CallAgent(ctx, "gone", ""); err == nil {
+			t.Error("an agent that is not there was called")
+		}
+		return agui.WorkerOutput{Answer: "anyway"}, nil
+	}), plugintest.Config{Agents: []plugins.Agent{broken}})
+	if !strings.Contains(res.Log(), `"code":"no_luck"`) || res.Err != nil || res.Text() != "half\nanyway" {
+		t.Errorf("%q, %v\n%s", res.Text(), res.Err, res.Log())
+	}
+}
+
+func TestCancelledRunKeepsWhatWasWritten(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	res, err := plugintest.Execute(ctx, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, _ = io.WriteString(run.Text("", ""), "half")
+		cancel(plugins.ErrCancelled)
+		return agui.WorkerOutput{}, run.Progress(1, "refused")
+	}), plugintest.Config{})
+	if err != nil || !errors.Is(res.Err, plugins.ErrCancelled) || res.Text() != "half" {
+		t.Errorf("%v, %v, %q", err, res.Err, res.Text())
+	}
+	if last := res.Events[len(res.Events)-1].(agui.RunFinished); last.Outcome.Type != agui.OutcomeCancelled {
+		t.Errorf("ended as %+v", last)
+	}
+}
+
+func TestReplayInsideASubAgent(t *testing.T) {
+	inner := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, name := range []string{"one", "two"} {
+			if err := run.Do(ctx, name, nil, func(context.Context) error { return say(run, name) }); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	plugintest.Replay(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		first, err := run.CallAgent(ctx, "child", "")
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		second, err := run.CallAgent(ctx, "child", "")
+		return agui.WorkerOutput{Answer: first.Answer + second.Answer}, err
+	}), plugintest.Config{Agents: []plugins.Agent{inner}})
+}

@@ -1,0 +1,192 @@
+package plugins_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// spec is an agent or, embedded, part of a tool that is only described.
+type spec struct {
+	agent
+	info plugins.Info
+}
+
+func (s spec) Info() plugins.Info { return s.info }
+
+type toolSpec struct {
+	tool
+	info plugins.Info
+}
+
+func (s toolSpec) Info() plugins.Info { return s.info }
+
+func agentNamed(name string) plugins.Plugin { return spec{info: plugins.Info{Name: name}} }
+
+func toolNamed(name string) plugins.Plugin { return toolSpec{info: plugins.Info{Name: name}} }
+
+func TestRegistryFindsAndSorts(t *testing.T) {
+	var r plugins.Registry
+	w := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Agent: "b"}, {ID: "m", Tool: "a", Needs: []string{"n"}}}}
+	if err := r.Add(w, agentNamed("b"), agentNamed("a"), toolNamed("z"), toolNamed("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+	var names []string
+	for _, a := range r.Agents() {
+		names = append(names, a.Info().Name)
+	}
+	for _, tl := range r.Tools() {
+		names = append(names, tl.Info().Name)
+	}
+	for _, w := range r.Workflows() {
+		names = append(names, w.Name)
+	}
+	if want := []string{"a", "b", "a", "z", "w"}; !slices.Equal(names, want) {
+		t.Errorf("names %v, want %v", names, want)
+	}
+	_, isAgent := r.Agent("a")
+	_, isTool := r.Tool("z")
+	_, isWorkflow := r.Workflow("w")
+	_, no := r.Agent("z")
+	if !isAgent || !isTool || !isWorkflow || no {
+		t.Error("a look-up failed")
+	}
+}
+
+func TestEmptyRegistryIsUsable(t *testing.T) {
+	var r plugins.Registry
+	_, found := r.Tool("x")
+	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close()); err != nil || found {
+		t.Error(err, found)
+	}
+	if got := len(r.Agents()) + len(r.Tools()) + len(r.Workflows()); got != 0 {
+		t.Errorf("%d plugins", got)
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	node := func(id string, needs ...string) plugins.Node { return plugins.Node{ID: id, Agent: "a", Needs: needs} }
+	flow := func(nodes ...plugins.Node) plugins.Plugin { return plugins.Workflow{Name: "w", Nodes: nodes} }
+	parameters := func(schema string) plugins.Plugin {
+		return toolSpec{info: plugins.Info{Name: "t", Parameters: json.RawMessage(schema)}}
+	}
+	for _, tt := range []struct {
+		why  string
+		list []plugins.Plugin
+	}{
+		{"plugin is nil", []plugins.Plugin{nil}},
+		{"name must match", []plugins.Plugin{agentNamed("")}},
+		{"name must match", []plugins.Plugin{agentNamed("-a")}},
+		{"name must match", []plugins.Plugin{agentNamed("a b")}},
+		{"name must match", []plugins.Plugin{toolNamed(strings.Repeat("a", 65))}},
+		{"timeout is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Timeout: -time.Second}}}},
+		{"neither an Agent, a Tool nor a Workflow", []plugins.Plugin{onlyInfo{}}},
+		{"both an Agent and a Tool", []plugins.Plugin{agentAndTool{}}},
+		{"taken", []plugins.Plugin{agentNamed("a"), agentNamed("a")}},
+		{"taken", []plugins.Plugin{agentNamed("w"), flow(node("n"))}},
+		{"taken", []plugins.Plugin{flow(node("n")), agentNamed("w")}},
+		{"taken", []plugins.Plugin{toolNamed("t"), toolNamed("t")}},
+		{"parameters", []plugins.Plugin{parameters(`true`)}},
+		{"parameters", []plugins.Plugin{parameters(`null`)}},
+		{"parameters", []plugins.Plugin{parameters(`{"type": `)}},
+		{"no nodes", []plugins.Plugin{flow()}},
+		{"id must match", []plugins.Plugin{flow(node("a-b"))}},
+		{"id is taken", []plugins.Plugin{flow(node("n"), node("n"))}},
+		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n"})}},
+		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Tool: "t"})}},
+		{"not there", []plugins.Plugin{flow(node("n", "m"))}},
+		{"twice", []plugins.Plugin{flow(node("m"), node("n", "m", "m"))}},
+		{"cycle", []plugins.Plugin{flow(node("n", "n"))}},
+		{"cycle", []plugins.Plugin{flow(node("o"), node("n", "m"), node("m", "o", "n"))}},
+		{"timeout is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Timeout: -1})}},
+		{"retry is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Retry: plugins.Retry{Attempts: -1}})}},
+	} {
+		var r plugins.Registry
+		if err := r.Add(tt.list...); err == nil || !strings.Contains(err.Error(), tt.why) {
+			t.Errorf("Add(%v) = %v, want %q", tt.list, err, tt.why)
+		}
+	}
+}
+
+type onlyInfo struct{}
+
+func (onlyInfo) Info() plugins.Info { return plugins.Info{Name: "x"} }
+
+type agentAndTool struct {
+	agent
+	toolSpec
+}
+
+func (agentAndTool) Info() plugins.Info { return plugins.Info{Name: "x"} }
+
+func TestValidateMissesPlugins(t *testing.T) {
+	for _, n := range []plugins.Node{{ID: "n", Agent: "gone"}, {ID: "n", Tool: "gone"}, {ID: "n", Agent: "w"}} {
+		var r plugins.Registry
+		if err := r.Add(plugins.Workflow{Name: "w", Nodes: []plugins.Node{n}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(); err == nil {
+			t.Errorf("a workflow with %+v is valid", n)
+		}
+	}
+}
+
+// lived is an agent with a life, which it writes down.
+type lived struct {
+	spec
+	log  *[]string
+	fail string // what fails
+}
+
+func (l lived) note(what string) error {
+	*l.log = append(*l.log, what+" "+l.info.Name)
+	if l.fail == what {
+		return fmt.Errorf("cannot %s", what)
+	}
+	return nil
+}
+
+func (l lived) Start(context.Context) error { return l.note("start") }
+func (l lived) Close() error                { return l.note("close") }
+func (l lived) Check(context.Context) error { return l.note("check") }
+
+func TestLifeOfPlugins(t *testing.T) {
+	for _, tt := range []struct {
+		fail string // by the second of three
+		want string
+	}{
+		{"", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
+		{"start", "start a, start b, check a, check b, check c, close a"},
+		{"check", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
+		{"close", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
+	} {
+		var log []string
+		var r plugins.Registry
+		for _, name := range []string{"a", "b", "c"} {
+			l := lived{spec: spec{info: plugins.Info{Name: name}}, log: &log}
+			if name == "b" {
+				l.fail = tt.fail
+			}
+			if err := r.Add(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := errors.Join(r.Start(t.Context()), r.Check(t.Context()), r.Close())
+		if got := strings.Join(log, ", "); got != tt.want {
+			t.Errorf("%q fails: got  %s\nwant %s", tt.fail, got, tt.want)
+		}
+		if (err != nil) != (tt.fail != "") || err != nil && !strings.Contains(err.Error(), `plugin "b": cannot `+tt.fail) {
+			t.Errorf("%q fails: error %v", tt.fail, err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// faulty is a store whose commits fail when told to: before anything was written, or after all was.
+type faulty struct {
+	runtime.Store
+	before atomic.Pointer[error]
+	after  atomic.Int64 // how many more commits lose their answer
+	refuse string       // payloads with this text are the data's fault
+}
+
+func (f *faulty) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if err := f.before.Load(); err != nil {
+		return *err
+	}
+	for i := range evs {
+		if f.refuse != "" && strings.Contains(string(evs[i].Payload), f.refuse) {
+			return errors.New("invalid byte sequence")
+		}
+	}
+	err := f.Store.Commit(ctx, n, evs, apply)
+	if err == nil && f.after.Add(-1) >= 0 {
+		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
+	}
+	return err
+}
+
+// inject puts f between the bench and its store, and starts the runtime anew.
+func (b *bench) inject(f *faulty) {
+	b.t.Helper()
+	if err := b.Shutdown(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	f.Store = b.store
+	b.cfg.Store = f
+	var err error
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestLostAnswersOfCommitsRepeatNothing(t *testing.T) {
+	b := open(t, runtime.Config{}, hello, tokens)
+	f := &faulty{}
+	b.inject(f)
+	for i := range 20 {
+		f.after.Store(int64(1 + i%3))
+		thread := fmt.Sprint("t", i)
+		s := b.start(thread, "tokens", "x")
+		recs := b.log(thread)
+		checkLog(t, recs)
+		if len(recs) != 206 {
+			t.Fatalf("%d events, want 206", len(recs))
+		}
+		b.wait(s.RunID, runtime.Completed)
+	}
+}
+
+func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
+	for _, away := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
+		step := make(chan struct{})
+		worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			<-step
+			return agui.WorkerOutput{Answer: "still here"}, nil
+		}}
+		b := open(t, runtime.Config{}, worker)
+		f := &faulty{}
+		b.inject(f)
+		s := b.start("main", "worker", "x")
+		f.before.Store(&away)
+		close(step)
+		for b.Ready(context.Background()) == nil {
+			<-tick()
+		}
+		f.before.Store(nil)
+		b.wait(s.RunID, runtime.Completed)
+		if err := b.Ready(context.Background()); err != nil {
+			t.Errorf("still not ready: %v", err)
+		}
+		checkLog(t, b.log("main"))
+	}
+}
+
+func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
+	poison := agent{"poison", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text(agui.RoleAssistant, "")
+		for i := range 300 {
+			s := "fine "
+			if i == 150 {
+				s = "POISON "
+			}
+			if _, err := io.WriteString(w, s); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{}, poison, tokens)
+	b.inject(&faulty{refuse: "POISON"})
+	bad := b.start("bad", "poison", "x")
+	var good []runtime.Started
+	for i := range 10 {
+		good = append(good, b.start(fmt.Sprint("good", i), "tokens", "x"))
+	}
+	run := b.wait(bad.RunID, runtime.Failed)
+	if run.Error == nil || run.Error.Code != "storage_error" {
+		t.Errorf("error %+v", run.Error)
+	}
+	checkLog(t, b.log("bad"))
+	for i, s := range good {
+		b.wait(s.RunID, runtime.Completed)
+		checkLog(t, b.log(fmt.Sprint("good", i)))
+	}
+	b.wait(b.start("bad", "tokens", "again").RunID, runtime.Completed)
+	checkLog(t, b.log("bad"))
+}
+
+func TestSlowReaderFallsBackToTheStore(t *testing.T) {
+	b := open(t, runtime.Config{RingEvents: 16, RingBytes: 4096}, tokens)
+	s := b.start("main", "tokens", "x")
+	th, err := b.Thread(context.Background(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.Read(context.Background(), th, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	b.wait(s.RunID, runtime.Completed) // meanwhile it reads nothing
+	want := int64(1)
+	for want <= 206 {
+		recs, err := cur.Next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range recs {
+			if r.ID != want {
+				t.Fatalf("id %d, want %d", r.ID, want)
+			}
+			want++
+		}
+	}
+}
+
+func TestLimitsQueueRuns(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{Runs: 3, RunsPerAgent: 2, QueueDepth: 3}, gated(gate), hello)
+	a1, a2 := b.start("1", "gated", "x"), b.start("2", "gated", "x")
+	a3 := b.start("3", "gated", "x")
+	if a1.Status != runtime.Running || a2.Status != runtime.Running || a3.Status != runtime.Queued {
+		t.Errorf("%s %s %s", a1.Status, a2.Status, a3.Status)
+	}
+	b.wait(b.start("4", "hello", "x").RunID, runtime.Completed) // another agent has its own cap
+	b.start("5", "gated", "x")
+	b.start("6", "gated", "x")
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "gated", Messages: user("x")})
+	if code(err) != "queue_full" {
+		t.Errorf("a full queue: %v", err)
+	}
+	close(gate)
+	b.wait(a3.RunID, runtime.Completed)
+	for _, thread := range []string{"1", "2", "3", "4", "5", "6"} {
+		checkLog(t, b.log(thread))
+	}
+}

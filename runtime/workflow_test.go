@@ -1,0 +1,262 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// answering is a worker that answers with a function of its query.
+func answering(name string, f func(q string) string) agent {
+	return agent{name, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: f(run.Input.Query)}, nil
+	}}
+}
+
+func (b *bench) startWorkflow(thread, workflow, content string) runtime.Started {
+	b.t.Helper()
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		WorkflowID: workflow, ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func TestWorkflowRunsAGraph(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	meet := func(name string) agent {
+		return agent{name, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			both.Done()
+			both.Wait() // ends only when the other runs too
+			return agui.WorkerOutput{Answer: name + " of " + run.Input.Query}, run.Progress(0.5, "half")
+		}}
+	}
+	join := answering("join", func(q string) string { return "<" + q + ">" })
+	never := answering("never", func(string) string { return "never" })
+	add := tool{plugins.Info{Name: "add", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)},
+		func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+			return agui.ToolOutput{ResultSummary: "sum " + string(c.Args)}, nil
+		}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "a", Agent: "left"},
+		{ID: "b", Agent: "right"},
+		{ID: "skipped", Agent: "never", Needs: []string{"a"}, When: `nodes.a.answer == "other"`},
+		{ID: "after_skipped", Agent: "never", Needs: []string{"skipped"}},
+		{ID: "sum", Tool: "add", Needs: []string{"a", "b"}, Input: `{"n": len(nodes.a.answer)}`},
+		{ID: "join", Agent: "join", Needs: []string{"sum", "skipped"}, Input: `nodes.a.answer + "+" + nodes.b.answer + "+" + nodes.sum.answer`},
+	}}
+	b := open(t, runtime.Config{}, meet("left"), meet("right"), join, never, add, flow)
+	s := b.startWorkflow("main", "flow", "Q")
+	recs := b.log("main")
+	checkLog(t, recs)
+	run := b.wait(s.RunID, runtime.Completed)
+	if want := `<left of Q+right of Q+sum {"n":9}>`; *run.OutputSummary != want {
+		t.Errorf("output %q, want %q", *run.OutputSummary, want)
+	}
+	nodes, err := b.Nodes(context.Background(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := map[string]runtime.Status{}
+	for _, n := range nodes {
+		status[n.NodeID] = n.Status
+	}
+	if got := fmt.Sprint(status); got != "map[a:COMPLETED after_skipped:SKIPPED b:COMPLETED join:COMPLETED skipped:SKIPPED sum:COMPLETED]" {
+		t.Errorf("nodes %s", got)
+	}
+}
+
+func TestRetriesWithBackoffThenCompletes(t *testing.T) {
+	flaky := agent{"flaky", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.Execution < 3 {
+			return agui.WorkerOutput{}, &plugins.Error{Code: "flaky", Message: "not yet", Retryable: true}
+		}
+		return agui.WorkerOutput{Answer: "at last"}, nil
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 3, Initial: time.Millisecond}},
+	}}
+	b := open(t, runtime.Config{}, flaky, flow)
+	s := b.startWorkflow("main", "flow", "x")
+	checkLog(t, b.log("main"))
+	b.wait(s.RunID, runtime.Completed)
+	steps, _, err := b.Steps(context.Background(), local, s.RunID, 0, 10)
+	if err != nil || len(steps) != 3 || steps[0].Status != runtime.Failed || steps[2].Status != runtime.Completed {
+		t.Errorf("steps %+v, %v", steps, err)
+	}
+}
+
+func TestCancelDuringBackoff(t *testing.T) {
+	failed := make(chan struct{}, 1)
+	flaky := agent{"flaky", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		defer func() { failed <- struct{}{} }()
+		return agui.WorkerOutput{}, &plugins.Error{Message: "not yet", Retryable: true}
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 3, Initial: time.Hour}},
+	}}
+	b := open(t, runtime.Config{}, flaky, flow)
+	s := b.startWorkflow("main", "flow", "x")
+	<-failed
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestFailureIsShownInFullOnlyWhenItIsMeant(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		want string
+	}{
+		"meant":   {&plugins.Error{Code: "quota", Message: "No quota left"}, "quota: No quota left"},
+		"private": {fmt.Errorf("password is hunter2"), "agent_failed: The agent failed"},
+	}
+	for name, c := range cases {
+		b := open(t, runtime.Config{}, agent{"bad", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{}, c.err
+		}})
+		s := b.start("main", "bad", "x")
+		run := b.wait(s.RunID, runtime.Failed)
+		if got := run.Error.Code + ": " + run.Error.Message; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		checkLog(t, b.log("main"))
+	}
+}
+
+func TestPanicsHarmOnlyTheirRun(t *testing.T) {
+	inRun := agent{"inRun", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { panic("boom") }}
+	inGo := agent{"inGo", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		run.Go(func() error { panic("boom") })
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, inRun, inGo, hello)
+	for _, name := range []string{"inRun", "inGo"} {
+		s := b.start(name, name, "x")
+		if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "panic" {
+			t.Errorf("%s: %+v", name, run.Error)
+		}
+		checkLog(t, b.log(name))
+	}
+	b.wait(b.start("ok", "hello", "x").RunID, runtime.Completed)
+}
+
+func TestWorkersMayNotBreakTheLog(t *testing.T) {
+	var errs []error
+	bad := agent{"bad", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, ev := range []agui.Event{
+			agui.RunFinished{}, agui.RunStarted{}, agui.TextMessageContent{MessageID: "m", Delta: "x"},
+			agui.TextMessageStart{MessageID: "m", Role: agui.RoleTool}, agui.ToolCallEnd{ToolCallID: "t"},
+			agui.StateDelta{Delta: []byte(`{}`)}, agui.StepFinished{StepName: "bad"},
+			agui.Custom{Name: "big", Value: []byte(`"` + strings.Repeat("x", 9_000_000) + `"`)},
+		} {
+			errs = append(errs, run.Emit(ev))
+		}
+		_ = run.Emit(agui.ToolCallStart{ToolCallID: "left", ToolCallName: "open"})
+		_ = run.Emit(agui.TextMessageStart{MessageID: "left", Role: agui.RoleAssistant})
+		_ = run.Emit(agui.TextMessageContent{MessageID: "left", Delta: "open"})
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, bad)
+	s := b.start("main", "bad", "x")
+	b.wait(s.RunID, runtime.Completed)
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("illegal event %d was taken", i)
+		}
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestEmitsAfterTheEndAreRefused(t *testing.T) {
+	kept := make(chan *plugins.Run, 1)
+	leaky := agent{"leaky", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		kept <- run
+		return agui.WorkerOutput{Answer: "bye"}, nil
+	}}
+	b := open(t, runtime.Config{}, leaky)
+	s := b.start("main", "leaky", "x")
+	b.wait(s.RunID, runtime.Completed)
+	before := len(b.log("main"))
+	if err := (<-kept).Emit(agui.Custom{Name: "late", Value: []byte("1")}); err == nil {
+		t.Error("an event after the end was taken")
+	}
+	b.wait(b.start("main", "leaky", "again").RunID, runtime.Completed)
+	if after := b.log("main"); len(after) != 2*before {
+		t.Errorf("%d events, want %d", len(after), 2*before)
+	}
+}
+
+func TestSubAgentsAreAttributed(t *testing.T) {
+	var did atomic.Int64
+	helper := agent{"helper", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := run.Do(ctx, "look", nil, func(context.Context) error { did.Add(1); return nil })
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{Answer: "found " + run.Input.Query}, nil
+	}}
+	boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text(agui.RoleAssistant, "")
+		if _, err := w.Write([]byte("asking")); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		out, err := run.CallAgent(ctx, "helper", "it")
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, failed := run.CallAgent(ctx, "broken", "it")
+		return agui.WorkerOutput{Answer: out.Answer + ", " + failed.Error()}, nil
+	}}
+	broken := agent{"broken", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, _ = run.Text(agui.RoleAssistant, "").Write([]byte("half"))
+		return agui.WorkerOutput{}, &plugins.Error{Code: "sick", Message: "I am ill"}
+	}}
+	b := open(t, runtime.Config{}, helper, boss, broken)
+	s := b.start("main", "boss", "x")
+	recs := b.log("main")
+	checkLog(t, recs)
+	run := b.wait(s.RunID, runtime.Completed)
+	if *run.OutputSummary != "found it, I am ill" {
+		t.Errorf("output %q", *run.OutputSummary)
+	}
+	ts := types(recs)
+	for _, want := range []agui.Type{agui.TypeSubagentStarted, agui.TypeSubagentFinished, agui.TypeSubagentError} {
+		if !slices.Contains(ts, want) {
+			t.Errorf("no %s in %v", want, ts)
+		}
+	}
+}
+
+func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
+	leave := make(chan struct{})
+	deaf := agent{"deaf", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-leave
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{StepTimeout: time.Millisecond, Grace: time.Millisecond, RunsPerAgent: 1}, deaf)
+	s := b.start("main", "deaf", "x")
+	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "timeout" {
+		t.Errorf("error %+v", run.Error)
+	}
+	checkLog(t, b.log("main"))
+	next := b.start("other", "deaf", "x") // the abandoned worker keeps its slot
+	if run, _ := b.Run(context.Background(), local, next.RunID); run.Status != runtime.Queued {
+		t.Errorf("the next run is %s", run.Status)
+	}
+	close(leave)
+	b.wait(next.RunID, runtime.Completed, runtime.Failed)
+}
