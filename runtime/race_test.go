@@ -42,7 +42,6 @@ func TestCancelAgainstFinishHasOneWinner(t *testing.T) {
 			}
 		})
 		if i%4 > 0 { // else both start at once
-			b.wait(s.RunID, runtime.Running)
 			for range i % 50 * 200 {
 				goruntime.Gosched()
 			}
