@@ -1,0 +1,69 @@
+package storage_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// BenchmarkCommit measures what a committer under load does: a batch of events spread over threads, and with
+// rows also the start and the end of some runs. One op is one event.
+func BenchmarkCommit(b *testing.B) {
+	for name, open := range databases {
+		for _, c := range []struct{ events, threads, runs int }{
+			{200, 50, 0}, {500, 50, 0}, {1000, 50, 0}, {500, 500, 0}, {1, 1, 0}, {500, 50, 3},
+		} {
+			b.Run(fmt.Sprintf("%s/events=%d/threads=%d/runs=%d", name, c.events, c.threads, c.runs), func(b *testing.B) {
+				db := joined(b, open(b))
+				log := newLog(b, db, c.threads)
+				commits, runs := 0, 0
+				b.ResetTimer()
+				for done := 0; done < b.N; done += c.events {
+					var apply func(runtime.Tx) error
+					if c.runs > 0 {
+						apply = func(tx runtime.Tx) error { return log.startAndFinish(tx, c.runs) }
+						runs += c.runs
+					}
+					log.commit(b, log.batch(c.events), apply)
+					commits++
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(commits), "µs/commit")
+				if runs > 0 {
+					b.ReportMetric(float64(runs)/b.Elapsed().Seconds(), "runs/s")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkEvents reads a log in pages of 500. One op is one event.
+func BenchmarkEvents(b *testing.B) {
+	for name, open := range databases {
+		for _, batch := range []int{50, 500} { // one event of each thread per commit, and ten
+			b.Run(fmt.Sprintf("%s/perRow=%d", name, batch/50), func(b *testing.B) {
+				db := joined(b, open(b))
+				log := newLog(b, db, 50)
+				for range 100_000 / batch {
+					log.commit(b, log.batch(batch), nil)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for done, after, n := 0, int64(0), 0; done < b.N; {
+					page, err := db.Events(b.Context(), log.threads[n%50], after, 500)
+					if err != nil {
+						b.Fatal(err)
+					}
+					done += len(page)
+					if len(page) < 500 {
+						n, after = n+1, 0
+					} else {
+						after = page[len(page)-1].ID
+					}
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+const (
+	insertInstance = `
+INSERT INTO instances (id, fenced, addr, commit_no, started_at)
+VALUES (?, FALSE, ?, 0, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
+
+	fenceInstance = `
+UPDATE instances SET fenced = TRUE WHERE id = ?`
+
+	fenceOthers = `
+UPDATE instances SET fenced = TRUE WHERE id <> ? AND NOT fenced`
+
+	advanceInstance = `
+UPDATE instances SET commit_no = ? WHERE id = ? AND NOT fenced AND commit_no = ?
+RETURNING clock_timestamp()`
+
+	// appendEvents is a whole commit in one statement, for PostgreSQL. It inserts no row when the instance
+	// may not write or has written the batch already.
+	appendEvents = `
+WITH fence AS (
+	UPDATE instances SET commit_no = ? WHERE id = ? AND NOT fenced AND commit_no = ?
+	RETURNING clock_timestamp() AS now)
+INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
+SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
+FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
+	AS row (thread_key, first, last, run_key, payload)`
+
+	selectInstance = `
+SELECT fenced, commit_no FROM instances WHERE id = ?`
+)
+
+// errCommitted says that an earlier attempt has committed the batch.
+var errCommitted = errors.New("committed before")
+
+// Join registers this process as a new instance, which Commit writes as from then on. On SQLite, which is
+// for one process, it fences all others.
+func (db *DB) Join(ctx context.Context, instance, addr string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err := db.transact(ctx, func(tx *tx) error {
+		if err := tx.exec(insertInstance, instance, addr); err != nil {
+			return err
+		}
+		if db.d.single {
+			return tx.exec(fenceOthers, instance)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	db.instance = instance
+	db.prepareDays(ctx)
+	return db.SetAddr(addr)
+}
+
+// Fence keeps the instance from ever committing again. It waits for a commit of it under way.
+func (db *DB) Fence(ctx context.Context, instance string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err := db.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, instance) })
+	if err != nil {
+		return fmt.Errorf("fence %s: %w", instance, err)
+	}
+	return nil
+}
+
+// Commit writes batch n of the joined instance in one transaction: see [runtime.Store]. ctx should be one
+// that is not cancelled when a client leaves.
+func (db *DB) Commit(ctx context.Context, n int64, events []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.instance == "" {
+		return errors.New("commit before Join")
+	}
+	db.prepareDays(ctx)
+	if apply == nil && db.d.unnest && len(events) > 0 {
+		return db.append(ctx, n, events)
+	}
+	err := db.transact(ctx, func(tx *tx) error {
+		if err := tx.advance(n); err != nil {
+			return err
+		}
+		tx.Append(events...)
+		if apply == nil {
+			return nil
+		}
+		return apply(tx)
+	})
+	if errors.Is(err, errCommitted) {
+		return nil
+	}
+	return err
+}
+
+// append commits events alone, in one statement.
+func (db *DB) append(ctx context.Context, n int64, events []runtime.StoredEvent) error {
+	rows, err := db.packer.pack(events)
+	if err != nil {
+		return err
+	}
+	s, err := db.writer(ctx)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	stmt, err := s.stmt(ctx, appendEvents, 1)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	threads, firsts, lasts, runs, payloads := columns(rows)
+	res, err := stmt.ExecContext(ctx, n, db.instance, n-1, threads, firsts, lasts, runs, payloads)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	if inserted, err := res.RowsAffected(); err != nil || inserted > 0 {
+		return err
+	}
+	err = db.transact(ctx, func(tx *tx) error { return tx.whyNot(n) })
+	if errors.Is(err, errCommitted) {
+		return nil
+	}
+	return err
+}
+
+func columns(rows []packed) (threads, firsts, lasts, runs int8s, payloads texts) {
+	numbers := make(int8s, 4*len(rows))
+	threads, numbers = numbers[:len(rows)], numbers[len(rows):]
+	firsts, numbers = numbers[:len(rows)], numbers[len(rows):]
+	lasts, runs = numbers[:len(rows)], numbers[len(rows):]
+	payloads = make(texts, len(rows))
+	for i, row := range rows {
+		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.thread, row.first, row.last, row.run, row.payload
+	}
+	return threads, firsts, lasts, runs, payloads
+}
+
+// advance moves the instance's commit number to n, or says why that must not be.
+func (tx *tx) advance(n int64) error {
+	now, err := one(tx.ctx, tx, scanTime, advanceInstance, n, tx.db.instance, n-1)
+	if errors.Is(err, runtime.ErrNotFound) {
+		return tx.whyNot(n)
+	}
+	tx.now = now
+	return err
+}
+
+// whyNot says why the instance could not advance to n.
+func (tx *tx) whyNot(n int64) error {
+	type instance struct {
+		fenced bool
+		commit int64
+	}
+	in, err := one(tx.ctx, tx, func(rows *sql.Rows) (in instance, err error) {
+		err = rows.Scan(&in.fenced, &in.commit)
+		return in, err
+	}, selectInstance, tx.db.instance)
+	switch {
+	case errors.Is(err, runtime.ErrNotFound):
+		return fmt.Errorf("%w: it is unknown to the database", runtime.ErrFenced)
+	case err != nil:
+		return err
+	case in.commit == n:
+		return errCommitted
+	case in.fenced:
+		return runtime.ErrFenced
+	}
+	return fmt.Errorf("commit %d cannot follow commit %d", n, in.commit)
+}
+
+// transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.
+// The caller holds mu.
+func (db *DB) transact(ctx context.Context, fn func(*tx) error) error {
+	s, err := db.writer(ctx)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	sqlTx, err := s.conn.BeginTxx(ctx, nil)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	tx := newTx(ctx, db, s)
+	done := false
+	defer func() { // also when fn panics
+		if !done {
+			_ = sqlTx.Rollback()
+			tx.takeKeysBack()
+		}
+		if lost(tx.err) {
+			db.drop()
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.finish(); err != nil {
+		return err
+	}
+	if err := sqlTx.Commit(); err != nil {
+		return db.broken(ctx, err)
+	}
+	done = true
+	return nil
+}
+
+// broken returns a failure of the session's connection as the caller is to see it, and gives up the
+// connection when it may be in an unknown state.
+func (db *DB) broken(ctx context.Context, err error) error {
+	err = db.d.explained(ctx, err)
+	if lost(err) {
+		db.drop()
+	}
+	return err
+}
+
+// lost reports whether a connection is not to be used again after err.
+func lost(err error) bool {
+	return errors.Is(err, runtime.ErrUnavailable) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
+}

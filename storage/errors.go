@@ -1,0 +1,42 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// ErrSchema means that the database has no schema, or not the one this program needs.
+var ErrSchema = errors.New("the database does not have this program's schema")
+
+// explained returns err with the sentinel of runtime that it means. An error that is nobody's but the
+// data's comes back as it is, and after a cancellation the context's error comes back.
+func (d *dialect) explained(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, runtime.ErrNotFound) {
+		return err
+	}
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return fmt.Errorf("%w: %w", ctxErr, err)
+	}
+	sentinel := d.explain(err)
+	if sentinel == nil && isConnectionError(err) {
+		sentinel = runtime.ErrUnavailable
+	}
+	if sentinel == nil || errors.Is(err, sentinel) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sentinel, err)
+}
+
+func isConnectionError(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}

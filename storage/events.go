@@ -1,0 +1,189 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+const (
+	insertEvents = `
+INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
+VALUES (?, ?, ?, ?, ?, ?)`
+
+	// insertEventRows is insertEvents for many rows, for PostgreSQL.
+	insertEventRows = `
+INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
+SELECT row.thread_key, row.first, row.last, row.run_key, ?, row.payload
+FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
+	AS row (thread_key, first, last, run_key, payload)`
+
+	selectEvents = `
+SELECT first_event_id, last_event_id, run_key, payload
+FROM events
+WHERE thread_key = ? AND last_event_id > ?
+ORDER BY last_event_id
+LIMIT ?`
+
+	selectLastEvent = `
+SELECT last_event_id FROM events WHERE thread_key = ? ORDER BY last_event_id DESC LIMIT 1`
+
+	selectLastSeq = `
+SELECT last_seq FROM threads WHERE key = ?`
+
+	deleteEvents = `
+DELETE FROM events WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ?`
+)
+
+// Events returns up to limit events of the thread with an id above after, by id. Fewer than limit means that
+// there are no more.
+func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
+	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
+	// How many events a row holds is not known beforehand, so the page is read in ever larger pieces.
+	for rows := 64; len(p.events) < limit; rows *= 2 {
+		more, err := r.readOn(ctx, p, rows)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+	}
+	return p.events, r.nameRuns(ctx, threadKey, p.events)
+}
+
+// page is a page of events being read.
+type page struct {
+	thread, after int64
+	limit         int
+	events        []runtime.StoredEvent
+	kinds         map[string]agui.Type
+}
+
+// end is the id of the last event that was read.
+func (p *page) end() int64 {
+	if len(p.events) == 0 {
+		return p.after
+	}
+	return p.events[len(p.events)-1].ID
+}
+
+// readOn reads on in the thread's log, from a number of rows, and reports whether there may be more.
+//
+// Events are in rows first and in segments later. They are looked for in this order, so those that are
+// sealed meanwhile are found in the one or the other.
+func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err error) {
+	at := p.end()
+	rows, err := all(ctx, r.q, scanPacked, selectEvents, p.thread, at, limit)
+	if err != nil {
+		return false, err
+	}
+	if first := firstOf(rows); first > at+1 {
+		if err := r.readSegments(ctx, p, at, first); err != nil {
+			return false, err
+		}
+		if p.end() > at {
+			return true, nil // the rows that follow may be sealed by now, too
+		}
+	}
+	for i := range rows {
+		if err := p.add(&rows[i]); err != nil {
+			return false, r.q.failed(ctx, err)
+		}
+	}
+	return len(rows) == limit, nil
+}
+
+func firstOf(rows []packed) int64 {
+	if len(rows) == 0 {
+		return math.MaxInt64
+	}
+	return rows[0].first
+}
+
+// LastEventID returns the id of the thread's last event, also when that event has been removed.
+func (r reader) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
+	seq, err := one(ctx, r.q, scalar[int64], selectLastSeq, threadKey)
+	if err != nil {
+		return 0, err
+	}
+	id, err := one(ctx, r.q, scalar[int64], selectLastEvent, threadKey)
+	if errors.Is(err, runtime.ErrNotFound) {
+		return seq, nil
+	}
+	return max(id, seq), err
+}
+
+// nameRuns sets the events' RunID, from the spans they lie in.
+func (r reader) nameRuns(ctx context.Context, threadKey int64, events []runtime.StoredEvent) error {
+	if len(events) == 0 {
+		return nil
+	}
+	first, last := events[0].ID, events[len(events)-1].ID
+	spans, err := all(ctx, r.q, scanSpan, selectSpansOver, threadKey, last, threadKey, first)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range events {
+		id := events[i].ID
+		for n+1 < len(spans) && spans[n+1].First <= id {
+			n++
+		}
+		if n < len(spans) && spans[n].First <= id && (spans[n].Last == 0 || id <= spans[n].Last) {
+			events[i].RunID = spans[n].RunID
+		}
+	}
+	return nil
+}
+
+const spanColumns = `run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, state`
+
+const (
+	upsertSpan = `
+INSERT INTO run_spans (` + spanColumns + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_key, n) DO UPDATE SET
+	thread_key = excluded.thread_key, run_id = excluded.run_id, generation = excluded.generation,
+	first_event_id = excluded.first_event_id, last_event_id = excluded.last_event_id, state = excluded.state`
+
+	selectSpans = `
+SELECT ` + spanColumns + ` FROM run_spans WHERE run_key = ? ORDER BY n LIMIT 10000`
+
+	selectSpanAfter = `
+SELECT ` + spanColumns + ` FROM run_spans
+WHERE thread_key = ? AND first_event_id > ? ORDER BY first_event_id LIMIT 1`
+
+	// The state is left out: it can be large, and who reads events has no use for it.
+	selectSpansOver = `
+SELECT run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, NULL
+FROM run_spans
+WHERE thread_key = ? AND first_event_id <= ? AND first_event_id >= COALESCE((
+	SELECT first_event_id FROM run_spans
+	WHERE thread_key = ? AND first_event_id <= ? ORDER BY first_event_id DESC LIMIT 1), 0)
+ORDER BY first_event_id
+LIMIT 10000`
+)
+
+func spanArgs(s *runtime.Span) []any {
+	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.Last, raw(s.State)}
+}
+
+func scanSpan(rows *sql.Rows) (s runtime.Span, err error) {
+	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, rawInto{&s.State})
+	return s, err
+}
+
+// Spans returns the run's spans in order.
+func (r reader) Spans(ctx context.Context, runKey int64) ([]runtime.Span, error) {
+	return all(ctx, r.q, scanSpan, selectSpans, runKey)
+}
+
+// SpanAfter returns the thread's first span that begins after the event.
+func (r reader) SpanAfter(ctx context.Context, threadKey, eventID int64) (runtime.Span, error) {
+	return one(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
+}

@@ -1,0 +1,169 @@
+package storage_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func TestSecondServerIsToldOfTheFirst(t *testing.T) {
+	url := newSQLite(t)
+	holder := func(wantAddr string, wantHeld bool) {
+		t.Helper()
+		addr, held, err := storage.LockHolder(url)
+		if err != nil || addr != wantAddr || held != wantHeld {
+			t.Errorf("LockHolder: %q, %v, %v, want %q, %v", addr, held, err, wantAddr, wantHeld)
+		}
+	}
+	holder("", false)
+	first, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Addr: "starting"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	holder("starting", true)
+	if err := first.Join(t.Context(), "one", "127.0.0.1:8080"); err != nil {
+		t.Fatal(err)
+	}
+	holder("127.0.0.1:8080", true)
+
+	_, err = storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
+	var locked *storage.LockedError
+	if !errors.Is(err, storage.ErrLocked) || !errors.As(err, &locked) || locked.Addr != "127.0.0.1:8080" {
+		t.Errorf("a second server: %v, want a LockedError with the first one's address", err)
+	}
+	if err := storage.Migrate(t.Context(), storage.Config{URL: url}); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("Migrate: %v, want ErrLocked", err)
+	}
+	reader, err := storage.Open(t.Context(), storage.Config{URL: url})
+	if err != nil {
+		t.Fatalf("a command beside the server: %v", err)
+	}
+	defer reader.Close()
+
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holder("", false)
+	open(t, url)
+}
+
+// TestKilledServerHoldsNothing runs this test's binary as a server and kills it.
+func TestKilledServerHoldsNothing(t *testing.T) {
+	if url := os.Getenv("BATON_TEST_SERVE"); url != "" {
+		open(t, url)
+		_, _ = os.Stdout.WriteString("serving\n")
+		select {}
+	}
+	url := newSQLite(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledServerHoldsNothing$")
+	cmd.Env = append(os.Environ(), "BATON_TEST_SERVE="+url)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 100)
+	n, _ := out.Read(said)
+	if !strings.Contains(string(said[:n]), "serving") {
+		t.Fatalf("the server said %q", said[:n])
+	}
+	if _, held, err := storage.LockHolder(url); !held || err != nil {
+		t.Errorf("while it serves: held %v, %v", held, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if _, held, err := storage.LockHolder(url); held || err != nil {
+		t.Errorf("after kill: held %v, %v", held, err)
+	}
+	open(t, url)
+}
+
+func TestServerFencesTheOneBefore(t *testing.T) {
+	url := newSQLite(t)
+	before := open(t, url)
+	joined(t, before)
+	after, err := storage.Open(t.Context(), storage.Config{URL: url}) // as if the lock had failed
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	if err := after.Join(t.Context(), "after", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Commit(t.Context(), 1, nil, nil); !errors.Is(err, runtime.ErrFenced) {
+		t.Errorf("Commit of the server before: %v, want ErrFenced", err)
+	}
+	if err := after.Commit(t.Context(), 1, nil, nil); err != nil {
+		t.Errorf("Commit of the server after: %v", err)
+	}
+}
+
+func TestOpenNeedsTheSchema(t *testing.T) {
+	for name, url := range map[string]string{
+		"no file":      newSQLite(t),
+		"no tables":    emptySQLite(t),
+		"no tables PG": storagetest.Postgres(t).NewDatabase(t),
+	} {
+		if _, err := storage.Open(t.Context(), storage.Config{URL: url}); !errors.Is(err, storage.ErrSchema) {
+			t.Errorf("%s: %v, want ErrSchema", name, err)
+		}
+		for range 2 {
+			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
+				t.Errorf("%s: Migrate: %v", name, err)
+			}
+		}
+		db, err := storage.Open(t.Context(), storage.Config{URL: url})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		db.Close()
+	}
+	for _, url := range []string{"", "mysql://x", "sqlite:", "sqlite::memory:"} {
+		if _, err := storage.Open(t.Context(), storage.Config{URL: url}); err == nil {
+			t.Errorf("Open(%q) succeeded", url)
+		}
+	}
+}
+
+func emptySQLite(t *testing.T) string {
+	url := newSQLite(t)
+	if err := os.WriteFile(strings.TrimPrefix(url, "sqlite:"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func TestManyMigrateAtOnce(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	errs := make(chan error)
+	for range 4 {
+		go func() { errs <- storage.Migrate(t.Context(), storage.Config{URL: url}) }()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	open(t, url)
+}
+
+func TestPathsMayHoldAnyCharacters(t *testing.T) {
+	dir := t.TempDir() + "/a b%20?c#d&e=f;ü"
+	db := open(t, "sqlite:"+dir+"/data?.db")
+	joined(t, db)
+	if _, err := os.Stat(dir + "/data?.db"); err != nil {
+		t.Error(err)
+	}
+}

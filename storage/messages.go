@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"slices"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
+	message, created_at`
+
+const (
+	upsertMessage = `
+INSERT INTO messages (` + messageColumns + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (thread_key, message_id) DO UPDATE SET
+	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
+	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
+	message = excluded.message, created_at = excluded.created_at`
+
+	insertMessage = upsertMessage + `
+RETURNING key`
+
+	selectRunMessages = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE run_key = ? AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?`
+
+	countRunMessages = `
+SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ? AND state <> 'hidden' LIMIT ?) AS counted`
+
+	selectQueuedMessages = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE run_key = ? AND state = 'queued' ORDER BY key LIMIT 10000`
+
+	selectMessages = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ? AND state = 'consumed' AND event_id <= ? ORDER BY seq DESC LIMIT ?`
+
+	selectMessagesByID = `
+SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
+UNION
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ? AND tool_call_id = ANY (?) AND tool_call_id <> ''
+ORDER BY key`
+
+	selectLastMessage = `
+SELECT seq FROM messages WHERE thread_key = ? ORDER BY seq DESC LIMIT 1`
+
+	hideMessagesOfRuns = `
+UPDATE messages SET state = 'hidden' WHERE run_key = ANY (?) AND thread_key = ? AND state <> 'hidden'`
+
+	hideMessagesFrom = `
+UPDATE messages SET state = 'hidden' WHERE thread_key = ? AND seq >= ? AND state <> 'hidden'`
+)
+
+func messageArgs(m *runtime.Message) []any {
+	return []any{
+		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
+		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), ms(m.CreatedAt),
+	}
+}
+
+func scanMessage(rows *sql.Rows) (m runtime.Message, err error) {
+	var run sql.NullInt64
+	var id, toolCallID string
+	err = rows.Scan(&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
+		jsonInto{&m.ContextItemIDs}, jsonInto{&m.Message}, timeInto{&m.CreatedAt}, &m.Key)
+	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
+	return m, err
+}
+
+// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
+// and counts all, up to 10 000.
+func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]runtime.Message, int, error) {
+	total, err := one(ctx, r.q, scalar[int], countRunMessages, runKey, maxCount)
+	if err != nil {
+		return nil, 0, err
+	}
+	messages, err := all(ctx, r.q, scanMessage, selectRunMessages, runKey, after, limit)
+	return messages, total, err
+}
+
+// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
+func (r reader) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {
+	return all(ctx, r.q, scanMessage, selectQueuedMessages, runKey)
+}
+
+// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events up to
+// upTo (0 means all), the newest limit of them.
+func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]runtime.Message, error) {
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
+	messages, err := all(ctx, r.q, scanMessage, selectMessages, threadKey, upTo, limit)
+	slices.Reverse(messages)
+	return messages, err
+}
+
+// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is among
+// ids, in the order they came.
+func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]runtime.Message, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	list := r.d.list(ids)
+	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list)
+}
+
+// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
+func (r reader) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
+	seqs, err := all(ctx, r.q, scalar[int64], selectLastMessage, threadKey)
+	if err != nil || len(seqs) == 0 {
+		return 0, err
+	}
+	return seqs[0], nil
+}

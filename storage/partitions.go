@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// PostgreSQL keeps the events of each day (by the time of commit) in a partition of their own, which is
+// dropped as a whole once its events are sealed. Partitions are created before their day comes. Were one
+// missing all the same, its events would go to events_default.
+
+const (
+	// Instances that come to the same idea wait for each other.
+	lockPartitions = `
+SELECT pg_advisory_xact_lock(hashtext('baton event partitions'))`
+
+	selectTime = `
+SELECT clock_timestamp()`
+
+	partitionExists = `
+SELECT to_regclass(?) IS NOT NULL`
+
+	createPartition = `
+CREATE TABLE %[1]s (LIKE events INCLUDING ALL) WITH (toast_tuple_target = 8160)`
+
+	// Attaching, unlike CREATE TABLE … PARTITION OF, lets others read and write the table meanwhile.
+	attachPartition = `
+ALTER TABLE events ATTACH PARTITION %[1]s FOR VALUES FROM ('%[2]s') TO ('%[3]s')`
+)
+
+const (
+	selectPartitions = `
+SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = 'events'::regclass AND c.relname <> 'events_default'
+ORDER BY c.relname`
+
+	partitionHasUnsealed = `
+SELECT EXISTS (
+	SELECT 1 FROM %[1]s e JOIN threads t ON t.key = e.thread_key WHERE e.last_event_id > t.sealed_to)`
+
+	dropPartition = `
+DROP TABLE %[1]s`
+
+	// Dropping keeps everybody from the events for a moment, and would for as long as it waits.
+	waitShortly = `
+SET LOCAL lock_timeout = '1s'`
+
+	// deleteStray deletes what has no day of its own, and is older than the days there are.
+	deleteStray = `
+DELETE FROM events_default e USING threads t
+WHERE t.key = e.thread_key AND e.last_event_id <= t.sealed_to AND e.committed_at < ?`
+)
+
+const (
+	partitionFormat = "events_20060102"
+	boundFormat     = "2006-01-02 15:04:05Z07:00"
+)
+
+// prepareDays creates the partitions of today and tomorrow, unless it has done so already. It must not keep
+// events from being written, so its failure is only told to the log, and the next commit tries again.
+// The caller holds mu.
+func (db *DB) prepareDays(ctx context.Context) {
+	if db.d.single || time.Now().Before(db.prepared) {
+		return
+	}
+	var today time.Time
+	err := db.transact(ctx, func(tx *tx) (err error) {
+		if today, err = one(ctx, tx, scanTime, selectTime); err != nil {
+			return err
+		}
+		today = today.Truncate(24 * time.Hour)
+		if err := tx.exec(lockPartitions); err != nil {
+			return err
+		}
+		for n := range 2 {
+			if err := tx.createDay(today.AddDate(0, 0, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		db.cfg.Log.Warn("cannot create the partitions of events", "error", err)
+		return
+	}
+	// An hour into tomorrow's partition the one after it is created, on whichever clock.
+	db.prepared = today.Add(25 * time.Hour)
+}
+
+func (tx *tx) createDay(day time.Time) error {
+	name := day.Format(partitionFormat)
+	exists, err := one(tx.ctx, tx, scalar[bool], partitionExists, name)
+	if err != nil || exists {
+		return err
+	}
+	if err := tx.define(fmt.Sprintf(createPartition, name)); err != nil {
+		return err
+	}
+	return tx.define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), day.AddDate(0, 0, 1).Format(boundFormat)))
+}
+
+// dropDays drops the partitions of days that are over and of which all events are sealed: the oldest ones, so
+// that the events of a thread that are in rows are always its last.
+func (db *DB) dropDays(ctx context.Context, now time.Time) error {
+	if db.d.single {
+		return nil
+	}
+	names, err := all(ctx, db.read, scalar[string], selectPartitions)
+	if err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, name := range names {
+		day, err := time.Parse(partitionFormat, name)
+		if err != nil {
+			return fmt.Errorf("partition %s of events: %w", name, err)
+		}
+		dropped, err := db.dropDay(ctx, name, day, now)
+		if err != nil {
+			return fmt.Errorf("drop %s: %w", name, err)
+		}
+		if !dropped {
+			return db.transact(ctx, func(tx *tx) error { return tx.exec(deleteStray, day) })
+		}
+	}
+	return nil
+}
+
+func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dropped bool, err error) {
+	if now.Before(day.AddDate(0, 0, 1).Add(sealAge)) {
+		return false, nil
+	}
+	err = db.transact(ctx, func(tx *tx) error {
+		if err := tx.define(waitShortly); err != nil {
+			return err
+		}
+		var unsealed bool
+		query := fmt.Sprintf(partitionHasUnsealed, name)
+		if err := tx.s.conn.QueryRowContext(ctx, query).Scan(&unsealed); err != nil || unsealed {
+			return tx.failed(ctx, err)
+		}
+		dropped = true
+		return tx.define(fmt.Sprintf(dropPartition, name))
+	})
+	return dropped && err == nil, err
+}
+
+// define changes the schema.
+func (tx *tx) define(statement string) error {
+	if tx.err != nil {
+		return tx.err
+	}
+	if _, err := tx.s.conn.ExecContext(tx.ctx, statement); err != nil {
+		return tx.failed(tx.ctx, err)
+	}
+	return nil
+}

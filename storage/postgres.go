@@ -1,0 +1,150 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+	"github.com/pressly/goose/v3"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+func postgresDialect() *dialect {
+	return &dialect{
+		name:    "postgres",
+		goose:   goose.DialectPostgres,
+		bind:    sqlx.DOLLAR,
+		batch:   32,
+		unnest:  true,
+		open:    openPostgres,
+		lock:    func(Config) (*fileLock, error) { return nil, nil },
+		list:    func(slice any) any { return pq.Array(slice) },
+		explain: explainPostgres,
+	}
+}
+
+func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
+	pc, err := pq.NewConfig(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	// []byte parameters go as they are, which spares payloads the escaping of array literals.
+	pc.BinaryParameters = true
+	pc.ConnectTimeout = cfg.ConnectTimeout
+	if pc.ApplicationName == "" {
+		pc.ApplicationName = "baton"
+	}
+	set := map[string]string{
+		"statement_timeout": millis(cfg.Timeout),
+		"lock_timeout":      millis(cfg.LockTimeout),
+		// A transaction whose client is gone must give up its locks soon: the retry waits for them.
+		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
+		"timezone":                            "UTC",
+	}
+	wait, conns := cfg.Timeout+min(cfg.Timeout, 5*time.Second), 2
+	switch m {
+	case reading:
+		set["default_transaction_read_only"] = "on"
+		conns = cfg.Readers
+	case migrating:
+		set["statement_timeout"], set["lock_timeout"] = "0", "0"
+		set["idle_in_transaction_session_timeout"] = "0"
+		wait = time.Hour
+	}
+	pc = pc.Clone()
+	for name, value := range set {
+		if _, given := pc.Runtime[name]; !given {
+			pc.Runtime[name] = value
+		}
+	}
+	connector, err := pq.NewConnectorConfig(pc)
+	if err != nil {
+		return nil, err
+	}
+	connector.Dialer(deadlineDialer{wait})
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return sqlx.NewDb(db, "postgres"), nil
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// explainPostgres takes what is not about the statement or its data for trouble that may pass.
+func explainPostgres(err error) error {
+	var pe *pq.Error
+	if !errors.As(err, &pe) {
+		return nil
+	}
+	switch pe.Code {
+	case pqerror.DiskFull:
+		return runtime.ErrDiskFull
+	case pqerror.ReadOnlySQLTransaction, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
+		return runtime.ErrUnavailable
+	}
+	switch pe.Code.Class() {
+	case pqerror.ClassConnectionException, pqerror.ClassInvalidAuthorizationSpecification,
+		pqerror.ClassTransactionRollback, pqerror.ClassInsufficientResources,
+		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError, pqerror.ClassInvalidCatalogName:
+		return runtime.ErrUnavailable
+	}
+	return nil
+}
+
+// deadlineDialer opens connections on which no read or write takes longer than wait: a network that
+// swallows packets would otherwise hold a statement for ever, whatever its context says.
+type deadlineDialer struct{ wait time.Duration }
+
+func (d deadlineDialer) Dial(network, addr string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, addr)
+}
+
+func (d deadlineDialer) DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return d.DialContext(ctx, network, addr)
+}
+
+func (d deadlineDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &deadlineConn{Conn: conn, wait: d.wait}, nil
+}
+
+type deadlineConn struct {
+	net.Conn
+	wait  time.Duration
+	fixed bool // the driver has set a deadline itself, for the handshake
+}
+
+func (c *deadlineConn) SetDeadline(t time.Time) error {
+	c.fixed = !t.IsZero()
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *deadlineConn) Read(b []byte) (int, error) {
+	if !c.fixed {
+		if err := c.SetReadDeadline(time.Now().Add(c.wait)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *deadlineConn) Write(b []byte) (int, error) {
+	if !c.fixed {
+		if err := c.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(b)
+}

@@ -1,0 +1,172 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+const (
+	sealAge    = time.Hour      // how old an event is at least when it is sealed
+	sealIdle   = 24 * time.Hour // after how long without a write a thread is sealed to its end
+	minSegment = 256            // events of a thread that is not idle
+	maxSegment = 1024           // events, more or less
+	maxPlain   = 1 << 20        // bytes before compression, more or less
+)
+
+const (
+	selectUnsealed = `
+SELECT key, last_seq, sealed_to, updated_at FROM threads
+WHERE last_seq > sealed_to AND key > ?
+ORDER BY key
+LIMIT 500`
+
+	selectSealable = `
+SELECT first_event_id, last_event_id, run_key, payload
+FROM events
+WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ? AND committed_at <= ?
+ORDER BY last_event_id
+LIMIT ?`
+
+	countSealable = `
+SELECT count(*) FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
+
+	lockUnsealed = `
+SELECT sealed_to FROM threads WHERE key = ? FOR UPDATE`
+
+	moveSealed = `
+UPDATE threads SET sealed_to = ? WHERE key = ?`
+
+	deleteSealable = `
+DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
+
+	forgetKeys = `
+DELETE FROM idempotency_keys WHERE created_at < ?`
+)
+
+// Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
+// written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
+// It returns how many events it has sealed. On PostgreSQL it then drops the partitions of days of which all
+// events are sealed. It is meant to be called every few minutes, and may be by several instances; it holds up
+// commits only for the moment in which a segment takes the place of its rows.
+func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
+	for after := int64(0); ; {
+		threads, err := all(ctx, db.read, scanUnsealed, selectUnsealed, after)
+		if err != nil {
+			return sealed, err
+		}
+		for _, thread := range threads {
+			n, err := db.sealThread(ctx, thread, now)
+			sealed += n
+			if err != nil {
+				return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
+			}
+			after = thread.key
+		}
+		if len(threads) == 0 {
+			return sealed, db.dropDays(ctx, now)
+		}
+	}
+}
+
+// ForgetKeys removes the idempotency keys that were put before a time.
+func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.transact(ctx, func(tx *tx) error { return tx.exec(forgetKeys, ms(before)) })
+}
+
+// unsealed is a thread with events that are not sealed.
+type unsealed struct {
+	key       int64
+	lastSeq   int64
+	sealed    int64 // up to which event it is sealed
+	updatedAt time.Time
+}
+
+func scanUnsealed(rows *sql.Rows) (u unsealed, err error) {
+	err = rows.Scan(&u.key, &u.lastSeq, &u.sealed, timeInto{&u.updatedAt})
+	return u, err
+}
+
+func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
+	idle := u.updatedAt.Before(now.Add(-sealIdle))
+	for u.sealed < u.lastSeq && (idle || u.lastSeq-u.sealed >= minSegment) {
+		rows, events, err := db.sealable(ctx, u, now.Add(-sealAge))
+		if err != nil {
+			return sealed, err
+		}
+		if events < minSegment && !idle {
+			return sealed, nil
+		}
+		to := u.lastSeq // nothing left to seal: the rest was removed
+		if len(rows) > 0 {
+			to = rows[len(rows)-1].last
+		}
+		if done, err := db.sealRows(ctx, u, to, rows); err != nil || !done {
+			return sealed, err
+		}
+		sealed += events
+		u.sealed = to
+	}
+	return sealed, nil
+}
+
+// sealable reads the rows of the thread's next segment.
+func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []packed, events int, err error) {
+	rows, err := db.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
+	if err != nil {
+		return nil, 0, db.read.failed(ctx, err)
+	}
+	defer rows.Close()
+	for size := 0; events < maxSegment && size < maxPlain && rows.Next(); {
+		row, err := scanPacked(rows)
+		if err != nil {
+			return nil, 0, db.read.failed(ctx, err)
+		}
+		row.thread = u.key
+		list = append(list, row)
+		events += int(row.last - row.first + 1)
+		size += len(row.payload)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, 0, db.read.failed(ctx, err)
+	}
+	return list, events, nil
+}
+
+// sealRows puts a segment in the place of the rows, and reports whether it did: somebody may have sealed or
+// removed some of them meanwhile.
+func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed) (done bool, err error) {
+	var s segment
+	if len(rows) > 0 {
+		s = newSegment(db.zip, rows)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err = db.transact(ctx, func(tx *tx) error {
+		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
+		if err != nil {
+			return err
+		}
+		n, err := one(ctx, tx, scalar[int], countSealable, u.key, u.sealed, to)
+		if err != nil || sealed != u.sealed || n != len(rows) {
+			return err
+		}
+		done = true
+		if len(rows) > 0 {
+			if err := tx.exec(insertSegment, s.thread, s.first, s.last, s.events, s.data); err != nil {
+				return err
+			}
+		}
+		if err := tx.exec(moveSealed, to, u.key); err != nil {
+			return err
+		}
+		if !db.d.single {
+			return nil // the rows go with their day
+		}
+		return tx.exec(deleteSealable, u.key, u.sealed, to)
+	})
+	return done && err == nil, err
+}

@@ -1,0 +1,186 @@
+package storage_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+)
+
+// history fills threads with finished runs of n events each and returns the logs as they must stay.
+func history(tb testing.TB, db runtime.Store, threads, runs, n int) (*workload, map[int64][]runtime.StoredEvent) {
+	tb.Helper()
+	log := newLog(tb, db, threads)
+	for r := range runs {
+		if r > 0 {
+			log.commit(tb, nil, func(tx runtime.Tx) error { return log.nextRuns(tx, fmt.Sprint("again", r)) })
+		}
+		for range n / 10 {
+			log.commit(tb, log.batch(10*threads), nil)
+		}
+		log.commit(tb, nil, log.finishRuns)
+	}
+	want := make(map[int64][]runtime.StoredEvent)
+	for _, key := range log.threads {
+		want[key] = readLog(tb, db, key, 1000)
+	}
+	return log, want
+}
+
+func readLog(tb testing.TB, db runtime.Store, thread int64, limit int) []runtime.StoredEvent {
+	tb.Helper()
+	var all []runtime.StoredEvent
+	for after := int64(0); ; {
+		page, err := db.Events(tb.Context(), thread, after, limit)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, page...)
+		if len(page) < limit {
+			return all
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func seal(t *testing.T, db *storage.DB, after time.Duration, want int) {
+	t.Helper()
+	got, err := db.Seal(t.Context(), time.Now().Add(after))
+	if err != nil || got != want {
+		t.Fatalf("Seal after %v: %d events, %v, want %d", after, got, err, want)
+	}
+}
+
+func TestSealKeepsTheLog(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log, want := history(t, joined(t, db), 3, 4, 310) // 1240 events in each thread
+			check := func() {
+				t.Helper()
+				for key, events := range want {
+					for _, limit := range []int{1 << 20, 500, 97} {
+						if diff := cmp.Diff(events, readLog(t, db, key, limit)); diff != "" {
+							t.Fatalf("thread %d in pages of %d (-want +got):\n%s", key, limit, diff)
+						}
+					}
+					last, err := db.LastEventID(t.Context(), key)
+					if err != nil || last != int64(len(events)) {
+						t.Fatalf("LastEventID: %d, %v, want %d", last, err, len(events))
+					}
+				}
+			}
+			seal(t, db, 0, 0)
+			seal(t, db, 2*time.Hour, 3*1030) // a segment of 1024 in rows of ten; 210 are too few for another
+			check()
+			seal(t, db, 2*time.Hour, 0)
+			seal(t, db, 72*time.Hour, 3*210)
+			check()
+			seal(t, db, 72*time.Hour, 0)
+
+			// On goes the log, on PostgreSQL in the default partition, as its day has been dropped.
+			log.commit(t, nil, func(tx runtime.Tx) error { return log.nextRuns(tx, "later") })
+			log.commit(t, log.batch(30), nil)
+			log.commit(t, nil, log.finishRuns)
+			for key := range want {
+				want[key] = readLog(t, db, key, 1<<20)
+				if len(want[key]) != 1250 {
+					t.Fatalf("thread %d has %d events", key, len(want[key]))
+				}
+			}
+			check()
+			seal(t, db, 72*time.Hour, 30)
+			check()
+		})
+	}
+}
+
+func TestDeleteRunDeletesSealedEvents(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log, want := history(t, joined(t, db), 1, 6, 300)
+			seal(t, db, 72*time.Hour, 1800)
+			key := log.threads[0]
+			runs, _, err := db.Runs(t.Context(), runtime.RunFilter{ThreadKey: key})
+			if err != nil || len(runs) != 6 {
+				t.Fatalf("%d runs, %v", len(runs), err)
+			}
+			gone := map[int64]bool{runs[1].Key: true, runs[2].Key: true, runs[5].Key: true}
+			log.commit(t, nil, func(tx runtime.Tx) error {
+				for key := range gone {
+					if err := tx.DeleteRun(key); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			var kept []runtime.StoredEvent
+			for _, ev := range want[key] {
+				if !gone[ev.RunKey] {
+					kept = append(kept, ev)
+				}
+			}
+			for _, limit := range []int{1 << 20, 500, 97} {
+				if diff := cmp.Diff(kept, readLog(t, db, key, limit)); diff != "" {
+					t.Fatalf("in pages of %d (-want +got):\n%s", limit, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestReadersNeverSkipWhileSealing(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log, _ := history(t, joined(t, db), 20, 1, 600)
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			for n := range 2 {
+				wg.Go(func() { // ends when sealing has
+					for i := n; ctx.Err() == nil; i++ {
+						after, key := int64(0), log.threads[i%20]
+						for after < 600 {
+							page, err := db.Events(t.Context(), key, after, 130)
+							if err != nil || len(page) == 0 || page[0].ID != after+1 ||
+								page[len(page)-1].ID != after+int64(len(page)) {
+								t.Errorf("after %d: %d events, %v", after, len(page), err)
+								return
+							}
+							after += int64(len(page))
+						}
+					}
+				})
+			}
+			seal(t, db, 72*time.Hour, 20*600)
+			stop()
+			wg.Wait()
+		})
+	}
+}
+
+func TestForgetKeys(t *testing.T) {
+	db := open(t, newSQLite(t))
+	log := &workload{db: joined(t, db)}
+	now := time.Now()
+	log.commit(t, nil, func(tx runtime.Tx) error {
+		return tx.Put(&runtime.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
+			&runtime.IdempotencyKey{Scope: "new", CreatedAt: now})
+	})
+	if err := db.ForgetKeys(t.Context(), now.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.IdempotencyKey(t.Context(), "old"); err == nil {
+		t.Error("the old key is still there")
+	}
+	if _, err := db.IdempotencyKey(t.Context(), "new"); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+}

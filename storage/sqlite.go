@@ -1,0 +1,135 @@
+package storage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// sqliteWords are PostgreSQL's words that SQLite has others for. A transaction that writes has the whole
+// database to itself, so nothing is locked FOR UPDATE.
+var sqliteWords = strings.NewReplacer(
+	"= ANY (?)", "IN (SELECT value FROM json_each(?))",
+	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
+	" FOR UPDATE", "",
+)
+
+func sqliteDialect() *dialect {
+	sqlx.BindDriver("sqlite", sqlx.QUESTION)
+	return &dialect{
+		name:   "sqlite",
+		goose:  goose.DialectSQLite3,
+		bind:   sqlx.QUESTION,
+		words:  sqliteWords,
+		batch:  1,
+		single: true,
+		open:   openSQLite,
+		lock: func(cfg Config) (*fileLock, error) {
+			path, err := sqlitePath(cfg.URL)
+			if err != nil {
+				return nil, err
+			}
+			return takeLock(path, cfg.Addr)
+		},
+		list: func(slice any) any {
+			text, _ := json.Marshal(slice) // of numbers or strings
+			return string(text)
+		},
+		explain: explainSQLite,
+	}
+}
+
+// sqlitePath returns the file a sqlite: URL names.
+func sqlitePath(rawURL string) (string, error) {
+	path := strings.TrimPrefix(rawURL, "sqlite:")
+	if path == "" || strings.HasPrefix(path, ":") {
+		return "", fmt.Errorf("database URL %q: must name a file, as in sqlite:baton.db", rawURL)
+	}
+	return path, nil
+}
+
+func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {
+	path, err := sqlitePath(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if m == migrating {
+		if err := createFile(path); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no file %s", ErrSchema, path)
+	}
+	db, err := sqlx.Open("sqlite", sqliteDSN(cfg, path, m))
+	if err != nil {
+		return nil, err
+	}
+	conns := 1
+	if m == reading {
+		conns = cfg.Readers
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+func sqliteDSN(cfg Config, path string, m mode) string {
+	pragmas := []string{
+		fmt.Sprintf("busy_timeout(%d)", cfg.LockTimeout.Milliseconds()),
+		"foreign_keys(1)",
+		"cache_size(-16384)",
+		"temp_store(MEMORY)",
+	}
+	query := url.Values{"mode": {"rw"}, "_time_integer_format": {"unix_milli"}}
+	if m == reading {
+		pragmas = append(pragmas, "query_only(1)", "mmap_size(268435456)")
+	} else {
+		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)")
+		query.Set("_txlock", "immediate")
+	}
+	query["_pragma"] = pragmas
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
+}
+
+// createFile creates an empty database that only its owner can read, unless there is one.
+func createFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// explainSQLite takes what is not about the statement or its data for trouble that may pass: a file that
+// cannot be read is not the fault of the run whose turn it was.
+func explainSQLite(err error) error {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return nil
+	}
+	switch se.Code() & 0xff { // the rest is the extended code
+	case sqlite3.SQLITE_FULL:
+		return runtime.ErrDiskFull
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM,
+		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return runtime.ErrUnavailable
+	}
+	return nil
+}

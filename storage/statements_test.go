@@ -1,0 +1,257 @@
+package storage
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
+var (
+	onlyPostgres = []string{
+		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
+	}
+	templates = []string{"partitionHasUnsealed"}
+	// Two become whole with a filter.
+	needFilter = []string{"selectRun", "countFiltered"}
+)
+
+// mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
+var mayScan = []string{"fenceOthers", "selectVersion", "selectPartitions", "deleteStray", "partitionHasUnsealed"}
+
+// TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
+// grows is never read from end to end.
+func TestStatementsUseIndexes(t *testing.T) {
+	statements := allStatements(t)
+	for name, query := range filteredRuns() {
+		statements[name] = query
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+		for _, name := range slices.Sorted(maps.Keys(statements)) {
+			if slices.Contains(onlyPostgres, name) || slices.Contains(templates, name) {
+				continue
+			}
+			plan := planSQLite(t, db, name, db.d.statement(statements[name], 1))
+			t.Log(name, plan)
+			for _, line := range plan {
+				if scansSQLite(line) && !slices.Contains(mayScan, name) {
+					t.Errorf("%s reads a whole table:\n%s\n%s", name, statements[name], strings.Join(plan, "\n"))
+				}
+			}
+		}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+		for _, name := range slices.Sorted(maps.Keys(statements)) {
+			query := statements[name]
+			if slices.Contains(templates, name) {
+				query = strings.ReplaceAll(query, "%[1]s", "events_default")
+			}
+			plan := planPostgres(t, db, name, db.d.statement(query, 1))
+			t.Log(name, "\n"+plan)
+			if strings.Contains(plan, "Seq Scan") && !slices.Contains(mayScan, name) {
+				t.Errorf("%s reads a whole table:\n%s\n%s", name, query, plan)
+			}
+		}
+	})
+	t.Run("many rows", func(t *testing.T) {
+		db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+		for k, query := range upserts {
+			for n := 1; n <= db.d.batch; n *= 2 {
+				stmt, err := db.pool.PreparexContext(t.Context(), db.d.statement(query, n))
+				if err != nil {
+					t.Errorf("%s, %d rows: %v", tables[k], n, err)
+					continue
+				}
+				stmt.Close()
+			}
+		}
+	})
+}
+
+func openForPlans(t *testing.T, url string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// scansSQLite reports whether a line of a plan means reading a table, or a whole index of one.
+func scansSQLite(line string) bool {
+	if !strings.HasPrefix(line, "SCAN ") {
+		return false
+	}
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted"} {
+		if strings.HasPrefix(line, fine) {
+			return false
+		}
+	}
+	// Partial indexes hold the few rows that are meant.
+	return !strings.Contains(line, "INDEX runs_unfinished") && !strings.Contains(line, "INDEX threads_unsealed")
+}
+
+func planSQLite(t *testing.T, db *DB, name, query string) []string {
+	t.Helper()
+	args := make([]any, strings.Count(query, "?"))
+	rows, err := db.pool.QueryxContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, query)
+		return nil
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, detail)
+	}
+	return plan
+}
+
+func planPostgres(t *testing.T, db *DB, name, query string) string {
+	t.Helper()
+	conn, err := db.pool.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	args := ""
+	if n := len(regexp.MustCompile(`\$\d+`).FindAllString(query, -1)); n > 0 {
+		args = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", n), ", ") + ")"
+	}
+	// With sequential scans forbidden and the parameters unknown, one is left only where no index will do.
+	plan, err := execAll(t, conn, "SET plan_cache_mode = force_generic_plan", "SET enable_seqscan = off",
+		"PREPARE planned AS "+query, "EXPLAIN EXECUTE planned"+args)
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, query)
+	}
+	if _, err := conn.ExecContext(t.Context(), "DEALLOCATE ALL"); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// execAll runs statements and returns what the last one printed.
+func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error) {
+	t.Helper()
+	for _, s := range statements[:len(statements)-1] {
+		if _, err := conn.ExecContext(t.Context(), s); err != nil {
+			return "", err
+		}
+	}
+	var lines []string
+	err := conn.SelectContext(t.Context(), &lines, statements[len(statements)-1])
+	return strings.Join(lines, "\n"), err
+}
+
+// filteredRuns are the statements of Runs for each filter a transport may give it.
+func filteredRuns() map[string]string {
+	filters := map[string]runtime.RunFilter{
+		"": {}, "user": {User: "u"}, "status": {Status: "s"}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
+		"thread": {ThreadKey: 1}, "since": {Since: time.Now()},
+		"all": {User: "u", Status: "s", Agent: "a", WorkflowID: "w", ThreadKey: 1, Since: time.Now()},
+	}
+	queries := make(map[string]string)
+	for name, f := range filters {
+		f.Project = "p"
+		where, _ := filterRuns(&f)
+		queries["runs of "+name] = selectRun + where + pageOfRuns
+		queries["count of runs of "+name] = countFiltered + where + upToMax
+	}
+	return queries
+}
+
+var startsStatement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b`)
+
+// allStatements reads the package's sources for constants that are whole statements.
+func allStatements(t *testing.T) map[string]string {
+	t.Helper()
+	exprs := make(map[string]ast.Expr)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.CONST {
+				for _, spec := range decl.Specs {
+					spec := spec.(*ast.ValueSpec)
+					for i, value := range spec.Values {
+						exprs[spec.Names[i].Name] = value
+					}
+				}
+			}
+			return true
+		})
+	}
+	statements := make(map[string]string)
+	for name, expr := range exprs {
+		text := stringValue(exprs, expr)
+		if startsStatement.MatchString(text) && !slices.Contains(needFilter, name) {
+			statements[name] = text
+		}
+	}
+	if len(statements) < 60 {
+		t.Fatalf("found only %d statements", len(statements))
+	}
+	return statements
+}
+
+// stringValue evaluates a constant expression of strings, "" if it is none.
+func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
+	switch expr := expr.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(expr.Value)
+		return text
+	case *ast.Ident:
+		return stringValue(exprs, exprs[expr.Name])
+	case *ast.BinaryExpr:
+		return stringValue(exprs, expr.X) + stringValue(exprs, expr.Y)
+	}
+	return ""
+}
+
+func TestMigrationsHaveTheSameVersions(t *testing.T) {
+	list := func(dialect string) []string {
+		entries, err := fs.ReadDir(migrations, "migrations/"+dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	if sqlite, postgres := list("sqlite"), list("postgres"); !slices.Equal(sqlite, postgres) {
+		t.Errorf("sqlite has %v, postgres %v", sqlite, postgres)
+	}
+}

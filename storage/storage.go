@@ -1,0 +1,190 @@
+// Package storage keeps Baton's threads, runs and events in SQLite or PostgreSQL: it is runtime.Store over
+// sqlx, and the only package with SQL. It knows nothing of agents or transports and never looks into
+// an event but to cut it out of its row.
+//
+// # Two databases, one text
+//
+// Every statement is written once, in PostgreSQL's words with ? for parameters; a dialect says the few
+// words SQLite has another name for. What differs beyond words (how a connection is opened, how a batch of
+// events is inserted, what an error means) is in sqlite.go and postgres.go.
+//
+// # Exactly once
+//
+// A commit's first statement moves the instance's commit number from n-1 to n, if the instance is not
+// fenced. When the connection breaks before the answer to COMMIT arrives, nobody knows the transaction's
+// fate; the caller then makes the same call again, and that statement decides: it needs the lock of the
+// instance's row, so it waits until a half-dead earlier transaction has ended one way or the other, and
+// then either matches (that one was rolled back: the batch is written now) or does not (it was committed:
+// there is nothing to do). No insert is ever tried twice, so there are no duplicates to recognise by
+// their key violations and compare. The same row is the fence: who sets fenced has the lock too, and after
+// that no commit of the instance can succeed.
+//
+// # Events
+//
+// What one commit appends to one run is one row: the range of ids and the events, a line each. Under load
+// a commit carries several events of each run, and a row costs the same whether it holds one event or
+// twenty. Ranges that are older than an hour are sealed into compressed segments (see [DB.Seal]).
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Config says which database to open and how. Only URL is required.
+type Config struct {
+	// URL is sqlite:PATH or postgres://user:password@host/database?sslmode=…, with lib/pq's parameters.
+	URL string
+	// Serve takes the lock of a SQLite database, which only one server may hold.
+	Serve bool
+	// Addr is the address that others find in the lock (see LockHolder). Join replaces it.
+	Addr string
+	// Migrate creates the database or brings it to this program's schema first.
+	Migrate bool
+	// Readers is how many connections there are for reading at most. Default 8.
+	Readers int
+	// Timeout bounds each statement on PostgreSQL. A network that is silent is given up after as long again,
+	// or five seconds more. Default 30 s.
+	Timeout time.Duration
+	// LockTimeout bounds each wait for another transaction. Default 10 s.
+	LockTimeout time.Duration
+	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
+	ConnectTimeout time.Duration
+	// Log is told of what needs no answer. Default: nobody.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Readers <= 0 {
+		c.Readers = 8
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.LockTimeout <= 0 {
+		c.LockTimeout = 10 * time.Second
+	}
+	if c.ConnectTimeout <= 0 {
+		c.ConnectTimeout = 10 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// DB is an open database. Its reads may be called from many goroutines; writes go one by one over one
+// connection.
+type DB struct {
+	reader
+	cfg  Config
+	d    *dialect
+	read *pool
+	pool *sqlx.DB // for writing
+	zip  *zstd.Encoder
+	lock *fileLock // nil unless cfg.Serve on SQLite
+
+	mu       sync.Mutex // guards the fields below, and with them writing
+	session  *session   // nil until needed, and after it broke
+	instance string     // "" until Join
+	packer   packer
+	prepared time.Time // partitions exist up to here
+}
+
+var _ runtime.Store = (*DB)(nil)
+
+// Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and
+// another server has the database, and with ErrSchema when the database must be migrated first.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	cfg = cfg.withDefaults()
+	d, err := dialectOf(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{cfg: cfg, d: d}
+	if err := db.open(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func (db *DB) open(ctx context.Context) (err error) {
+	if db.cfg.Serve {
+		if db.lock, err = db.d.lock(db.cfg); err != nil {
+			return err
+		}
+	}
+	if db.cfg.Migrate {
+		if err := migrate(ctx, db.cfg, db.d, db.lock != nil); err != nil {
+			return err
+		}
+	}
+	if db.pool, err = db.d.open(db.cfg, writing); err != nil {
+		return err
+	}
+	reads, err := db.d.open(db.cfg, reading)
+	if err != nil {
+		return err
+	}
+	db.read = newPool(reads, db.d)
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		return err
+	}
+	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
+		return err
+	}
+	db.reader = reader{db.read, db.d, unzip}
+	return db.Ping(ctx)
+}
+
+// Close closes the connections and releases the lock. It waits for a commit under way.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var errs []error
+	db.drop()
+	if db.pool != nil {
+		errs = append(errs, db.pool.Close())
+	}
+	if db.read != nil {
+		errs = append(errs, db.read.Close())
+	}
+	if db.z != nil {
+		db.z.Close()
+	}
+	if db.lock != nil {
+		errs = append(errs, db.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// SetAddr writes the address at which this server can be reached into the lock of a SQLite database.
+func (db *DB) SetAddr(addr string) error {
+	if db.lock == nil {
+		return nil
+	}
+	return db.lock.setAddr(addr)
+}
+
+// dialectOf returns the dialect a database URL names.
+func dialectOf(url string) (*dialect, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return sqliteDialect(), nil
+	case "postgres", "postgresql":
+		return postgresDialect(), nil
+	}
+	return nil, fmt.Errorf("database URL %q: must begin with sqlite: or postgres://", scheme)
+}

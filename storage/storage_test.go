@@ -1,0 +1,48 @@
+package storage_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// databases opens a new database of each kind.
+var databases = map[string]func(testing.TB) *storage.DB{
+	"sqlite":   func(tb testing.TB) *storage.DB { return open(tb, newSQLite(tb)) },
+	"postgres": func(tb testing.TB) *storage.DB { return open(tb, storagetest.Postgres(tb).NewDatabase(tb)) },
+}
+
+func newSQLite(tb testing.TB) string { return "sqlite:" + filepath.Join(tb.TempDir(), "baton.db") }
+
+func open(tb testing.TB, url string) *storage.DB {
+	tb.Helper()
+	db, err := storage.Open(tb.Context(), storage.Config{URL: url, Serve: true, Migrate: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return db
+}
+
+func joined(tb testing.TB, db *storage.DB) runtime.Store {
+	tb.Helper()
+	if err := db.Join(tb.Context(), "instance", "127.0.0.1:1"); err != nil {
+		tb.Fatal(err)
+	}
+	return db
+}
+
+func TestStore(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			storagetest.Run(t, func(t *testing.T) runtime.Store { return open(t) })
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package storagetest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/lib/pq" // for waiting and CREATE DATABASE
+)
+
+// Cluster is a throw-away PostgreSQL cluster of the machine's own PostgreSQL: on a free port of the loopback
+// interface, with real fsyncs and no password.
+type Cluster struct {
+	dir   string // holds data, the socket and the log
+	port  int
+	bin   string
+	as    *syscall.Credential // who runs it; nil for ourselves
+	keep  io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
+	shell *exec.Cmd
+}
+
+var (
+	sharedOnce    sync.Once
+	sharedCluster *Cluster
+	sharedErr     error
+	databases     atomic.Int64
+)
+
+// Postgres returns a cluster that all tests of the binary share, which saves them the second it takes to
+// start one. Do not Kill it. It ends with the process.
+func Postgres(tb testing.TB) *Cluster {
+	tb.Helper()
+	sharedOnce.Do(func() { sharedCluster, sharedErr = startCluster() })
+	if sharedErr != nil {
+		missing(tb, sharedErr)
+	}
+	return sharedCluster
+}
+
+// StartPostgres returns a cluster of the test's own, which ends with the test.
+func StartPostgres(tb testing.TB) *Cluster {
+	tb.Helper()
+	c, err := startCluster()
+	if err != nil {
+		missing(tb, err)
+	}
+	tb.Cleanup(c.remove)
+	return c
+}
+
+// missing ends a test that cannot have a cluster: it may be skipped where PostgreSQL is not installed, but
+// not in CI.
+func missing(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, errNoPostgres) && os.Getenv("CI") != "true" {
+		tb.Skipf("skipped: %v", err)
+	}
+	tb.Fatalf("start PostgreSQL: %v", err)
+}
+
+// URL returns the URL of a database of the cluster.
+func (c *Cluster) URL(database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
+		Path: database, RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// NewDatabase creates an empty database and returns its URL.
+func (c *Cluster) NewDatabase(tb testing.TB) string {
+	tb.Helper()
+	db, err := sql.Open("postgres", c.URL("postgres"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer db.Close()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name); err != nil {
+		tb.Fatal(err)
+	}
+	return c.URL(name)
+}
+
+// Kill stops the server at once, as a power failure would but for the operating system's buffers: it
+// aborts all connections, and the next Start recovers from the log.
+func (c *Cluster) Kill() error {
+	if c.keep == nil {
+		return nil
+	}
+	_, err := io.WriteString(c.keep, "stop\n")
+	err = errors.Join(err, c.keep.Close(), c.shell.Wait())
+	c.keep = nil
+	return err
+}
+
+// watch runs a server until its stdin says so or ends, as it does when the test dies, in which case nobody
+// else will clean up.
+const watch = `
+dir=$1; shift
+"$@" >>"$dir/log" 2>&1 &
+server=$!
+read -r _; told=$?
+kill -QUIT $server 2>/dev/null
+wait $server
+[ $told = 0 ] || rm -rf "$dir"
+exit 0`
+
+// Start starts the server after Kill, on the same port, and waits until it answers.
+func (c *Cluster) Start() error {
+	c.shell = c.command("sh", "-c", watch, "sh", c.dir,
+		filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
+		"-h", "127.0.0.1", "-p", strconv.Itoa(c.port),
+		"-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=on")
+	stdin, err := c.shell.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.shell.Start(); err != nil {
+		return err
+	}
+	c.keep = stdin
+	return c.wait()
+}
+
+func (c *Cluster) wait() error {
+	db, err := sql.Open("postgres", c.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := db.Ping()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+			return fmt.Errorf("no answer: %w\n%s", err, log)
+		}
+	}
+}
+
+// remove stops the server and deletes everything.
+func (c *Cluster) remove() {
+	if c.keep != nil {
+		_ = c.keep.Close()
+		_ = c.shell.Wait()
+	}
+	_ = os.RemoveAll(c.dir)
+}
+
+func startCluster() (_ *Cluster, err error) {
+	c := &Cluster{}
+	if c.bin, err = postgresBin(); err != nil {
+		return nil, err
+	}
+	if c.as, err = postgresUser(); err != nil {
+		return nil, err
+	}
+	if c.dir, err = os.MkdirTemp("", "baton-postgres-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.remove()
+		}
+	}()
+	if c.as != nil {
+		if err := os.Chown(c.dir, int(c.as.Uid), int(c.as.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	initdb := c.command(filepath.Join(c.bin, "initdb"), "-D", filepath.Join(c.dir, "data"), "-U", "postgres",
+		"-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if c.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	return c, c.Start()
+}
+
+func (c *Cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = c.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true}
+	return cmd
+}
+
+var errNoPostgres = errors.New("there is no PostgreSQL server on this machine")
+
+// postgresBin returns the directory of the PostgreSQL programs.
+func postgresBin() (string, error) {
+	var dirs []string
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, strings.TrimSpace(string(out)))
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.SortFunc(found, func(a, b string) int { return majorVersion(b) - majorVersion(a) })
+	for _, dir := range append(dirs, found...) {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errNoPostgres
+}
+
+func majorVersion(bin string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
+	return n
+}
+
+// postgresUser returns whom to run the server as: it refuses to be root.
+func postgresUser() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,279 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// readAll reads a thread's log in pages.
+func readAll(t *testing.T, store runtime.Reader, thread int64, limit int) []runtime.StoredEvent {
+	t.Helper()
+	var all []runtime.StoredEvent
+	for after := int64(0); ; {
+		page, err := store.Events(t.Context(), thread, after, limit)
+		if err != nil {
+			t.Fatalf("Events after %d: %v", after, err)
+		}
+		if len(page) > limit {
+			t.Fatalf("Events after %d: %d of at most %d", after, len(page), limit)
+		}
+		all = append(all, page...)
+		if len(page) < limit {
+			return all
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func testEventsPage(t *testing.T, f *fixture) {
+	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", runtime.Running)
+	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", runtime.Running)
+	// Batches of growing size, of two threads in turn, one in two through apply.
+	last := int64(0)
+	for n := int64(1); n <= 40; n++ {
+		var batch []runtime.StoredEvent
+		for id := last + 1; id <= last+n; id++ {
+			batch = append(append(batch, events(a, id, id)...), events(b, id, id)...)
+		}
+		last += n
+		if n%2 == 0 {
+			f.commit(t, batch, nil)
+			continue
+		}
+		half := len(batch) / 2
+		f.commit(t, batch[:half], func(tx runtime.Tx) error {
+			tx.Append(batch[half:]...)
+			return nil
+		})
+	}
+	for _, run := range []*runtime.Run{a, b} {
+		want := events(run, 1, last)
+		for _, limit := range []int{1, 7, 64, 100, 500, 1000} {
+			if diff := cmp.Diff(want, readAll(t, f, run.ThreadKey, limit)); diff != "" {
+				t.Fatalf("pages of %d (-want +got):\n%s", limit, diff)
+			}
+		}
+	}
+	got, err := f.Events(t.Context(), a.ThreadKey, last, 10)
+	equal(t, "after the last", len(got), err, 0)
+	got, err = f.Events(t.Context(), a.ThreadKey, last+100, 10)
+	equal(t, "far after the last", len(got), err, 0)
+	id, err := f.LastEventID(t.Context(), a.ThreadKey)
+	equal(t, "LastEventID", id, err, last)
+}
+
+func testEventsRunID(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	first, second := f.newRun(t, thread, "first", runtime.Completed), f.newRun(t, thread, "second", runtime.Running)
+	span := func(run *runtime.Run, n int, id string, from, to int64) *runtime.Span {
+		return &runtime.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: id, First: from, Last: to}
+	}
+	batch := append(append(events(first, 1, 3), events(second, 4, 6)...), append(events(first, 7, 9), events(second, 10, 12)...)...)
+	f.commit(t, batch, func(tx runtime.Tx) error {
+		return tx.Put(span(first, 1, "first", 1, 3), span(second, 1, "second", 4, 6),
+			span(first, 2, "first again", 7, 9), span(second, 2, "second again", 10, 0))
+	})
+	names := func(after int64, limit int) string {
+		t.Helper()
+		page, err := f.Events(t.Context(), thread.Key, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, ev := range page {
+			list = append(list, fmt.Sprint(ev.ID, " ", ev.RunID))
+		}
+		return strings.Join(list, ", ")
+	}
+	for _, test := range []struct {
+		after int64
+		limit int
+		want  string
+	}{
+		{0, 4, "1 first, 2 first, 3 first, 4 second"},
+		{1, 1, "2 first"},
+		{4, 3, "5 second, 6 second, 7 first again"},
+		{8, 100, "9 first again, 10 second again, 11 second again, 12 second again"},
+		{11, 100, "12 second again"},
+	} {
+		if got := names(test.after, test.limit); got != test.want {
+			t.Errorf("after %d: got %q, want %q", test.after, got, test.want)
+		}
+	}
+}
+
+func testEventsGaps(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	var want []runtime.StoredEvent
+	var gone []int64
+	last := int64(0)
+	for i := range 6 {
+		run := f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
+		first, end := last+1, last+200
+		last = end
+		f.commit(t, events(run, first, end), func(tx runtime.Tx) error {
+			return tx.Put(&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: end})
+		})
+		if i == 0 || i == 2 || i == 3 {
+			gone = append(gone, run.Key)
+			continue
+		}
+		kept := events(run, first, end)
+		for i := range kept {
+			kept[i].RunID = run.ID
+		}
+		want = append(want, kept...)
+	}
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		for _, key := range gone {
+			if err := tx.DeleteRun(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, limit := range []int{1, 10, 150, 500, 5000} {
+		if diff := cmp.Diff(want, readAll(t, f, thread.Key, limit)); diff != "" {
+			t.Fatalf("pages of %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+func testEventSizes(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
+	var batch []runtime.StoredEvent
+	for i, text := range []string{
+		"", "x", strings.Repeat("y", 5000), strings.Repeat("z", 9000), "ünï \U0001f600 \u2028", `\u0000 \n \"`,
+		strings.Repeat("8", 8<<20), "after",
+	} {
+		batch = append(batch, runtime.StoredEvent{
+			ThreadKey: run.ThreadKey, ID: int64(i + 1), RunKey: run.Key, Kind: "CUSTOM",
+			Payload: []byte(`{"type":"CUSTOM","value":"` + text + `"}`),
+		})
+	}
+	for i, payload := range []string{"", "{}", " ", "CUSTOM {}", `{"type":"OTHER"}`, `{"type": "CUSTOM"}`, "[1]"} {
+		batch = append(batch, runtime.StoredEvent{
+			ThreadKey: run.ThreadKey, ID: int64(100 + i), RunKey: run.Key, Kind: agui.Type([]string{"CUSTOM", ""}[i%2]),
+			Payload: []byte(payload),
+		})
+	}
+	f.commit(t, batch[:4], nil)
+	f.commit(t, batch[4:], func(runtime.Tx) error { return nil })
+	got, err := f.Events(t.Context(), run.ThreadKey, 0, 100)
+	if err != nil || len(got) != len(batch) {
+		t.Fatalf("Events: %d of %d, %v", len(got), len(batch), err)
+	}
+	for i := range got {
+		if got[i].ID != batch[i].ID || got[i].Kind != batch[i].Kind || !bytes.Equal(got[i].Payload, batch[i].Payload) {
+			t.Errorf("event %d came back different: kind %q, %d bytes", batch[i].ID, got[i].Kind, len(got[i].Payload))
+		}
+	}
+	// A payload may be appended to without harm to its neighbour.
+	_ = append(got[0].Payload, "overwritten"...)
+	if !bytes.Equal(got[1].Payload, batch[1].Payload) {
+		t.Error("appending to a payload changed the next")
+	}
+}
+
+func testBadEvents(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
+	for what, change := range map[string]func(*runtime.StoredEvent){
+		"NUL":           func(ev *runtime.StoredEvent) { ev.Payload = []byte("{\"a\":\"\x00\"}") },
+		"two lines":     func(ev *runtime.StoredEvent) { ev.Payload = []byte("{\n}") },
+		"not UTF-8":     func(ev *runtime.StoredEvent) { ev.Payload = []byte("\xff") },
+		"a wrong kind":  func(ev *runtime.StoredEvent) { ev.Kind = "A B" },
+		"kind of a NUL": func(ev *runtime.StoredEvent) { ev.Kind = "A\x00" },
+		"no id":         func(ev *runtime.StoredEvent) { ev.ID = 0 },
+		"no thread":     func(ev *runtime.StoredEvent) { ev.ThreadKey = 0 },
+	} {
+		batch := events(run, 1, 3)
+		change(&batch[1])
+		for _, apply := range []func(runtime.Tx) error{nil, func(runtime.Tx) error { return nil }} {
+			t.Run(what, func(t *testing.T) { wantDataError(t, f.try(t.Context(), batch, apply)) })
+		}
+	}
+	f.commit(t, events(run, 1, 3), nil)
+	got, err := f.Events(t.Context(), run.ThreadKey, 0, 10)
+	equal(t, "Events", got, err, events(run, 1, 3))
+}
+
+func testLastEventID(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	run := f.newRun(t, thread, "run", runtime.Completed)
+	check := func(want int64) {
+		t.Helper()
+		got, err := f.LastEventID(t.Context(), thread.Key)
+		equal(t, "LastEventID", got, err, want)
+	}
+	check(0)
+	f.commit(t, events(run, 1, 5), func(tx runtime.Tx) error {
+		return tx.Put(&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
+	})
+	check(5)
+	f.commit(t, nil, func(tx runtime.Tx) error { return tx.DeleteRun(run.Key) })
+	check(5)
+	got, err := f.Events(t.Context(), thread.Key, 0, 10)
+	equal(t, "events", len(got), err, 0)
+	thread.LastEventID = 9
+	f.put(t, thread)
+	check(9)
+}
+
+// testConcurrentReaders reads logs while they grow: whoever reads on from the last event it saw sees all of
+// them, in order, once.
+func testConcurrentReaders(t *testing.T, f *fixture) {
+	const threads, batches, per = 4, 60, 5
+	runs := make([]*runtime.Run, threads)
+	for i := range runs {
+		runs[i] = f.newRun(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), runtime.Running)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for _, run := range runs {
+		wg.Go(func() { // ends at the last event
+			for after := int64(0); after < batches*per; {
+				page, err := f.Events(ctx, run.ThreadKey, after, 7)
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("Events: %v", err)
+					}
+					return
+				}
+				for _, ev := range page {
+					if ev.ID != after+1 {
+						t.Errorf("thread %d: event %d follows %d", run.ThreadKey, ev.ID, after)
+						return
+					}
+					after = ev.ID
+				}
+			}
+		})
+	}
+	for n := int64(0); n < batches; n++ {
+		var batch []runtime.StoredEvent
+		for _, run := range runs {
+			batch = append(batch, events(run, n*per+1, (n+1)*per)...)
+		}
+		var apply func(runtime.Tx) error
+		if n%3 == 0 {
+			apply = func(tx runtime.Tx) error { return tx.Put(runs[0]) }
+		}
+		if err := f.try(ctx, batch, apply); err != nil {
+			stop()
+			t.Errorf("commit: %v", err)
+			break
+		}
+	}
+	wg.Wait()
+}

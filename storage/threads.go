@@ -1,0 +1,89 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
+	created_at, updated_at, key`
+
+const (
+	insertThread = `
+INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
+	created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+RETURNING key`
+
+	// createThread returns nothing when another transaction has been faster.
+	createThread = `
+INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
+	created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (project_id, user_id, thread_id) DO NOTHING
+RETURNING ` + threadColumns
+
+	upsertThread = `
+INSERT INTO threads (` + threadColumns + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+	project_id = excluded.project_id, user_id = excluded.user_id, thread_id = excluded.thread_id,
+	conversation_id = excluded.conversation_id, last_seq = excluded.last_seq, state = excluded.state,
+	title = excluded.title, metadata = excluded.metadata, created_at = excluded.created_at,
+	updated_at = excluded.updated_at`
+
+	selectThread = `
+SELECT ` + threadColumns + ` FROM threads WHERE key = ?`
+
+	lockThread = selectThread + ` FOR UPDATE`
+
+	selectThreadByID = `
+SELECT ` + threadColumns + ` FROM threads WHERE project_id = ? AND user_id = ? AND thread_id = ?`
+
+	lockThreadByID = selectThreadByID + ` FOR UPDATE`
+
+	selectThreadByConversation = `
+SELECT ` + threadColumns + ` FROM threads WHERE conversation_id = ? AND project_id = ?`
+
+	selectLatestThread = `
+SELECT ` + threadColumns + ` FROM threads WHERE project_id = ? AND user_id = ?
+ORDER BY updated_at DESC, key DESC LIMIT 1`
+
+	raiseLastSeq = `
+UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
+)
+
+func threadArgs(t *runtime.Thread) []any {
+	return []any{
+		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, raw(t.State), t.Title, raw(t.Metadata),
+		ms(t.CreatedAt), ms(t.UpdatedAt),
+	}
+}
+
+func scanThread(rows *sql.Rows) (t runtime.Thread, err error) {
+	err = rows.Scan(&t.Project, &t.User, &t.ID, &t.ConversationID, &t.LastEventID, rawInto{&t.State}, &t.Title,
+		rawInto{&t.Metadata}, timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt}, &t.Key)
+	return t, err
+}
+
+// Thread returns the thread of that key.
+func (r reader) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
+	return one(ctx, r.q, scanThread, selectThread, key)
+}
+
+// ThreadByID returns the user's thread of that id.
+func (r reader) ThreadByID(ctx context.Context, project, user, id string) (runtime.Thread, error) {
+	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
+}
+
+// ThreadByConversation returns the project's thread of that conversation id.
+func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (runtime.Thread, error) {
+	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
+}
+
+// LatestThread returns the user's thread with the latest activity.
+func (r reader) LatestThread(ctx context.Context, project, user string) (runtime.Thread, error) {
+	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
+}

@@ -1,0 +1,198 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// tx is a transaction on the session's connection. Its first failure sticks: nothing works after it, and
+// finish returns it, whatever the transaction's user made of it.
+type tx struct {
+	reader
+	ctx    context.Context
+	db     *DB
+	s      *session
+	now    time.Time
+	err    error
+	rows   [kinds]buffer
+	keys   []*int64 // given to inserted rows
+	events []runtime.StoredEvent
+}
+
+var _ runtime.Tx = (*tx)(nil)
+
+func newTx(ctx context.Context, db *DB, s *session) *tx {
+	tx := &tx{ctx: ctx, db: db, s: s}
+	tx.reader = reader{tx, db.d, db.z}
+	return tx
+}
+
+// Now is the database's time.
+func (tx *tx) Now() time.Time { return tx.now }
+
+// Append adds events to the transaction. They are written, and become readable, when it ends.
+func (tx *tx) Append(events ...runtime.StoredEvent) { tx.events = append(tx.events, events...) }
+
+// LockThread returns the thread and keeps every other transaction from locking it until the end.
+func (tx *tx) LockThread(key int64) (runtime.Thread, error) {
+	return one(tx.ctx, tx, scanThread, lockThread, key)
+}
+
+// CreateThread returns the user's thread of that id, locked, after inserting it when there is none.
+func (tx *tx) CreateThread(t runtime.Thread) (runtime.Thread, error) {
+	found, err := one(tx.ctx, tx, scanThread, lockThreadByID, t.Project, t.User, t.ID)
+	if !errors.Is(err, runtime.ErrNotFound) {
+		return found, err
+	}
+	args := threadArgs(&t)
+	if err := checkText(args); err != nil {
+		return t, tx.fail(err)
+	}
+	created, err := one(tx.ctx, tx, scanThread, createThread, args...)
+	if !errors.Is(err, runtime.ErrNotFound) {
+		return created, err
+	}
+	return one(tx.ctx, tx, scanThread, lockThreadByID, t.Project, t.User, t.ID)
+}
+
+// DeleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts.
+func (tx *tx) DeleteRun(runKey int64) error {
+	spans, err := tx.Spans(tx.ctx, runKey)
+	if err != nil {
+		return err
+	}
+	for _, span := range spans {
+		if err := tx.deleteSpan(&span); err != nil {
+			return err
+		}
+	}
+	return tx.exec(deleteRun, runKey)
+}
+
+func (tx *tx) deleteSpan(span *runtime.Span) error {
+	if _, err := tx.LockThread(span.ThreadKey); err != nil { // against Seal
+		return err
+	}
+	last, err := tx.LastEventID(tx.ctx, span.ThreadKey)
+	if err != nil {
+		return err
+	}
+	// Ids are not used again, also when the last of them are removed.
+	if err := tx.exec(raiseLastSeq, last, span.ThreadKey, last); err != nil {
+		return err
+	}
+	end := span.Last
+	if end == 0 {
+		end = math.MaxInt64
+	}
+	if err := tx.exec(deleteEvents, span.ThreadKey, span.First, end, span.RunKey); err != nil {
+		return err
+	}
+	return tx.deleteSealed(span)
+}
+
+// HideMessages hides the thread's messages: those of the runs given, and when fromSeq is not 0 those with at
+// least that seq.
+func (tx *tx) HideMessages(threadKey int64, runKeys []int64, fromSeq int64) error {
+	if len(runKeys) > 0 {
+		if err := tx.exec(hideMessagesOfRuns, tx.d.list(runKeys), threadKey); err != nil {
+			return err
+		}
+	}
+	if fromSeq == 0 {
+		return nil
+	}
+	return tx.exec(hideMessagesFrom, threadKey, fromSeq)
+}
+
+func (tx *tx) takeKeysBack() {
+	for _, key := range tx.keys {
+		*key = 0
+	}
+}
+
+// finish writes what is buffered, the events last.
+func (tx *tx) finish() error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
+	if len(tx.events) == 0 {
+		return nil
+	}
+	rows, err := tx.db.packer.pack(tx.events)
+	if err != nil {
+		return tx.fail(err)
+	}
+	if tx.d.unnest {
+		threads, firsts, lasts, runs, payloads := columns(rows)
+		return tx.exec(insertEventRows, tx.now, threads, firsts, lasts, runs, payloads)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if err := tx.exec(insertEvents, r.thread, r.first, r.last, r.run, tx.now, string(r.payload)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query implements querier. It writes the buffered rows of the tables that the statement reads first.
+func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	if tx.err != nil {
+		return nil, tx.err
+	}
+	stmt, err := tx.s.stmt(ctx, query, 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range stmt.reads {
+		if err := tx.write(k); err != nil {
+			return nil, err
+		}
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+// failed implements querier.
+func (tx *tx) failed(ctx context.Context, err error) error { return tx.fail(tx.d.explained(ctx, err)) }
+
+// fail makes err, explained already, the end of the transaction.
+func (tx *tx) fail(err error) error {
+	if tx.err == nil {
+		tx.err = err
+	}
+	return err
+}
+
+// exec runs a statement after all that was buffered.
+func (tx *tx) exec(query string, args ...any) error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
+	_, err := tx.run(query, 1, args)
+	return err
+}
+
+// run runs a statement for n rows at once.
+func (tx *tx) run(query string, n int, args []any) (sql.Result, error) {
+	if tx.err != nil {
+		return nil, tx.err
+	}
+	if err := checkText(args); err != nil {
+		return nil, tx.fail(err)
+	}
+	stmt, err := tx.s.stmt(tx.ctx, query, n)
+	if err != nil {
+		return nil, tx.failed(tx.ctx, err)
+	}
+	res, err := stmt.ExecContext(tx.ctx, args...)
+	if err != nil {
+		return nil, tx.failed(tx.ctx, err)
+	}
+	return res, nil
+}
