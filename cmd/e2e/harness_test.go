@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
 	}
-	code := storagetest.Main(m)
+	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // The scripts that a kill meets at every point: streams, records, tools that may be repeated and that may
@@ -25,8 +27,8 @@ func TestKillNine(t *testing.T) {
 		killRounds(t, db, func() {}, func() {})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		c := clusterOfOwn(t)
-		killRounds(t, database{url: c.NewDatabase(t)}, c.Kill, c.Start)
+		c := storagetest.StartPostgres(t)
+		killRounds(t, database{url: c.NewDatabase(t)}, must(t, c.Kill), must(t, c.Start))
 	})
 }
 
@@ -100,3 +102,12 @@ func checkOnce(t *testing.T, thread string, frames []frame) {
 }
 
 func pause(d time.Duration) { <-time.After(d) }
+
+// must makes a function that fails the test when f fails.
+func must(t *testing.T, f func() error) func() {
+	return func() {
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // for a second writer
+
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// A viewer that never reads slows neither the run nor other viewers, and costs a bounded piece of memory.
+func TestStuckViewerSlowsNobody(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		s := start(t, db)
+		run := s.run("stuck", `{"do":[{"tokens":3000,"size":2000,"delayMs":0},{"tokens":100,"delayMs":1}]}`)
+		for range 20 { // each asks for the log and reads nothing of it
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = fmt.Fprintf(conn, "GET %s?follow=true HTTP/1.1\r\nHost: %s\r\n\r\n", events("stuck"), s.addr)
+		}
+		v := s.watch("stuck")
+		if row := s.ended(run); row["status"] != "COMPLETED" {
+			t.Errorf("the run is %v: %v", row["status"], row["error"])
+		}
+		frames := v.wait(t)
+		checkLog(t, "stuck", frames)
+		if rss := s.rss(); rss > 700<<20 { // the race detector multiplies it
+			t.Errorf("the server holds %d MB", rss>>20)
+		}
+	})
+}
+
+func (s *server) rss() int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	var size, resident int
+	_, _ = fmt.Sscan(string(b), &size, &resident)
+	return resident * os.Getpagesize()
+}
+
+func (s *server) turnsRed() {
+	s.t.Helper()
+	s.until("red", func() bool { return !s.ready() })
+}
+
+func (s *server) turnsGreen() {
+	s.t.Helper()
+	s.until("green", s.ready)
+}
+
+// PostgreSQL is gone for a while, or answers nobody: runs wait, readiness tells, nothing is lost.
+func TestPostgresAway(t *testing.T) {
+	c := storagetest.StartPostgres(t)
+	s := start(t, database{url: c.NewDatabase(t)})
+	away := time.Duration(count(10)) * time.Second
+	run := s.run("away", `{"do":[{"tokens":400,"delayMs":3},{"say":"back again"}]}`)
+	v := s.watch("away")
+	pause(200 * time.Millisecond)
+	must(t, c.Kill)()
+	s.turnsRed()
+	pause(away)
+	must(t, c.Start)()
+	s.turnsGreen()
+	if row := s.ended(run); row["status"] != "COMPLETED" {
+		t.Errorf("the run is %v: %v", row["status"], row["error"])
+	}
+	frames := v.wait(t)
+	checkLog(t, "away", frames)
+	sameFrames(t, "read again", frames, s.all("away"))
+}
+
+// Another process holds SQLite's write lock: runs wait for it.
+func TestSQLiteSlow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "baton.db")
+	s := start(t, database{url: "sqlite:" + path})
+	run := s.run("slow", `{"do":[{"tokens":300,"delayMs":3}]}`)
+	v := s.watch("slow")
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=exclusive&_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for range 3 {
+		tx, err := db.BeginTx(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pause(300 * time.Millisecond)
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row := s.ended(run); row["status"] != "COMPLETED" {
+		t.Errorf("the run is %v: %v", row["status"], row["error"])
+	}
+	checkLog(t, "slow", v.wait(t))
+}
+
+// The disk is full and then is not: runs wait, readiness turns red and back, nothing stored is lost.
+func TestSQLiteDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", dir).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("mount: %v %s", err, out)
+		}
+		t.Skipf("a small file system cannot be mounted here (it takes root): %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	s := start(t, database{url: "sqlite:" + filepath.Join(dir, "baton.db")})
+	done := s.run("before", `{"do":[{"tokens":50}]}`)
+	s.ended(done)
+	before := s.all("before")
+	run := s.run("full", `{"do":[{"tokens":200,"size":4000,"delayMs":5},{"say":"made it"}]}`)
+	v := s.watch("full")
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until the disk is full
+	_ = f.Close()
+	s.turnsRed()
+	status, out := s.call("GET", "/readyz", nil)
+	if status != http.StatusServiceUnavailable || out["detail"] == nil {
+		t.Errorf("readiness: %d %v", status, out)
+	}
+	sameFrames(t, "what was stored before", before, s.all("before"))
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	s.turnsGreen()
+	if row := s.ended(run); row["status"] != "COMPLETED" {
+		t.Errorf("the run is %v: %v", row["status"], row["error"])
+	}
+	checkLog(t, "full", v.wait(t))
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A graceful stop releases what does not end in time, and the next start goes on with it.
+func TestStopReleasesRuns(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		s := start(t, db)
+		s.env = append(s.env, "BATON_TIMEOUTS_DRAIN=50ms")
+		s.kill()
+		s.up()
+		run := s.run("long", `{"do":[{"say":"first"},{"tokens":100,"delayMs":20},{"say":"last"}]}`)
+		v := s.watch("long")
+		pause(300 * time.Millisecond)
+		s.stop()
+		s.up()
+		row := s.ended(run)
+		if row["status"] != "COMPLETED" {
+			t.Errorf("the run is %v: %v", row["status"], row["error"])
+		}
+		frames := v.wait(t)
+		checkLog(t, "long", frames)
+		checkOnce(t, "long", frames)
+	})
+}
+
+// A second server on the same file refuses to start and says who has it; a killed one leaves no lock.
+func TestOneServerPerFile(t *testing.T) {
+	db := database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}
+	s := start(t, db)
+	out, err := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--database", db.url).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), s.addr) {
+		t.Errorf("the second server: %v\n%s", err, out)
+	}
+	s.signal(syscall.SIGKILL)
+	s.up()
+}
