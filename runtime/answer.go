@@ -25,23 +25,23 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 		return Run{}, refuse(KindInvalid, "invalid_request", "resume must hold at least one answer")
 	}
 	var run Run
-	err = rt.com.do(nil, func(tx Tx, out *outcome) error {
+	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		th, err := tx.LockThread(found.ThreadKey)
 		if err != nil {
 			return err
 		}
-		if run, err = tx.Run(context.Background(), found.Key); err != nil {
+		if run, err = tx.Run(ctx, found.Key); err != nil {
 			return err
 		}
-		a, err := rt.answer(tx, &run, entries, nil)
+		a, err := rt.answer(ctx, tx, &run, entries, nil)
 		if err != nil {
 			return err
 		}
-		if err := a.apply(tx, &run); err != nil {
+		if err := a.apply(ctx, tx, &run); err != nil {
 			return err
 		}
 		out.thread = th.Key
-		return rt.afterRun(context.Background(), tx, th.Key, out, nil)
+		return rt.afterRun(ctx, tx, th.Key, out, nil)
 	})
 	return run, unavailable(err)
 }
@@ -54,8 +54,8 @@ type answers struct {
 
 // answer matches what a request brings with what the run asks. It returns nil when the request answers
 // nothing, and refuses one that leaves something open.
-func (rt *Runtime) answer(r Reader, run *Run, entries []agui.ResumeEntry, msgs []agui.Message) (*answers, error) {
-	rows, err := r.Interrupts(context.Background(), run.Key)
+func (rt *Runtime) answer(ctx context.Context, r Reader, run *Run, entries []agui.ResumeEntry, msgs []agui.Message) (*answers, error) {
+	rows, err := r.Interrupts(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func frontendOutput(m *agui.Message) agui.ToolOutput {
 }
 
 // apply writes the answers, and queues the run before all others of its thread once nothing is open.
-func (a *answers) apply(tx Tx, run *Run) error {
-	memos, err := tx.Memos(context.Background(), run.Key, run.Generation)
+func (a *answers) apply(ctx context.Context, tx Tx, run *Run) error {
+	memos, err := tx.Memos(ctx, run.Key, run.Generation)
 	if err != nil {
 		return err
 	}
@@ -170,12 +170,11 @@ func withCall(payload json.RawMessage, m *Memo) json.RawMessage {
 }
 
 // resume continues a waiting run with what a request for a run has answered.
-func (s *starting) resume(tx Tx, th *Thread, run *Run, a *answers, out *outcome) error {
-	ctx := context.Background()
+func (s *starting) resume(ctx context.Context, tx Tx, th *Thread, run *Run, a *answers, out *outcome) error {
 	s.req.Messages = slices.DeleteFunc(s.req.Messages, func(m agui.Message) bool {
 		return m.Role == agui.RoleTool && a.find(m.ToolCallID) != nil
 	})
-	msgs, err := s.newMessages(tx, th)
+	msgs, err := s.newMessages(ctx, tx, th)
 	if err != nil {
 		return err
 	}
@@ -196,13 +195,13 @@ func (s *starting) resume(tx Tx, th *Thread, run *Run, a *answers, out *outcome)
 			return err
 		}
 	}
-	if err := a.apply(tx, run); err != nil {
+	if err := a.apply(ctx, tx, run); err != nil {
 		return err
 	}
 	after := th.LastEventID
 	var start func()
 	if s.slot && s.target.WorkflowID == run.WorkflowID && !s.rt.Stopping() {
-		l, err := s.rt.claimTx(tx, run, th, out, nil)
+		l, err := s.rt.claimTx(ctx, tx, run, th, out, nil)
 		if err != nil {
 			return err
 		}
@@ -218,16 +217,16 @@ func (s *starting) resume(tx Tx, th *Thread, run *Run, a *answers, out *outcome)
 }
 
 // staleResume refuses answers when the thread waits for none.
-func (rt *Runtime) staleResume(tx Tx, threadKey int64, entries []agui.ResumeEntry) error {
+func (rt *Runtime) staleResume(ctx context.Context, tx Tx, threadKey int64, entries []agui.ResumeEntry) error {
 	nothing := refuse(KindInvalid, "interrupts_open", "The thread has no open interrupt %q", entries[0].InterruptID)
 	if threadKey == 0 {
 		return nothing
 	}
-	last, err := tx.LastRun(context.Background(), threadKey)
+	last, err := tx.LastRun(ctx, threadKey)
 	if err != nil {
 		return err
 	}
-	all, err := tx.Interrupts(context.Background(), last.Key)
+	all, err := tx.Interrupts(ctx, last.Key)
 	if err != nil {
 		return err
 	}
@@ -260,8 +259,7 @@ func (rt *Runtime) expire() {
 }
 
 func (rt *Runtime) expireOne(late *Interrupt) error {
-	return rt.com.do(nil, func(tx Tx, out *outcome) error {
-		ctx := context.Background()
+	return rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		run, err := tx.Run(ctx, late.RunKey)
 		if err != nil {
 			return err
@@ -283,7 +281,7 @@ func (rt *Runtime) expireOne(late *Interrupt) error {
 				a.take(&rows[i], agui.ResumeEntry{Status: interruptCancelled})
 			}
 		}
-		if err := a.apply(tx, &run); err != nil {
+		if err := a.apply(ctx, tx, &run); err != nil {
 			return err
 		}
 		out.thread = run.ThreadKey

@@ -37,17 +37,16 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes", maxContent)
 	}
 	var msg Message
-	err = rt.com.do(nil, func(tx Tx, out *outcome) error {
+	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		var err error
-		msg, err = rt.appendTx(tx, run.Key, req, out)
+		msg, err = rt.appendTx(ctx, tx, run.Key, req, out)
 		return err
 	})
 	return msg, unavailable(err)
 }
 
-func (rt *Runtime) appendTx(tx Tx, runKey int64, req AppendRequest, out *outcome) (Message, error) {
-	ctx := context.Background()
-	if old, done, err := appended(tx, req.Idempotency); done || err != nil {
+func (rt *Runtime) appendTx(ctx context.Context, tx Tx, runKey int64, req AppendRequest, out *outcome) (Message, error) {
+	if old, done, err := appended(ctx, tx, req.Idempotency); done || err != nil {
 		return old, err
 	}
 	run, err := tx.Run(ctx, runKey)
@@ -97,8 +96,8 @@ func (rt *Runtime) appendTx(tx Tx, runKey int64, req AppendRequest, out *outcome
 }
 
 // appended returns the message that an equal request has appended before.
-func appended(tx Tx, key *Idempotency) (Message, bool, error) {
-	old, found, err := remembered(tx, key)
+func appended(ctx context.Context, tx Tx, key *Idempotency) (Message, bool, error) {
+	old, found, err := remembered(ctx, tx, key)
 	if !found || err != nil {
 		return Message{}, false, err
 	}
@@ -106,11 +105,11 @@ func appended(tx Tx, key *Idempotency) (Message, bool, error) {
 	if err := json.Unmarshal(old.Answer, &id); err != nil {
 		return Message{}, false, err
 	}
-	run, err := tx.Run(context.Background(), old.RunKey)
+	run, err := tx.Run(ctx, old.RunKey)
 	if err != nil {
 		return Message{}, false, err
 	}
-	msgs, err := tx.MessagesByID(context.Background(), run.ThreadKey, []string{id})
+	msgs, err := tx.MessagesByID(ctx, run.ThreadKey, []string{id})
 	if err != nil || len(msgs) == 0 {
 		return Message{}, false, err
 	}
@@ -118,11 +117,11 @@ func appended(tx Tx, key *Idempotency) (Message, bool, error) {
 }
 
 // remembered returns what was answered to an earlier request with the key.
-func remembered(tx Tx, key *Idempotency) (IdempotencyKey, bool, error) {
+func remembered(ctx context.Context, tx Tx, key *Idempotency) (IdempotencyKey, bool, error) {
 	if key == nil {
 		return IdempotencyKey{}, false, nil
 	}
-	old, err := tx.IdempotencyKey(context.Background(), key.Scope)
+	old, err := tx.IdempotencyKey(ctx, key.Scope)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return old, false, nil

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,6 +69,7 @@ func BenchmarkRuns(b *testing.B) {
 }
 
 func oneRun(b *testing.B, rt *runtime.Runtime, thread string) {
+	b.Helper()
 	ctx := context.Background()
 	s, err := rt.StartRun(ctx, local, runtime.StartRequest{
 		Agent: "tokens", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
@@ -85,7 +87,7 @@ func oneRun(b *testing.B, rt *runtime.Runtime, thread string) {
 	n := 0
 	for {
 		recs, err := cur.Next(ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

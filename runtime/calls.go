@@ -168,11 +168,11 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause
 	}
-	var shown *plugins.Error
+	shown, ok := errors.AsType[*plugins.Error](r.err)
 	switch {
 	case r.err == nil:
 		return r.out, nil
-	case errors.As(r.err, &shown):
+	case ok:
 		out := failure(shown.Code, shown.Message)
 		out.Error.Retryable = shown.Retryable
 		return out, nil
@@ -212,8 +212,8 @@ func (s *step) closeCall(m *Memo, name string, args json.RawMessage, out *agui.T
 	}
 	fill()
 	err := s.record(m, mustJSON(out), s.result(m, out))
-	var refused *plugins.Error
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*plugins.Error](err)
+	if !ok {
 		return err
 	}
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
@@ -323,8 +323,7 @@ func (l *live) currentState() json.RawMessage {
 
 // shown is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
 func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
-	var e *plugins.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		code := e.Code
 		if code == "" {
 			code = "failed"
@@ -338,16 +337,14 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
 	}
 	rt.logFailure("agent failed", agent, err)
-	var p *plugins.PanicError
-	if errors.As(err, &p) {
+	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
 	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
 }
 
 func (rt *Runtime) logFailure(msg, name string, err error) {
-	var p *plugins.PanicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*plugins.PanicError](err); ok {
 		rt.log.Error(msg, "name", name, "error", err, "stack", string(p.Stack))
 		return
 	}

@@ -42,8 +42,7 @@ var errOwned = refuse(KindConflict, "running", "The run is running")
 // cancelQueued cancels a run that nobody executes.
 func (rt *Runtime) cancelQueued(key int64) (Run, error) {
 	var run Run
-	err := rt.com.do(nil, func(tx Tx, out *outcome) error {
-		ctx := context.Background()
+	err := rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		var err error
 		if run, err = tx.Run(ctx, key); err != nil {
 			return err
@@ -60,7 +59,7 @@ func (rt *Runtime) cancelQueued(key int64) (Run, error) {
 		case Completed, Failed:
 			return refuse(KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
 		}
-		if err := rt.cancelIdle(tx, &run, &th, out); err != nil {
+		if err := rt.cancelIdle(ctx, tx, &run, &th, out); err != nil {
 			return err
 		}
 		out.thread = th.Key
@@ -71,8 +70,7 @@ func (rt *Runtime) cancelQueued(key int64) (Run, error) {
 
 // cancelIdle cancels a QUEUED or WAITING run inside a transaction. One that has never started writes no
 // event and its messages are hidden; any other gets a span that says so.
-func (rt *Runtime) cancelIdle(tx Tx, run *Run, th *Thread, out *outcome) error {
-	ctx := context.Background()
+func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome) error {
 	spans, err := tx.Spans(ctx, run.Key)
 	if err != nil {
 		return err
@@ -86,17 +84,17 @@ func (rt *Runtime) cancelIdle(tx Tx, run *Run, th *Thread, out *outcome) error {
 		}
 		return tx.Put(run)
 	}
-	last, seq, err := ends(tx, th)
+	last, seq, err := ends(ctx, tx, th)
 	if err != nil {
 		return err
 	}
-	l, err := rt.newLive(run, th)
+	l, err := rt.newLive(run)
 	if err != nil {
 		return err
 	}
 	defer l.cancel(nil)
 	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
-	if err := l.load(tx, run, spans); err != nil {
+	if err := l.load(ctx, tx, run, spans); err != nil {
 		return err
 	}
 	it := &item{}
@@ -111,7 +109,7 @@ func (rt *Runtime) cancelIdle(tx Tx, run *Run, th *Thread, out *outcome) error {
 	if err := l.w.started(it, run, queued); err != nil {
 		return err
 	}
-	if err := l.failOwed(tx, it); err != nil {
+	if err := l.failOwed(ctx, tx, it); err != nil {
 		return err
 	}
 	l.settleSteps(it, Cancelled, nil)
@@ -129,8 +127,8 @@ func (rt *Runtime) cancelIdle(tx Tx, run *Run, th *Thread, out *outcome) error {
 }
 
 // failOwed gives the calls that a waiting run has left open their results, and closes its questions.
-func (l *live) failOwed(tx Tx, it *item) error {
-	all, err := tx.Interrupts(context.Background(), l.run.Key)
+func (l *live) failOwed(ctx context.Context, tx Tx, it *item) error {
+	all, err := tx.Interrupts(ctx, l.run.Key)
 	if err != nil {
 		return err
 	}

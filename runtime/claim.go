@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -28,7 +29,7 @@ func (rt *Runtime) dispatch() {
 // claim queues the claim of a thread's first run, for which a slot was taken.
 func (rt *Runtime) claim(head Run) {
 	rt.com.add(&item{
-		op: func(tx Tx, out *outcome) error { return rt.claimFirst(tx, head, out) },
+		op: func(ctx context.Context, tx Tx, out *outcome) error { return rt.claimFirst(ctx, tx, head, out) },
 		done: []func(error){func(err error) {
 			if err != nil {
 				rt.slots.free(&head)
@@ -44,8 +45,7 @@ func (rt *Runtime) claim(head Run) {
 var errNotClaimed = refuse(KindConflict, "not_claimed", "The run cannot be claimed now")
 
 // claimFirst claims head if it is still the first of its thread and no run stands in its way.
-func (rt *Runtime) claimFirst(tx Tx, head Run, out *outcome) error {
-	ctx := context.Background()
+func (rt *Runtime) claimFirst(ctx context.Context, tx Tx, head Run, out *outcome) error {
 	th, err := tx.LockThread(head.ThreadKey)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (rt *Runtime) claimFirst(tx Tx, head Run, out *outcome) error {
 		if open[j].Status == Running {
 			return errNotClaimed
 		}
-		blocked, err := asksSomebody(tx, open[j].Key)
+		blocked, err := asksSomebody(ctx, tx, open[j].Key)
 		if err != nil {
 			return err
 		}
@@ -70,11 +70,11 @@ func (rt *Runtime) claimFirst(tx Tx, head Run, out *outcome) error {
 			return errNotClaimed
 		}
 		// Only a client's tools are waited for, and the thread moves on without them.
-		if err := rt.cancelIdle(tx, &open[j], &th, out); err != nil {
+		if err := rt.cancelIdle(ctx, tx, &open[j], &th, out); err != nil {
 			return err
 		}
 	}
-	l, err := rt.claimTx(tx, &open[i], &th, out, nil)
+	l, err := rt.claimTx(ctx, tx, &open[i], &th, out, nil)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func firstQueued(open []Run) int {
 }
 
 // asksSomebody reports whether a waiting run has an open question.
-func asksSomebody(r Reader, runKey int64) (bool, error) {
-	all, err := r.Interrupts(context.Background(), runKey)
+func asksSomebody(ctx context.Context, r Reader, runKey int64) (bool, error) {
+	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return false, err
 	}
@@ -111,10 +111,9 @@ type fresh struct {
 }
 
 // claimTx makes a QUEUED run RUNNING and opens its span. What it returns is started after the commit.
-func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
-	ctx := context.Background()
+func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
 	now := tx.Now()
-	l, err := rt.newLive(run, th)
+	l, err := rt.newLive(run)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fre
 	var spans []Span
 	var queued []Message
 	if known == nil || !known.newThread {
-		if last, seq, err = ends(tx, th); err != nil {
+		if last, seq, err = ends(ctx, tx, th); err != nil {
 			return nil, err
 		}
 	}
@@ -144,12 +143,12 @@ func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fre
 	it := &item{}
 	answered := run.Answered
 	if answered {
-		if err := l.load(tx, run, spans); err != nil {
+		if err := l.load(ctx, tx, run, spans); err != nil {
 			return nil, err
 		}
 	} else {
 		l.began = began{state: th.State, upTo: l.span.First}
-		if err := l.reset(tx, it, len(spans) > 0); err != nil {
+		if err := l.reset(ctx, tx, it, len(spans) > 0); err != nil {
 			return nil, err
 		}
 	}
@@ -157,12 +156,12 @@ func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fre
 		return nil, err
 	}
 	if len(spans) == 0 {
-		if err := l.prepare(tx, it, run, th); err != nil {
+		if err := l.prepare(ctx, tx, it, th); err != nil {
 			return nil, err
 		}
 	}
 	if answered {
-		if err := l.answered(tx, it); err != nil {
+		if err := l.answered(ctx, tx, it); err != nil {
 			return nil, err
 		}
 	}
@@ -180,7 +179,7 @@ func (rt *Runtime) claimTx(tx Tx, run *Run, th *Thread, out *outcome, known *fre
 }
 
 // newLive makes the live form of a run, without what its log and rows say.
-func (rt *Runtime) newLive(run *Run, th *Thread) (*live, error) {
+func (rt *Runtime) newLive(run *Run) (*live, error) {
 	g, err := rt.graphs.of(run)
 	if err != nil {
 		return nil, err
@@ -194,7 +193,7 @@ func (rt *Runtime) newLive(run *Run, th *Thread) (*live, error) {
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
-	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.ctx, l.cancel = context.WithCancelCause(rt.abandoned)
 	return l, nil
 }
 
@@ -222,8 +221,7 @@ func (l *live) start() {
 }
 
 // ends returns the ids of the thread's last event and of its last message.
-func ends(r Reader, th *Thread) (last, seq int64, err error) {
-	ctx := context.Background()
+func ends(ctx context.Context, r Reader, th *Thread) (last, seq int64, err error) {
 	if last, err = r.LastEventID(ctx, th.Key); err != nil {
 		return 0, 0, err
 	}
@@ -232,9 +230,9 @@ func ends(r Reader, th *Thread) (last, seq int64, err error) {
 }
 
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
-func (l *live) reset(r Reader, it *item, restarted bool) error {
+func (l *live) reset(ctx context.Context, r Reader, it *item, restarted bool) error {
 	if restarted {
-		_, steps, err := r.Steps(context.Background(), l.run.Key, 0, 1)
+		_, steps, err := r.Steps(ctx, l.run.Key, 0, 1)
 		if err != nil {
 			return err
 		}
@@ -252,7 +250,7 @@ func (l *live) reset(r Reader, it *item, restarted bool) error {
 }
 
 // prepare applies what the run's input does to the thread: hidden messages and another state.
-func (l *live) prepare(tx Tx, it *item, run *Run, th *Thread) error {
+func (l *live) prepare(ctx context.Context, tx Tx, it *item, th *Thread) error {
 	in := &l.input
 	hidden := false
 	if in.RollBack != nil {
@@ -262,7 +260,7 @@ func (l *live) prepare(tx Tx, it *item, run *Run, th *Thread) error {
 		hidden = true
 	}
 	if in.RewindTo != "" {
-		msgs, err := tx.MessagesByID(context.Background(), th.Key, []string{in.RewindTo})
+		msgs, err := tx.MessagesByID(ctx, th.Key, []string{in.RewindTo})
 		if err != nil {
 			return err
 		}
@@ -278,7 +276,7 @@ func (l *live) prepare(tx Tx, it *item, run *Run, th *Thread) error {
 		if in.RollBack != nil && in.RollBack.State != nil {
 			state = in.RollBack.State
 		}
-		if err := l.rewound(tx, it, th); err != nil {
+		if err := l.rewound(ctx, tx, it, th); err != nil {
 			return err
 		}
 	}
@@ -293,8 +291,8 @@ func (l *live) prepare(tx Tx, it *item, run *Run, th *Thread) error {
 }
 
 // rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
-func (l *live) rewound(tx Tx, it *item, th *Thread) error {
-	left, err := tx.Messages(context.Background(), th.Key, 0, promptMessages)
+func (l *live) rewound(ctx context.Context, tx Tx, it *item, th *Thread) error {
+	left, err := tx.Messages(ctx, th.Key, 0, promptMessages)
 	if err != nil {
 		return err
 	}
@@ -307,8 +305,7 @@ func (l *live) rewound(tx Tx, it *item, th *Thread) error {
 }
 
 // load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.
-func (l *live) load(r Reader, run *Run, spans []Span) error {
-	ctx := context.Background()
+func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error {
 	for _, s := range spans {
 		if s.Generation == run.Generation {
 			l.began = began{state: s.State, upTo: s.First}
@@ -352,12 +349,12 @@ func (l *live) load(r Reader, run *Run, spans []Span) error {
 			l.calls[m.CallID] = tool
 		}
 	}
-	return l.loadMessages(r, run)
+	return l.loadMessages(ctx, r, run)
 }
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.
-func (l *live) loadMessages(r Reader, run *Run) error {
-	msgs, _, err := r.RunMessages(context.Background(), run.Key, 0, promptMessages)
+func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
+	msgs, _, err := r.RunMessages(ctx, run.Key, 0, promptMessages)
 	if err != nil {
 		return err
 	}
@@ -379,14 +376,14 @@ func callName(memo string) (tool string, ok bool) {
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
-func (l *live) answered(tx Tx, it *item) error {
+func (l *live) answered(ctx context.Context, tx Tx, it *item) error {
 	var owed []string
 	for _, m := range l.memos {
 		if _, ok := callName(m.Name); ok && !m.Done {
 			owed = append(owed, m.CallID)
 		}
 	}
-	all, err := tx.Interrupts(context.Background(), l.run.Key)
+	all, err := tx.Interrupts(ctx, l.run.Key)
 	if err != nil {
 		return err
 	}
@@ -448,10 +445,8 @@ func (g *graph) worker(node string) string {
 // needed reports whether a node needs the one named id.
 func (g *graph) needed(id string) bool {
 	for _, n := range g.nodes {
-		for _, need := range n.Needs {
-			if need == id {
-				return true
-			}
+		if slices.Contains(n.Needs, id) {
+			return true
 		}
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ type item struct {
 	rows []Row
 	// op runs inside the transaction before recs and rows are written, and refuses them with an error.
 	// It may run again when the transaction is retried, so it leaves nothing behind but in out.
-	op   func(tx Tx, out *outcome) error
+	op   func(ctx context.Context, tx Tx, out *outcome) error
 	done []func(err error) // called once, after the records were shown
 
 	size int
@@ -134,9 +135,9 @@ func (c *committer) grew(n int) {
 }
 
 // do queues an op and waits for its outcome. The wait outlives ctx: an op that was queued is decided.
-func (c *committer) do(t *thread, op func(tx Tx, out *outcome) error) error {
+func (c *committer) do(op func(ctx context.Context, tx Tx, out *outcome) error) error {
 	done := make(chan error, 1)
-	c.add(&item{t: t, op: op, done: []func(error){func(err error) { done <- err }}})
+	c.add(&item{op: op, done: []func(error){func(err error) { done <- err }}})
 	return <-done
 }
 
@@ -258,6 +259,7 @@ func (c *committer) write(batch []*item) error {
 		}
 		plain = plain && it.op == nil && len(it.rows) == 0
 	}
+	ctx := context.WithoutCancel(c.rt.abandoned)
 	var apply func(Tx) error
 	if !plain {
 		apply = func(tx Tx) error {
@@ -265,14 +267,13 @@ func (c *committer) write(batch []*item) error {
 				if it.l != nil && it.l.lost.Load() {
 					continue
 				}
-				if err := it.apply(tx); err != nil {
+				if err := it.apply(ctx, tx); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 	}
-	ctx := context.WithoutCancel(c.rt.abandoned)
 	err := c.rt.store.Commit(ctx, c.n, evs, apply)
 	if err == nil {
 		c.n++
@@ -284,13 +285,12 @@ func (c *committer) write(batch []*item) error {
 var errLost = errors.New("an earlier event of the run could not be stored")
 
 // apply runs one item inside the transaction. A refusal is the item's own affair.
-func (it *item) apply(tx Tx) error {
+func (it *item) apply(ctx context.Context, tx Tx) error {
 	it.err, it.out = nil, outcome{}
 	if it.op != nil {
-		if it.err = it.op(tx, &it.out); it.err != nil {
+		if it.err = it.op(ctx, tx, &it.out); it.err != nil {
 			it.out = outcome{}
-			var refusal *Error
-			if errors.As(it.err, &refusal) {
+			if _, refused := errors.AsType[*Error](it.err); refused {
 				return nil
 			}
 			return it.err
@@ -358,7 +358,7 @@ func (c *committer) show(batch []*item) {
 func (c *committer) giveUp(err error) {
 	c.mu.Lock()
 	c.failed = err
-	rest := append(c.taken, c.queue...)
+	rest := slices.Concat(c.taken, c.queue)
 	c.queue = nil
 	c.space.Broadcast()
 	c.mu.Unlock()

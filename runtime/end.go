@@ -54,11 +54,7 @@ func (l *live) end(e ending) error {
 		l.mu.Unlock()
 		return errSettled
 	}
-	keep, err := l.waitsFor(e)
-	if err == nil {
-		err = l.stageClosers(it, e.left(), e.code(), keep)
-	}
-	if err != nil {
+	if err := l.stageClosers(it, e.left(), e.code(), l.waitsFor(e)); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // the log alone can tell what is open
 		return err
@@ -69,7 +65,7 @@ func (l *live) end(e ending) error {
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
 
-	err = <-stored
+	err := <-stored
 	l.cancel(e.cause)
 	return err
 }
@@ -94,9 +90,9 @@ func (e ending) code() string {
 }
 
 // waitsFor returns the calls that an ending to wait leaves open: those of memos that are not done.
-func (l *live) waitsFor(e ending) (map[string]bool, error) {
+func (l *live) waitsFor(e ending) map[string]bool {
 	if e.status != Waiting {
-		return nil, nil
+		return nil
 	}
 	keep := make(map[string]bool)
 	for _, m := range l.memos {
@@ -104,16 +100,15 @@ func (l *live) waitsFor(e ending) (map[string]bool, error) {
 			keep[m.CallID] = true
 		}
 	}
-	return keep, nil
+	return keep
 }
 
 // ending is the op that decides: it writes the terminal event and the rows that agree with it, unless the
 // run has been settled before. Messages that came meanwhile restart a run that ends by itself.
-func (l *live) ending(e ending) func(Tx, *outcome) error {
+func (l *live) ending(e ending) func(context.Context, Tx, *outcome) error {
 	last, seq := l.w.last, l.w.seq
 	state := l.state()
-	return func(tx Tx, out *outcome) error {
-		ctx := context.Background()
+	return func(ctx context.Context, tx Tx, out *outcome) error {
 		th, err := tx.LockThread(l.w.thread.Key)
 		if err != nil {
 			return err
@@ -138,11 +133,11 @@ func (l *live) ending(e ending) func(Tx, *outcome) error {
 			queued = nil
 		}
 		if e.status.Final() && l.asked.Load() {
-			if err := withdraw(tx, run.Key); err != nil {
+			if err := withdraw(ctx, tx, run.Key); err != nil {
 				return err
 			}
 		}
-		terminal, err := l.rt.terminal(tx, &run, e)
+		terminal, err := l.rt.terminal(ctx, tx, &run, e)
 		if err != nil {
 			return err
 		}
@@ -166,8 +161,8 @@ func (l *live) ending(e ending) func(Tx, *outcome) error {
 }
 
 // withdraw closes the questions of a run that is over.
-func withdraw(tx Tx, runKey int64) error {
-	all, err := tx.Interrupts(context.Background(), runKey)
+func withdraw(ctx context.Context, tx Tx, runKey int64) error {
+	all, err := tx.Interrupts(ctx, runKey)
 	if err != nil {
 		return err
 	}
@@ -192,7 +187,7 @@ func (w *writer) after(last, seq int64) *writer {
 }
 
 // terminal is the event that ends a span so.
-func (rt *Runtime) terminal(tx Tx, run *Run, e ending) (agui.Event, error) {
+func (rt *Runtime) terminal(ctx context.Context, tx Tx, run *Run, e ending) (agui.Event, error) {
 	base := agui.Base{Agent: run.WorkflowID}
 	switch e.status {
 	case Failed:
@@ -202,13 +197,13 @@ func (rt *Runtime) terminal(tx Tx, run *Run, e ending) (agui.Event, error) {
 	case Completed:
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: run.Usage}, nil
 	}
-	outcome, err := openOutcome(tx, run.Key)
+	outcome, err := openOutcome(ctx, tx, run.Key)
 	return agui.RunFinished{Base: base, Outcome: outcome, Usage: run.Usage}, err
 }
 
 // openOutcome is the outcome of a span that ends to wait: its open questions, or frontend calls alone.
-func openOutcome(r Reader, runKey int64) (agui.Outcome, error) {
-	all, err := r.Interrupts(context.Background(), runKey)
+func openOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, error) {
+	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return agui.Outcome{}, err
 	}

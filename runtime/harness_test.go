@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,10 +148,8 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		for _, w := range want {
-			if r.Status == w {
-				return r
-			}
+		if slices.Contains(want, r.Status) {
+			return r
 		}
 		if time.Now().After(deadline) {
 			b.t.Fatalf("run %s is %s, want %v", run, r.Status, want)

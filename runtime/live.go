@@ -243,7 +243,7 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		if err := l.rt.failFromLog(l, e); err != nil {
+		if err := l.rt.failFromLog(l.rt.abandoned, l, e); err != nil {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 		}
 	})

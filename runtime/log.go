@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -287,7 +288,7 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 	for !r.ended {
 		recs, err := r.Cursor.Next(ctx)
-		if err == io.EOF && !r.began {
+		if errors.Is(err, io.EOF) && !r.began {
 			r.ended = true
 			return r.neverRan(), nil
 		}

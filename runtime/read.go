@@ -92,7 +92,7 @@ func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 	if err != nil {
 		return nil, err
 	}
-	o, err := openOutcome(rt.store, run.Key)
+	o, err := openOutcome(ctx, rt.store, run.Key)
 	return o.Interrupts, unavailable(err)
 }
 
@@ -202,8 +202,8 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	return unavailable(rt.com.do(nil, func(tx Tx, out *outcome) error {
-		run, err := tx.Run(context.Background(), found.Key)
+	return unavailable(rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
+		run, err := tx.Run(ctx, found.Key)
 		if errors.Is(err, ErrNotFound) {
 			return ErrRunNotFound
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -72,7 +73,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	}
 	l, err := rt.rebuild(ctx, run)
 	if err != nil {
-		return rt.failUnread(run, err)
+		return rt.failUnread(ctx, run, err)
 	}
 	it := &item{}
 	if run.Attempt > rt.cfg.MaxAttempts {
@@ -84,12 +85,12 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	}
 	rt.slots.force(run)
 	rows := it.rows
-	err = rt.com.do(nil, func(tx Tx, out *outcome) error {
+	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		th, err := tx.LockThread(run.ThreadKey)
 		if err != nil {
 			return err
 		}
-		now, err := tx.Run(context.Background(), run.Key)
+		now, err := tx.Run(ctx, run.Key)
 		if err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 			return err
 		}
 		out.thread = th.Key
-		return rt.afterRun(context.Background(), tx, th.Key, out, l.start)
+		return rt.afterRun(ctx, tx, th.Key, out, l.start)
 	})
 	if err != nil {
 		rt.slots.free(run)
@@ -112,24 +113,24 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 }
 
 // failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down.
-func (rt *Runtime) failUnread(run *Run, because error) error {
+func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) error {
 	if errors.Is(because, ErrUnavailable) || errors.Is(because, context.Canceled) {
 		return because
 	}
 	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
-	th, err := rt.store.Thread(context.Background(), run.ThreadKey)
+	th, err := rt.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return err
 	}
-	last, seq, err := ends(rt.store, &th)
+	last, seq, err := ends(ctx, rt.store, &th)
 	if err != nil {
 		return err
 	}
-	spans, err := rt.store.Spans(context.Background(), run.Key)
+	spans, err := rt.store.Spans(ctx, run.Key)
 	if err != nil || len(spans) == 0 {
 		return errors.Join(because, err)
 	}
-	l, err := rt.newLive(run, &th)
+	l, err := rt.newLive(run)
 	if err != nil {
 		return err
 	}
@@ -153,17 +154,17 @@ func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
 	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
 		return nil, errors.New("a running run has no open span")
 	}
-	l, err := rt.newLive(run, &th)
+	l, err := rt.newLive(run)
 	if err != nil {
 		return nil, err
 	}
 	l.span = spans[len(spans)-1]
-	_, seq, err := ends(rt.store, &th)
+	_, seq, err := ends(ctx, rt.store, &th)
 	if err != nil {
 		return nil, err
 	}
 	l.w = newWriter(&th, run.Key, l.span.RunID, l.span.First-1, seq)
-	if err := l.load(rt.store, run, spans); err != nil {
+	if err := l.load(ctx, rt.store, run, spans); err != nil {
 		return nil, err
 	}
 	before := make([]agui.Message, 0, len(l.w.messages))
@@ -311,8 +312,7 @@ func (l *live) failCall(it *item, id string, m *Memo) error {
 }
 
 // failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
-func (rt *Runtime) failFromLog(broken *live, e *agui.OutputError) error {
-	ctx := context.Background()
+func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
 	run, err := rt.store.Run(ctx, broken.run.Key)
 	if err != nil {
 		return err
@@ -338,8 +338,7 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
 	}
 	l.settleSteps(it, Failed, e)
 	last, seq, state := l.w.last, l.w.seq, l.state()
-	return rt.com.do(nil, func(tx Tx, out *outcome) error {
-		ctx := context.Background()
+	return rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		th, err := tx.LockThread(l.w.thread.Key)
 		if err != nil {
 			return err
@@ -353,14 +352,14 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
 		}
 		w := l.w.after(last, seq)
 		tail := &item{}
-		terminal, err := rt.terminal(tx, &run, end)
+		terminal, err := rt.terminal(ctx, tx, &run, end)
 		if err != nil {
 			return err
 		}
 		if err := w.stage(tail, terminal); err != nil {
 			return err
 		}
-		if err := withdraw(tx, run.Key); err != nil {
+		if err := withdraw(ctx, tx, run.Key); err != nil {
 			return err
 		}
 		now := tx.Now()
@@ -375,9 +374,9 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
 		span := l.span
 		span.Last = w.last
 		th.LastEventID, th.State, th.UpdatedAt = w.last, state, now
-		out.recs = append(it.recs[:len(it.recs):len(it.recs)], tail.recs...)
-		out.evs = append(it.evs[:len(it.evs):len(it.evs)], tail.evs...)
-		rows := append(it.rows[:len(it.rows):len(it.rows)], &run, &span, &th)
+		out.recs = slices.Concat(it.recs, tail.recs)
+		out.evs = slices.Concat(it.evs, tail.evs)
+		rows := slices.Concat(it.rows, tail.rows, []Row{&run, &span, &th})
 		if err := tx.Put(rows...); err != nil {
 			return err
 		}
@@ -405,8 +404,8 @@ func (l *live) letGo() {
 		l.mu.Unlock()
 		return
 	}
-	l.rt.com.add(&item{t: l.t, l: l, op: func(tx Tx, out *outcome) error {
-		run, err := tx.Run(context.Background(), l.run.Key)
+	l.rt.com.add(&item{t: l.t, l: l, op: func(ctx context.Context, tx Tx, out *outcome) error {
+		run, err := tx.Run(ctx, l.run.Key)
 		if err != nil {
 			return err
 		}

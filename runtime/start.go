@@ -81,7 +81,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	}
 	s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
 	s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
-	err := rt.com.do(nil, s.op)
+	err := rt.com.do(s.op)
 	if s.slot && (err != nil || !s.claimed) {
 		rt.slots.free(&s.target)
 		rt.queue.nudge()
@@ -181,14 +181,12 @@ func (rt *Runtime) makeRoom(ctx context.Context, c Caller, req *StartRequest) er
 		return err
 	}
 	var gone []Run
-	for i := len(open) - 1; i >= 0; i-- { // the last in line first, so that none starts meanwhile
-		if _, err := rt.cancelRun(ctx, open[i].Key); err != nil {
-			var refusal *Error
-			if !errors.As(err, &refusal) {
-				return err
-			}
+	for _, run := range slices.Backward(open) { // the last in line first, so that none starts meanwhile
+		_, err := rt.cancelRun(ctx, run.Key)
+		if _, refused := errors.AsType[*Error](err); err != nil && !refused {
+			return err
 		}
-		gone = append(gone, open[i])
+		gone = append(gone, run)
 	}
 	if req.Multitask == RollbackRuns && len(gone) > 0 {
 		req.rollBack, err = rt.rollBack(ctx, gone)
@@ -226,17 +224,16 @@ type starting struct {
 }
 
 // op decides the request. It refuses before it has written anything.
-func (s *starting) op(tx Tx, out *outcome) error {
-	ctx := context.Background()
+func (s *starting) op(ctx context.Context, tx Tx, out *outcome) error {
 	s.started, s.claimed = Started{}, false
-	if done, err := s.repeated(tx); done || err != nil {
+	if done, err := s.repeated(ctx, tx); done || err != nil {
 		return err
 	}
-	th, err := s.thread(tx)
+	th, err := s.thread(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if done, err := s.named(tx, &th); done || err != nil {
+	if done, err := s.named(ctx, tx, &th); done || err != nil {
 		return err
 	}
 	var open []Run
@@ -250,22 +247,22 @@ func (s *starting) op(tx Tx, out *outcome) error {
 		waiting = &open[i]
 	}
 	if waiting != nil {
-		a, err := s.rt.answer(tx, waiting, s.req.Resume, s.req.Messages)
+		a, err := s.rt.answer(ctx, tx, waiting, s.req.Resume, s.req.Messages)
 		if err != nil {
 			return err
 		}
 		if a != nil {
-			return s.resume(tx, &th, waiting, a, out)
+			return s.resume(ctx, tx, &th, waiting, a, out)
 		}
 	} else if len(s.req.Resume) > 0 {
-		return s.rt.staleResume(tx, th.Key, s.req.Resume)
+		return s.rt.staleResume(ctx, tx, th.Key, s.req.Resume)
 	}
-	return s.create(tx, &th, open, waiting, out)
+	return s.create(ctx, tx, &th, open, waiting, out)
 }
 
 // repeated answers a request whose Idempotency-Key has been answered before.
-func (s *starting) repeated(tx Tx) (bool, error) {
-	old, found, err := remembered(tx, s.req.Idempotency)
+func (s *starting) repeated(ctx context.Context, tx Tx) (bool, error) {
+	old, found, err := remembered(ctx, tx, s.req.Idempotency)
 	if !found || err != nil {
 		return false, err
 	}
@@ -277,13 +274,13 @@ func (s *starting) repeated(tx Tx) (bool, error) {
 }
 
 // thread looks the thread up; one that does not exist has key 0.
-func (s *starting) thread(tx Tx) (Thread, error) {
+func (s *starting) thread(ctx context.Context, tx Tx) (Thread, error) {
 	th := Thread{Project: s.c.Project, User: s.c.User, ID: s.req.ThreadID, State: json.RawMessage("{}")}
 	if th.ID == "" {
 		th.ID = newID()
 		return th, nil
 	}
-	found, err := tx.ThreadByID(context.Background(), s.c.Project, s.c.User, th.ID)
+	found, err := tx.ThreadByID(ctx, s.c.Project, s.c.User, th.ID)
 	if errors.Is(err, ErrNotFound) {
 		return th, nil
 	}
@@ -294,11 +291,11 @@ func (s *starting) thread(tx Tx) (Thread, error) {
 }
 
 // named answers a request whose runId exists: with that run when it is a repeat, else with a refusal.
-func (s *starting) named(tx Tx, th *Thread) (bool, error) {
+func (s *starting) named(ctx context.Context, tx Tx, th *Thread) (bool, error) {
 	if s.req.RunID == "" {
 		return false, nil
 	}
-	runs, err := tx.RunsByName(context.Background(), s.c.Project, s.c.User, s.req.RunID)
+	runs, err := tx.RunsByName(ctx, s.c.Project, s.c.User, s.req.RunID)
 	if err != nil || len(runs) == 0 {
 		return false, err
 	}
@@ -309,7 +306,7 @@ func (s *starting) named(tx Tx, th *Thread) (bool, error) {
 	if runs[0].ThreadKey != th.Key || in.BodyHash == "" || in.BodyHash != s.req.BodyHash {
 		return false, refuse(KindConflict, "run_exists", "There is a run %q already", s.req.RunID)
 	}
-	spans, err := tx.Spans(context.Background(), runs[0].Key)
+	spans, err := tx.Spans(ctx, runs[0].Key)
 	if err != nil {
 		return false, err
 	}
@@ -332,15 +329,15 @@ func (s *starting) answer(th *Thread, run *Run) {
 }
 
 // create stores a new run, and claims it when nothing is before it.
-func (s *starting) create(tx Tx, th *Thread, open []Run, waiting *Run, out *outcome) error {
-	if err := s.admit(tx, open, waiting); err != nil {
+func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, waiting *Run, out *outcome) error {
+	if err := s.admit(ctx, tx, open, waiting); err != nil {
 		return err
 	}
-	run, err := s.run(tx, th)
+	run, err := s.run(ctx, tx, th)
 	if err != nil {
 		return err
 	}
-	msgs, err := s.newMessages(tx, th)
+	msgs, err := s.newMessages(ctx, tx, th)
 	if err != nil {
 		return err
 	}
@@ -366,7 +363,7 @@ func (s *starting) create(tx Tx, th *Thread, open []Run, waiting *Run, out *outc
 		return err
 	}
 	if waiting != nil {
-		if err := s.rt.cancelIdle(tx, waiting, th, out); err != nil {
+		if err := s.rt.cancelIdle(ctx, tx, waiting, th, out); err != nil {
 			return err
 		}
 		open = slices.DeleteFunc(open, func(r Run) bool { return r.Key == waiting.Key })
@@ -374,7 +371,7 @@ func (s *starting) create(tx Tx, th *Thread, open []Run, waiting *Run, out *outc
 	after := th.LastEventID
 	var start func()
 	if s.slot && len(open) == 0 && !s.rt.Stopping() {
-		l, err := s.rt.claimTx(tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
+		l, err := s.rt.claimTx(ctx, tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
 		if err != nil {
 			return err
 		}
@@ -408,13 +405,13 @@ func (s *starting) finish(tx Tx, th *Thread, open []Run, out *outcome, start fun
 }
 
 // admit refuses a request for what its thread is doing, or because too many wait.
-func (s *starting) admit(tx Tx, open []Run, waiting *Run) error {
+func (s *starting) admit(ctx context.Context, tx Tx, open []Run, waiting *Run) error {
 	busy := slices.ContainsFunc(open, func(r Run) bool { return r.Status != Waiting })
 	if busy && s.req.Multitask == RejectRun {
 		return ErrThreadBusy
 	}
 	if waiting != nil {
-		asks, err := asksSomebody(tx, waiting.Key)
+		asks, err := asksSomebody(ctx, tx, waiting.Key)
 		if err != nil {
 			return err
 		}
@@ -429,13 +426,13 @@ func (s *starting) admit(tx Tx, open []Run, waiting *Run) error {
 }
 
 // run is the row of the new run.
-func (s *starting) run(tx Tx, th *Thread) (*Run, error) {
+func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
 	agent, workflow := s.req.Agent, s.req.WorkflowID
 	if agent == "" && workflow == "" {
 		if th.Key == 0 {
 			return nil, refuse(KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 		}
-		last, err := tx.LastRun(context.Background(), th.Key)
+		last, err := tx.LastRun(ctx, th.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -475,7 +472,7 @@ func query(msgs []agui.Message) string {
 }
 
 // newMessages are the request's messages that are new to the thread, as rows that wait for the claim.
-func (s *starting) newMessages(tx Tx, th *Thread) ([]Message, error) {
+func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread) ([]Message, error) {
 	known := make(map[string]bool)
 	first := th.Key == 0
 	if !first && len(s.req.Messages) > 0 {
@@ -483,7 +480,7 @@ func (s *starting) newMessages(tx Tx, th *Thread) ([]Message, error) {
 		for i := range s.req.Messages {
 			ids[i] = s.req.Messages[i].ID
 		}
-		old, err := tx.MessagesByID(context.Background(), th.Key, ids)
+		old, err := tx.MessagesByID(ctx, th.Key, ids)
 		if err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func (s *step) Emit(ev agui.Event) error {
 		s.mu.Unlock()
 		return s.l.emit(s, nil, nil, ev)
 	}
-	evs := append(s.held, ev)
+	evs := append(slices.Clip(s.held), ev)
 	s.held = nil
 	if s.depth == 1 && endsSomething(ev.Type()) {
 		s.held = evs[len(evs)-1:]

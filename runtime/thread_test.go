@@ -13,8 +13,7 @@ import (
 )
 
 func code(err error) string {
-	var e *runtime.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*runtime.Error](err); ok {
 		return e.Code
 	}
 	return fmt.Sprint(err)

@@ -45,10 +45,12 @@ func TestWorkflowRunsAGraph(t *testing.T) {
 	}
 	join := answering("join", func(q string) string { return "<" + q + ">" })
 	never := answering("never", func(string) string { return "never" })
-	add := tool{plugins.Info{Name: "add", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)},
+	add := tool{
+		plugins.Info{Name: "add", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)},
 		func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
 			return agui.ToolOutput{ResultSummary: "sum " + string(c.Args)}, nil
-		}}
+		},
+	}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 		{ID: "a", Agent: "left"},
 		{ID: "b", Agent: "right"},
@@ -158,9 +160,13 @@ func TestWorkersMayNotBreakTheLog(t *testing.T) {
 	var errs []error
 	bad := agent{"bad", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, ev := range []agui.Event{
-			agui.RunFinished{}, agui.RunStarted{}, agui.TextMessageContent{MessageID: "m", Delta: "x"},
-			agui.TextMessageStart{MessageID: "m", Role: agui.RoleTool}, agui.ToolCallEnd{ToolCallID: "t"},
-			agui.StateDelta{Delta: []byte(`{}`)}, agui.StepFinished{StepName: "bad"},
+			agui.RunFinished{},
+			agui.RunStarted{},
+			agui.TextMessageContent{MessageID: "m", Delta: "x"},
+			agui.TextMessageStart{MessageID: "m", Role: agui.RoleTool},
+			agui.ToolCallEnd{ToolCallID: "t"},
+			agui.StateDelta{Delta: []byte(`{}`)},
+			agui.StepFinished{StepName: "bad"},
 			agui.Custom{Name: "big", Value: []byte(`"` + strings.Repeat("x", 9_000_000) + `"`)},
 		} {
 			errs = append(errs, run.Emit(ev))

@@ -126,7 +126,7 @@ func (w *writer) started(it *item, run *Run, msgs []Message) error {
 	} else {
 		ev.ParentRunID = run.ParentRun
 	}
-	ev.Base.Agent = run.WorkflowID
+	ev.Agent = run.WorkflowID
 	return w.stage(it, ev)
 }
 

@@ -69,7 +69,6 @@ type server struct {
 	t    *testing.T
 	db   database
 	addr string
-	args []string
 	env  []string
 
 	mu   sync.Mutex
@@ -78,13 +77,13 @@ type server struct {
 	log  bytes.Buffer
 }
 
-func start(t *testing.T, db database, args ...string) *server {
+func start(t *testing.T, db database) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, db: db, addr: ln.Addr().String(), args: args}
+	s := &server{t: t, db: db, addr: ln.Addr().String()}
 	_ = ln.Close()
 	s.up()
 	t.Cleanup(func() {
@@ -117,8 +116,7 @@ func (s *server) output() string {
 // up starts the process and waits until it is ready.
 func (s *server) up() {
 	s.t.Helper()
-	args := append([]string{"serve", "--listen", s.addr, "--database", s.db.url}, s.args...)
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(binary, "serve", "--listen", s.addr, "--database", s.db.url)
 	cmd.Stdout, cmd.Stderr = s, s
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Dir = s.t.TempDir()
@@ -288,7 +286,7 @@ var errTruncated = errors.New("the stream was cut")
 // read reads a stream until it ends and calls each for every frame with an id and data. It returns nil when
 // the server ended the stream, errTruncated when it broke, and the status when there was none.
 func (s *server) read(path string, after int64, each func(frame) bool) (int, error) {
-	req, err := http.NewRequest("GET", s.url(path), nil)
+	req, err := http.NewRequest(http.MethodGet, s.url(path), nil)
 	if err != nil {
 		return 0, err
 	}

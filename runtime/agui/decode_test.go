@@ -45,31 +45,55 @@ func TestDecode(t *testing.T) {
 		name, in string
 		want     agui.Event
 	}{
-		{"null optionals are absent",
+		{
+			"null optionals are absent",
 			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"n","parentMessageId":null,"metadata":null,"timestamp":null,"rawEvent":null}`,
-			agui.ToolCallStart{ToolCallID: "c", ToolCallName: "n"}},
-		{"white space and escapes", "\n{ \"delta\" : \"\\u0041\\n\" ,\n\"type\":\"TEXT_MESSAGE_CONTENT\", \"messageId\":\"m\"}\n",
-			agui.TextMessageContent{MessageID: "m", Delta: "A\n"}},
-		{"hot, with escapes", `{"type":"TOOL_CALL_ARGS","agent":"a","toolCallId":"c","delta":"{\"a\":\"\\\\\"}","subagentRunId":"s","timestamp":12}`,
-			agui.ToolCallArgs{Base: agui.Base{Agent: "a", SubagentRunID: "s", Timestamp: 12}, ToolCallID: "c", Delta: `{"a":"\\"}`}},
-		{"hot, with a member it does not know", `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","new":{"a": 1}}`,
-			agui.TextMessageContent{Base: agui.Base{Extra: json.RawMessage(`{"new":{"a":1}}`)}, MessageID: "m", Delta: "x"}},
-		{"float timestamp", `{"type":"STEP_STARTED","stepName":"s","timestamp":12.75}`,
-			agui.StepStarted{Base: agui.Base{Timestamp: 12}, StepName: "s"}},
-		{"never a stage on TEXT_MESSAGE_END", `{"type":"TEXT_MESSAGE_END","messageId":"m","stage":"x","model":"y"}`,
-			agui.TextMessageEnd{MessageID: "m"}},
-		{"content parts", `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"text","text":"a"}],"role":"tool"}`,
-			agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: "a", Parts: json.RawMessage(`[{"type":"text","text":"a"}]`)}},
-		{"outcome null", `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":null,"result":null}`,
-			agui.RunFinished{Base: agui.Base{ThreadID: "t", RunID: "r"}}},
-		{"unknown", `{"type":"NEW_THING","threadId":"t","a":[1, 2]}`,
-			agui.Unknown{Base: agui.Base{ThreadID: "t"}, Name: "NEW_THING", Body: json.RawMessage(`{"a":[1,2]}`)}},
-		{"invalid UTF-8", "{\"type\":\"STEP_STARTED\",\"stepName\":\"a\xff\",\"x\":\"b\xff\"}",
-			agui.StepStarted{Base: agui.Base{Extra: json.RawMessage(`{"x":"b` + "\uFFFD" + `"}`)}, StepName: "a\uFFFD"}},
-		{"lone surrogate", `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"\ud800"}`,
-			agui.TextMessageContent{MessageID: "m", Delta: "\uFFFD"}},
-		{"a repeated member", `{"type":"STEP_STARTED","stepName":"a","stepName":"b"}`,
-			agui.StepStarted{StepName: "b"}},
+			agui.ToolCallStart{ToolCallID: "c", ToolCallName: "n"},
+		},
+		{
+			"white space and escapes", "\n{ \"delta\" : \"\\u0041\\n\" ,\n\"type\":\"TEXT_MESSAGE_CONTENT\", \"messageId\":\"m\"}\n",
+			agui.TextMessageContent{MessageID: "m", Delta: "A\n"},
+		},
+		{
+			"hot, with escapes", `{"type":"TOOL_CALL_ARGS","agent":"a","toolCallId":"c","delta":"{\"a\":\"\\\\\"}","subagentRunId":"s","timestamp":12}`,
+			agui.ToolCallArgs{Base: agui.Base{Agent: "a", SubagentRunID: "s", Timestamp: 12}, ToolCallID: "c", Delta: `{"a":"\\"}`},
+		},
+		{
+			"hot, with a member it does not know", `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","new":{"a": 1}}`,
+			agui.TextMessageContent{Base: agui.Base{Extra: json.RawMessage(`{"new":{"a":1}}`)}, MessageID: "m", Delta: "x"},
+		},
+		{
+			"float timestamp", `{"type":"STEP_STARTED","stepName":"s","timestamp":12.75}`,
+			agui.StepStarted{Base: agui.Base{Timestamp: 12}, StepName: "s"},
+		},
+		{
+			"never a stage on TEXT_MESSAGE_END", `{"type":"TEXT_MESSAGE_END","messageId":"m","stage":"x","model":"y"}`,
+			agui.TextMessageEnd{MessageID: "m"},
+		},
+		{
+			"content parts", `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":[{"type":"text","text":"a"}],"role":"tool"}`,
+			agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: "a", Parts: json.RawMessage(`[{"type":"text","text":"a"}]`)},
+		},
+		{
+			"outcome null", `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":null,"result":null}`,
+			agui.RunFinished{Base: agui.Base{ThreadID: "t", RunID: "r"}},
+		},
+		{
+			"unknown", `{"type":"NEW_THING","threadId":"t","a":[1, 2]}`,
+			agui.Unknown{Base: agui.Base{ThreadID: "t"}, Name: "NEW_THING", Body: json.RawMessage(`{"a":[1,2]}`)},
+		},
+		{
+			"invalid UTF-8", "{\"type\":\"STEP_STARTED\",\"stepName\":\"a\xff\",\"x\":\"b\xff\"}",
+			agui.StepStarted{Base: agui.Base{Extra: json.RawMessage(`{"x":"b` + "\uFFFD" + `"}`)}, StepName: "a\uFFFD"},
+		},
+		{
+			"lone surrogate", `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"\ud800"}`,
+			agui.TextMessageContent{MessageID: "m", Delta: "\uFFFD"},
+		},
+		{
+			"a repeated member", `{"type":"STEP_STARTED","stepName":"a","stepName":"b"}`,
+			agui.StepStarted{StepName: "b"},
+		},
 	} {
 		got, err := agui.Decode([]byte(tt.in))
 		if err != nil {

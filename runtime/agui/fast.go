@@ -13,27 +13,27 @@ func decodeHot(data []byte) (Event, bool) {
 	if !ok {
 		return nil, false
 	}
-	i := bytes.IndexByte(rest, '"')
-	if i < 0 {
+	before, after, ok0 := bytes.Cut(rest, []byte{'"'})
+	if !ok0 {
 		return nil, false
 	}
 	if !utf8.Valid(rest) {
 		return nil, false
 	}
-	switch Type(rest[:i]) {
+	switch Type(before) {
 	case TypeTextMessageContent:
 		var e TextMessageContent
-		if scanHot(string(rest[i+1:]), &e.Base, "messageId", &e.MessageID, &e.Delta) {
+		if scanHot(string(after), &e.Base, "messageId", &e.MessageID, &e.Delta) {
 			return e, true
 		}
 	case TypeReasoningMessageContent:
 		var e ReasoningMessageContent
-		if scanHot(string(rest[i+1:]), &e.Base, "messageId", &e.MessageID, &e.Delta) {
+		if scanHot(string(after), &e.Base, "messageId", &e.MessageID, &e.Delta) {
 			return e, true
 		}
 	case TypeToolCallArgs:
 		var e ToolCallArgs
-		if scanHot(string(rest[i+1:]), &e.Base, "toolCallId", &e.ToolCallID, &e.Delta) {
+		if scanHot(string(after), &e.Base, "toolCallId", &e.ToolCallID, &e.Delta) {
 			return e, true
 		}
 	}

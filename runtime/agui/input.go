@@ -34,7 +34,7 @@ func (in *RunAgentInput) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	})
-	if err == errShape {
+	if errors.Is(err, errShape) {
 		return errors.New("the request must be a JSON object")
 	}
 	return err

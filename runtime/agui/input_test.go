@@ -15,13 +15,16 @@ func TestRunAgentInputIsLenient(t *testing.T) {
 		`{}`: {},
 		`{"threadId":"t","runId":null,"state":null,"messages":null,"tools":null,"context":null,"forwardedProps":null,"resume":null,"more":1}`: {ThreadID: "t"},
 		`{"state": {"a": 1}, "tools":[{"name":"n","description":"d","parameters":null}]}`: {
-			State: json.RawMessage(`{"a":1}`), Tools: []agui.Tool{{Name: "n", Description: "d"}}},
+			State: json.RawMessage(`{"a":1}`), Tools: []agui.Tool{{Name: "n", Description: "d"}},
+		},
 		`{"messages":[{"id":"m","role":"user","content":[{"type":"binary","mimeType":"image/png","url":"https://x","filename":"f"},{"type":"binary","mimeType":"","id":"h"}]}]}`: {
 			Messages: []agui.Message{{ID: "m", Role: agui.RoleUser, Parts: json.RawMessage(
 				`[{"type":"image","source":{"type":"url","value":"https://x","mimeType":"image/png"},"metadata":{"filename":"f"}},` +
-					`{"type":"document","source":{"type":"file","value":"h","mimeType":"application/octet-stream"}}]`)}}},
+					`{"type":"document","source":{"type":"file","value":"h","mimeType":"application/octet-stream"}}]`)}},
+		},
 		`{"messages":[{"id":"m","role":"assistant","content":null,"toolCalls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}],"name":null,"x":[1]}]}`: {
-			Messages: []agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "n", Arguments: "{}"}}, Extra: json.RawMessage(`{"x":[1]}`)}}},
+			Messages: []agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "n", Arguments: "{}"}}, Extra: json.RawMessage(`{"x":[1]}`)}},
+		},
 		`{"resume":[{"interruptId":"i","status":"resolved","payload":null}]}`: {Resume: []agui.ResumeEntry{{InterruptID: "i", Status: "resolved"}}},
 	} {
 		var got agui.RunAgentInput

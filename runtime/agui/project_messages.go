@@ -21,10 +21,10 @@ func projectMessages(list []Message, p Projection) []Message {
 
 // legacyMessage returns m, which has parts, as dialect 0.0 knows it.
 func legacyMessage(m Message, p Projection) Message {
-	switch {
-	case m.Role == RoleTool:
+	switch m.Role {
+	case RoleTool:
 		m.Content, m.Parts = partsText(m.Parts), nil
-	case m.Role == RoleUser:
+	case RoleUser:
 		m.Parts = legacyParts(m.Parts, p)
 	}
 	return m

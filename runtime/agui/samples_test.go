@@ -12,8 +12,6 @@ type sample struct {
 	ev   agui.Event
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // base is what the runtime gives every event of a run.
 func base() agui.Base {
 	return agui.Base{ThreadID: "th-1", RunID: "run-1", Agent: "writer", Timestamp: 1767225600123}
@@ -52,14 +50,18 @@ func messages() []agui.Message {
 		{ID: "m-3", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{
 			{ID: "c-1", Name: "search", Arguments: `{"q":"x"}`, Metadata: json.RawMessage(`{"agent":"writer"}`)},
 		}, SubagentRunID: "sub-1", Metadata: json.RawMessage(`{"agent":"writer","workerAgentOutput":{"status":"success","answer":""}}`)},
-		{ID: "m-4", Role: agui.RoleTool, ToolCallID: "c-1", Parts: json.RawMessage(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`),
-			Metadata: json.RawMessage(`{"toolAgentOutput":{"tool_name":"search","tool_call_id":"c-1","status":"success","result_summary":"a"}}`)},
+		{
+			ID: "m-4", Role: agui.RoleTool, ToolCallID: "c-1", Parts: json.RawMessage(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`),
+			Metadata: json.RawMessage(`{"toolAgentOutput":{"tool_name":"search","tool_call_id":"c-1","status":"success","result_summary":"a"}}`),
+		},
 		{ID: "m-5", Role: agui.RoleReasoning, Content: "hm", EncryptedValue: "e"},
 		{ID: "m-6", Role: agui.RoleActivity, ActivityType: "plan", Parts: json.RawMessage(`{"steps":[]}`)},
 		{ID: "m-7", Role: agui.RoleSystem, Content: "be kind"},
 		{ID: "m-8", Role: agui.RoleDeveloper, Content: "be brief", Name: "dev"},
-		{ID: "m-9", Role: agui.RoleAssistant, Content: "done", Extra: json.RawMessage(`{"future":1}`),
-			Metadata: json.RawMessage(`{"workerAgentOutput":{"status":"partial_success","answer":"done"}}`)},
+		{
+			ID: "m-9", Role: agui.RoleAssistant, Content: "done", Extra: json.RawMessage(`{"future":1}`),
+			Metadata: json.RawMessage(`{"workerAgentOutput":{"status":"partial_success","answer":"done"}}`),
+		},
 		{ID: "m-10", Role: agui.RoleTool, ToolCallID: "c-2", Content: "no", Error: "denied"},
 	}
 }
@@ -88,12 +90,18 @@ func samples() []sample {
 	finished.Metadata = agui.FinishMetadata{Provider: "openai", Model: "gpt", InputTokens: 10, OutputTokens: 5, FinishReason: "stop"}.JSON()
 	foreign := base()
 	foreign.Metadata = json.RawMessage(`{"provider":"openai","note":"not the seed's shape"}`)
-	interrupt := agui.Interrupt{ID: "i-1", Reason: "input_required", Message: "Deploy?", ToolCallID: "c-1",
-		ResponseSchema: json.RawMessage(`{"type":"object"}`), ExpiresAt: "2026-01-01T00:00:00Z", SubagentRunID: "sub-1"}
-	failed := &agui.ToolOutput{ToolName: "search", ToolCallID: "c-1", ToolCallArgs: json.RawMessage(`{"q":"x"}`), Status: agui.StatusFailure,
-		ResultSummary: "timed out", Error: &agui.OutputError{Code: "timeout", Message: "after 5 s", Retryable: true}}
-	partial := &agui.WorkerOutput{Status: agui.StatusPartialSuccess, Answer: "hel", KeyPoints: []string{"a", "b"}, ResultType: "text",
-		SuggestedActions: []string{"retry"}, UIHints: json.RawMessage(`{"w":1}`), Error: &agui.OutputError{Code: "cancelled", Message: "cut"}}
+	interrupt := agui.Interrupt{
+		ID: "i-1", Reason: "input_required", Message: "Deploy?", ToolCallID: "c-1",
+		ResponseSchema: json.RawMessage(`{"type":"object"}`), ExpiresAt: "2026-01-01T00:00:00Z", SubagentRunID: "sub-1",
+	}
+	failed := &agui.ToolOutput{
+		ToolName: "search", ToolCallID: "c-1", ToolCallArgs: json.RawMessage(`{"q":"x"}`), Status: agui.StatusFailure,
+		ResultSummary: "timed out", Error: &agui.OutputError{Code: "timeout", Message: "after 5 s", Retryable: true},
+	}
+	partial := &agui.WorkerOutput{
+		Status: agui.StatusPartialSuccess, Answer: "hel", KeyPoints: []string{"a", "b"}, ResultType: "text",
+		SuggestedActions: []string{"retry"}, UIHints: json.RawMessage(`{"w":1}`), Error: &agui.OutputError{Code: "cancelled", Message: "cut"},
+	}
 	return []sample{
 		{"run started, bare", agui.RunStarted{Base: base()}},
 		{"run started", agui.RunStarted{Base: base(), AgentID: "writer", ProtocolVersion: "1.0", ParentRunID: "run-0", Input: input()}},
@@ -121,18 +129,22 @@ func samples() []sample {
 		{"tool start", agui.ToolCallStart{Base: base(), ToolCallID: "c-1", ToolCallName: "search", ParentMessageID: "m-1"}},
 		{"tool args", agui.ToolCallArgs{Base: base(), ToolCallID: "c-1", Delta: `{"q":`}},
 		{"tool end", agui.ToolCallEnd{Base: base(), ToolCallID: "c-1"}},
-		{"tool result", agui.ToolCallResult{Base: base(), MessageID: "m-2", ToolCallID: "c-1", Content: "found",
-			Output: &agui.ToolOutput{ToolName: "search", ToolCallID: "c-1", Status: agui.StatusSuccess, ResultSummary: "found"}}},
+		{"tool result", agui.ToolCallResult{
+			Base: base(), MessageID: "m-2", ToolCallID: "c-1", Content: "found",
+			Output: &agui.ToolOutput{ToolName: "search", ToolCallID: "c-1", Status: agui.StatusSuccess, ResultSummary: "found"},
+		}},
 		{"tool result, failed", agui.ToolCallResult{Base: base(), MessageID: "m-2", ToolCallID: "c-1", Content: "timed out", Output: failed}},
-		{"tool result, parts", agui.ToolCallResult{Base: base(), MessageID: "m-2", ToolCallID: "c-1", Content: "a\nb",
-			Parts: json.RawMessage(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`)}},
+		{"tool result, parts", agui.ToolCallResult{
+			Base: base(), MessageID: "m-2", ToolCallID: "c-1", Content: "a\nb",
+			Parts: json.RawMessage(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`),
+		}},
 		{"state snapshot", agui.StateSnapshot{Base: base(), Snapshot: json.RawMessage(`{"n":1,"x":null}`)}},
 		{"state snapshot, no object", agui.StateSnapshot{Base: base(), Snapshot: json.RawMessage(`[1]`)}},
 		{"state delta", agui.StateDelta{Base: base(), Delta: json.RawMessage(`[{"op":"replace","path":"/n","value":2}]`)}},
 		{"state delta, whole document", agui.StateDelta{Base: base(), Delta: json.RawMessage(`[{"op":"replace","path":"","value":{}}]`)}},
 		{"messages snapshot", agui.MessagesSnapshot{Base: base(), Messages: messages()}},
 		{"messages snapshot, empty", agui.MessagesSnapshot{Base: base()}},
-		{"activity snapshot", agui.ActivitySnapshot{Base: base(), MessageID: "a-1", ActivityType: "plan", Content: json.RawMessage(`{"steps":[]}`), Replace: ptr(false)}},
+		{"activity snapshot", agui.ActivitySnapshot{Base: base(), MessageID: "a-1", ActivityType: "plan", Content: json.RawMessage(`{"steps":[]}`), Replace: new(false)}},
 		{"activity delta", agui.ActivityDelta{Base: base(), MessageID: "a-1", ActivityType: "plan", Patch: json.RawMessage(`[{"op":"add","path":"/steps/-","value":1}]`)}},
 		{"reasoning start", agui.ReasoningStart{Base: base(), MessageID: "r-1"}},
 		{"reasoning message start", agui.ReasoningMessageStart{Base: base(), MessageID: "r-1"}},

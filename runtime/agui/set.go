@@ -127,8 +127,7 @@ func decodeStruct(v any, val []byte) error {
 		return errors.New("must be an object")
 	}
 	if err := json.Unmarshal(compact(val), v); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return within(wrong.Field, fmt.Errorf("must be of type %s, not %s", jsonKind(wrong.Type.Kind().String()), wrong.Value))
 		}
 		return err
@@ -188,11 +187,10 @@ func within(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if err == errShape {
+	if errors.Is(err, errShape) {
 		err = errors.New("must be an object")
 	}
-	var inner *memberError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*memberError](err); ok {
 		return &memberError{name + "." + inner.path, inner.err}
 	}
 	return &memberError{name, err}

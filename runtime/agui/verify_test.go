@@ -59,15 +59,21 @@ func TestVerifier(t *testing.T) {
 		{"call twice", []agui.Event{start, call, callEnd, call}, "made before"},
 		{"call repeated in the answer's span", []agui.Event{start, call, callEnd, agui.RunFinished{}, start, call}, "made before"},
 		{"call that a message has", []agui.Event{agui.RunStarted{Input: &agui.RunAgentInput{Messages: []agui.Message{
-			{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}}}}}, call}, "made before"},
+			{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}},
+		}}}, call}, "made before"},
 		{"empty args", []agui.Event{start, call, agui.ToolCallArgs{ToolCallID: "c"}}, "empty"},
 		{"args after the end", []agui.Event{start, call, callEnd, agui.ToolCallArgs{ToolCallID: "c", Delta: "x"}}, "not open"},
 		{"finish with a call open", []agui.Event{start, call, agui.RunFinished{}}, "still open"},
 		{"result of an unknown call", []agui.Event{start, result}, "not known"},
 		{"result twice", []agui.Event{start, call, callEnd, result, result}, "already"},
 		{"result in a later span again", []agui.Event{start, call, callEnd, result, agui.RunFinished{}, start, result}, "already"},
-		{"text of another in a later span", []agui.Event{start, text, agui.TextMessageEnd{MessageID: "m"}, agui.RunFinished{}, start, sub,
-			agui.TextMessageStart{Base: of("s", ""), MessageID: "m"}}, "run's own agent"},
+		{"text of another in a later span", []agui.Event{
+			start, text,
+			agui.TextMessageEnd{MessageID: "m"},
+			agui.RunFinished{},
+			start, sub,
+			agui.TextMessageStart{Base: of("s", ""), MessageID: "m"},
+		}, "run's own agent"},
 		{"result without messageId", []agui.Event{start, call, callEnd, agui.ToolCallResult{ToolCallID: "c"}}, "messageId"},
 
 		{"steps", []agui.Event{start, agui.StepStarted{StepName: "a"}, agui.StepStarted{StepName: "b"}, agui.StepFinished{StepName: "a"}, agui.StepFinished{StepName: "b"}, agui.RunFinished{}}, ""},
@@ -86,12 +92,22 @@ func TestVerifier(t *testing.T) {
 		{"sub-agent ends before its text", []agui.Event{start, sub, agui.TextMessageStart{Base: of("s", ""), MessageID: "m"}, agui.SubagentFinished{Base: of("s", "n")}}, "still open"},
 		{"finish with a sub-agent open", []agui.Event{start, sub, agui.RunFinished{}}, "still open"},
 		{"sub-agent goes on with the parent's text", []agui.Event{start, sub, text, agui.TextMessageContent{Base: of("s", ""), MessageID: "m", Delta: "x"}}, "run's own agent"},
-		{"call of another than its message's owner", []agui.Event{start, sub, text, agui.TextMessageEnd{MessageID: "m"},
-			agui.ToolCallStart{Base: of("s", ""), ToolCallID: "c", ToolCallName: "t", ParentMessageID: "m"}}, "parent message"},
+		{"call of another than its message's owner", []agui.Event{
+			start, sub, text,
+			agui.TextMessageEnd{MessageID: "m"},
+			agui.ToolCallStart{Base: of("s", ""), ToolCallID: "c", ToolCallName: "t", ParentMessageID: "m"},
+		}, "parent message"},
 		{"unknown suspended outcome", []agui.Event{start, sub, agui.SubagentFinished{Base: of("s", "n"), Outcome: json.RawMessage(`{"type":"x"}`)}}, "outcome"},
 
-		{"reasoning", []agui.Event{start, agui.ReasoningStart{MessageID: "r"}, agui.ReasoningMessageStart{MessageID: "r"}, agui.ReasoningMessageContent{MessageID: "r", Delta: "x"},
-			agui.ReasoningMessageEnd{MessageID: "r"}, agui.ReasoningEnd{MessageID: "r"}, agui.RunFinished{}}, ""},
+		{"reasoning", []agui.Event{
+			start,
+			agui.ReasoningStart{MessageID: "r"},
+			agui.ReasoningMessageStart{MessageID: "r"},
+			agui.ReasoningMessageContent{MessageID: "r", Delta: "x"},
+			agui.ReasoningMessageEnd{MessageID: "r"},
+			agui.ReasoningEnd{MessageID: "r"},
+			agui.RunFinished{},
+		}, ""},
 		{"reasoning content that is not open", []agui.Event{start, agui.ReasoningStart{MessageID: "r"}, agui.ReasoningMessageContent{MessageID: "r", Delta: "x"}}, "not open"},
 		{"finish with reasoning open", []agui.Event{start, agui.ReasoningStart{MessageID: "r"}, agui.RunFinished{}}, "still open"},
 
@@ -105,14 +121,22 @@ func TestVerifier(t *testing.T) {
 		{"patch with a bad escape", []agui.Event{start, patch(`[{"op":"remove","path":"/a~2"}]`)}, "~"},
 
 		{"snapshot with what is open", []agui.Event{start, text, call, agui.MessagesSnapshot{Messages: []agui.Message{
-			{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}}}}}, ""},
-		{"snapshot that gives what is open to another", []agui.Event{start, sub, agui.TextMessageStart{Base: of("s", ""), MessageID: "m"},
-			agui.MessagesSnapshot{Messages: []agui.Message{{ID: "m", Role: agui.RoleAssistant}}}, agui.TextMessageEnd{Base: of("s", ""), MessageID: "m"}}, "run's own agent"},
+			{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}},
+		}}}, ""},
+		{"snapshot that gives what is open to another", []agui.Event{
+			start, sub,
+			agui.TextMessageStart{Base: of("s", ""), MessageID: "m"},
+			agui.MessagesSnapshot{Messages: []agui.Message{{ID: "m", Role: agui.RoleAssistant}}},
+			agui.TextMessageEnd{Base: of("s", ""), MessageID: "m"},
+		}, "run's own agent"},
 		{"snapshot without the open text", []agui.Event{start, text, agui.MessagesSnapshot{}}, "which is open"},
 		{"snapshot without the open call", []agui.Event{start, call, agui.MessagesSnapshot{}}, "which is open"},
 		{"snapshot without reasoning", []agui.Event{start, agui.ReasoningMessageStart{MessageID: "r"}, agui.MessagesSnapshot{}}, ""},
-		{"snapshot with other reasoning", []agui.Event{start, agui.ReasoningMessageStart{MessageID: "r"},
-			agui.MessagesSnapshot{Messages: []agui.Message{{ID: "q", Role: agui.RoleReasoning}}}}, "which is open"},
+		{"snapshot with other reasoning", []agui.Event{
+			start,
+			agui.ReasoningMessageStart{MessageID: "r"},
+			agui.MessagesSnapshot{Messages: []agui.Message{{ID: "q", Role: agui.RoleReasoning}}},
+		}, "which is open"},
 
 		{"custom without value", []agui.Event{start, agui.Custom{Name: "x"}}, "value"},
 		{"invalid JSON", []agui.Event{start, agui.Custom{Name: "x", Value: json.RawMessage(`{`)}}, "not valid JSON"},
@@ -210,13 +234,12 @@ func FuzzVerifier(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 1024)]
 		var v agui.Verifier
-		add := func(ev agui.Event) bool {
+		add := func(ev agui.Event) {
 			open := v.Closers()
 			err := v.Add(ev)
 			if err != nil && cmp.Diff(open, v.Closers()) != "" {
 				t.Fatalf("refused %#v (%v) and changed", ev, err)
 			}
-			return err == nil
 		}
 		add(agui.RunStarted{})
 		for _, ev := range aguitest.Random(data) {

@@ -125,7 +125,7 @@ func (f *Fold) Text(id string) string {
 	case m.streaming:
 		return string(m.text)
 	}
-	return m.Message.Text()
+	return m.Text()
 }
 
 // Messages returns the messages in order, those that are still open as they are now. The arguments of

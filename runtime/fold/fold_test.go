@@ -176,8 +176,10 @@ func TestSnapshotWhileOpen(t *testing.T) {
 		agui.TextMessageStart{MessageID: "m"},
 		agui.TextMessageContent{MessageID: "m", Delta: "x"},
 		agui.ToolCallStart{ToolCallID: "c", ToolCallName: "t", ParentMessageID: "m"},
-		agui.MessagesSnapshot{Messages: []agui.Message{{ID: "m", Role: agui.RoleAssistant, Content: "y",
-			ToolCalls: []agui.ToolCall{{ID: "c", Name: "t", Arguments: "{"}}}}},
+		agui.MessagesSnapshot{Messages: []agui.Message{{
+			ID: "m", Role: agui.RoleAssistant, Content: "y",
+			ToolCalls: []agui.ToolCall{{ID: "c", Name: "t", Arguments: "{"}},
+		}}},
 		agui.TextMessageContent{MessageID: "m", Delta: "z"},
 		agui.ToolCallArgs{ToolCallID: "c", Delta: "}"},
 		agui.ToolCallEnd{ToolCallID: "c"},
