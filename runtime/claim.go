@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
@@ -104,7 +105,7 @@ func asksSomebody(ctx context.Context, r Reader, runKey int64) (bool, error) {
 	return false, nil
 }
 
-// fresh is what a claim knows of a run that the same transaction has created.
+// fresh is what a claim knows of a run that the same transaction has created, as claimed already.
 type fresh struct {
 	newThread bool
 	queued    []Message
@@ -112,7 +113,6 @@ type fresh struct {
 
 // claimTx makes a QUEUED run RUNNING and opens its span. What it returns is started after the commit.
 func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
-	now := tx.Now()
 	l, err := rt.newLive(run)
 	if err != nil {
 		return nil, err
@@ -165,17 +165,26 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 			return nil, err
 		}
 	}
-	run.Status, run.Owner, run.Answered, run.FinishedAt = Running, rt.instance, false, nil
-	if run.StartedAt == nil {
-		run.StartedAt = &now
+	rows := append(it.rows, &l.span)
+	if known == nil {
+		rt.claimed(run, tx.Now())
+		rows = append(rows, run)
 	}
 	l.run = *run
-	if err := tx.Put(append(it.rows, run, &l.span)...); err != nil {
+	if err := tx.Put(rows...); err != nil {
 		return nil, err
 	}
 	out.recs = append(out.recs, it.recs...)
 	out.evs = append(out.evs, it.evs...)
 	return l, nil
+}
+
+// claimed makes a run's row this instance's.
+func (rt *Runtime) claimed(run *Run, now time.Time) {
+	run.Status, run.Owner, run.Answered, run.FinishedAt = Running, rt.instance, false, nil
+	if run.StartedAt == nil {
+		run.StartedAt = &now
+	}
 }
 
 // newLive makes the live form of a run, without what its log and rows say.

@@ -351,17 +351,6 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 	}
 	run.ThreadKey, run.ThreadID, run.ConversationID = th.Key, th.ID, th.ConversationID
 	run.CreatedAt, run.QueuedAt = tx.Now(), tx.Now()
-	if err := tx.Put(run); err != nil {
-		return err
-	}
-	rows := make([]Row, len(msgs))
-	for i := range msgs {
-		msgs[i].ThreadKey, msgs[i].RunKey, msgs[i].CreatedAt = th.Key, run.Key, tx.Now()
-		rows[i] = &msgs[i]
-	}
-	if err := tx.Put(rows...); err != nil {
-		return err
-	}
 	if waiting != nil {
 		if err := s.rt.cancelIdle(ctx, tx, waiting, th, out); err != nil {
 			return err
@@ -369,17 +358,38 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 		open = slices.DeleteFunc(open, func(r Run) bool { return r.Key == waiting.Key })
 	}
 	after := th.LastEventID
-	var start func()
-	if s.slot && len(open) == 0 && !s.rt.Stopping() {
-		l, err := s.rt.claimTx(ctx, tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
-		if err != nil {
-			return err
-		}
-		s.claimed, start = true, l.start
+	start, err := s.store(ctx, tx, th, run, msgs, len(open) == 0, newThread, out)
+	if err != nil {
+		return err
 	}
 	s.answer(th, run)
 	s.started.After = after
 	return s.finish(tx, th, append(open, *run), out, start)
+}
+
+// store writes the new run and its messages, claimed when it is free to start and a slot was taken. It
+// returns what starts the run after the commit, nil when it is queued.
+func (s *starting) store(ctx context.Context, tx Tx, th *Thread, run *Run, msgs []Message, free, newThread bool, out *outcome) (func(), error) {
+	s.claimed = s.slot && free && !s.rt.Stopping()
+	if s.claimed {
+		s.rt.claimed(run, tx.Now())
+	}
+	if err := tx.Put(run); err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(msgs))
+	for i := range msgs {
+		msgs[i].ThreadKey, msgs[i].RunKey, msgs[i].CreatedAt = th.Key, run.Key, tx.Now()
+		rows[i] = &msgs[i]
+	}
+	if !s.claimed {
+		return nil, tx.Put(rows...)
+	}
+	l, err := s.rt.claimTx(ctx, tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
+	if err != nil {
+		return nil, err
+	}
+	return l.start, nil
 }
 
 // finish remembers the answer under the request's key, and tells queue and readers of the thread's runs.
