@@ -31,7 +31,7 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 			return err
 		}
 		if run, err = tx.Run(ctx, found.Key); err != nil {
-			return err
+			return gone(err)
 		}
 		a, err := rt.answer(ctx, tx, &run, entries, nil)
 		if err != nil {

@@ -51,7 +51,7 @@ func (rt *Runtime) appendTx(ctx context.Context, tx Tx, runKey int64, req Append
 	}
 	run, err := tx.Run(ctx, runKey)
 	if err != nil {
-		return Message{}, err
+		return Message{}, gone(err)
 	}
 	th, err := tx.LockThread(run.ThreadKey)
 	if err != nil {
@@ -63,6 +63,9 @@ func (rt *Runtime) appendTx(ctx context.Context, tx Tx, runKey int64, req Append
 	msg := Message{
 		ThreadKey: th.Key, RunKey: run.Key, State: MessageQueued, ContextItemIDs: req.ContextItemIDs, CreatedAt: tx.Now(),
 		Message: agui.Message{ID: newID(), Role: agui.RoleUser, Content: req.Content},
+	}
+	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
+		msg.Metadata = mustJSON(map[string]any{"contextItemIds": req.ContextItemIDs})
 	}
 	rows := []Row{&msg}
 	out.thread = th.Key
@@ -107,7 +110,7 @@ func appended(ctx context.Context, tx Tx, key *Idempotency) (Message, bool, erro
 	}
 	run, err := tx.Run(ctx, old.RunKey)
 	if err != nil {
-		return Message{}, false, err
+		return Message{}, false, gone(err)
 	}
 	msgs, err := tx.MessagesByID(ctx, run.ThreadKey, []string{id})
 	if err != nil || len(msgs) == 0 {

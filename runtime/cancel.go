@@ -22,7 +22,8 @@ func (rt *Runtime) cancelRun(ctx context.Context, key int64) (Run, error) {
 		if l := rt.liveRun(key); l != nil {
 			err := l.end(cancelled())
 			if err == nil {
-				return rt.store.Run(context.WithoutCancel(ctx), key)
+				run, err := rt.store.Run(context.WithoutCancel(ctx), key)
+				return run, unavailable(gone(err))
 			}
 			if !errors.Is(err, errSettled) {
 				return Run{}, unavailable(err)
@@ -45,7 +46,7 @@ func (rt *Runtime) cancelQueued(key int64) (Run, error) {
 	err := rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
 		var err error
 		if run, err = tx.Run(ctx, key); err != nil {
-			return err
+			return gone(err)
 		}
 		th, err := tx.LockThread(run.ThreadKey)
 		if err != nil {

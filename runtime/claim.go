@@ -152,6 +152,10 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 			return nil, err
 		}
 	}
+	if answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+		l.inbox.Store(int64(len(queued)))
+		queued = nil
+	}
 	if err := l.w.started(it, run, queued); err != nil {
 		return nil, err
 	}

@@ -197,11 +197,15 @@ func (rt *Runtime) terminal(ctx context.Context, tx Tx, run *Run, e ending) (agu
 	case Completed:
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: run.Usage}, nil
 	}
-	outcome, err := openOutcome(ctx, tx, run.Key)
-	return agui.RunFinished{Base: base, Outcome: outcome, Usage: run.Usage}, err
+	o, err := openOutcome(ctx, tx, run.Key)
+	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
+	if len(o.Interrupts) > 0 {
+		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
+	}
+	return agui.RunFinished{Base: base, Outcome: o, Usage: run.Usage}, err
 }
 
-// openOutcome is the outcome of a span that ends to wait: its open questions, or frontend calls alone.
+// openOutcome is what a run waits for: its open questions and frontend calls.
 func openOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
@@ -221,10 +225,6 @@ func openOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, err
 			o.Interrupts = append(o.Interrupts, body)
 		}
 	}
-	o.Type = agui.OutcomeSuccess
-	if len(o.Interrupts) > 0 {
-		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
-	}
 	return o, nil
 }
 
@@ -234,7 +234,7 @@ func finish(run *Run, e ending, now time.Time, event int64) {
 	run.Error = e.err
 	run.Attempt = 0
 	if e.status == Completed {
-		answer := clip(e.answer, summaryBytes)
+		answer := plain(clip(e.answer, summaryBytes))
 		run.OutputSummary = &answer
 	}
 	if e.status.Final() {
@@ -247,7 +247,7 @@ const summaryBytes = 4 << 10
 
 // restart queues a run that is over for its next generation, behind the others of its thread.
 func restart(run *Run, now time.Time) {
-	run.Status, run.QueuedAt, run.FinishedAt = Queued, now, nil
+	run.Status, run.QueuedAt, run.FinishedAt, run.Error = Queued, now, nil, nil
 	run.Generation++
 	run.Attempt, run.Answered = 0, false
 }

@@ -221,7 +221,7 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	now := time.Now()
 	st := &Step{
 		RunKey: l.run.Key, Number: l.count, ID: newID(), Generation: l.run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: Running, Input: query, StartedAt: now,
+		Name: n.ID, Execution: 1, Status: Running, Input: plain(query), StartedAt: now,
 	}
 	if last != nil {
 		st.Execution = last.Execution + 1
@@ -350,7 +350,8 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 			node.Status, node.Error, node.CompletedAt = Failed, r.failed, &now
 		}
 	default:
-		st.Status, st.Output, st.CompletedAt = Completed, &out.text, &now
+		text := plain(out.text)
+		st.Status, st.Output, st.CompletedAt = Completed, &text, &now
 		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}

@@ -86,13 +86,21 @@ func (rt *Runtime) Messages(ctx context.Context, c Caller, name string, after in
 	return msgs, total, unavailable(err)
 }
 
-// Interrupts lists what a run asks, open questions only.
+// Interrupts lists what a waiting run asks: open questions, and calls of the client's own tools.
 func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agui.Interrupt, error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
+	return rt.InterruptsOf(ctx, &run)
+}
+
+// InterruptsOf is Interrupts for a run that the caller has been given.
+func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
 	o, err := openOutcome(ctx, rt.store, run.Key)
+	for _, id := range o.PendingToolCallIDs {
+		o.Interrupts = append(o.Interrupts, agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id})
+	}
 	return o.Interrupts, unavailable(err)
 }
 

@@ -43,7 +43,8 @@ type StartRequest struct {
 	BodyHash       string       // of the request, to tell a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
-	rollBack *rollBack
+	cancelled []Run // to make room for it
+	rollBack  *rollBack
 }
 
 // Idempotency is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -74,20 +75,25 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.check(&req); err != nil {
 		return Started{}, err
 	}
-	if req.Multitask == InterruptRuns || req.Multitask == RollbackRuns {
-		if err := rt.makeRoom(ctx, c, &req); err != nil {
-			return Started{}, err
+	for {
+		s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
+		s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
+		err := rt.com.do(s.op)
+		if s.slot && (err != nil || !s.claimed) {
+			rt.slots.free(&s.target)
+			rt.queue.nudge()
+		}
+		if !errors.Is(err, errInTheWay) {
+			return s.started, unavailable(err)
+		}
+		if err := rt.makeRoom(ctx, &req, s.inTheWay); err != nil {
+			return Started{}, unavailable(err)
 		}
 	}
-	s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
-	s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
-	err := rt.com.do(s.op)
-	if s.slot && (err != nil || !s.claimed) {
-		rt.slots.free(&s.target)
-		rt.queue.nudge()
-	}
-	return s.started, unavailable(err)
 }
+
+// errInTheWay means that the request is good and asks to cancel the runs its thread has, which its op cannot do.
+var errInTheWay = refuse(KindConflict, "in_the_way", "The thread has runs to cancel first")
 
 // check refuses what is wrong with a request by itself.
 func (rt *Runtime) check(req *StartRequest) error {
@@ -146,6 +152,8 @@ func (rt *Runtime) checkMessages(req *StartRequest) error {
 			m.ID = newID()
 		case !ValidName(m.ID):
 			return refuse(KindInvalid, "invalid_name", "A message id must be 1 to 200 characters without control characters")
+		case m.ToolCallID != "" && !ValidName(m.ToolCallID):
+			return refuse(KindInvalid, "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
 		case seen[m.ID]:
 			return refuse(KindInvalid, "invalid_message", "Two messages have the id %q", m.ID)
 		}
@@ -159,38 +167,20 @@ func (rt *Runtime) checkMessages(req *StartRequest) error {
 	return nil
 }
 
-// makeRoom cancels the runs of the request's thread, and notes for a rollback what they leave to hide.
-func (rt *Runtime) makeRoom(ctx context.Context, c Caller, req *StartRequest) error {
-	if req.ThreadID == "" {
-		return nil
-	}
-	th, err := rt.store.ThreadByID(ctx, c.Project, c.User, req.ThreadID)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if req.RunID != "" {
-		if runs, err := rt.store.RunsByName(ctx, c.Project, c.User, req.RunID); err != nil || len(runs) > 0 {
-			return err // a repeat, or refused further on: nothing is cancelled for it
-		}
-	}
-	open, err := rt.store.OpenRuns(ctx, th.Key)
-	if err != nil {
-		return err
-	}
-	var gone []Run
+// makeRoom cancels runs of the request's thread, and notes for a rollback what they leave to hide.
+func (rt *Runtime) makeRoom(ctx context.Context, req *StartRequest, open []Run) error {
 	for _, run := range slices.Backward(open) { // the last in line first, so that none starts meanwhile
 		_, err := rt.cancelRun(ctx, run.Key)
-		if _, refused := errors.AsType[*Error](err); err != nil && !refused {
+		if refusal, ok := errors.AsType[*Error](err); err != nil && (!ok || refusal.Kind == KindUnavailable) {
 			return err
 		}
-		gone = append(gone, run)
+		req.cancelled = append(req.cancelled, run)
 	}
-	if req.Multitask == RollbackRuns && len(gone) > 0 {
-		req.rollBack, err = rt.rollBack(ctx, gone)
+	if req.Multitask != RollbackRuns {
+		return nil
 	}
+	var err error
+	req.rollBack, err = rt.rollBack(ctx, req.cancelled)
 	return err
 }
 
@@ -219,8 +209,9 @@ type starting struct {
 	target Run  // what the slot was taken for
 	slot   bool // a slot was taken
 
-	started Started
-	claimed bool
+	inTheWay []Run // with errInTheWay
+	started  Started
+	claimed  bool
 }
 
 // op decides the request. It refuses before it has written anything.
@@ -330,15 +321,19 @@ func (s *starting) answer(th *Thread, run *Run) {
 
 // create stores a new run, and claims it when nothing is before it.
 func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, waiting *Run, out *outcome) error {
-	if err := s.admit(ctx, tx, open, waiting); err != nil {
-		return err
-	}
 	run, err := s.run(ctx, tx, th)
 	if err != nil {
 		return err
 	}
 	msgs, err := s.newMessages(ctx, tx, th)
 	if err != nil {
+		return err
+	}
+	if len(open) > 0 && (s.req.Multitask == InterruptRuns || s.req.Multitask == RollbackRuns) {
+		s.inTheWay = open
+		return errInTheWay
+	}
+	if err := s.admit(ctx, tx, open, waiting); err != nil {
 		return err
 	}
 	newThread := th.Key == 0
@@ -459,7 +454,7 @@ func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
 	}
 	run := &Run{
 		ID: s.req.RunID, Project: s.c.Project, User: s.c.User, Agent: agent, WorkflowID: agent + workflow,
-		Status: Queued, Input: mustJSON(in), InputQuery: query(s.req.Messages),
+		Status: Queued, Input: mustJSON(in), InputQuery: plain(query(s.req.Messages)),
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, Generation: 1,
 	}
 	if run.ID == "" {
@@ -470,6 +465,9 @@ func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
 	}
 	return run, nil
 }
+
+// plain is text as a column can keep it: databases take no NUL.
+func plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
 // query is what the last user message asks.
 func query(msgs []agui.Message) string {

@@ -48,7 +48,7 @@ type Tx interface {
 	// Append adds events to the transaction. They may become readable only when it ends.
 	Append(events ...StoredEvent)
 	// Put inserts rows, or replaces those with the same key. A Thread or Run with Key 0 is inserted and
-	// given its key.
+	// given its key, which is taken back if the transaction fails.
 	Put(rows ...Row) error
 	// LockThread returns the thread and keeps every other transaction from locking it until the end.
 	LockThread(key int64) (Thread, error)
@@ -85,7 +85,7 @@ type Reader interface {
 	// Unfinished returns up to limit runs of all threads that are QUEUED or RUNNING, in the order of their
 	// queued times, skipping those with a key up to afterKey when the times are equal.
 	Unfinished(ctx context.Context, status Status, afterQueued time.Time, afterKey int64, limit int) ([]Run, error)
-	// Waiting returns up to limit open interrupts that have expired by now.
+	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 	// Counts returns how many runs are in each status that is not final.
 	Counts(ctx context.Context) (map[Status]int, error)
@@ -109,7 +109,8 @@ type Reader interface {
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 
-	// Events returns up to limit events of the thread with an id above after, by id.
+	// Events returns up to limit events of the thread with an id above after, by id. Fewer mean that there
+	// are no more.
 	Events(ctx context.Context, threadKey, after int64, limit int) ([]StoredEvent, error)
 	// LastEventID returns the id of the thread's last event, also when that event has been removed.
 	LastEventID(ctx context.Context, threadKey int64) (int64, error)
@@ -182,8 +183,8 @@ type Run struct {
 	WorkflowID string // the agent's name for a single agent
 	Status     Status
 
-	Input          json.RawMessage // a runInput; serves the run for its whole life
-	Definition     json.RawMessage // the workflow as started
+	Input          json.RawMessage // a runInput; serves the run for its whole life. Put keeps it when nil
+	Definition     json.RawMessage // the workflow as started. Put keeps it when nil
 	InputQuery     string
 	OutputSummary  *string
 	Error          *agui.OutputError
@@ -276,8 +277,8 @@ type Message struct {
 	EventID        int64 // of the event that completed it; 0 while queued
 	State          MessageState
 	ContextItemIDs []string
-	CreatedAt      time.Time
-	agui.Message   // Put replaces the row with the same ThreadKey and Message.ID
+	CreatedAt      time.Time // the time of the transaction that inserts it when zero; no later Put changes it
+	agui.Message             // Put replaces the row with the same ThreadKey and Message.ID
 }
 
 // Memo is the record of one use of Do, CallTool, CallAgent, Ask or Next.
@@ -323,7 +324,7 @@ type StoredEvent struct {
 	ID        int64
 	RunKey    int64
 	Kind      agui.Type
-	Payload   []byte // the event in agui.Stored
+	Payload   []byte // the event in agui.Stored, one line
 	RunID     string // filled by reads: the run's name in the span the event belongs to
 }
 

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -78,7 +77,7 @@ func (w *writer) encode(ev agui.Event) []byte {
 func (w *writer) message(id string) *Message {
 	m := w.messages[id]
 	if m == nil {
-		m = &Message{ThreadKey: w.thread.Key, RunKey: w.runKey, CreatedAt: time.Now()}
+		m = &Message{ThreadKey: w.thread.Key, RunKey: w.runKey}
 		w.messages[id] = m
 	}
 	if m.Seq == 0 {

@@ -1,0 +1,143 @@
+package rest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// script is a transcript of requests and answers. What differs from run to run is masked: an id is <id 1>,
+// <id 2> … in the order they appear.
+type transcript struct {
+	*server
+	text  bytes.Buffer
+	names map[string]string
+}
+
+var (
+	anID       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	aTime      = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z"`)
+	aDuration  = regexp.MustCompile(`"durationMs": \d+`)
+	aCursor    = regexp.MustCompile(`"nextCursor": "[\w-]+"`)
+	inACursor  = regexp.MustCompile(`cursor=[\w-]+`)
+	markedTime = `"<time>"`
+)
+
+func (tr *transcript) mask(s string) string {
+	s = anID.ReplaceAllStringFunc(s, func(id string) string {
+		if tr.names[id] == "" {
+			tr.names[id] = fmt.Sprintf("<id %d>", len(tr.names)+1)
+		}
+		return tr.names[id]
+	})
+	s = aTime.ReplaceAllString(s, markedTime)
+	s = aDuration.ReplaceAllString(s, `"durationMs": "<ms>"`)
+	s = aCursor.ReplaceAllString(s, `"nextCursor": "<cursor>"`)
+	return inACursor.ReplaceAllString(s, "cursor=<cursor>")
+}
+
+// say makes a request and writes down what was said.
+func (tr *transcript) say(method, path, body string, header ...string) answered {
+	tr.t.Helper()
+	var sent any
+	if body != "" {
+		sent = body
+	}
+	a := tr.do(method, path, sent, header...)
+	fmt.Fprintf(&tr.text, "-- %s %s --\n", method, tr.mask(path))
+	for i := 0; i < len(header); i += 2 {
+		fmt.Fprintf(&tr.text, "> %s: %s\n", header[i], header[i+1])
+	}
+	if body != "" {
+		fmt.Fprintf(&tr.text, "> %s\n", tr.mask(body))
+	}
+	fmt.Fprintf(&tr.text, "< %d %s\n", a.Status, a.Header.Get("Content-Type"))
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, []byte(a.Body), "", "  ") == nil && a.Body != "" {
+		tr.text.WriteString(tr.mask(pretty.String()) + "\n")
+	}
+	return a
+}
+
+// golden compares the transcript with a file.
+func (tr *transcript) golden(name string) {
+	tr.t.Helper()
+	file := filepath.Join("testdata", name+".txtar")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			tr.t.Fatal(err)
+		}
+		if err := os.WriteFile(file, tr.text.Bytes(), 0o644); err != nil {
+			tr.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(tr.text.String(), "\n")); diff != "" {
+		tr.t.Errorf("%s differs (run with -update and read the diff):\n%s", file, diff)
+	}
+}
+
+func TestTranscript(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	tr := &transcript{server: s, names: map[string]string{}}
+
+	a := tr.say("POST", runs, `{"agent": "scripted", "threadId": "main", "contextItemIds": ["ctx_1", "ctx_2"], "content": "{\"do\": [{\"say\": \"hello\"}, {\"progress\": 0.5, \"message\": \"half\"}, {\"tool\": \"calculator\", \"args\": {\"expression\": \"6*7\"}}]}"}`)
+	id := as[run](a, 202).RunID
+	s.await(id, "COMPLETED")
+	path := runs + "/" + id
+	tr.say("GET", path, "")
+	tr.say("GET", path+"/steps", "")
+	tr.say("GET", path+"/node-states", "")
+	tr.say("GET", path+"/messages?limit=1", "")
+	tr.say("GET", path+"/messages", "")
+	tr.say("POST", path+"/cancel", "")
+
+	tr.say("POST", path+"/messages", `{"content": "Can you provide more details?", "contextItemIds": ["ctx_1", "ctx_2"]}`, "Idempotency-Key", "k-1")
+	s.await(id, "COMPLETED")
+	tr.say("POST", path+"/messages", `{"content": "Can you provide more details?", "contextItemIds": ["ctx_1", "ctx_2"]}`, "Idempotency-Key", "k-1")
+	tr.say("GET", path, "")
+	tr.say("GET", path+"/steps?limit=1", "")
+
+	tr.say("POST", runs, `{"agent": "scripted", "threadId": "a/b", "runId": "ask/1", "parentRunId": "p", "content": "{\"do\": [{\"ask\": {\"message\": \"Deploy?\", \"schema\": {\"type\": \"object\"}}}]}"}`)
+	path = runs + "/ask%2F1"
+	r := s.await("ask/1", "WAITING")
+	tr.say("GET", path, "")
+	tr.say("DELETE", path, "")
+	tr.say("POST", path+"/resume", `{"resume": []}`)
+	tr.say("POST", path+"/resume", `{"resume": [{"interruptId": "`+r.Interrupts[0].ID+`", "status": "resolved", "payload": {"approved": true}}]}`)
+	s.await("ask/1", "COMPLETED")
+	tr.say("POST", path+"/resume", `{"resume": [{"interruptId": "`+r.Interrupts[0].ID+`", "status": "resolved", "payload": {"approved": true}}]}`)
+
+	tr.say("POST", runs, `{"agent": "scripted", "runId": "failing", "content": "{\"do\": [{\"fail\": \"boom\", \"code\": \"x\"}]}"}`)
+	s.await("failing", "FAILED")
+	tr.say("GET", runs+"/failing", "")
+	tr.say("GET", runs+"/failing/steps", "")
+	tr.say("GET", runs+"/failing/node-states", "")
+
+	s.start(map[string]any{"agent": "scripted", "runId": "long", "content": `{"do": [{"tool": "sleep", "args": {"ms": 60000}}]}`})
+	tr.say("POST", runs+"/long/cancel", "")
+	tr.say("POST", runs+"/long/messages", `{"content": "too late"}`)
+	tr.say("GET", runs+"?status=CANCELLED&limit=1", "")
+	tr.say("DELETE", runs+"/long", "")
+	tr.say("GET", runs+"/long", "")
+	tr.say("GET", runs+"?limit=1&threadId=a%2Fb", "")
+	tr.say("GET", runs+"?limit=0", "")
+	tr.say("PUT", runs, `{}`)
+	tr.say("GET", "/api/v1/workflows", "")
+	tr.golden("agent-runs")
+}

@@ -1,0 +1,216 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/rest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+// server is a runtime behind a real listener, and a client of it.
+type server struct {
+	t    *testing.T
+	rt   *runtime.Runtime
+	base string
+	http *http.Client
+}
+
+// serve starts a server with the built-in plugins and some more.
+func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
+	t.Helper()
+	cfg.Registry = new(plugins.Registry)
+	if err := cfg.Registry.Add(append(builtin.Plugins(), plugs...)...); err != nil {
+		t.Fatal(err)
+	}
+	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Store = db
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	s := &server{t: t, http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
+	if s.rt, err = runtime.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rt.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	streams := transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
+	web, err := transports.New(transports.Config{Runtime: s.rt, Streams: streams, Log: cfg.Log}, rest.Transport{Runtime: s.rt, Streams: streams})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.base = "http://" + ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ln) }() // ends with Shutdown
+	t.Cleanup(func() {
+		s.http.CloseIdleConnections()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // what still runs is released at once
+		if err := errors.Join(s.rt.Shutdown(ctx), web.Shutdown(ctx), <-served, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// answered is what the server said.
+type answered struct {
+	t      *testing.T
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// do makes a request; body may be a string or a value to encode, header pairs of name and value.
+func (s *server) do(method, path string, body any, header ...string) answered {
+	s.t.Helper()
+	a, err := s.try(method, path, body, header...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+func (s *server) try(method, path string, body any, header ...string) (answered, error) {
+	var sent io.Reader
+	switch body := body.(type) {
+	case nil:
+	case string:
+		sent = strings.NewReader(body)
+	default:
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return answered{}, err
+		}
+		sent = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, sent)
+	if err != nil {
+		return answered{}, err
+	}
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return answered{}, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return answered{s.t, resp.StatusCode, resp.Header, string(raw)}, err
+}
+
+// as decodes an answer's body after checking its status.
+func as[T any](a answered, status int) (v T) {
+	a.t.Helper()
+	if a.Status != status {
+		a.t.Fatalf("status %d, want %d: %s", a.Status, status, a.Body)
+	}
+	if err := json.Unmarshal([]byte(a.Body), &v); err != nil {
+		a.t.Fatalf("%v in %s", err, a.Body)
+	}
+	return v
+}
+
+// refused checks an error answer.
+func (a answered) refused(status int, code, detail string) {
+	a.t.Helper()
+	e := as[struct{ Detail, Code string }](a, status)
+	if e.Code != code || e.Detail != detail {
+		a.t.Errorf("got %s, want code %q and detail %q", a.Body, code, detail)
+	}
+}
+
+// run is what the tests look at of a run.
+type run struct {
+	ID, ThreadID, ConversationID, Status, InputQuery, WorkflowID string
+	OutputSummary, StartedAt, FinishedAt, EventsURL              *string
+	Generation                                                   int
+	Interrupts                                                   []agui.Interrupt
+	RunID                                                        string // of a 202
+}
+
+const runs = "/api/projects/" + project + "/agent-runs"
+
+// start starts a run and returns its id.
+func (s *server) start(body map[string]any) run {
+	s.t.Helper()
+	return as[run](s.do("POST", runs, body), http.StatusAccepted)
+}
+
+// script starts a run of the scripted agent on a thread of its own.
+func (s *server) script(ops string) string {
+	s.t.Helper()
+	return s.start(map[string]any{"agent": "scripted", "content": `{"do": [` + ops + `]}`}).RunID
+}
+
+func (s *server) get(id string) run {
+	s.t.Helper()
+	return as[run](s.do("GET", runs+"/"+url.PathEscape(id), nil), http.StatusOK)
+}
+
+// await waits until the run has the status.
+func (s *server) await(id, status string) run {
+	s.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		r := s.get(id)
+		if r.Status == status {
+			return r
+		}
+		if time.Now().After(deadline) || r.Status == "FAILED" || r.Status == "CANCELLED" { // which no run leaves by itself
+			s.t.Fatalf("run is %s, not %s", r.Status, status)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+var bob = runtime.Caller{Project: project, User: "bob", Role: runtime.RoleUser}
+
+// bobs starts a run of another user.
+func (s *server) bobs(content string) runtime.Started {
+	s.t.Helper()
+	started, err := s.rt.StartRun(s.t.Context(), bob, runtime.StartRequest{
+		Agent: "scripted", ThreadID: "main", RunID: "bobs", Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return started
+}
+
+func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }

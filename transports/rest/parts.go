@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// part is a request for a page of what belongs to a run.
+type part struct {
+	who   runtime.Caller
+	run   runtime.Run
+	list  wire.List
+	after int64
+	limit int
+}
+
+// part reads a request for a page of the run's list of that kind.
+func (t Transport) part(c *fiber.Ctx, kind string) (part, error) {
+	who, err := reader(c)
+	if err != nil {
+		return part{}, err
+	}
+	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	if err != nil {
+		return part{}, err
+	}
+	p := part{who: who, run: run, list: wire.List(fmt.Sprintf("%s %d", kind, run.Key))}
+	if p.limit, err = wire.Limit(c.Query("limit")); err != nil {
+		return p, err
+	}
+	p.after, err = p.list.Position(c.Query("cursor"))
+	return p, err
+}
+
+// steps answers GET steps, by number.
+func (t Transport) steps(c *fiber.Ctx) error {
+	p, err := t.part(c, "steps")
+	if err != nil {
+		return err
+	}
+	steps, total, err := t.Runtime.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit+1)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewPage(p.list, steps, p.limit, total,
+		func(s *runtime.Step) wire.Step { return wire.NewStep(p.run.ID, s) },
+		func(s *runtime.Step) int64 { return int64(s.Number) }))
+}
+
+// nodes answers GET node-states.
+func (t Transport) nodes(c *fiber.Ctx) error {
+	who, err := reader(c)
+	if err != nil {
+		return err
+	}
+	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	if err != nil {
+		return err
+	}
+	nodes, err := t.Runtime.Nodes(c.UserContext(), who, runID(c))
+	if err != nil {
+		return err
+	}
+	answer := wire.Items[wire.Node]{Items: make([]wire.Node, len(nodes))}
+	for i := range nodes {
+		answer.Items[i] = wire.NewNode(run.ID, &nodes[i])
+	}
+	return c.JSON(answer)
+}
+
+// messages answers GET messages, in the order they came.
+func (t Transport) messages(c *fiber.Ctx) error {
+	p, err := t.part(c, "messages")
+	if err != nil {
+		return err
+	}
+	msgs, total, err := t.Runtime.Messages(c.UserContext(), p.who, runID(c), p.after, p.limit+1)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewPage(p.list, msgs, p.limit, total,
+		func(m *runtime.Message) wire.Message { return wire.NewMessage(p.run.ID, m) },
+		func(m *runtime.Message) int64 { return m.Key }))
+}
+
+// append answers POST messages.
+func (t Transport) append(c *fiber.Ctx) error {
+	who, err := writer(c)
+	if err != nil {
+		return err
+	}
+	req, err := wire.DecodeAppend(c.BodyRaw())
+	if err != nil {
+		return err
+	}
+	if req.Idempotency, err = key(c); err != nil {
+		return err
+	}
+	run, err := t.Runtime.Run(c.UserContext(), who, runID(c)) // the answer has its first name
+	if err != nil {
+		return err
+	}
+	msg, err := t.Runtime.Append(c.UserContext(), who, runID(c), req)
+	if err != nil {
+		return err
+	}
+	return c.Status(fiber.StatusCreated).JSON(wire.NewMessage(run.ID, &msg))
+}

@@ -1,0 +1,413 @@
+package rest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+type cancelled struct{ ID, Status, FinishedAt string }
+
+// blocker starts a run that stays RUNNING on the thread, and returns its id.
+func (s *server) blocker(thread string) string {
+	s.t.Helper()
+	id := s.start(map[string]any{
+		"agent": "scripted", "threadId": thread, "content": `{"do": [{"say": "hold"}, {"tool": "sleep", "args": {"ms": 60000}}]}`,
+	}).RunID
+	s.await(id, "RUNNING")
+	return id
+}
+
+// inState brings a run to a status and returns its id.
+func (s *server) inState(status string) string {
+	s.t.Helper()
+	var id string
+	switch status {
+	case "QUEUED":
+		s.blocker("busy")
+		id = s.start(map[string]any{"agent": "scripted", "threadId": "busy", "content": `{"do": [{"say": "later"}]}`}).RunID
+	case "RUNNING":
+		id = s.blocker("running")
+	case "WAITING":
+		id = s.script(`{"say": "well"}, {"ask": {"message": "Deploy?"}}`)
+	case "COMPLETED":
+		id = s.script(`{"say": "done"}`)
+	case "FAILED":
+		id = s.script(`{"say": "oh"}, {"fail": "boom", "code": "x", "times": 1}`)
+	case "CANCELLED":
+		id = s.blocker("cancelled")
+		as[cancelled](s.do("POST", runs+"/"+id+"/cancel", nil), 200)
+	}
+	s.await(id, status)
+	return id
+}
+
+var everyStatus = []string{"QUEUED", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"}
+
+func TestCancelInEachState(t *testing.T) {
+	for _, status := range everyStatus {
+		t.Run(status, func(t *testing.T) {
+			s := serve(t, runtime.Config{})
+			id := s.inState(status)
+			began := time.Now()
+			a := s.do("POST", runs+"/"+id+"/cancel", nil)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			if status == "COMPLETED" || status == "FAILED" {
+				a.refused(400, "invalid_state", "Run cannot be cancelled. Current status: "+status)
+				return
+			}
+			first := as[cancelled](a, 200)
+			if first.ID != id || first.Status != "CANCELLED" || first.FinishedAt == "" {
+				t.Errorf("got %+v", first)
+			}
+			r := s.get(id)
+			if r.Status != "CANCELLED" || r.FinishedAt == nil || *r.FinishedAt != first.FinishedAt || len(r.Interrupts) != 0 {
+				t.Errorf("cancelled as %+v, shown as %+v", first, r)
+			}
+			if again := s.do("POST", runs+"/"+id+"/cancel", `{"ignored": `); again.Status != 200 || again.Body != a.Body {
+				t.Errorf("answered %s, then %d %s", a.Body, again.Status, again.Body)
+			}
+			s.do("POST", runs+"/"+id+"/messages", `{"content": "x"}`).
+				refused(400, "invalid_state", "Run cannot accept messages. Current status: CANCELLED")
+			for _, n := range as[page[step]](s.do("GET", runs+"/"+id+"/node-states", nil), 200).Items {
+				if n.Status != "CANCELLED" {
+					t.Errorf("node state %+v", n)
+				}
+			}
+			for _, st := range as[page[step]](s.do("GET", runs+"/"+id+"/steps", nil), 200).Items {
+				if st.Status != "CANCELLED" || st.CompletedAt == nil {
+					t.Errorf("step %+v", st)
+				}
+			}
+		})
+	}
+}
+
+func TestCancelDoesNotWaitForATool(t *testing.T) {
+	s := serve(t, runtime.Config{Grace: 50 * time.Millisecond})
+	id := s.script(`{"tool": "stubborn", "args": {"ms": 1500}}`)
+	s.await(id, "RUNNING")
+	for len(as[page[step]](s.do("GET", runs+"/"+id+"/steps", nil), 200).Items) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	began := time.Now()
+	as[cancelled](s.do("POST", runs+"/"+id+"/cancel", nil), 200)
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestAppendInEachState(t *testing.T) {
+	const more = `{"content": "{\"do\": [{\"say\": \"more\"}]}", "contextItemIds": ["ctx_1", "ctx_2"]}`
+	for _, status := range everyStatus {
+		t.Run(status, func(t *testing.T) {
+			s := serve(t, runtime.Config{})
+			id := s.inState(status)
+			before := s.get(id)
+			a := s.do("POST", runs+"/"+id+"/messages", more)
+			if status == "CANCELLED" {
+				a.refused(400, "invalid_state", "Run cannot accept messages. Current status: CANCELLED")
+				return
+			}
+			m := as[message](a, 201)
+			if m.RunID != id || m.Role != "user" || len(m.ContextItemIDs) != 2 || m.CreatedAt.IsZero() {
+				t.Errorf("got %+v", m)
+			}
+			listed := pages[message](s, runs+"/"+id+"/messages", 2)
+			if n := count(listed, m.ID); n != 1 {
+				t.Errorf("the message is listed %d times", n)
+			}
+			switch status {
+			case "COMPLETED", "FAILED":
+				r := s.await(id, "COMPLETED")
+				if r.Generation != 2 || r.ConversationID != before.ConversationID {
+					t.Errorf("got %+v, before %+v", r, before)
+				}
+				s.said(id, "more")
+				s.numbered(id)
+			case "QUEUED":
+				for _, r := range pages[run](s, runs, 50) {
+					if r.ID != id {
+						s.do("POST", runs+"/"+r.ID+"/cancel", nil)
+					}
+				}
+				s.await(id, "COMPLETED")
+				s.said(id, "more")
+			case "WAITING":
+				if r := s.get(id); r.Status != "WAITING" {
+					t.Fatalf("appending made it %s", r.Status)
+				}
+				s.answer(s.get(id))
+				s.await(id, "COMPLETED")
+				s.said(id, "more")
+			case "RUNNING":
+				as[cancelled](s.do("POST", runs+"/"+id+"/cancel", nil), 200)
+				if n := count(pages[message](s, runs+"/"+id+"/messages", 500), m.ID); n != 1 {
+					t.Errorf("after cancel the message is listed %d times", n)
+				}
+			}
+		})
+	}
+}
+
+func TestRunningRunTakesAppendedMessage(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	id := s.script(`{"say": "one two three four five six", "delayMs": 10}, {"tool": "sleep", "args": {"ms": 50}}`)
+	s.await(id, "RUNNING")
+	as[message](s.do("POST", runs+"/"+id+"/messages", `{"content": "appended"}`), 201)
+	if r := s.await(id, "COMPLETED"); r.Generation != 1 {
+		t.Errorf("generation %d, want 1", r.Generation)
+	}
+	s.said(id, "appended")
+	s.numbered(id)
+}
+
+// However appends fall between a run's end and its restart, each reaches the log once and the worker.
+func TestNoAppendIsLost(t *testing.T) {
+	ear := &listener{}
+	s := serve(t, runtime.Config{}, ear)
+	id := s.start(map[string]any{"agent": "listener", "content": "start"}).RunID
+	const n = 100
+	for i := range n {
+		as[message](s.do("POST", runs+"/"+id+"/messages", map[string]any{"content": sprint("word%d", i)}), 201)
+	}
+	s.await(id, "COMPLETED")
+	for i := range n {
+		word := sprint("word%d", i)
+		if taken := s.has(id, "user", word); taken != 1 || !ear.heard(word) {
+			t.Errorf("%s was taken %d times; the worker heard it: %v", word, taken, ear.heard(word))
+		}
+	}
+	s.numbered(id)
+	s.chronological(id)
+}
+
+// A message for a waiting run reaches its worker with the answer, in the order it came.
+func TestWaitingRunTakesMessageWithItsAnswer(t *testing.T) {
+	ear := &listener{}
+	s := serve(t, runtime.Config{}, ear)
+	id := s.start(map[string]any{"agent": "listener", "content": "ask"}).RunID
+	r := s.await(id, "WAITING")
+	as[message](s.do("POST", runs+"/"+id+"/messages", `{"content": "by the way"}`), 201)
+	s.answer(r)
+	s.await(id, "COMPLETED")
+	if !ear.heard("by the way") {
+		t.Error("the worker never heard the message")
+	}
+}
+
+// listener is an agent that remembers what its users said, and asks when the last said ask.
+type listener struct {
+	mu    sync.Mutex // guards the field below
+	words map[string]bool
+}
+
+func (*listener) Info() plugins.Info { return plugins.Info{Name: "listener"} }
+
+func (l *listener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	l.hear(run.Input.Messages)
+	if run.Input.Query == "ask" {
+		if _, err := run.Ask(ctx, agui.Interrupt{Reason: "confirmation", Message: "Go on?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	msgs, err := run.Next(ctx)
+	l.hear(msgs)
+	return agui.WorkerOutput{Answer: "heard"}, err
+}
+
+func (l *listener) hear(msgs []agui.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.words == nil {
+		l.words = make(map[string]bool)
+	}
+	for _, m := range msgs {
+		if m.Role == agui.RoleUser {
+			l.words[m.Text()] = true
+		}
+	}
+}
+
+func (l *listener) heard(word string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.words[word]
+}
+
+func TestAppendRefuses(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	id := s.inState("COMPLETED")
+	path := runs + "/" + id + "/messages"
+	for body, detail := range map[string]string{
+		`{}`:                                    "Message content must not be empty",
+		`{"content": ""}`:                       "Message content must not be empty",
+		`{"content": " \u00a0\n"}`:              "Message content must not be empty",
+		`{"content": null}`:                     "Message content must not be empty",
+		`{"content": 5}`:                        "content must be a string",
+		`{"content": "x", "contextItemIds": 1}`: "contextItemIds must be an array of strings",
+		`[]`:                                    "The request must be a JSON object",
+		``:                                      "The request body is empty; send a JSON object",
+	} {
+		a := s.do("POST", path, body)
+		if e := as[struct{ Detail string }](a, 400); e.Detail != detail {
+			t.Errorf("%s: got %q, want %q", body, e.Detail, detail)
+		}
+	}
+	long := make([]byte, 1<<20)
+	for i := range long {
+		long[i] = 'x'
+	}
+	as[message](s.do("POST", path, map[string]any{"content": string(long)}), 201)
+	s.do("POST", path, map[string]any{"content": string(long) + "x"}).
+		refused(413, "content_too_large", "A message may hold 1048576 bytes")
+	s.await(id, "COMPLETED")
+}
+
+func TestDeleteInEachState(t *testing.T) {
+	for _, status := range everyStatus {
+		t.Run(status, func(t *testing.T) {
+			s := serve(t, runtime.Config{})
+			id := s.inState(status)
+			a := s.do("DELETE", runs+"/"+id, nil)
+			switch status {
+			case "QUEUED", "RUNNING", "WAITING":
+				a.refused(400, "invalid_state", "Run cannot be deleted. Current status: "+status)
+				s.get(id)
+			default:
+				if a.Status != 204 || a.Body != "" {
+					t.Fatalf("got %d %s", a.Status, a.Body)
+				}
+				for _, rest := range []string{"", "/steps", "/node-states", "/messages"} {
+					s.do("GET", runs+"/"+id+rest, nil).refused(404, "not_found", "Agent run not found")
+				}
+				s.do("DELETE", runs+"/"+id, nil).refused(404, "not_found", "Agent run not found")
+				s.do("POST", runs+"/"+id+"/cancel", nil).refused(404, "not_found", "Agent run not found")
+				s.do("POST", runs+"/"+id+"/messages", `{"content": "x"}`).refused(404, "not_found", "Agent run not found")
+			}
+		})
+	}
+}
+
+func TestResume(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	id := s.script(`{"say": "well"}, {"ask": {"message": "Deploy?", "schema": {"type": "object"}}}, {"say": "bye"}`)
+	r := s.await(id, "WAITING")
+	if len(r.Interrupts) != 1 || r.Interrupts[0].Message != "Deploy?" || r.FinishedAt != nil {
+		t.Fatalf("got %+v", r)
+	}
+	path := runs + "/" + id + "/resume"
+	for body, detail := range map[string]string{
+		`{}`:                            "resume must hold at least one answer",
+		`{"resume": []}`:                "resume must hold at least one answer",
+		`{"resume": {}}`:                "resume must be an array",
+		`{"resume": [{"status": "x"}]}`: `There is no open interrupt ""`,
+		`{"resume": [{"interruptId": "unknown", "status": "resolved"}]}`:                   `There is no open interrupt "unknown"`,
+		`{"resume": [{"interruptId": "` + r.Interrupts[0].ID + `", "status": "perhaps"}]}`: "An answer's status must be resolved or cancelled",
+		`{"resume": [{"interruptId": "` + r.Interrupts[0].ID + `"}]}`:                      "An answer's status must be resolved or cancelled",
+	} {
+		if e := as[struct{ Detail string }](s.do("POST", path, body), 400); e.Detail != detail {
+			t.Errorf("%s: got %q, want %q", body, e.Detail, detail)
+		}
+	}
+	if got := s.answer(r); got.ID != id || got.Status != "QUEUED" && got.Status != "RUNNING" {
+		t.Errorf("got %+v", got)
+	}
+	s.await(id, "COMPLETED")
+	s.said(id, "bye")
+	s.said(id, "well")
+	s.do("POST", path, map[string]any{"resume": []any{map[string]any{"interruptId": r.Interrupts[0].ID, "status": "resolved"}}}).
+		refused(409, "already_answered", "The interrupt has been answered already")
+	if done := s.get(id); done.Generation != 1 || len(done.Interrupts) != 0 {
+		t.Errorf("got %+v", done)
+	}
+	s.numbered(id)
+}
+
+// Two open questions, of two nodes, are answered together or not at all.
+func TestResumeCoversEverything(t *testing.T) {
+	s := serve(t, runtime.Config{}, both(), asker{})
+	id := s.start(map[string]any{"workflowId": "both", "content": "x"}).RunID
+	r := s.await(id, "WAITING")
+	if len(r.Interrupts) != 2 {
+		t.Fatalf("%d questions are open, want 2", len(r.Interrupts))
+	}
+	entry := func(i int) map[string]any {
+		return map[string]any{"interruptId": r.Interrupts[i].ID, "status": "resolved", "payload": map[string]any{"n": i}}
+	}
+	path := runs + "/" + id + "/resume"
+	s.do("POST", path, map[string]any{"resume": []any{entry(0)}}).
+		refused(400, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
+	if again := s.get(id); again.Status != "WAITING" || len(again.Interrupts) != 2 {
+		t.Fatalf("a refused answer left %+v", again)
+	}
+	as[run](s.do("POST", path, map[string]any{"resume": []any{entry(1), entry(0)}}), 202)
+	s.await(id, "COMPLETED")
+}
+
+// answer answers everything a run asks.
+func (s *server) answer(r run) run {
+	s.t.Helper()
+	var entries []any
+	for _, in := range r.Interrupts {
+		entries = append(entries, map[string]any{"interruptId": in.ID, "status": "resolved", "payload": map[string]any{"ok": true}})
+	}
+	return as[run](s.do("POST", runs+"/"+r.ID+"/resume", map[string]any{"resume": entries}), 202)
+}
+
+func count(msgs []message, id string) (n int) {
+	for _, m := range msgs {
+		if m.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// has counts a run's messages of that role and content.
+func (s *server) has(id, role, content string) (n int) {
+	s.t.Helper()
+	for _, m := range pages[message](s, runs+"/"+id+"/messages", 500) {
+		if m.Role == role && m.Content == content {
+			n++
+		}
+	}
+	return n
+}
+
+// said checks that the run said something once.
+func (s *server) said(id, content string) {
+	s.t.Helper()
+	if n := s.has(id, "assistant", content); n != 1 {
+		s.t.Errorf("%q was said %d times, want once", content, n)
+	}
+}
+
+// chronological checks that a run's messages are listed by the time they were made.
+func (s *server) chronological(id string) {
+	s.t.Helper()
+	last := message{}
+	for _, m := range pages[message](s, runs+"/"+id+"/messages", 7) {
+		if m.CreatedAt.Before(last.CreatedAt) {
+			s.t.Errorf("%+v follows %+v", m, last)
+		}
+		last = m
+	}
+}
+
+// numbered checks that a run's steps are over, and numbered from 1 over all generations.
+func (s *server) numbered(id string) {
+	s.t.Helper()
+	for i, st := range pages[step](s, runs+"/"+id+"/steps", 3) {
+		if st.StepNumber != i+1 || st.CompletedAt == nil {
+			s.t.Errorf("step %d is %+v", i+1, st)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package rest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+func TestStead(t *testing.T) {
+	for _, test := range []struct {
+		role         runtime.Role
+		user         string
+		change       bool
+		sees         string
+		as           runtime.Role
+		refusedToAsk bool
+	}{
+		{role: runtime.RoleUser, sees: "ann", as: runtime.RoleUser},
+		{role: runtime.RoleUser, user: "ann", change: true, sees: "ann", as: runtime.RoleUser},
+		{role: runtime.RoleUser, user: "bob", refusedToAsk: true},
+		{role: runtime.RoleViewer, sees: "ann", as: runtime.RoleViewer},
+		{role: runtime.RoleViewer, user: "bob", sees: "bob", as: runtime.RoleUser},
+		{role: runtime.RoleViewer, user: "bob", change: true, refusedToAsk: true},
+		{role: runtime.RoleViewer, user: "ann", change: true, sees: "ann", as: runtime.RoleUser},
+		{role: runtime.RoleOperator, user: "bob", change: true, sees: "bob", as: runtime.RoleUser},
+		{role: runtime.RoleAdmin, user: "bob", change: true, sees: "bob", as: runtime.RoleUser},
+	} {
+		got, err := stead(runtime.Caller{Project: "p", User: "ann", Role: test.role}, test.user, test.change)
+		if test.refusedToAsk {
+			if !errors.Is(err, errOthers) {
+				t.Errorf("%+v: got %v, %v", test, got, err)
+			}
+			continue
+		}
+		if err != nil || got != (runtime.Caller{Project: "p", User: test.sees, Role: test.as}) {
+			t.Errorf("%+v: got %v, %v", test, got, err)
+		}
+	}
+}

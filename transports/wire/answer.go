@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"nextCursor"` // null on the last page
+	Total      int     `json:"total"`      // of the whole list; counting stops at 10 000
+}
+
+// Items is a list that has no pages.
+type Items[T any] struct {
+	Items []T `json:"items"`
+}
+
+// Run is a run as a resource.
+type Run struct {
+	ID             string            `json:"id"`
+	ProjectID      string            `json:"projectId"`
+	WorkflowID     string            `json:"workflowId"` // the agent's name for a single agent
+	Status         runtime.Status    `json:"status"`
+	InputQuery     string            `json:"inputQuery"`
+	OutputSummary  *string           `json:"outputSummary"`
+	StartedAt      *time.Time        `json:"startedAt"`
+	FinishedAt     *time.Time        `json:"finishedAt"`
+	ContextItemIDs []string          `json:"contextItemIds"`
+	ThreadID       string            `json:"threadId"`
+	ConversationID string            `json:"conversationId"`
+	Agent          *string           `json:"agent"` // null for a workflow
+	Error          *agui.OutputError `json:"error"`
+	Generation     int               `json:"generation"` // counts restarts, from 1
+	Usage          []agui.TokenUsage `json:"usage"`
+	CreatedAt      time.Time         `json:"createdAt"`
+	ParentRunID    *string           `json:"parentRunId"`
+	Interrupts     []agui.Interrupt  `json:"interrupts"` // what it asks now
+}
+
+// NewRun returns the resource of a run that asks interrupts.
+func NewRun(r *runtime.Run, interrupts []agui.Interrupt) Run {
+	return Run{
+		ID: r.ID, ProjectID: r.Project, WorkflowID: r.WorkflowID, Status: r.Status,
+		InputQuery: r.InputQuery, OutputSummary: r.OutputSummary,
+		StartedAt: stampOrNull(r.StartedAt), FinishedAt: stampOrNull(r.FinishedAt),
+		ContextItemIDs: list(r.ContextItemIDs), ThreadID: r.ThreadID, ConversationID: r.ConversationID,
+		Agent: orNull(r.Agent), Error: r.Error, Generation: r.Generation, Usage: list(r.Usage),
+		CreatedAt: stamp(r.CreatedAt), ParentRunID: orNull(r.ParentRun), Interrupts: list(interrupts),
+	}
+}
+
+// Step is one execution of a node of a run.
+type Step struct {
+	ID          string            `json:"id"`
+	RunID       string            `json:"runId"`
+	StepNumber  int               `json:"stepNumber"`
+	NodeID      string            `json:"nodeId"`
+	Status      runtime.Status    `json:"status"`
+	Input       string            `json:"input"`
+	Output      *string           `json:"output"`
+	Error       *agui.OutputError `json:"error"`
+	DurationMs  *int64            `json:"durationMs"` // null until it is over
+	StartedAt   time.Time         `json:"startedAt"`
+	CompletedAt *time.Time        `json:"completedAt"`
+}
+
+// NewStep returns the resource of a step of the run named runID.
+func NewStep(runID string, s *runtime.Step) Step {
+	step := Step{
+		ID: s.ID, RunID: runID, StepNumber: s.Number, NodeID: s.NodeID, Status: s.Status,
+		Input: s.Input, Output: s.Output, Error: s.Error,
+		StartedAt: stamp(s.StartedAt), CompletedAt: stampOrNull(s.CompletedAt),
+	}
+	if step.CompletedAt != nil {
+		ms := max(0, step.CompletedAt.Sub(step.StartedAt).Milliseconds())
+		step.DurationMs = &ms
+	}
+	return step
+}
+
+// Node is the state of a node of a run.
+type Node struct {
+	RunID       string            `json:"runId"`
+	NodeID      string            `json:"nodeId"`
+	Status      runtime.Status    `json:"status"`
+	Progress    float64           `json:"progress"` // 0..1
+	Messages    []string          `json:"messages"`
+	StartedAt   *time.Time        `json:"startedAt"`
+	CompletedAt *time.Time        `json:"completedAt"`
+	Error       *agui.OutputError `json:"error"`
+}
+
+// NewNode returns the resource of a node of the run named runID.
+func NewNode(runID string, n *runtime.Node) Node {
+	return Node{
+		RunID: runID, NodeID: n.NodeID, Status: n.Status, Progress: n.Progress, Messages: list(n.Messages),
+		StartedAt: stampOrNull(n.StartedAt), CompletedAt: stampOrNull(n.CompletedAt), Error: n.Error,
+	}
+}
+
+// Message is a message of a run.
+type Message struct {
+	ID             string    `json:"id"`
+	RunID          string    `json:"runId"`
+	Role           agui.Role `json:"role"`
+	Content        string    `json:"content"` // the text; media parts are left out
+	ContextItemIDs []string  `json:"contextItemIds"`
+	CreatedAt      time.Time `json:"createdAt"`
+}
+
+// NewMessage returns the resource of a message of the run named runID.
+func NewMessage(runID string, m *runtime.Message) Message {
+	return Message{
+		ID: m.ID, RunID: runID, Role: m.Role, Content: m.Text(),
+		ContextItemIDs: list(m.ContextItemIDs), CreatedAt: stamp(m.CreatedAt),
+	}
+}
+
+// Cancelled is the answer to a request to cancel a run.
+type Cancelled struct {
+	ID         string         `json:"id"`
+	Status     runtime.Status `json:"status"`
+	FinishedAt *time.Time     `json:"finishedAt"`
+}
+
+// NewCancelled returns the answer for a run that is cancelled.
+func NewCancelled(r *runtime.Run) Cancelled {
+	return Cancelled{ID: r.ID, Status: r.Status, FinishedAt: stampOrNull(r.FinishedAt)}
+}
+
+// Resumed is the answer to a request that answers what a run asks.
+type Resumed struct {
+	ID     string         `json:"id"`
+	Status runtime.Status `json:"status"`
+}
+
+// NewResumed returns the answer for a run that goes on.
+func NewResumed(r *runtime.Run) Resumed { return Resumed{ID: r.ID, Status: r.Status} }

@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Idempotency returns what the runtime remembers a request by, nil when it has no Idempotency-Key. The scope
+// is the caller's project and user, the method, the path as it stands in the request, and the key; keys are
+// the values of the request's headers of that name.
+func Idempotency(c runtime.Caller, method, path string, keys [][]byte, body []byte) (*runtime.Idempotency, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	if len(keys) > 1 || !validKey(keys[0]) {
+		return nil, refuse("invalid_idempotency_key", "Idempotency-Key must be 1 to %d visible characters", maxKey)
+	}
+	scope, err := json.Marshal([]string{c.Project, c.User, method, path, string(keys[0])})
+	if err != nil {
+		return nil, err
+	}
+	return &runtime.Idempotency{Scope: Hash(scope), BodyHash: Hash(body)}, nil
+}
+
+// maxKey is how long an Idempotency-Key may be.
+const maxKey = 255
+
+func validKey(key []byte) bool {
+	for _, b := range key {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return len(key) > 0 && len(key) <= maxKey
+}
+
+// Hash identifies a body by its bytes.
+func Hash(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}

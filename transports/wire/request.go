@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// RunRequest is a request for a run: what the runtime is asked, and what only the door needs to know.
+type RunRequest struct {
+	runtime.StartRequest
+	ProjectID       string // the body's; a project in the path or the query goes before it
+	ProtocolVersion string // of AG-UI; empty for clients of 0.0.x
+}
+
+// Dialect is the strict AG-UI projection the client reads: agui.AGUI1 when it said that it speaks 1.0 or
+// later, else agui.AGUI0.
+func (r *RunRequest) Dialect() agui.Projection {
+	major, _, _ := strings.Cut(r.ProtocolVersion, ".")
+	if n, err := strconv.Atoi(major); err == nil && n >= 1 {
+		return agui.AGUI1
+	}
+	return agui.AGUI0
+}
+
+// Background reports whether the run goes on when the connection that asked for it is gone.
+func (r *RunRequest) Background() bool {
+	var props struct {
+		Background any `json:"background"`
+	}
+	return json.Unmarshal(r.ForwardedProps, &props) == nil && props.Background == true
+}
+
+// DecodeRun reads the body of a request for a run: AG-UI's RunAgentInput of either dialect, in which any
+// member may be missing, with Baton's own members beside it. It fails with a *runtime.Error of KindInvalid
+// that says which member is wrong. What needs the runtime to be judged is left to StartRun.
+func DecodeRun(body []byte) (RunRequest, error) {
+	r := read(body)
+	if r.err != nil {
+		return RunRequest{}, r.err
+	}
+	var in agui.RunAgentInput
+	if err := in.UnmarshalJSON(body); err != nil {
+		return RunRequest{}, wrongMember(err)
+	}
+	req := RunRequest{
+		StartRequest: runtime.StartRequest{
+			Agent: r.text("agent"), WorkflowID: r.text("workflowId"),
+			ThreadID: r.name("threadId"), RunID: r.name("runId"), ParentRunID: in.ParentRunID,
+			Messages: in.Messages, State: r.object("state"), Tools: in.Tools, Context: in.Context,
+			ContextItemIDs: r.texts("contextItemIds"), ForwardedProps: in.ForwardedProps, Resume: in.Resume,
+			Metadata: r.object("metadata"), Multitask: runtime.Multitask(r.text("multitask")),
+			RewindTo: r.text("rewindTo"), BodyHash: Hash(body),
+		},
+		ProjectID: r.text("projectId"), ProtocolVersion: in.ProtocolVersion,
+	}
+	r.content(&req)
+	if r.err != nil {
+		return RunRequest{}, r.err
+	}
+	return req, nil
+}
+
+// content makes the short form's content the one message of a request.
+func (r *request) content(req *RunRequest) {
+	var content string
+	if !r.into(&content, "content", "a string") {
+		return
+	}
+	if _, both := r.has("messages"); both {
+		r.err = refuse(codeRequest, "Give content or messages, not both")
+		return
+	}
+	if strings.TrimSpace(content) == "" {
+		r.err = runtime.ErrEmptyContent
+		return
+	}
+	req.Messages = []agui.Message{{Role: agui.RoleUser, Content: content}}
+}
+
+// DecodeAppend reads the body of a request to append a message to a run.
+func DecodeAppend(body []byte) (runtime.AppendRequest, error) {
+	r := read(body)
+	req := runtime.AppendRequest{Content: r.text("content"), ContextItemIDs: r.texts("contextItemIds")}
+	if r.err != nil {
+		return runtime.AppendRequest{}, r.err
+	}
+	return req, nil
+}
+
+// DecodeResume reads the body of a request to answer what a run asks.
+func DecodeResume(body []byte) ([]agui.ResumeEntry, error) {
+	r := read(body)
+	if r.err != nil {
+		return nil, r.err
+	}
+	var in agui.RunAgentInput
+	if entries, ok := r.has("resume"); ok {
+		if err := in.UnmarshalJSON(slices.Concat([]byte(`{"resume":`), entries, []byte("}"))); err != nil {
+			return nil, wrongMember(err)
+		}
+	}
+	if len(in.Resume) == 0 {
+		return nil, refuse(codeRequest, "resume must hold at least one answer")
+	}
+	return in.Resume, nil
+}
+
+// wrongMember is the refusal that says what agui's decoder found.
+func wrongMember(err error) error {
+	return refuse(codeRequest, "%s", strings.Replace(err.Error(), ": ", " ", 1))
+}

@@ -1,0 +1,64 @@
+// Package wire is the JSON of Baton's requests and answers: what a client may send, checked before anything
+// starts, and how runs, steps, nodes and messages look to it. Every transport speaks through it, so that the
+// same thing has the same form behind every door. It knows nothing of HTTP: bytes come in, structs go out.
+//
+// Requests are read strictly where a member is known and leniently where it is not: a known member of the
+// wrong type is refused with a sentence that names it, an unknown one is ignored, and null means absent.
+package wire
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Unescape returns what a parameter of a path stands for. Routers leave it percent-encoded; it is decoded
+// exactly once, so that a name may hold a slash or a percent sign. What cannot be decoded names nothing.
+func Unescape(param string) string {
+	s, err := url.PathUnescape(param)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// refuse is a refusal of a request for what it says.
+func refuse(code, format string, args ...any) error {
+	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// The codes of what Decode functions refuse.
+const (
+	codeJSON    = "invalid_json"
+	codeRequest = "invalid_request"
+)
+
+// stamp is a time as answers show it: in UTC, to the millisecond that databases keep, so that an answer
+// given before a row was stored equals one read back from it.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func stampOrNull(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	s := stamp(*t)
+	return &s
+}
+
+// orNull is null for an empty name.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// list is a slice that is encoded as [] when it is empty.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,228 @@
+package wire_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
+	list := wire.List("steps 7")
+	for _, position := range []int64{1, 50, 127, 128, 1 << 40, 1<<63 - 1} {
+		cursor := list.Cursor(position)
+		if got, err := list.Position(cursor); err != nil || got != position {
+			t.Errorf("position %d came back as %d, %v", position, got, err)
+		}
+		_, err := wire.List("messages 7").Position(cursor)
+		refused(t, err, "invalid_cursor", "cursor")
+	}
+	if got, err := list.Position(""); got != 0 || err != nil {
+		t.Errorf("no cursor gave %d, %v", got, err)
+	}
+}
+
+func TestTamperedCursorIsRefused(t *testing.T) {
+	list := wire.List("steps 7")
+	cursor := list.Cursor(300)
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []string{"x", "!", "300", cursor + "A", cursor + "=", cursor[1:], cursor[:len(cursor)-1], " " + cursor, cursor + "\n"}
+	for i := range raw {
+		other := append([]byte{}, raw...)
+		other[i] ^= 1
+		bad = append(bad, base64.RawURLEncoding.EncodeToString(other))
+	}
+	for _, b := range bad {
+		_, err := list.Position(b)
+		refused(t, err, "invalid_cursor", "cursor")
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add(wire.List("runs").Cursor(5))
+	f.Fuzz(func(t *testing.T, cursor string) {
+		list := wire.List("runs")
+		if position, err := list.Position(cursor); err == nil && cursor != "" && list.Cursor(position) != cursor {
+			t.Errorf("%q means %d, whose cursor is another", cursor, position)
+		}
+	})
+}
+
+func TestLimit(t *testing.T) {
+	for limit, want := range map[string]int{"": 50, "1": 1, "500": 500, "050": 50} {
+		if got, err := wire.Limit(limit); got != want || err != nil {
+			t.Errorf("%q: got %d, %v, want %d", limit, got, err, want)
+		}
+	}
+	for _, limit := range []string{"0", "501", "-1", "x", "1.5", " 5", "99999999999999999999", "null"} {
+		_, err := wire.Limit(limit)
+		refused(t, err, "invalid_limit", "1 to 500")
+	}
+}
+
+func TestIdempotencyScope(t *testing.T) {
+	ann := runtime.Caller{Project: "p", User: "ann", Role: runtime.RoleUser}
+	remember := func(c runtime.Caller, method, path, key, body string) runtime.Idempotency {
+		t.Helper()
+		id, err := wire.Idempotency(c, method, path, [][]byte{[]byte(key)}, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *id
+	}
+	first := remember(ann, "POST", "/a", "k", "x")
+	if again := remember(ann, "POST", "/a", "k", "x"); again != first {
+		t.Errorf("the same request gave %v and %v", first, again)
+	}
+	if other := remember(ann, "POST", "/a", "k", "y"); other.Scope != first.Scope || other.BodyHash == first.BodyHash {
+		t.Error("another body must keep the scope and change the hash")
+	}
+	for _, other := range []runtime.Idempotency{
+		remember(runtime.Caller{Project: "q", User: "ann"}, "POST", "/a", "k", "x"),
+		remember(runtime.Caller{Project: "p", User: "bob"}, "POST", "/a", "k", "x"),
+		remember(runtime.Caller{Project: "p\"", User: ",\"ann"}, "POST", "/a", "k", "x"),
+		remember(ann, "PUT", "/a", "k", "x"),
+		remember(ann, "POST", "/b", "k", "x"),
+		remember(ann, "POST", "/a", "j", "x"),
+	} {
+		if other.Scope == first.Scope {
+			t.Error("two scopes are one")
+		}
+	}
+	if id, err := wire.Idempotency(ann, "POST", "/a", nil, nil); id != nil || err != nil {
+		t.Errorf("no key gave %v, %v", id, err)
+	}
+}
+
+func TestIdempotencyKeyIsVisible(t *testing.T) {
+	for _, keys := range [][]string{{""}, {"a b"}, {"ä"}, {"a\t"}, {"\x7f"}, {strings.Repeat("k", 256)}, {"a", "b"}} {
+		var raw [][]byte
+		for _, k := range keys {
+			raw = append(raw, []byte(k))
+		}
+		_, err := wire.Idempotency(runtime.Caller{}, "POST", "/", raw, nil)
+		refused(t, err, "invalid_idempotency_key", "1 to 255 visible characters")
+	}
+	if _, err := wire.Idempotency(runtime.Caller{}, "POST", "/", [][]byte{[]byte(strings.Repeat("k", 255))}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEventsURL(t *testing.T) {
+	for thread, want := range map[string]string{
+		"main":     "/api/v1/agent/runs/main/events?after_event_id=7",
+		"a/b c%?#": "/api/v1/agent/runs/a%2Fb%20c%25%3F%23/events?after_event_id=7",
+		"日本":       "/api/v1/agent/runs/%E6%97%A5%E6%9C%AC/events?after_event_id=7",
+		"..":       "/api/v1/agent/runs/conv/events?after_event_id=7",
+		".":        "/api/v1/agent/runs/conv/events?after_event_id=7",
+	} {
+		got := wire.NewStarted(runtime.Started{ThreadID: thread, ConversationID: "conv", After: 7})
+		if got.EventsURL != want || got.ThreadID != thread {
+			t.Errorf("%q: got %+v, want %s", thread, got, want)
+		}
+	}
+}
+
+func TestUnescapeDecodesOnce(t *testing.T) {
+	for param, want := range map[string]string{"a%2Fb": "a/b", "a%252Fb": "a%2Fb", "a+b": "a+b", "plain": "plain", "%zz": "", "%": ""} {
+		if got := wire.Unescape(param); got != want {
+			t.Errorf("%q: got %q, want %q", param, got, want)
+		}
+	}
+}
+
+// encoded compares the JSON of v with want, member by member and in order.
+func encoded(t *testing.T, v any, want string) {
+	t.Helper()
+	got, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(want), string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnswersHaveAllMembers(t *testing.T) {
+	at := time.Date(2024, 1, 15, 11, 0, 5, 1_999_999, time.FixedZone("CET", 3600))
+	later := at.Add(1250 * time.Millisecond)
+	encoded(t, wire.NewRun(&runtime.Run{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}, nil), `
+{
+  "id": "r",
+  "projectId": "p",
+  "workflowId": "wf",
+  "status": "QUEUED",
+  "inputQuery": "",
+  "outputSummary": null,
+  "startedAt": null,
+  "finishedAt": null,
+  "contextItemIds": [],
+  "threadId": "",
+  "conversationId": "",
+  "agent": null,
+  "error": null,
+  "generation": 1,
+  "usage": [],
+  "createdAt": "2024-01-15T10:00:05.001Z",
+  "parentRunId": null,
+  "interrupts": []
+}`)
+	out := "Retrieved 5 documents"
+	encoded(t, wire.NewStep("r", &runtime.Step{
+		ID: "s", Number: 1, NodeID: "n", Status: runtime.Completed, Input: "q", Output: &out, StartedAt: at, CompletedAt: &later,
+	}), `
+{
+  "id": "s",
+  "runId": "r",
+  "stepNumber": 1,
+  "nodeId": "n",
+  "status": "COMPLETED",
+  "input": "q",
+  "output": "Retrieved 5 documents",
+  "error": null,
+  "durationMs": 1250,
+  "startedAt": "2024-01-15T10:00:05.001Z",
+  "completedAt": "2024-01-15T10:00:06.251Z"
+}`)
+	encoded(t, wire.NewNode("r", &runtime.Node{
+		NodeID: "n", Status: runtime.Failed, Progress: 0.5, Error: &agui.OutputError{Code: "x", Message: "boom"},
+	}), `
+{
+  "runId": "r",
+  "nodeId": "n",
+  "status": "FAILED",
+  "progress": 0.5,
+  "messages": [],
+  "startedAt": null,
+  "completedAt": null,
+  "error": {
+    "code": "x",
+    "message": "boom"
+  }
+}`)
+	encoded(t, wire.NewMessage("r", &runtime.Message{CreatedAt: at, Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: "hi"}}), `
+{
+  "id": "m",
+  "runId": "r",
+  "role": "user",
+  "content": "hi",
+  "contextItemIds": [],
+  "createdAt": "2024-01-15T10:00:05.001Z"
+}`)
+	encoded(t, wire.NewPage[int, int]("l", nil, 5, 0, nil, nil), `
+{
+  "items": [],
+  "nextCursor": null,
+  "total": 0
+}`)
+}
