@@ -27,5 +27,6 @@ VOLUME /data
 ENV BATON_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 USER nonroot:nonroot
+HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["/usr/bin/baton", "health"]
 ENTRYPOINT ["/usr/bin/baton"]
 CMD ["serve"]

@@ -34,8 +34,9 @@ fuzz: ## Fuzz each target for FUZZTIME (30s)
 			"$$(dirname $$file)" </dev/null || exit 1; \
 	done
 
-bench: ## Run the Go benchmarks COUNT (6) times, in a form for benchstat
-	go test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./...
+bench: ## Measure the real program on SQLite and PostgreSQL, then run the Go benchmarks COUNT (6) times
+	.ci/setup
+	COUNT=$(COUNT) .ci/bench
 
 soak: ## Run the end-to-end tests at full length, up to three hours
 	.ci/setup

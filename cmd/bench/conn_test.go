@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+)
+
+// pipe is a connection that receives text in pieces of any size.
+func pipe(tb testing.TB, text string, piece func() int) *conn {
+	tb.Helper()
+	client, server := net.Pipe()
+	tb.Cleanup(func() { _ = client.Close() })
+	go func() { // ends when all is written, or the client has left
+		for len(text) > 0 {
+			n := min(len(text), piece())
+			if _, err := io.WriteString(server, text[:n]); err != nil {
+				return
+			}
+			text = text[n:]
+		}
+		_ = server.Close()
+	}()
+	return &conn{Conn: client}
+}
+
+const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+func chunks(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(p), p)
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
+	body := "retry: 1000\nid: 7\n\n"
+	for id := 8; id < 60; id++ {
+		body += fmt.Sprintf("id: %d\nevent: %s\ndata: {\"delta\": %q}\n\n", id, textContent, strings.Repeat("x", id))
+		if id%9 == 0 {
+			body += ": ping\n\n"
+		}
+	}
+	body += "id: 60\nevent: RUN_FINISHED\ndata: {}\n\n"
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		var parts []string
+		for rest := body; rest != ""; {
+			n := min(len(rest), 1+rnd.IntN(300))
+			parts, rest = append(parts, rest[:n]), rest[n:]
+		}
+		c := pipe(t, head+chunks(parts...), func() int { return 1 + rnd.IntN(200) })
+		if status, err := c.receive(); err != nil || status != 200 {
+			t.Fatalf("status %d, %v", status, err)
+		}
+		var got strings.Builder
+		next, last := int64(8), ""
+		for {
+			f, err := c.frame()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Write(f.raw)
+			if f.id >= 8 {
+				if f.id != next {
+					t.Fatalf("id %d, want %d", f.id, next)
+				}
+				next++
+				last = f.kind
+			}
+		}
+		if got.String() != body || last != runFinished {
+			t.Fatalf("the frames are not those that were sent; the last is %q", last)
+		}
+	}
+}
+
+func TestAnswersFollowEachOther(t *testing.T) {
+	c := pipe(t, "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 204 No Content\r\n\r\n"+head+chunks("abc"), func() int { return 1000 })
+	for _, want := range []struct {
+		status int
+		body   string
+	}{{202, "{}"}, {204, ""}, {200, "abc"}} {
+		status, err := c.receive()
+		if err != nil || status != want.status {
+			t.Fatalf("status %d, %v, want %d", status, err, want.status)
+		}
+		if body, err := c.text(); err != nil || string(body) != want.body {
+			t.Fatalf("body %q, %v, want %q", body, err, want.body)
+		}
+	}
+}
+
+func TestBrokenAnswersAreErrors(t *testing.T) {
+	for _, text := range []string{"", "nonsense\r\n\r\n", head, head + "5\r\nabc", head + "zz\r\nabc\r\n"} {
+		c := pipe(t, text, func() int { return 1000 })
+		_, err := c.receive()
+		if err == nil {
+			_, err = c.frame()
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+func BenchmarkFrame(b *testing.B) {
+	one := "id: 123456\nevent: TEXT_MESSAGE_CONTENT\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"0199\",\"delta\":\"abcd\"}\n\n"
+	batch := strings.Repeat(one, 16)
+	text := head + strings.TrimSuffix(chunks(batch), "0\r\n\r\n") // goes on for ever
+	repeat := text[len(head):]
+	c := &conn{Conn: endless{Reader: strings.NewReader(text), again: repeat}}
+	if _, err := c.receive(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(one)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.frame(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// endless is a connection that receives the same again and again.
+type endless struct {
+	net.Conn
+	*strings.Reader
+	again string
+}
+
+// Read fills p as far as it can.
+func (e endless) Read(p []byte) (int, error) {
+	if e.Len() == 0 {
+		e.Reset(e.again)
+	}
+	return e.Reader.Read(p)
+}

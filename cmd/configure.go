@@ -1,0 +1,26 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+)
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the settings in force, without secrets",
+		Long: "Config prints the settings that serve would use, as a file that it would read: the defaults, then\n" +
+			config.File + " or the file given with --config, then BATON_… variables, then flags. Passwords are masked.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			return cfg.WriteYAML(cmd.OutOrStdout())
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}

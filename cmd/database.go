@@ -1,0 +1,67 @@
+package cmd
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/storage"
+)
+
+func migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to this version's schema (serve does so too)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			log := newLogger(cfg.Log, cmd.ErrOrStderr())
+			if err := storage.Migrate(cmd.Context(), storage.Config{URL: cfg.Database, Log: log}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the database has this version's schema")
+			return err
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}
+
+func backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup DEST",
+		Short: "Copy a SQLite database to a new file, also while a server writes to it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			if err := storage.Backup(cmd.Context(), cfg.Database, args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "backed up to", args[0])
+			return err
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}
+
+// databaseName names a database without what may be secret.
+func databaseName(database string) string {
+	if strings.HasPrefix(database, "sqlite:") {
+		return database
+	}
+	u, err := url.Parse(database)
+	if err != nil || strings.Contains(u.Path, "@") { // a password that was not escaped
+		return "postgres"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+)
+
+func healthCommand() *cobra.Command {
+	var server string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask the server at the configured address whether it is ready",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// It listens nowhere: what serve was told to allow, it need not be told.
+			if err := cmd.Flags().Set("insecure", "true"); err != nil {
+				return err
+			}
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			url := cmp.Or(server, "http://"+dialable(cfg.Listen))
+			if err := ready(ctx, url); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), url, "is ready")
+			return err
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server (default the configured address)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+// ready asks a server whether it can serve now.
+func ready(ctx context.Context, server string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("%s is not ready: %w", server, refusal(res))
+}
+
+// refusal reads what a server says against a request.
+func refusal(res *http.Response) error {
+	var body struct{ Detail, Code string }
+	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if err != nil || json.Unmarshal(text, &body) != nil || body.Detail == "" {
+		return fmt.Errorf("status %s", res.Status)
+	}
+	return fmt.Errorf("%s (%d %s)", body.Detail, res.StatusCode, body.Code)
+}
+
+// dialable returns the address under which a program on this machine reaches a listener.
+func dialable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

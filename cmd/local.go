@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// caller is who runs what is run from the command line: the one user there is without accounts.
+var caller = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+
+// local is a run of this process.
+type local struct {
+	db      *storage.DB
+	rt      *runtime.Runtime
+	started runtime.Started
+	cursor  *runtime.RunCursor
+	ready   []*runtime.Record // read and not yet returned
+}
+
+// startLocal starts a run in this process, which has the database for itself until the feed is closed.
+func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.Logger, list []plugins.Plugin) (_ feed, err error) {
+	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
+	l := &local{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close(ctx))
+		}
+	}()
+	if l.db, err = openDatabase(ctx, cfg, log); err != nil {
+		return nil, err
+	}
+	if l.rt, err = startRuntime(ctx, cfg, l.db, "", log, list); err != nil {
+		return nil, err
+	}
+	run, err := wire.DecodeRun(req.body())
+	if err != nil {
+		return nil, err
+	}
+	if l.started, err = l.rt.StartRun(ctx, caller, run.StartRequest); err != nil {
+		return nil, err
+	}
+	if l.cursor, err = l.rt.ReadRun(context.WithoutCancel(ctx), l.started); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *local) next(ctx context.Context) (event, error) {
+	for {
+		for len(l.ready) > 0 {
+			rec := l.ready[0]
+			l.ready = l.ready[1:]
+			if ev := agui.Project(rec.Event, agui.Seed); ev != nil {
+				return event{ev, rec.ID, ev.AppendJSON(nil, agui.Seed)}, nil
+			}
+		}
+		var err error
+		if l.ready, err = l.cursor.Next(ctx); err != nil {
+			return event{}, err
+		}
+	}
+}
+
+func (l *local) cancel(ctx context.Context) error {
+	_, err := l.rt.Cancel(ctx, caller, l.started.RunID)
+	var refused *runtime.Error
+	if errors.As(err, &refused) && refused.Kind == runtime.KindInvalid { // it is over
+		return nil
+	}
+	return err
+}
+
+// close releases what else runs in the database to the next server.
+func (l *local) close(ctx context.Context) error {
+	var errs []error
+	if l.cursor != nil {
+		l.cursor.Close()
+	}
+	if l.rt != nil {
+		errs = append(errs, l.rt.Shutdown(ended(ctx)))
+	}
+	if l.db != nil {
+		errs = append(errs, l.db.Close())
+	}
+	return errors.Join(errs...)
+}

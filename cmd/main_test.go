@@ -1,0 +1,181 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// result is what a command has left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// baton runs the command in process.
+func baton(ctx context.Context, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	p := cmd.Program{Plugins: builtin.Plugins(), Args: args, Stdout: &stdout, Stderr: &stderr}
+	code := p.Run(ctx)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// want fails unless the command ended with the code and wrote nothing but log lines to standard error.
+func (r result) want(t *testing.T, code int) result {
+	t.Helper()
+	if r.code != code {
+		t.Fatalf("exit code %d, want %d\n%s%s", r.code, code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// database names a new SQLite database.
+func database(t *testing.T) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
+}
+
+// serve starts a server in process, on a free port or on the address given.
+func serve(t *testing.T, db string, listen ...string) *cmd.Server {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Listen, cfg.Database = "127.0.0.1:0", db
+	if len(listen) > 0 {
+		cfg.Listen = listen[0]
+	}
+	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+// stop stops a server without waiting for its runs. Stopping it again does nothing.
+func stop(t *testing.T, s *cmd.Server) {
+	t.Helper()
+	ended, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_ = s.Shutdown(ended) // which says that it did not wait
+}
+
+// freeAddr returns an address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// output collects what a command writes while a test looks at it.
+type output struct {
+	mu   sync.Mutex // guards the field below
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// until waits until the output contains text.
+func (o *output) until(t *testing.T, text string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(o.String(), text); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %q in:\n%s", text, o)
+		}
+	}
+}
+
+func TestMistakesOnTheCommandLineAreExitCode2(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"serve --nonsense", "baton: unknown flag: --nonsense\n"},
+		{"serv", "baton: there is no command \"serv\"; did you mean serve?\n"},
+		{"serve extra", "baton: unknown command \"extra\" for \"baton serve\"\n"},
+		{"run echo", "baton: requires at least 2 arg(s), only received 1\n"},
+		{"backup", "baton: accepts 1 arg(s), received 0\n"},
+		{"run -o yaml echo hello", "baton: --output: want text, json or auto, got \"yaml\"\n"},
+		{"config --log-level loud", "baton: --log-level: want debug, info, warn or error, got \"loud\"\n"},
+		{"config --config nowhere.yaml", "baton: open nowhere.yaml: no such file or directory\n"},
+		{"bench runs --runs many", "baton: invalid argument \"many\" for \"--runs\" flag: strconv.ParseInt: parsing \"many\": invalid syntax\n"},
+	} {
+		t.Chdir(t.TempDir())
+		if r := baton(t.Context(), strings.Fields(c.args)...).want(t, 2); r.stderr != c.want || r.stdout != "" {
+			t.Errorf("baton %s\n got %q %q\nwant %q", c.args, r.stdout, r.stderr, c.want)
+		}
+	}
+}
+
+func TestAddressesOfOthersNeedInsecure(t *testing.T) {
+	r := baton(t.Context(), "serve", "--listen", "0.0.0.0:0", "--database", database(t)).want(t, 2)
+	if !strings.Contains(r.stderr, "--insecure") || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("got %q", r.stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	want := "baton "
+	for _, args := range []string{"version", "--version"} {
+		r := baton(t.Context(), args).want(t, 0)
+		if !strings.HasPrefix(r.stdout, want) || !strings.HasSuffix(r.stdout, ")\n") {
+			t.Errorf("%s: got %q", args, r.stdout)
+		}
+		want = r.stdout
+	}
+}
+
+func TestHelpNamesEveryCommand(t *testing.T) {
+	r := baton(t.Context()).want(t, 0)
+	for _, name := range []string{"serve", "run", "migrate", "backup", "config", "health", "version", "bench"} {
+		if !strings.Contains(r.stdout, "\n  "+name+" ") {
+			t.Errorf("no %s in the help:\n%s", name, r.stdout)
+		}
+	}
+}

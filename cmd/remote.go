@@ -1,0 +1,196 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// remote is a run of a server, followed over its thread's event stream. It survives dropped connections and
+// a restart of the server: each new connection goes on behind the last event that was read.
+type remote struct {
+	server   string // its URL
+	threadID string
+	runID    string
+	path     string // of the events, with the cursor to begin at
+
+	after  int64 // the last event read
+	began  bool  // an event of the run was read
+	over   bool
+	stream *sseReader // nil while there is no connection
+}
+
+// How long a server may be away before run gives up on it: one that restarts, and one that was never there.
+const (
+	patience      = time.Minute
+	firstPatience = 3 * time.Second
+)
+
+// startRemote starts a run on a server. A request whose answer was lost is made again under its key.
+func startRemote(ctx context.Context, server string, req request) (feed, error) {
+	r := &remote{server: server}
+	key := uuid.NewString()
+	var started struct{ ThreadID, RunID, EventsURL string }
+	err := retry(ctx, firstPatience, func() error {
+		return r.post(ctx, "/api/v1/agent/runs", req.body(), key, &started)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.threadID, r.runID, r.path = started.ThreadID, started.RunID, started.EventsURL
+	return r, nil
+}
+
+func (r *remote) next(ctx context.Context) (event, error) {
+	for !r.over {
+		if r.stream == nil {
+			if err := retry(ctx, patience, func() error { return r.connect(ctx) }); err != nil {
+				return event{}, err
+			}
+			continue
+		}
+		f, err := r.stream.next()
+		if err != nil { // the server ended it, or the connection broke: the next one tells
+			_ = r.close(ctx)
+			if ctx.Err() != nil {
+				return event{}, context.Cause(ctx)
+			}
+			continue
+		}
+		if f.id != 0 && f.id <= r.after || len(f.data) == 0 {
+			continue
+		}
+		r.after = max(r.after, f.id)
+		ev, err := decodeEvent(f.id, f.data)
+		if err != nil {
+			return event{}, err
+		}
+		if ev.Common().RunID == r.runID {
+			r.began, r.over = true, ev.ends()
+			return ev, nil
+		}
+	}
+	return event{}, io.EOF
+}
+
+// connect opens the thread's stream. When there is nothing more to read, the run is over.
+func (r *remote) connect(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server+r.path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if r.after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatInt(r.after, 10))
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return &awayError{err}
+	}
+	switch res.StatusCode {
+	case http.StatusOK:
+		r.stream = newSSEReader(res.Body)
+		return nil
+	case http.StatusNoContent:
+		r.over = true
+	default:
+		err = statusError(res)
+	}
+	return errors.Join(err, res.Body.Close())
+}
+
+func (r *remote) cancel(ctx context.Context) error {
+	path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/cancel"
+	err := retry(ctx, patience, func() error { return r.post(ctx, path, nil, "", nil) })
+	r.over = r.over || err == nil && !r.began // a run that waited for its turn writes nothing
+	var refused *refusedError
+	if errors.As(err, &refused) && refused.status == http.StatusBadRequest { // it is over
+		return nil
+	}
+	return err
+}
+
+func (r *remote) close(context.Context) error {
+	if r.stream == nil {
+		return nil
+	}
+	err := r.stream.close()
+	r.stream = nil
+	return err
+}
+
+// post makes one request and decodes its answer into out, if that is not nil.
+func (r *remote) post(ctx context.Context, path string, body []byte, key string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return &awayError{err}
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= 300 {
+		return statusError(res)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return &awayError{err}
+	}
+	return nil
+}
+
+// retry calls fn until the server is there to answer it, or has been away for longer than patience.
+func retry(ctx context.Context, patience time.Duration, fn func() error) error {
+	const first, most = 100 * time.Millisecond, 2 * time.Second
+	deadline := time.Now().Add(patience)
+	for pause := first; ; pause = min(2*pause, most) {
+		err := fn()
+		var away *awayError
+		if !errors.As(err, &away) || time.Now().Add(pause).After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// awayError says that a server could not be reached, stopped or broke off: the request may be made again.
+type awayError struct{ err error }
+
+func (e *awayError) Error() string { return e.err.Error() }
+func (e *awayError) Unwrap() error { return e.err }
+
+// refusedError is a server's no.
+type refusedError struct {
+	status int
+	err    error
+}
+
+func (e *refusedError) Error() string { return e.err.Error() }
+
+func statusError(res *http.Response) error {
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
+		return &awayError{refusal(res)}
+	}
+	return &refusedError{res.StatusCode, refusal(res)}
+}

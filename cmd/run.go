@@ -1,0 +1,156 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/storage"
+)
+
+// request is what a person asks run for.
+type request struct {
+	name     string // of an agent, or of a workflow
+	workflow bool
+	text     string
+	thread   string // empty for a new one
+}
+
+// body is the body of POST /api/v1/agent/runs that asks for the run.
+func (r *request) body() []byte {
+	members := map[string]string{"agent": r.name, "content": r.text}
+	if r.workflow {
+		members = map[string]string{"workflowId": r.name, "content": r.text}
+	}
+	if r.thread != "" {
+		members["threadId"] = r.thread
+	}
+	body, _ := json.Marshal(members) // of strings: it cannot fail
+	return body
+}
+
+// feed is a run under way: one of this process, or one of a server.
+type feed interface {
+	// next returns the run's next event, and io.EOF behind the one that ends it or makes it wait.
+	next(ctx context.Context) (event, error)
+	// cancel cancels the run. What it still writes comes from next.
+	cancel(ctx context.Context) error
+	close(ctx context.Context) error
+}
+
+// view shows events to whoever reads standard output.
+type view interface {
+	show(ev event) error
+	// end says how the run has ended.
+	end(o outcome) error
+}
+
+func (p *Program) runCommand() *cobra.Command {
+	var req request
+	var server, output string
+	cmd := &cobra.Command{
+		Use:   "run AGENT TEXT…",
+		Short: "Run an agent and show what it does",
+		Long: "Run starts a run and follows it: on the server that has the database, or on the one given with\n" +
+			"--server; without any, in this process. On a terminal it writes the answer, in a pipe a line of\n" +
+			"JSON for each event: {\"id\": 1, \"event\": {…}}. Ctrl-C cancels the run. The exit code is 0 when the\n" +
+			"run completes or waits for an answer, 1 when it fails, 130 when Ctrl-C has cancelled it.",
+		Example: "  baton run echo hello\n  baton run --workflow demo 'a poem about the sea'\n  baton run scripted '{\"do\": [{\"tokens\": 5}]}' | jq .event.delta",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.name, req.text = args[0], strings.Join(args[1:], " ")
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			v, err := newView(cmd.OutOrStdout(), output)
+			if err != nil {
+				return err
+			}
+			return p.run(cmd.Context(), cfg, server, req, v)
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server to run it on")
+	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to go on with (default a new one)")
+	cmd.Flags().BoolVar(&req.workflow, "workflow", false, "AGENT names a workflow")
+	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, else json")
+	return cmd
+}
+
+func (p *Program) run(ctx context.Context, cfg config.Config, server string, req request, v view) error {
+	stop, now, release := interrupts(ctx)
+	defer release()
+	f, err := p.feed(stop, cfg, server, req)
+	if err == nil {
+		var o outcome
+		o, err = follow(stop, now, f, v)
+		if err = errors.Join(err, f.close(now)); err == nil {
+			return o.exit(stop.Err() != nil)
+		}
+	}
+	if now.Err() != nil || f == nil && stop.Err() != nil {
+		return exitCode(exitInterrupted)
+	}
+	return err
+}
+
+// feed starts the run where it belongs.
+func (p *Program) feed(ctx context.Context, cfg config.Config, server string, req request) (feed, error) {
+	if server != "" {
+		return startRemote(ctx, strings.TrimSuffix(server, "/"), req)
+	}
+	if !strings.HasPrefix(cfg.Database, "sqlite:") {
+		// The database does not tell whether a server lives, and the runs of one must not be taken over.
+		url := "http://" + dialable(cfg.Listen)
+		probe, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := ready(probe, url); err != nil {
+			return nil, fmt.Errorf("on PostgreSQL, run needs a server: start one with serve, or name it with --server (%w)", err)
+		}
+		return startRemote(ctx, url, req)
+	}
+	addr, held, err := storage.LockHolder(cfg.Database)
+	switch {
+	case err != nil:
+		return nil, err
+	case held && addr == "":
+		return nil, errors.New("the database is in use by a program that serves nobody; try again when it has ended")
+	case held:
+		return startRemote(ctx, "http://"+dialable(addr), req)
+	}
+	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), p.Plugins)
+}
+
+// follow shows a run until it ends. When stop ends it cancels the run and shows the rest, until now ends.
+func follow(stop, now context.Context, f feed, v view) (outcome, error) {
+	o := outcome{}
+	for {
+		ev, err := f.next(stop)
+		if err != nil && stop.Err() != nil && !o.cancelling {
+			o.cancelling = true
+			if err := f.cancel(now); err != nil {
+				return o, fmt.Errorf("cancel: %w", err)
+			}
+			stop = now
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return o, v.end(o)
+		}
+		if err != nil {
+			return o, err
+		}
+		o.note(ev)
+		if err := v.show(ev); err != nil {
+			return o, err
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
+)
+
+func (p *Program) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API",
+		Long: "Serve runs the server. At the first SIGINT or SIGTERM it takes no more runs and lets those at work end\n" +
+			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			log := newLogger(cfg.Log, cmd.ErrOrStderr())
+			slog.SetDefault(log) // for plugins
+			return p.serve(cmd.Context(), cfg, log)
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}
+
+func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	stop, now, release := interrupts(ctx)
+	defer release()
+	s, err := Start(stop, cfg, log, p.Plugins...)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "url", s.URL(), "version", buildVersion())
+	if err := greet(p.Stdout, s.URL(), cfg, p.Plugins); err != nil {
+		return errors.Join(err, s.Shutdown(now))
+	}
+	if err := s.Wait(stop); err != nil {
+		return err
+	}
+	log.Info("stopping", "drain", cfg.Timeouts.Drain.String())
+	return shutdown(now, s)
+}
+
+// greet says where the server is and what to try.
+func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) error {
+	_, err := fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
+	agents := slices.DeleteFunc(slices.Clone(list), func(p plugins.Plugin) bool {
+		_, ok := p.(plugins.Agent)
+		return !ok
+	})
+	if err != nil || len(agents) == 0 {
+		return err
+	}
+	agent := agents[0].Info().Name
+	_, err = fmt.Fprintf(w, "try: curl -N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d '{\"agent\":%q,\"content\":\"hello\"}' %s/api/v1/agent/runs\n", agent, url)
+	return err
+}
+
+// shutdown stops the server. When now ends it has two more seconds.
+func shutdown(now context.Context, s *Server) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(now) }() // ends with the process at the latest
+	select {
+	case err := <-stopped:
+		return err
+	case <-now.Done():
+	}
+	select {
+	case err := <-stopped:
+		return errors.Join(errors.New("stopped before all was drained"), err)
+	case <-time.After(2 * time.Second):
+		return errors.New("stopped while something was still at work")
+	}
+}

@@ -1,0 +1,107 @@
+package cmd_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+func TestServeSaysWhereItIsAndStopsWhenTold(t *testing.T) {
+	db := database(t)
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Stdout: &stdout, Stderr: &stderr,
+		Args: []string{"serve", "--listen", "127.0.0.1:0", "--database", db},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	code := make(chan int, 1)
+	go func() { code <- p.Run(ctx) }()
+	stdout.until(t, "try: curl ")
+	line, _, _ := strings.Cut(stdout.String(), "\n")
+	url := strings.Fields(line)[4]
+	if line != "baton is serving on "+url+" ("+db+")" {
+		t.Errorf("got %q", line)
+	}
+	baton(t.Context(), "health", "--server", url).want(t, 0)
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d, want 0\n%s", got, &stderr)
+	}
+	baton(t.Context(), "health", "--server", url).want(t, 1)
+}
+
+func TestSecondServerNamesTheFirst(t *testing.T) {
+	db := database(t)
+	s := serve(t, db)
+	for _, args := range []string{"serve --listen 127.0.0.1:0", "migrate"} {
+		r := baton(t.Context(), append(strings.Fields(args), "--database", db)...).want(t, 1)
+		if !strings.Contains(r.stderr, "another server has the database: it listens on "+s.Addr()) {
+			t.Errorf("%s: got %q", args, r.stderr)
+		}
+	}
+}
+
+func TestMigrateMakesADatabase(t *testing.T) {
+	db := database(t)
+	baton(t.Context(), "migrate", "--database", db).want(t, 0)
+	if _, err := os.Stat(strings.TrimPrefix(db, "sqlite:")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBackupBesideALiveServerHoldsItsRuns(t *testing.T) {
+	db := database(t)
+	serve(t, db)
+	baton(t.Context(), "run", "--database", db, "--thread", "kept", "echo", "hello").want(t, 0)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	baton(t.Context(), "backup", "--database", db, copied).want(t, 0)
+	if r := baton(t.Context(), "backup", "--database", db, copied).want(t, 1); !strings.Contains(r.stderr, "exists") {
+		t.Errorf("a backup over another: %q", r.stderr)
+	}
+
+	s := serve(t, "sqlite:"+copied)
+	res, err := http.Get(s.URL() + "/api/projects/default/agent-runs?threadId=kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var list struct {
+		Items []struct{ Status, InputQuery string }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Status != "COMPLETED" || list.Items[0].InputQuery != "hello" {
+		t.Errorf("the copy holds %+v", list.Items)
+	}
+}
+
+func TestBenchPassesItsOwnChecks(t *testing.T) {
+	s := serve(t, database(t))
+	for _, args := range []string{
+		"bench runs --runs 4 --total 8 --tokens 20",
+		"bench runs --runs 2 --total 4 --tokens 20 --viewers 3 --projection seed --delay 1ms",
+		"bench viewers --viewers 20 --events 10 --delay 5ms --bursts 2 --gap 10ms",
+		"bench cancel --runs 2 --sleep 100ms",
+		"bench idle --streams 5",
+	} {
+		r := baton(t.Context(), append(strings.Fields(args), "--server", s.URL(), "--json")...).want(t, 0)
+		for line := range strings.Lines(r.stdout) {
+			var report struct {
+				Bench   string
+				Figures []struct{ Values []float64 }
+			}
+			if err := json.Unmarshal([]byte(line), &report); err != nil || report.Bench == "" || len(report.Figures) == 0 {
+				t.Errorf("%s: got %q, %v", args, line, err)
+			}
+		}
+	}
+}

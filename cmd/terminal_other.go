@@ -1,0 +1,7 @@
+//go:build !unix
+
+package cmd
+
+import "io"
+
+func terminalWidth(io.Writer) int { return 80 }

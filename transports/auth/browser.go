@@ -1,0 +1,98 @@
+package auth
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Browser says which Host and Origin headers a server answers. Browsers are everywhere, on loopback too: a
+// page from anywhere may send requests to this machine, and its Host or its Origin gives it away. A request
+// without an Origin is not from a page's script.
+type Browser struct {
+	Listen  string   // the address served on, host:port
+	Hosts   []string // host names admitted beside it, localhost and loopback literals
+	Origins []string // web origins admitted beside the server's own, such as https://app.example.com
+}
+
+// The refusals of Handler.
+var (
+	errHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
+	errOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
+)
+
+// What CORS lets pages of admitted origins send and read.
+const (
+	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
+	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key"
+	corsExposes = "Retry-After"
+	corsMaxAge  = "600"
+)
+
+// Handler refuses requests with a foreign Host (421) or Origin (403), answers CORS preflights of admitted
+// origins, and lets their pages read the answers.
+func (b Browser) Handler() fiber.Handler {
+	listen, _, _ := net.SplitHostPort(b.Listen)
+	hosts := make([]string, 0, len(b.Hosts)+2)
+	for _, h := range append(slices.Clone(b.Hosts), listen, "localhost") {
+		if h != "" {
+			hosts = append(hosts, strings.ToLower(h))
+		}
+	}
+	return func(c *fiber.Ctx) error {
+		if !hostAdmitted(c, hosts) {
+			return errHost
+		}
+		origin := strings.ToLower(c.Get(fiber.HeaderOrigin))
+		if origin == "" {
+			return c.Next()
+		}
+		if slices.ContainsFunc(b.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+			c.Vary(fiber.HeaderOrigin)
+			c.Set(fiber.HeaderAccessControlAllowOrigin, c.Get(fiber.HeaderOrigin))
+			c.Set(fiber.HeaderAccessControlExposeHeaders, corsExposes)
+		} else if !ownOrigin(c, origin) {
+			return errOrigin
+		}
+		if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
+			c.Set(fiber.HeaderAccessControlAllowMethods, corsMethods)
+			c.Set(fiber.HeaderAccessControlAllowHeaders, corsHeaders)
+			c.Set(fiber.HeaderAccessControlMaxAge, corsMaxAge)
+			return c.SendStatus(fiber.StatusNoContent)
+		}
+		return c.Next()
+	}
+}
+
+// hostAdmitted reports whether the request's Host is a name of this server. Literals of loopback and of the
+// address the connection came in on are: another site's name cannot resolve to a literal.
+func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
+	host := hostname(string(c.Request().URI().Host()))
+	if host == "" {
+		return !c.Request().Header.IsHTTP11() // 1.0 had none, and browsers do not speak it
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		local, _ := netip.AddrFromSlice(c.Context().LocalIP())
+		if addr = addr.Unmap(); addr.IsLoopback() || addr == local.Unmap() {
+			return true
+		}
+	}
+	return slices.Contains(hosts, host)
+}
+
+// hostname is a Host header without its port and brackets, in lower case.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// ownOrigin reports whether a page of origin came from the host this request goes to.
+func ownOrigin(c *fiber.Ctx, origin string) bool {
+	scheme, host, ok := strings.Cut(origin, "://")
+	return ok && (scheme == "http" || scheme == "https") && strings.EqualFold(host, string(c.Request().URI().Host()))
+}

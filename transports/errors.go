@@ -1,0 +1,95 @@
+package transports
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Problem is the body of every answer that says no.
+type Problem struct {
+	Detail    string `json:"detail"` // a sentence a person can act on
+	Code      string `json:"code"`   // snake_case
+	RequestID string `json:"requestId,omitempty"`
+}
+
+// statuses is what each kind of the runtime's refusals means in HTTP.
+var statuses = [...]int{
+	runtime.KindInvalid:     fiber.StatusBadRequest,
+	runtime.KindNotFound:    fiber.StatusNotFound,
+	runtime.KindForbidden:   fiber.StatusForbidden,
+	runtime.KindConflict:    fiber.StatusConflict,
+	runtime.KindTooLarge:    fiber.StatusRequestEntityTooLarge,
+	runtime.KindOverloaded:  fiber.StatusTooManyRequests,
+	runtime.KindUnavailable: fiber.StatusServiceUnavailable,
+}
+
+// problems is what is said for the refusals of HTTP itself. An empty detail keeps the refusal's own.
+var problems = map[int]Problem{
+	fiber.StatusBadRequest:                  {"The request is not valid HTTP", "invalid_request", ""},
+	fiber.StatusUnauthorized:                {"", "unauthorized", ""},
+	fiber.StatusForbidden:                   {"", "forbidden", ""},
+	fiber.StatusNotFound:                    {"There is nothing at this path", "not_found", ""},
+	fiber.StatusMethodNotAllowed:            {"This path does not take that method", "method_not_allowed", ""},
+	fiber.StatusRequestTimeout:              {"The request took too long to arrive", "request_timeout", ""},
+	fiber.StatusRequestEntityTooLarge:       {"The request's body is too large", "body_too_large", ""},
+	fiber.StatusUnsupportedMediaType:        {"", "unsupported_media_type", ""},
+	fiber.StatusMisdirectedRequest:          {"", "foreign_host", ""},
+	fiber.StatusRequestHeaderFieldsTooLarge: {"The request's headers are too large", "headers_too_large", ""},
+}
+
+// Status returns the status and body that tell a client of err, and after which time it may try again, 0
+// for unsaid. Of an error that is not a refusal it tells nothing: status 500.
+func Status(err error) (int, Problem, time.Duration) {
+	if refusal, ok := errors.AsType[*runtime.Error](err); ok {
+		status, wait := statuses[refusal.Kind], refusal.RetryAfter
+		if wait == 0 && (status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable) {
+			wait = time.Second
+		}
+		return status, Problem{Detail: refusal.Detail, Code: refusal.Code}, wait
+	}
+	if httpErr, ok := errors.AsType[*fiber.Error](err); ok {
+		if p, ok := problems[httpErr.Code]; ok {
+			if p.Detail == "" {
+				p.Detail = httpErr.Message
+			}
+			return httpErr.Code, p, 0
+		}
+	}
+	return fiber.StatusInternalServerError, Problem{Detail: "internal error", Code: "internal"}, 0
+}
+
+// fail answers a request with err. It is the one place where errors become answers.
+func (s *Server) fail(c *fiber.Ctx, err error) error {
+	status, body, wait := Status(err)
+	if status == fiber.StatusInternalServerError {
+		body.RequestID = uuid.NewString()
+		c.Set(fiber.HeaderXRequestID, body.RequestID)
+		s.cfg.Log.Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
+	}
+	if wait > 0 {
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+	if conn, ok := c.Context().Conn().(*conn); ok && status == fiber.StatusRequestEntityTooLarge {
+		conn.linger.Store(true)
+	}
+	return c.Status(status).JSON(body)
+}
+
+// panicError is what a handler that panicked is taken to have returned.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func newPanicError(v any) error { return &panicError{v, debug.Stack()} }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }

@@ -1,0 +1,91 @@
+package transports
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Cursor is what a stream follows: a *runtime.Cursor or *runtime.RunCursor.
+type Cursor interface {
+	Next(ctx context.Context) ([]*runtime.Record, error)
+	After() int64
+	Close()
+}
+
+// Tail says which events a stream shows and how.
+type Tail struct {
+	Cursor     Cursor
+	ThreadKey  int64
+	Projection agui.Projection
+	Gather     time.Duration // between two writes at least, 0 for as soon as can be
+}
+
+// many is a batch that is not held back: the reader is behind, and what it has is worth a write.
+const many = 128
+
+// Follow writes the tail's events until the log ends, and then returns nil. It fails with the cause of ctx,
+// with ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only
+// the first event and terminal ones are written at once; others wait until something was last written a
+// while ago, and go out together.
+func (w *Stream) Follow(ctx context.Context, t *Tail) error {
+	for began := false; ctx.Err() == nil; began = true {
+		recs, err := t.Cursor.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		held := began && len(recs) < many && !hasTerminal(recs) && w.hold(ctx, t)
+		w.frames(recs, t.Projection)
+		for more := 0; held && more < 4 && w.err == nil; more++ {
+			if recs, err = t.Cursor.Next(expired); err != nil {
+				break // nothing more is ready; the next round learns if it is something else
+			}
+			w.frames(recs, t.Projection)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// frames writes what projection p shows of recs.
+func (w *Stream) frames(recs []*runtime.Record, p agui.Projection) {
+	for _, rec := range recs {
+		if _, err := w.Write(rec.SSE(p)); err != nil {
+			return
+		}
+	}
+}
+
+// hold waits until it is time for another write, and reports whether it had to.
+func (w *Stream) hold(ctx context.Context, t *Tail) bool {
+	length := t.Gather
+	if cfg := &w.streams.cfg; w.streams.Open() > cfg.PaceAbove {
+		length = max(length, cfg.Pace)
+	}
+	if length == 0 || time.Since(w.wrote) >= length {
+		return false
+	}
+	w.streams.windows.wait(ctx, windowKey{t.ThreadKey, length}, t.Cursor.After())
+	return true
+}
+
+func hasTerminal(recs []*runtime.Record) bool {
+	return slices.ContainsFunc(recs, (*runtime.Record).Terminal)
+}
+
+// expired makes a cursor's Next return what is ready, or fail.
+var expired = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

@@ -1,0 +1,43 @@
+package transports
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// limit says, once a request's headers are here, how large its body may be: a larger one is refused before
+// it is read.
+func (s *Server) limit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	uri := h.RequestURI()
+	if i := bytes.IndexAny(uri, "?#"); i >= 0 {
+		uri = uri[:i]
+	}
+	limit := s.cfg.Body
+	if h.IsPost() {
+		switch path := string(uri); {
+		case takesInput(path):
+			limit = s.cfg.Input
+		case takesFiles(path):
+			limit = s.cfg.Attachments
+		}
+	}
+	return fasthttp.RequestConfig{MaxRequestBodySize: limit}
+}
+
+// takesInput reports whether a POST to path brings a RunAgentInput.
+func takesInput(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	if rest, ok := strings.CutPrefix(path, "/api/projects/"); ok {
+		_, rest, _ = strings.Cut(rest, "/")
+		return rest == "agent-runs"
+	}
+	return path == "/api/v1/agent/runs" || path == "/api/copilotkit" ||
+		strings.HasPrefix(path, "/api/v1/agui/") || strings.HasPrefix(path, "/api/copilotkit/")
+}
+
+// takesFiles reports whether a POST to path brings a multipart form.
+func takesFiles(path string) bool {
+	return strings.TrimSuffix(path, "/") == "/api/v1/agent/attachments"
+}

@@ -1,0 +1,65 @@
+package transports
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
+// good, and whose connections can linger.
+type listener struct {
+	net.Listener
+	log *slog.Logger
+}
+
+// Accept waits for the next connection.
+func (l listener) Accept() (net.Conn, error) {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		c, err := l.Listener.Accept()
+		if err == nil {
+			return &conn{Conn: c}, nil
+		}
+		if !shortage(err) {
+			return nil, err
+		}
+		l.log.Warn("cannot accept a connection", "error", err, "retry", wait)
+		<-time.After(wait)
+	}
+}
+
+// shortage reports whether Accept may succeed later.
+func shortage(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// conn is a connection that lingers when it is closed on a client that still sends: a socket closed with
+// bytes unread resets the connection, and the client would never read the answer that refused them.
+type conn struct {
+	net.Conn
+	linger atomic.Bool
+}
+
+// What a lingering connection reads at most, and for how long.
+const (
+	lingerBytes = 64 << 20
+	lingerTime  = 2 * time.Second
+)
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) && w.CloseWrite() == nil {
+		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+	}
+	return c.Conn.Close()
+}

@@ -1,0 +1,215 @@
+package transports
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// owners knows which runs belong to a connection. The Stop button of most clients is only a dropped
+// connection: a run whose connection has been gone for a while is cancelled, unless its client came back.
+type owners struct {
+	rt    *runtime.Runtime
+	grace time.Duration
+	log   *slog.Logger
+
+	tasks sync.WaitGroup // graces under way
+
+	mu      sync.Mutex // guards the fields below and those of Held
+	held    map[threadName][]*Held
+	stopped bool
+}
+
+type threadName struct{ project, user, id string }
+
+// Peer is a connection that a run can belong to.
+type Peer interface{ Gone() bool } // looks now, from any goroutine
+
+// Held is a run's tie to a connection.
+type Held struct {
+	o       *owners
+	who     runtime.Caller
+	started runtime.Started
+	scope   string // of the request's Idempotency-Key
+	peer    Peer
+	grace   context.CancelFunc // ends the grace; nil while the connection is there
+}
+
+// StartRun is runtime.StartRun for doors that know connections. A run of the same user on the same thread
+// whose connection is gone is cancelled first, without waiting for its client any longer: this is what its
+// client, or another, wants now. A repeat of that run's own request leaves it alone.
+func (s *Streams) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
+	s.owners.supersede(ctx, who, &req)
+	return s.cfg.Runtime.StartRun(ctx, who, req)
+}
+
+// Hold ties the run that was started to the connection p, which owns it until Release or Drop. The answer to
+// a repeated request takes over a run that belongs to a connection, and no other. Key is the request's
+// Idempotency-Key, nil when it had none.
+func (s *Streams) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Held {
+	o := &s.owners
+	h := &Held{o: o, who: who, started: started, peer: p}
+	if key != nil {
+		h.scope = key.Scope
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old := o.find(h.thread(), started.RunKey)
+	if old == nil && started.Replayed || o.stopped {
+		return h
+	}
+	if old != nil {
+		o.forget(old)
+	}
+	o.held[h.thread()] = append(o.held[h.thread()], h)
+	return h
+}
+
+// Detach unties the run that was started, so that only cancel ends it.
+func (s *Streams) Detach(who runtime.Caller, started runtime.Started) {
+	o := &s.owners
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old := o.find(threadName{who.Project, who.User, started.ThreadID}, started.RunKey); old != nil {
+		o.forget(old)
+	}
+}
+
+// Release unties the run: it is over, or goes on by itself. A nil Held ties nothing.
+func (h *Held) Release() {
+	if h == nil {
+		return
+	}
+	h.o.mu.Lock()
+	defer h.o.mu.Unlock()
+	h.o.forget(h)
+}
+
+// Drop says that the connection is gone: the run is cancelled after the grace, unless it ends or another
+// connection takes it over before. It takes over cur, at whatever event it stands, and returns at once.
+func (h *Held) Drop(cur *runtime.RunCursor) {
+	if h == nil {
+		cur.Close()
+		return
+	}
+	o := h.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stopped || o.find(h.thread(), h.started.RunKey) != h {
+		cur.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.grace)
+	h.grace = cancel
+	o.tasks.Go(func() { // ends with the grace
+		defer cancel()
+		defer cur.Close()
+		h.wait(ctx, cur)
+	})
+}
+
+// wait cancels the run if the grace passes before it ends.
+func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
+	for {
+		_, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			h.Release()
+			return
+		}
+		if err != nil {
+			break
+		}
+	}
+	<-ctx.Done()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		h.cancel(context.Background())
+	}
+}
+
+// cancel cancels the run, unless it was untied.
+func (h *Held) cancel(ctx context.Context) {
+	h.o.mu.Lock()
+	tied := h.o.forget(h)
+	h.o.mu.Unlock()
+	if !tied {
+		return
+	}
+	_, err := h.o.rt.Cancel(ctx, h.who, h.started.RunID)
+	if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // else it has ended
+		h.o.log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
+	}
+}
+
+func (o *owners) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest) {
+	o.mu.Lock()
+	var others []*Held
+	for _, h := range o.held[threadName{who.Project, who.User, req.ThreadID}] {
+		if !h.repeated(req) {
+			others = append(others, h)
+		}
+	}
+	o.mu.Unlock()
+	for _, h := range others {
+		if h.peer.Gone() {
+			h.cancel(ctx)
+		}
+	}
+}
+
+// stop ends all graces: a server that stops cancels no run.
+func (o *owners) stop() {
+	o.mu.Lock()
+	o.stopped = true
+	for _, all := range o.held {
+		for _, h := range slices.Clone(all) {
+			o.forget(h)
+		}
+	}
+	o.mu.Unlock()
+	o.tasks.Wait()
+}
+
+// The functions below are called with o.mu held.
+
+func (o *owners) find(th threadName, run int64) *Held {
+	for _, h := range o.held[th] {
+		if h.started.RunKey == run {
+			return h
+		}
+	}
+	return nil
+}
+
+// forget unties h and ends its grace. It reports whether it was tied.
+func (o *owners) forget(h *Held) bool {
+	all := o.held[h.thread()]
+	i := slices.Index(all, h)
+	if i < 0 {
+		return false
+	}
+	if h.grace != nil {
+		h.grace()
+	}
+	if all = slices.Delete(all, i, i+1); len(all) == 0 {
+		delete(o.held, h.thread())
+	} else {
+		o.held[h.thread()] = all
+	}
+	return true
+}
+
+func (h *Held) thread() threadName {
+	return threadName{h.who.Project, h.who.User, h.started.ThreadID}
+}
+
+// repeated reports whether req is the request that started the run, once more.
+func (h *Held) repeated(req *runtime.StartRequest) bool {
+	return req.RunID != "" && req.RunID == h.started.RunID ||
+		h.scope != "" && req.Idempotency != nil && req.Idempotency.Scope == h.scope
+}

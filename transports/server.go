@@ -1,0 +1,178 @@
+// Package transports is the HTTP server that Baton's transports are mounted on: it turns errors into
+// answers, keeps limits, serves and counts the open event streams, and stops in good order. What a route
+// means is its transport's affair; the rules for Host, Origin and bodies are auth's.
+//
+// # Stopping
+//
+// Runs may go on while people watch them, so a program stops in this order:
+//
+//  1. runtime.Shutdown: readiness turns red, new runs are refused with 503, live runs drain or are released,
+//     and every viewer sees what they still write.
+//  2. Server.Shutdown: the listener is closed first, so that an EventSource that reconnects finds nobody and
+//     tries again (an answer of 503 would end it for good); then the open streams are told to come back, in
+//     slices, and end; requests under way are answered.
+//  3. The store is closed.
+package transports
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// Config holds what a Server needs. Runtime and Streams must be set; other zero fields mean the default.
+type Config struct {
+	Runtime *runtime.Runtime
+	Streams *Streams // the same as the transports have
+	Log     *slog.Logger
+
+	Listen   string   // address to serve on, default 127.0.0.1:8080
+	Insecure bool     // serve addresses that other machines reach, over plain HTTP
+	Hosts    []string // Host names admitted beside the address, localhost and loopback literals
+	Origins  []string // web origins admitted beside the server's own
+
+	Body        int // bytes of a request's body, default 2 MiB
+	Input       int // of one that starts a run, default 32 MiB
+	Attachments int // of one that uploads a file, default 32 MiB
+	Header      int // of a request's line and headers, default 16 KiB
+
+	ReadTimeout  time.Duration // for the whole of a request, default 1 min
+	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
+	IdleTimeout  time.Duration // between two requests of a connection, default 2 min
+}
+
+func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
+	c.Body = cmp.Or(c.Body, 2<<20)
+	c.Input = cmp.Or(c.Input, 32<<20)
+	c.Attachments = cmp.Or(c.Attachments, 32<<20)
+	c.Header = cmp.Or(c.Header, 16<<10)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, time.Minute)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 5*time.Minute)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 2*time.Minute)
+	return c
+}
+
+// Mounter is a transport: it adds its routes to the root router it is given. Its handlers return errors as
+// they are.
+type Mounter interface{ Mount(r fiber.Router) }
+
+// Server serves the mounted transports. Create it with New, call Serve, and Shutdown at the end.
+type Server struct {
+	cfg      Config
+	app      *fiber.App
+	stopping atomic.Bool
+
+	mu   sync.Mutex // guards the field below
+	addr string
+}
+
+// New checks cfg and mounts the transports.
+func New(cfg Config, mounts ...Mounter) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Runtime == nil || cfg.Streams == nil {
+		return nil, errors.New("transports: Config.Runtime and Config.Streams must be set")
+	}
+	host, _, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("transports: Config.Listen: %w", err)
+	}
+	if addr, err := netip.ParseAddr(host); !cfg.Insecure && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
+		return nil, fmt.Errorf("transports: other machines reach %s over plain HTTP; Config.Insecure allows it", cfg.Listen)
+	}
+	s := &Server{cfg: cfg}
+	s.app = fiber.New(fiber.Config{
+		ErrorHandler:                 s.fail,
+		Immutable:                    true,
+		CaseSensitive:                true,
+		ReadBufferSize:               cfg.Header,
+		ReadTimeout:                  cfg.ReadTimeout,
+		WriteTimeout:                 cfg.WriteTimeout, // hijacked streams have their own
+		IdleTimeout:                  cfg.IdleTimeout,
+		BodyLimit:                    max(cfg.Body, cfg.Input, cfg.Attachments),
+		DisablePreParseMultipartForm: true,
+		ReduceMemoryUsage:            true, // else each stream keeps a read buffer of Header bytes
+		DisableStartupMessage:        true,
+	})
+	s.app.Server().HeaderReceived = s.limit
+	s.app.Server().CloseOnShutdown = true
+	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler(), auth.Body(takesFiles))
+	s.app.Get("/healthz", s.health)
+	s.app.Get("/readyz", s.ready)
+	for _, m := range mounts {
+		m.Mount(s.app)
+	}
+	return s, nil
+}
+
+// Listen opens Config.Listen; hand the listener to Serve.
+func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen)
+	if err == nil {
+		s.setAddr(ln)
+	}
+	return ln, err
+}
+
+// Serve answers requests that come in on ln, which it closes. It returns nil soon after Shutdown was called;
+// Shutdown returns later, when the last answer was given.
+func (s *Server) Serve(ln net.Listener) error {
+	s.setAddr(ln)
+	if s.stopping.Load() {
+		return ln.Close()
+	}
+	return s.app.Listener(listener{ln, s.cfg.Log})
+}
+
+// Addr is the address served on, "" before Listen or Serve.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+func (s *Server) setAddr(ln net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addr = ln.Addr().String()
+}
+
+// Shutdown closes the listener, ends the open streams and waits for requests under way, until ctx is done
+// and for a second at least: a runtime that took all the time there was must not cost clients the goodbye.
+// Shut the runtime down before it (see the package's comment).
+func (s *Server) Shutdown(ctx context.Context) error {
+	ctx, cancel := atLeast(ctx, goodbye)
+	defer cancel()
+	s.stopping.Store(true)
+	closed := make(chan error, 1)
+	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
+	err := s.cfg.Streams.Shutdown(ctx)
+	return errors.Join(err, <-closed)
+}
+
+// guard turns panics into errors, and refuses to change anything once the server stops. What only reads may
+// pass: a stream must be answered with word to come back.
+func (s *Server) guard(c *fiber.Ctx) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = newPanicError(v)
+		}
+	}()
+	if s.stopping.Load() && c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead && c.Method() != fiber.MethodOptions {
+		return runtime.ErrStopping
+	}
+	return c.Next()
+}

@@ -1,0 +1,431 @@
+package transports_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+const patience = 20 * time.Second
+
+// mount is a transport made of a function.
+type mount func(r fiber.Router)
+
+func (m mount) Mount(r fiber.Router) { m(r) }
+
+// routes has one of each way to answer.
+var routes = mount(func(r fiber.Router) {
+	length := func(c *fiber.Ctx) error { return c.JSON(len(c.BodyRaw())) }
+	for _, path := range []string{"/small", "/api/v1/agent/runs", "/api/projects/:projectId/agent-runs", "/api/v1/agent/attachments"} {
+		r.Post(path, length)
+	}
+	r.Get("/ok", func(c *fiber.Ctx) error { return c.JSON("ok") })
+	r.Get("/panic", func(*fiber.Ctx) error { panic("secret") })
+	r.Get("/unknown", func(*fiber.Ctx) error { return errors.New("secret") })
+	for kind := runtime.KindInvalid; kind <= runtime.KindUnavailable; kind++ {
+		r.Get(fmt.Sprintf("/kind/%d", kind), func(*fiber.Ctx) error {
+			return fmt.Errorf("secret: %w", &runtime.Error{Kind: kind, Code: "a_code", Detail: "A detail", RetryAfter: 1500 * time.Millisecond})
+		})
+	}
+})
+
+// server is a server of routes.
+type server struct {
+	testing.TB
+	rt      *runtime.Runtime
+	streams *transports.Streams
+	web     *transports.Server
+	addr    string
+	log     *buffer
+}
+
+// buffer is a log that can be read meanwhile.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func serve(tb testing.TB, cfg transports.Config) *server {
+	tb.Helper()
+	s := &server{TB: tb, log: new(buffer)}
+	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	reg := new(plugins.Registry)
+	if err := reg.Add(builtin.Plugins()...); err != nil {
+		tb.Fatal(err)
+	}
+	db, err := storage.Open(tb.Context(), storage.Config{URL: "sqlite:" + filepath.Join(tb.TempDir(), "baton.db"), Migrate: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if s.rt, err = runtime.New(runtime.Config{Store: db, Registry: reg, Log: cfg.Log}); err != nil {
+		tb.Fatal(err)
+	}
+	if err := s.rt.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	cfg.Runtime = s.rt
+	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
+	s.streams = cfg.Streams
+	if s.web, err = transports.New(cfg, routes, s.streaming()); err != nil {
+		tb.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.addr = ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- s.web.Serve(ln) }() // ends with Shutdown
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx), <-served, db.Close()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// answer is what the server said.
+type answer struct {
+	to     string
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request; header holds pairs of name and value, and the name Host sets the Host.
+func (s *server) do(method, path string, body io.Reader, header ...string) answer {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, "http://"+s.addr+path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	if err != nil {
+		s.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer{method + " " + path, resp.StatusCode, resp.Header, string(raw)}
+}
+
+// refused checks an error answer, which must be complete.
+func (s *server) refused(a answer, status int, code string) {
+	s.Helper()
+	var p transports.Problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.status != status || p.Code != code || p.Detail == "" {
+		s.Errorf("%s: got %d %s, want %d with the code %s", a.to, a.status, a.body, status, code)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json" {
+		s.Errorf("got the Content-Type %q", got)
+	}
+}
+
+func TestErrorsBecomeAnswers(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for path, want := range map[string]struct {
+		status int
+		code   string
+		retry  string
+	}{
+		"/kind/0":  {400, "a_code", "2"},
+		"/kind/1":  {404, "a_code", "2"},
+		"/kind/2":  {403, "a_code", "2"},
+		"/kind/3":  {409, "a_code", "2"},
+		"/kind/4":  {413, "a_code", "2"},
+		"/kind/5":  {429, "a_code", "2"},
+		"/kind/6":  {503, "a_code", "2"},
+		"/nowhere": {404, "not_found", ""},
+		"/small":   {405, "method_not_allowed", ""},
+	} {
+		a := s.do("GET", path, nil)
+		s.refused(a, want.status, want.code)
+		if got := a.header.Get("Retry-After"); got != want.retry {
+			t.Errorf("%s: got Retry-After %q, want %q", path, got, want.retry)
+		}
+	}
+	if allow := s.do("GET", "/small", nil).header.Get("Allow"); allow != "POST" {
+		t.Errorf("got Allow %q", allow)
+	}
+}
+
+func TestUnknownErrorsTellNothing(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, path := range []string{"/unknown", "/panic"} {
+		a := s.do("GET", path, nil)
+		id := a.header.Get("X-Request-Id")
+		if want := `{"detail":"internal error","code":"internal","requestId":"` + id + `"}`; a.status != 500 || id == "" || a.body != want {
+			t.Errorf("got %d %s, want %s", a.status, a.body, want)
+		}
+		if log := s.log.String(); !strings.Contains(log, id) || !strings.Contains(log, "secret") {
+			t.Errorf("the log does not say what %s was: %s", id, log)
+		}
+	}
+}
+
+func TestHostsAndOrigins(t *testing.T) {
+	s := serve(t, transports.Config{Hosts: []string{"Baton.example"}, Origins: []string{"https://app.example"}})
+	_, port, _ := net.SplitHostPort(s.addr)
+	for _, c := range []struct {
+		host, origin string
+		status       int
+	}{
+		{"", "", 200},
+		{"localhost", "", 200},
+		{"LOCALHOST:1234", "", 200},
+		{"127.0.0.1:" + port, "", 200},
+		{"127.8.9.1", "", 200},
+		{"[::1]:80", "", 200},
+		{"[::ffff:127.0.0.1]", "", 200},
+		{"baton.example", "", 200},
+		{"baton.EXAMPLE:443", "", 200},
+		{"evil.example", "", 421},
+		{"localhost.evil.example", "", 421},
+		{"127.0.0.1.nip.io", "", 421},
+		{"192.168.1.1", "", 421},
+		{"0.0.0.0", "", 421},
+		{"localhost", "http://localhost", 200},
+		{"localhost:" + port, "http://localhost:" + port, 200},
+		{"baton.example", "https://baton.example", 200},
+		{"localhost", "https://app.example", 200},
+		{"localhost", "https://APP.example", 200},
+		{"localhost", "http://app.example", 403},
+		{"localhost", "https://app.example.evil", 403},
+		{"localhost", "http://localhost:3000", 403},
+		{"localhost", "http://evil.example", 403},
+		{"localhost", "ftp://localhost", 403},
+		{"localhost", "null", 403},
+		{"evil.example", "http://evil.example", 421},
+	} {
+		for _, path := range []string{"/ok", "/healthz", "/nowhere"} {
+			var header []string
+			if c.host != "" {
+				header = append(header, "Host", c.host)
+			}
+			if c.origin != "" {
+				header = append(header, "Origin", c.origin)
+			}
+			a := s.do("GET", path, nil, header...)
+			switch {
+			case c.status == 200 && path == "/nowhere":
+				s.refused(a, 404, "not_found")
+			case c.status == 421:
+				s.refused(a, 421, "foreign_host")
+			case c.status == 403:
+				s.refused(a, 403, "forbidden")
+			case a.status != 200:
+				t.Errorf("Host %q, Origin %q, %s: got %d %s", c.host, c.origin, path, a.status, a.body)
+			}
+			if foreign := strings.EqualFold(c.origin, "https://app.example"); (a.header.Get("Access-Control-Allow-Origin") == c.origin) != foreign && c.origin != "" {
+				t.Errorf("Origin %q: got %v", c.origin, a.header)
+			}
+		}
+	}
+}
+
+func TestPreflights(t *testing.T) {
+	s := serve(t, transports.Config{Origins: []string{"https://app.example"}})
+	a := s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", "https://app.example",
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+	for name, want := range map[string]string{
+		"Access-Control-Allow-Origin":   "https://app.example",
+		"Access-Control-Allow-Headers":  "Authorization, Content-Type, Last-Event-ID, Idempotency-Key",
+		"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
+		"Access-Control-Expose-Headers": "Retry-After",
+		"Vary":                          "Origin",
+	} {
+		if got := a.header.Get(name); a.status != 204 || got != want {
+			t.Errorf("got %d, %s: %q, want %q", a.status, name, got, want)
+		}
+	}
+	s.refused(s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"), 403, "forbidden")
+	if a := s.do("GET", "/ok", nil, "Origin", "http://"+s.addr); a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("got %v", a.header)
+	}
+}
+
+func TestOnlyPlainJSONIsTaken(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, c := range []struct {
+		path, kind, encoding string
+		status               int
+	}{
+		{"/small", "application/json", "", 200},
+		{"/small", "application/json; charset=utf-8", "", 200},
+		{"/small", "Application/JSON", "identity", 200},
+		{"/small", "", "", 415},
+		{"/small", "text/plain", "", 415},
+		{"/small", "application/jsonp", "", 415},
+		{"/small", "application/x-www-form-urlencoded", "", 415},
+		{"/small", "multipart/form-data; boundary=x", "", 415},
+		{"/api/v1/agent/attachments", "multipart/form-data; boundary=x", "", 200},
+		{"/small", "application/json", "gzip", 415},
+		{"/small", "application/json", "br", 415},
+		{"/small", "application/json", "deflate, gzip", 415},
+	} {
+		header := []string{"Content-Type", c.kind}
+		if c.encoding != "" {
+			header = append(header, "Content-Encoding", c.encoding)
+		}
+		a := s.do("POST", c.path, strings.NewReader(`{}`), header...)
+		if c.status == 415 {
+			s.refused(a, 415, "unsupported_media_type")
+		} else if a.status != c.status {
+			t.Errorf("%+v: got %d %s", c, a.status, a.body)
+		}
+	}
+	if a := s.do("POST", "/small", nil); a.status != 200 {
+		t.Errorf("a request without a body: got %d %s", a.status, a.body)
+	}
+}
+
+func TestCompressedBodiesAreNotInflated(t *testing.T) {
+	s := serve(t, transports.Config{})
+	var small bytes.Buffer
+	z := gzip.NewWriter(&small)
+	_, _ = z.Write(make([]byte, 10<<20))
+	_ = z.Close()
+	s.refused(s.do("POST", "/small", &small, "Content-Type", "application/json", "Content-Encoding", "gzip"), 415, "unsupported_media_type")
+}
+
+// chunks hides a body's size, so that it is sent in chunks.
+type chunks struct{ io.Reader }
+
+func TestBodyLimits(t *testing.T) {
+	s := serve(t, transports.Config{Body: 10_000, Input: 2_000_000, Attachments: 500_000})
+	for path, limit := range map[string]int{
+		"/small":                            10_000,
+		"/api/v1/agent/runs":                2_000_000,
+		"/api/v1/agent/runs/":               2_000_000,
+		"/api/v1/agent/runs?x=1":            2_000_000,
+		"/api/projects/some%2Fp/agent-runs": 2_000_000,
+		"/api/v1/agent/attachments":         500_000,
+	} {
+		for _, chunked := range []bool{false, true} {
+			send := func(n int, header ...string) answer {
+				var body io.Reader = bytes.NewReader(make([]byte, n))
+				if chunked {
+					body = chunks{body}
+				}
+				return s.do("POST", path, body, append(header, "Content-Type", "application/json")...)
+			}
+			if a := send(limit); a.status != 200 || a.body != fmt.Sprint(limit) {
+				t.Errorf("%s: %d bytes: got %d %s", path, limit, a.status, a.body)
+			}
+			s.refused(send(limit+1), 413, "body_too_large")
+			s.refused(send(20<<20), 413, "body_too_large")
+			s.refused(send(limit+1, "Expect", "100-continue"), 413, "body_too_large")
+		}
+	}
+}
+
+func TestHeaderLimit(t *testing.T) {
+	s := serve(t, transports.Config{})
+	if a := s.do("GET", "/ok", nil, "Cookie", strings.Repeat("x", 12_000)); a.status != 200 {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	s.refused(s.do("GET", "/ok", nil, "Cookie", strings.Repeat("x", 20_000)), 431, "headers_too_large")
+}
+
+func TestBrokenRequests(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, request := range []string{"nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: a b\r\nContent-Length: x\r\n\r\n", "GET /ok HTTP/1.1\r\n\r\n"} {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, request)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("%q: got %d", request, resp.StatusCode)
+		}
+		_ = c.Close()
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	s := serve(t, transports.Config{})
+	if a := s.do("GET", "/readyz", nil); a.status != 200 || a.body != `{"status":"ready"}` {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if err := s.rt.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.refused(s.do("GET", "/readyz", nil), 503, "stopping")
+	if a := s.do("GET", "/healthz", nil); a.status != 200 {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+}
+
+func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
+	s := serve(t, transports.Config{})
+	cfg := transports.Config{Runtime: s.rt, Streams: transports.NewStreams(transports.StreamConfig{Runtime: s.rt})}
+	for listen, want := range map[string]bool{
+		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true,
+		":0": false, "0.0.0.0:0": false, "192.168.1.1:80": false, "[::]:0": false, "example.com:80": false,
+	} {
+		cfg.Listen, cfg.Insecure = listen, false
+		if _, err := transports.New(cfg); (err == nil) != want {
+			t.Errorf("%s: got %v", listen, err)
+		}
+		cfg.Insecure = true
+		if _, err := transports.New(cfg); err != nil {
+			t.Errorf("%s, insecure: got %v", listen, err)
+		}
+	}
+}

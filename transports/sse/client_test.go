@@ -1,0 +1,243 @@
+package sse_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/transports"
+)
+
+// dial connects a client that speaks for itself.
+func (s *server) dial(request string) *net.TCPConn {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, request); err != nil {
+		s.Fatal(err)
+	}
+	return c.(*net.TCPConn)
+}
+
+func watch(version, more string) string {
+	return "GET /api/v1/agent/runs/main/events HTTP/" + version + "\r\nHost: localhost\r\n" + more + "\r\n"
+}
+
+// sockets is how many this process has open.
+func sockets(tb testing.TB) (n int) {
+	tb.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		tb.Skip(err)
+	}
+	for _, fd := range all {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *server) typist() {
+	s.Helper()
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+}
+
+func TestClientThatLeftIsNoticed(t *testing.T) {
+	for name, leave := range map[string]func(*net.TCPConn){
+		"close": func(c *net.TCPConn) { _ = c.Close() },
+		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); _ = c.Close() },
+		"end":   func(c *net.TCPConn) { _ = c.CloseWrite() },
+		"end behind unread bytes": func(c *net.TCPConn) {
+			_, _ = io.WriteString(c, strings.Repeat("x", 100_000))
+			_ = c.CloseWrite()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, transports.StreamConfig{}) // with the delays of a real server
+			s.typist()
+			before := sockets(t)
+			for range 20 {
+				c := s.dial(watch("1.1", ""))
+				if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				leave(c)
+			}
+			start := time.Now()
+			s.eventually("all streams have ended", func() bool { return s.streams.Open() == 0 })
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if !strings.HasPrefix(name, "end") { // whose client keeps its descriptor
+				s.eventually("their descriptors are free", func() bool { return sockets(t) <= before })
+			}
+		})
+	}
+}
+
+func TestReaderThatStopsIsClosedAndSlowsNobody(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 300 * time.Millisecond})
+	s.script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 400},`, 20), ","))
+	stuck := s.dial(watch("1.1", ""))
+	_ = stuck.SetReadBuffer(4096)
+	if all := frames(s.get("main", "").all()); len(all) < 20_000 {
+		t.Errorf("the other reader got %d events", len(all))
+	}
+	s.eventually("the stuck stream has ended", func() bool { return s.streams.Open() == 0 })
+	n, err := io.Copy(io.Discard, stuck)
+	if err == nil {
+		t.Errorf("the stuck reader got %d bytes and an orderly end", n)
+	}
+}
+
+func TestSilentStreamIsPinged(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
+	s.typist()
+	r := s.get("main", "")
+	r.until("STEP_STARTED")
+	start := time.Now()
+	for range 3 {
+		if b := r.next(); b != ": ping\n\n" {
+			t.Fatalf("got %q", b)
+		}
+	}
+	if took := time.Since(start); took < 3*120*time.Millisecond {
+		t.Errorf("three pings came within %v", took)
+	}
+	s.keys <- "hello"
+	if got := r.next(); !strings.Contains(got, "TEXT_MESSAGE_START") {
+		t.Errorf("got %q", got)
+	}
+	close(s.keys)
+	r.until("RUN_FINISHED")
+}
+
+func TestSilentReaderThatStopsIsClosed(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 15 * time.Millisecond, SendBuffer: 1})
+	s.typist()
+	stuck := s.dial(watch("1.1", ""))
+	_ = stuck.SetReadBuffer(1)
+	s.eventually("the stream has begun", func() bool { return s.streams.Open() == 1 })
+	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+}
+
+func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
+	s.typist()
+	c := s.dial(watch("1.1", "") + watch("1.1", "") + "garbage")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r := &response{resp, s, bufio.NewReader(resp.Body)}
+	r.until(": ping")
+	_, _ = io.WriteString(c, strings.Repeat("more garbage", 10_000))
+	close(s.keys)
+	if got := r.all(); !strings.Contains(got, "RUN_FINISHED") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestProxiesThatCloseAndOldClients(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", words)
+	want := s.get("main", "?follow=true").until("RUN_FINISHED")
+	for _, request := range []string{
+		watch("1.1", "Connection: close\r\n"), watch("1.0", ""), watch("1.0", "Connection: keep-alive\r\n"),
+	} {
+		c := s.dial(request)
+		raw, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
+		if old := strings.Contains(request, "HTTP/1.0"); strings.Contains(head, "chunked") == old {
+			t.Errorf("%q: got the head %s", request, head)
+		} else if old && body != want {
+			t.Errorf("%q: got %s", request, body)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(raw))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || string(got) != want || !resp.Close {
+			t.Errorf("%q: got %v %s", request, err, got)
+		}
+	}
+}
+
+func TestConnectionsServeManyRequests(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	const n = 50
+	c := s.dial(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
+	in := bufio.NewReader(c)
+	for i := range n {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || string(body) != `{"status":"ok"}` {
+			t.Fatal(i, err, string(body))
+		}
+	}
+}
+
+func TestGatheredEventsComeTogether(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.typist()
+	r := s.get("main", "?gather=200")
+	r.until("STEP_STARTED")
+	start := time.Now()
+	for i := range 10 {
+		s.keys <- fmt.Sprint(i)
+	}
+	r.until(`"delta":"9"`)
+	if took := time.Since(start); took < 150*time.Millisecond {
+		t.Errorf("ten events came within %v", took)
+	}
+	start = time.Now()
+	s.keys <- "last"
+	close(s.keys)
+	r.until("RUN_FINISHED")
+	if took := time.Since(start); took > 150*time.Millisecond {
+		t.Errorf("the terminal event was held back %v", took)
+	}
+}
+
+func TestCrowdGetsEveryEventInOrder(t *testing.T) {
+	s := serve(t, transports.StreamConfig{PaceAbove: 1})
+	s.script("main", `{"tokens": 500, "delayMs": 1}`)
+	streams := make(chan string)
+	const viewers = 20
+	for range viewers {
+		go func() { streams <- s.get("main", "").all() }()
+	}
+	first := <-streams
+	for range viewers - 1 {
+		if next := <-streams; next != first {
+			t.Errorf("got\n%s\nand\n%s", first, next)
+		}
+	}
+	for i, f := range frames(first) {
+		if !strings.HasPrefix(f, fmt.Sprintf("id: %d\n", i+1)) {
+			t.Fatalf("event %d is %s", i+1, f)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package sse_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/transports"
+)
+
+// frames cuts a stream into its events, without the blocks that hold none.
+func frames(stream string) (all []string) {
+	for b := range strings.SplitAfterSeq(stream, "\n\n") {
+		if strings.Contains(b, "data: ") {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
+
+func TestViewersEachGetEveryEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	run := s.start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
+	const viewers, keys = 2, 50
+	got := make([]string, viewers)
+	var began, ended sync.WaitGroup
+	for i := range got {
+		began.Add(1)
+		r := s.get("main", "")
+		ended.Go(func() {
+			first, _ := r.block()
+			began.Done()
+			got[i] = first + r.all()
+		})
+	}
+	began.Wait()
+	for i := range keys {
+		s.keys <- fmt.Sprintf("key %d ", i)
+	}
+	close(s.keys)
+	ended.Wait()
+	s.status(run.RunID, "COMPLETED")
+	for i, stream := range got {
+		if stream != got[0] {
+			t.Errorf("viewer %d got\n%s\nand the first\n%s", i, stream, got[0])
+		}
+		if !strings.HasPrefix(stream, "retry: 1000\nid: 0\n\n") {
+			t.Errorf("the stream begins with %.40q", stream)
+		}
+		all := frames(stream)
+		for n, f := range all {
+			if want := fmt.Sprintf("id: %d\nevent: ", n+1); !strings.HasPrefix(f, want) {
+				t.Fatalf("event %d is %s", n+1, f)
+			}
+		}
+		if len(all) < keys+4 || !strings.Contains(all[len(all)-1], "event: RUN_FINISHED\n") {
+			t.Errorf("the last of %d events is %s", len(all), all[len(all)-1])
+		}
+	}
+}
+
+func TestResumeIsByteForByte(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", words).RunID, "COMPLETED")
+	all := frames(s.get("main", "").until("RUN_FINISHED"))
+	for n := range all {
+		want := strings.Join(all[n:], "")
+		head := fmt.Sprintf("retry: 1000\nid: %d\n\n", n)
+		if got := s.get("main", "", "Last-Event-ID", fmt.Sprint(n)).all(); got != head+want {
+			t.Errorf("behind Last-Event-ID %d: got\n%s\nwant\n%s", n, got, want)
+		}
+		if got := s.get("main", fmt.Sprintf("?after_event_id=%d", n)).all(); got != head+want {
+			t.Errorf("behind after_event_id %d: got\n%s\nwant\n%s", n, got, want)
+		}
+	}
+}
+
+func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", `{"tokens": 60, "delayMs": 2}`)
+	var got []string
+	for n := 0; ; n++ { // each connection is cut after one event more
+		r := s.get("main", "", "Last-Event-ID", fmt.Sprint(len(got)))
+		if r.StatusCode == http.StatusNoContent {
+			break
+		}
+		r.next()
+		for range n {
+			b, err := r.block()
+			if err != nil {
+				break
+			}
+			got = append(got, b)
+		}
+		_ = r.Body.Close()
+	}
+	want := frames(s.get("main", "").all())
+	if strings.Join(got, "") != strings.Join(want, "") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, ""), strings.Join(want, ""))
+	}
+}
+
+func TestCursorHeaderWins(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", words).RunID, "COMPLETED")
+	r := s.get("main", "?after_event_id=1", "Last-Event-ID", "3")
+	if got := r.until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 3\n\nid: 4\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestNothingMoreIs204(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	run := s.script("main", words)
+	s.status(run.RunID, "COMPLETED")
+	last := len(frames(s.get("main", "").all()))
+	for _, query := range []string{fmt.Sprintf("?after_event_id=%d", last), "?after_event_id=latest"} {
+		r := s.get("main", query)
+		if body := r.all(); r.StatusCode != http.StatusNoContent || body != "" {
+			t.Errorf("%s: got %d %q", query, r.StatusCode, body)
+		}
+	}
+	if r := s.get(run.ConversationID, "?after_event_id=latest"); r.StatusCode != http.StatusNoContent {
+		t.Errorf("by conversationId: got %d", r.StatusCode)
+	}
+}
+
+func TestWaitingRunEndsTheStream(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)
+	all := frames(s.get("main", "").all())
+	if last := all[len(all)-1]; !strings.Contains(last, `"type":"interrupt"`) {
+		t.Errorf("the stream ends with %s", last)
+	}
+	if r := s.get("main", fmt.Sprintf("?after_event_id=%d", len(all))); r.StatusCode != http.StatusNoContent {
+		t.Errorf("got %d", r.StatusCode)
+	}
+}
+
+func TestFollowGoesOnOverRuns(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	r := s.get("main", "?follow=true&after_event_id=latest")
+	if first := r.next(); !strings.HasPrefix(first, "retry: 1000\nid: ") || strings.Contains(first, "id: 0") {
+		t.Fatalf("got %q", first)
+	}
+	for range 2 {
+		s.script("main", `{"say": "two"}`)
+		if got := r.until("RUN_FINISHED"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestNamesArePercentDecodedOnce(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	const name = "a/b c%2Fd ü?"
+	run := s.script(name, `{"say": "hi"}`)
+	if want := "/api/v1/agent/runs/a%2Fb%20c%252Fd%20%C3%BC%3F/events?after_event_id=0"; run.EventsURL != want {
+		t.Errorf("got %s, want %s", run.EventsURL, want)
+	}
+	if got := s.do("GET", run.EventsURL, "").all(); !strings.Contains(got, `"threadId":"`+name+`"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestBadCursorsAndUnknownThreads(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	for _, cursor := range []string{"-1", "abc", "1.5", "+1", "1e3", "99999999999999999999", "9000000000000000000", "1000"} {
+		s.get("main", "?after_event_id="+cursor).refused(http.StatusBadRequest, "invalid_cursor")
+		s.get("main", "", "Last-Event-ID", cursor).refused(http.StatusBadRequest, "invalid_cursor")
+	}
+	for _, query := range []string{"?follow=maybe", "?gather=-1", "?gather=1001", "?gather=x"} {
+		s.get("main", query).refused(http.StatusBadRequest, "invalid_request")
+	}
+	for _, name := range []string{"other", "%25zz", "%00", strings.Repeat("x", 201)} {
+		s.get(name, "").refused(http.StatusNotFound, "not_found")
+	}
+	s.get("main", "?projectId=other").refused(http.StatusNotFound, "not_found")
+}
+
+func TestHeadIsAnsweredWithoutAStream(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", `{"say": "one"}`)
+	r := s.do("HEAD", "/api/v1/agent/runs/main/events", "")
+	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("got %d %v", r.StatusCode, r.Header)
+	}
+	if n := s.streams.Open(); n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+}

@@ -1,0 +1,141 @@
+package sse_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/transports"
+)
+
+const stream = "text/event-stream"
+
+func TestPostAnswersWithItsRunAlone(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "before"}`).RunID, "COMPLETED")
+	r := s.do("POST", "/api/v1/agent/runs", scripted("main", `{"say": "mine"}`), "Accept", stream)
+	got := r.all()
+	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != stream || strings.Contains(got, "before") {
+		t.Errorf("got %d %v\n%s", r.StatusCode, r.Header, got)
+	}
+	if all := frames(got); !strings.Contains(all[0], "RUN_STARTED") || !strings.Contains(all[len(all)-1], "RUN_FINISHED") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAcceptDecidesTheForm(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for accept, want := range map[string]int{
+		"":                                    http.StatusAccepted,
+		"*/*":                                 http.StatusAccepted,
+		"application/json":                    http.StatusAccepted,
+		"application/json, text/event-stream": http.StatusAccepted,
+		"text/html":                           http.StatusAccepted,
+		"text/event-stream":                   http.StatusOK,
+		"text/event-stream, */*;q=0.1":        http.StatusOK,
+	} {
+		r := s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "hi"}`, "Accept", accept)
+		if r.StatusCode != want {
+			t.Errorf("%q: got %d, want %d", accept, r.StatusCode, want)
+		}
+		r.all()
+	}
+}
+
+func TestDialectIsTheClients(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, c := range []struct{ version, want string }{
+		{`"protocolVersion": "1.0", `, `"outcome":{"type":"cancelled"}`},
+		{`"protocolVersion": "0.9", `, `"code":"CANCELLED"`},
+		{``, `"code":"CANCELLED"`},
+	} {
+		body := `{` + c.version + `"agent": "typist", "content": "x"}`
+		r := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream)
+		_, id, _ := strings.Cut(r.next(), `"runId":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		s.do("POST", "/api/projects/default/agent-runs/"+id+"/cancel", "")
+		if got := r.all(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s", c.version, got)
+		}
+	}
+}
+
+func TestQueuedRunWaitsItsTurn(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	r := s.do("POST", "/api/v1/agent/runs", scripted("main", `{"say": "second"}`), "Accept", stream)
+	close(s.keys)
+	if got := r.all(); !strings.Contains(got, "second") || strings.Count(got, "RUN_STARTED") != 2 { // the event and its type
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	r := s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "runId": "second", "content": "x"}`, "Accept", stream)
+	s.do("POST", "/api/projects/default/agent-runs/second/cancel", "").all()
+	all := frames(r.all())
+	if len(all) != 2 || !strings.HasPrefix(all[0], "event: RUN_STARTED") || !strings.HasPrefix(all[1], "event: RUN_ERROR") {
+		t.Errorf("got %s", all)
+	}
+	close(s.keys)
+}
+
+func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	body := scripted("main", words)
+	want := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all()
+	s.status(s.script("main", `{"say": "more"}`).RunID, "COMPLETED")
+	if got := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	a, b := s.start(body, "Idempotency-Key", "k"), s.start(body, "Idempotency-Key", "k")
+	if a != b || !strings.HasSuffix(a.EventsURL, "=0") {
+		t.Errorf("got %+v and %+v", a, b)
+	}
+	s.do("POST", "/api/v1/agent/runs", scripted("main", `{}`), "Idempotency-Key", "k").refused(http.StatusConflict, "idempotency_mismatch")
+	s.do("POST", "/api/v1/agent/runs", body, "Idempotency-Key", "a b").refused(http.StatusBadRequest, "invalid_idempotency_key")
+}
+
+func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	body := scripted("main", words)
+	got := make([]string, 50)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			got[i] = s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all()
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if got[i] != got[0] {
+			t.Fatalf("got\n%s\nand\n%s", got[i], got[0])
+		}
+	}
+	if all := frames(s.get("main", "").all()); len(all) != len(frames(got[0])) {
+		t.Errorf("the log has %d events, the stream %d", len(all), len(frames(got[0])))
+	}
+}
+
+func TestRefusedBeforeAnythingStarts(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for body, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		`{`:                                   {400, "invalid_json"},
+		`[]`:                                  {400, "invalid_request"},
+		`{"agent": 7}`:                        {400, "invalid_request"},
+		`{"agent": "nobody", "content": "x"}`: {404, "unknown_agent"},
+		`{"content": "x"}`:                    {400, "missing_agent"},
+		`{"agent": "echo", "content": " "}`:   {400, "invalid_content"},
+		`{"agent": "echo", "projectId": "other"}`: {404, "not_found"},
+		`{"agent": "echo", "threadId": "a\nb"}`:   {400, "invalid_name"},
+	} {
+		s.do("POST", "/api/v1/agent/runs", body).refused(want.status, want.code)
+		s.do("POST", "/api/v1/agent/runs", body, "Accept", stream).refused(want.status, want.code)
+	}
+}

@@ -1,0 +1,249 @@
+package transports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// ErrGone means that a stream's client has left, or takes nothing any more.
+var ErrGone = errors.New("the client has left")
+
+// goodbye is how long a stream's last write may take when the server stops.
+const goodbye = time.Second
+
+// Stream is the writing end of one event stream. It is used by one goroutine.
+type Stream struct {
+	streams *Streams
+	conn    net.Conn
+	raw     syscall.RawConn // nil when the connection is not a socket
+	cancel  context.CancelCauseFunc
+	chunked bool
+	head    []byte // the response's head, nil once it was written
+	alive   []byte // a whole chunk that says the stream is alive
+	piece   *piece // what is not flushed, nil for nothing
+	wrote   time.Time
+	err     error // of the first write that failed
+
+	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
+	due  atomic.Int64  // when to ping, in Unix ms
+	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Streams.mu
+}
+
+// never is a time for pings that does not come.
+const never = math.MaxInt64
+
+// piece is a chunk of a response in the making. Those of idle streams are in the pool.
+type piece struct {
+	n   int // bytes used, the chunk's head included
+	buf [32 << 10]byte
+}
+
+const (
+	chunkHead = 6 // four hexadecimal digits and CRLF
+	chunkTail = 2
+)
+
+var pieces = sync.Pool{New: func() any { return new(piece) }}
+
+// finalChunk ends a chunked response.
+const finalChunk = "0\r\n\r\n"
+
+func (w *Stream) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *StreamConfig) {
+	w.conn, w.raw = socket(conn)
+	w.cancel = cancel
+	w.due.Store(never)
+	w.KeepAlive(": ping\n\n")
+	if tcp, ok := w.conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(cfg.SendBuffer)
+	}
+	if w.raw != nil {
+		setUserTimeout(w.raw, cfg.WriteTimeout)
+	}
+}
+
+// KeepAlive sets what is written to a silent stream, instead of a comment.
+func (w *Stream) KeepAlive(frame string) {
+	w.alive = []byte(frame)
+	if w.chunked {
+		w.alive = fmt.Appendf(nil, "%x\r\n%s\r\n", len(frame), frame)
+	}
+}
+
+// Write buffers p, and writes what fills a piece. It blocks while the client takes nothing, and fails with
+// ErrGone when that has lasted too long. After the last Write of a batch call Flush.
+func (w *Stream) Write(p []byte) (int, error) {
+	n := 0
+	for n < len(p) && w.err == nil {
+		if w.piece == nil {
+			w.mu.Lock()
+			w.piece = pieces.Get().(*piece)
+			w.piece.n = chunkHead
+		}
+		k := copy(w.piece.buf[w.piece.n:len(w.piece.buf)-chunkTail], p[n:])
+		w.piece.n += k
+		if n += k; n < len(p) {
+			w.send()
+		}
+	}
+	return n, w.err
+}
+
+// WriteString is Write for a string.
+func (w *Stream) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+// Flush writes what is buffered; the first one writes the response's head.
+func (w *Stream) Flush() error {
+	if w.piece == nil {
+		if w.head == nil || w.err != nil {
+			return w.err
+		}
+		w.mu.Lock()
+		w.piece = pieces.Get().(*piece)
+		w.piece.n = chunkHead
+	}
+	w.send()
+	pieces.Put(w.piece)
+	w.piece = nil
+	cfg := &w.streams.cfg
+	w.due.Store(w.wrote.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+	w.mu.Unlock()
+	return w.err
+}
+
+// send writes the piece and empties it.
+func (w *Stream) send() {
+	out := w.piece.buf[chunkHead:w.piece.n]
+	if w.chunked && len(out) > 0 {
+		out = w.piece.chunk()
+	}
+	if w.head != nil {
+		out = append(w.head, out...)
+		w.head = nil
+	}
+	w.piece.n = chunkHead
+	w.write(out)
+}
+
+// chunk is the piece as a chunk. A size may have leading zeros.
+func (p *piece) chunk() []byte {
+	const hex = "0123456789abcdef"
+	n := p.n - chunkHead
+	p.buf[0], p.buf[1], p.buf[2], p.buf[3] = hex[n>>12&15], hex[n>>8&15], hex[n>>4&15], hex[n&15]
+	p.buf[4], p.buf[5] = '\r', '\n'
+	p.buf[p.n], p.buf[p.n+1] = '\r', '\n'
+	return p.buf[:p.n+chunkTail]
+}
+
+func (w *Stream) write(out []byte) {
+	if w.err != nil {
+		return
+	}
+	timeout := w.streams.cfg.WriteTimeout
+	if w.streams.stopping.Load() {
+		timeout = min(timeout, goodbye)
+	}
+	w.wrote = time.Now()
+	_ = w.conn.SetWriteDeadline(w.wrote.Add(timeout))
+	_, err := w.conn.Write(out)
+	if err == nil {
+		return
+	}
+	if tcp, ok := w.conn.(*net.TCPConn); ok && errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = tcp.SetLinger(0) // what it did not take is not kept for it
+	}
+	w.err = fmt.Errorf("%w: %w", ErrGone, err)
+	w.cancel(w.err)
+}
+
+// end ends the stream for which its source has returned err: when that is nil it writes what is left and the
+// mark of a complete response.
+func (w *Stream) end(err error) {
+	if err != nil {
+		if !errors.Is(err, ErrGone) && !errors.Is(err, runtime.ErrStopping) {
+			w.streams.cfg.Log.Error("a stream failed", "error", err)
+		}
+		return
+	}
+	_ = w.Flush()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due.Store(never)
+	if w.chunked {
+		w.write([]byte(finalChunk))
+	}
+	w.Gone() // a socket closed with bytes unread would take back what it has sent
+}
+
+// Gone looks whether the client has left. It may be called from any goroutine.
+func (w *Stream) Gone() bool {
+	if w.raw == nil {
+		return false
+	}
+	p := probes.Get().(*probe)
+	defer probes.Put(p)
+	if !p.left(w.raw) {
+		return false
+	}
+	w.leave()
+	return true
+}
+
+// leave ends a stream whose client has left.
+func (w *Stream) leave() {
+	w.cancel(ErrGone)
+	_ = w.conn.SetWriteDeadline(time.Now()) // it may be stuck in a write
+}
+
+// look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
+func (w *Stream) look(p *probe, now time.Time) {
+	if w.raw == nil {
+		w.pingSlowly(now)
+		return
+	}
+	if p.left(w.raw) {
+		w.leave()
+		return
+	}
+	late := now.UnixMilli() - w.due.Load()
+	if late < 0 || !w.mu.TryLock() {
+		return // it is being written to
+	}
+	defer w.mu.Unlock()
+	cfg := &w.streams.cfg
+	switch p.send(w.raw, w.alive) {
+	case sent:
+		w.due.Store(now.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+	case full: // the kernel holds so much for it already that it has not read for long
+		if late > cfg.WriteTimeout.Milliseconds() {
+			w.leave()
+		}
+	case broken:
+		w.leave()
+	}
+}
+
+// pingSlowly pings a stream whose connection is not a socket, without waiting for it.
+func (w *Stream) pingSlowly(now time.Time) {
+	if now.UnixMilli() < w.due.Load() || !w.mu.TryLock() {
+		return
+	}
+	cfg := &w.streams.cfg
+	w.due.Store(now.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+	go func() { // ends with the write's deadline
+		defer w.mu.Unlock()
+		_ = w.conn.SetWriteDeadline(now.Add(cfg.WriteTimeout))
+		if _, err := w.conn.Write(w.alive); err != nil {
+			w.leave()
+		}
+	}()
+}

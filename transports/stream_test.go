@@ -1,0 +1,149 @@
+package transports_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+)
+
+// sizes are those of frames around which a piece or a chunk could go wrong.
+var sizes = []int{1, 2, 100, 32<<10 - 9, 32<<10 - 8, 32<<10 - 7, 32 << 10, 64 << 10, 100_000, 3_000_000}
+
+func frame(n int) string { return fmt.Sprintf("%d:", n) + strings.Repeat("x", n) }
+
+// streaming has one of each way for a stream to go.
+func (s *server) streaming() transports.Mounter {
+	way := func(r fiber.Router, path string, fn func(context.Context, *transports.Stream) error) {
+		r.Get("/stream/"+path, func(c *fiber.Ctx) error {
+			c.Set("X-Mine", "kept")
+			return s.streams.Serve(c, fn)
+		})
+	}
+	return mount(func(r fiber.Router) {
+		way(r, "sizes", func(_ context.Context, w *transports.Stream) error {
+			for _, n := range sizes { // one by one, then all at once
+				_, _ = w.WriteString(frame(n))
+				if err := w.Flush(); err != nil {
+					return err
+				}
+			}
+			for _, n := range sizes {
+				_, _ = w.WriteString(frame(n))
+			}
+			return w.Flush()
+		})
+		way(r, "empty", func(context.Context, *transports.Stream) error { return nil })
+		way(r, "unflushed", func(_ context.Context, w *transports.Stream) error {
+			_, err := w.WriteString("text")
+			return err
+		})
+		way(r, "panic", func(_ context.Context, w *transports.Stream) error {
+			_, _ = w.WriteString("text")
+			_ = w.Flush()
+			panic("secret")
+		})
+		way(r, "error", func(_ context.Context, w *transports.Stream) error {
+			_, _ = w.WriteString("text")
+			_ = w.Flush()
+			return errors.New("secret")
+		})
+		way(r, "wait", func(ctx context.Context, w *transports.Stream) error {
+			w.KeepAlive("event: keepalive\ndata: {}\n\n")
+			_, _ = w.WriteString("text")
+			_ = w.Flush()
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), runtime.ErrStopping) {
+				_, _ = w.WriteString("bye")
+				return w.Flush()
+			}
+			return context.Cause(ctx)
+		})
+	})
+}
+
+// read reads a stream to its end over its own connection.
+func (s *server) read(version, path string) (http.Header, string, error) {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(c, "GET /stream/%s HTTP/%s\r\nHost: localhost\r\n\r\n", path, version)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.Header, string(body), err
+}
+
+func TestStreamsKeepEveryByte(t *testing.T) {
+	s := serve(t, transports.Config{})
+	var want strings.Builder
+	for range 2 {
+		for _, n := range sizes {
+			want.WriteString(frame(n))
+		}
+	}
+	for _, version := range []string{"1.0", "1.1"} {
+		header, got, err := s.read(version, "sizes")
+		if err != nil || got != want.String() {
+			t.Errorf("HTTP/%s: got %d bytes and %v, want %d", version, len(got), err, want.Len())
+		}
+		for name, want := range map[string]string{
+			"X-Mine": "kept", "Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+		} {
+			if got := header.Get(name); got != want {
+				t.Errorf("got %s %q, want %q", name, got, want)
+			}
+		}
+		for path, want := range map[string]string{"empty": "", "unflushed": "text"} {
+			if _, got, err := s.read(version, path); err != nil || got != want {
+				t.Errorf("HTTP/%s %s: got %q, %v", version, path, got, err)
+			}
+		}
+	}
+}
+
+func TestFailedStreamIsCutOff(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, path := range []string{"panic", "error"} {
+		if _, got, err := s.read("1.1", path); !errors.Is(err, io.ErrUnexpectedEOF) || got != "text" {
+			t.Errorf("%s: got %q and %v", path, got, err)
+		}
+		if !strings.Contains(s.log.String(), "secret") {
+			t.Errorf("%s was not logged", path)
+		}
+	}
+	if n := s.streams.Open(); n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+	if a := s.do("GET", "/ok", nil); a.status != 200 {
+		t.Errorf("got %d", a.status)
+	}
+}
+
+func TestStreamsThatBeginWhileStoppingSayGoodbye(t *testing.T) {
+	s := serve(t, transports.Config{})
+	if err := s.streams.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := s.read("1.1", "wait"); err != nil || got != "textbye" {
+		t.Errorf("got %q and %v", got, err)
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package transports
+
+import (
+	"syscall"
+	"time"
+)
+
+// setUserTimeout does nothing here: the kernel has its own idea of when a connection is broken.
+func setUserTimeout(syscall.RawConn, time.Duration) {}
