@@ -33,7 +33,7 @@ func newWeb(cfg config.Config, rt *runtime.Runtime, log *slog.Logger) (*transpor
 			Body:     int(cfg.Limits.Body),
 			Input:    int(cfg.Limits.Input),
 		},
-		rest.Transport{Runtime: rt},
+		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},
 	)
 }

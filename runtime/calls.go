@@ -328,7 +328,7 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 		if code == "" {
 			code = "failed"
 		}
-		return &agui.OutputError{Code: code, Message: e.Message, Retryable: e.Retryable}
+		return &agui.OutputError{Code: plain(clip(code, 200)), Message: plain(clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
@@ -342,6 +342,9 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 	}
 	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
 }
+
+// maxText is how long an error's or a question's text may be.
+const maxText = 64 << 10
 
 func (rt *Runtime) logFailure(msg, name string, err error) {
 	if p, ok := errors.AsType[*plugins.PanicError](err); ok {

@@ -107,7 +107,11 @@ func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, 
 		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
 		Generation: run.Generation, First: l.w.last + 1, State: th.State,
 	}
-	if err := l.w.started(it, run, queued); err != nil {
+	first, rest := fitting(queued)
+	if err := l.w.started(it, run, first); err != nil {
+		return err
+	}
+	if err := l.w.take(it, rest); err != nil {
 		return err
 	}
 	if err := l.failOwed(ctx, tx, it); err != nil {

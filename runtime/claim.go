@@ -156,7 +156,11 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 		l.inbox.Store(int64(len(queued)))
 		queued = nil
 	}
-	if err := l.w.started(it, run, queued); err != nil {
+	first, rest := fitting(queued)
+	if err := l.w.started(it, run, first); err != nil {
+		return nil, err
+	}
+	if err := l.w.take(it, rest); err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 {
@@ -181,6 +185,18 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 	out.recs = append(out.recs, it.recs...)
 	out.evs = append(out.evs, it.evs...)
 	return l, nil
+}
+
+// fitting splits messages into those that fit into one RUN_STARTED and the rest, which only appended
+// messages can make: a request's own fit.
+func fitting(msgs []Message) (first, rest []Message) {
+	size := 0
+	for i := range msgs {
+		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > maxMessages {
+			return msgs[:i], msgs[i:]
+		}
+	}
+	return msgs, nil
 }
 
 // claimed makes a run's row this instance's.
@@ -314,7 +330,18 @@ func (l *live) rewound(ctx context.Context, tx Tx, it *item, th *Thread) error {
 		msgs = append(msgs, left[i].Message)
 	}
 	msgs = append(msgs, l.w.fold.Messages()...) // what this run brings
-	return l.w.stage(it, agui.MessagesSnapshot{Messages: msgs})
+	return l.w.stage(it, agui.MessagesSnapshot{Messages: newest(msgs)})
+}
+
+// newest returns the newest messages that fit into one event.
+func newest(msgs []agui.Message) []agui.Message {
+	size := 0
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > maxMessages {
+			return msgs[i+1:]
+		}
+	}
+	return msgs
 }
 
 // load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.

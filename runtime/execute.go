@@ -312,7 +312,11 @@ func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input
 			r.err = context.Cause(ctx)
 		}
 	}
-	return nodeOutput{text: outputText(r.out), json: mustJSON(r.out)}, r.err
+	out := &r.out
+	if raw := mustJSON(out); len(raw) <= maxAnswer {
+		return nodeOutput{text: outputText(r.out), json: raw}, r.err
+	}
+	return nodeOutput{text: outputText(r.out), json: mustJSON(bounded(out))}, r.err
 }
 
 // nodeOutput is what a node gave, as its step shows it and as later nodes see it.

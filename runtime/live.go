@@ -126,6 +126,9 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
+	if size := stateSize(l.state(), ev); size > maxState {
+		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
+	}
 	base := ev.Common()
 	if base.Agent == "" {
 		base.Agent = s.agent
@@ -165,6 +168,20 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 	}
 	return nil
 }
+
+// stateSize is how large the thread's state may become by ev.
+func stateSize(state json.RawMessage, ev agui.Event) int {
+	switch e := ev.(type) {
+	case agui.StateDelta:
+		return len(state) + len(e.Delta)
+	case agui.StateSnapshot:
+		return len(e.Snapshot)
+	}
+	return 0
+}
+
+// maxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
+const maxState = 4 << 20
 
 // goesOn reports whether an event continues or ends something that an earlier one has opened.
 func goesOn(t agui.Type) bool {

@@ -174,6 +174,7 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 		case wake == nil:
 			return r.stored(ctx)
 		}
+		r.buf = nil // an idle reader holds no records
 		select {
 		case <-wake:
 		case <-ctx.Done():

@@ -201,7 +201,7 @@ func (rt *Runtime) snapshotAt(ctx context.Context, threadKey, event int64) (json
 	for i := range rows {
 		msgs[i] = rows[i].Message
 	}
-	return state, msgs, nil
+	return state, newest(msgs), nil
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as WIRE 2.7 says.

@@ -119,6 +119,9 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if err := checkObject("state", req.State); err != nil {
 		return err
 	}
+	if len(req.State) > maxState {
+		return refuse(KindTooLarge, "state_too_large", "A thread's state may hold %d bytes", maxState)
+	}
 	if err := checkObject("metadata", req.Metadata); err != nil {
 		return err
 	}
@@ -479,6 +482,9 @@ func query(msgs []agui.Message) string {
 	return ""
 }
 
+// maxMessages keeps the RUN_STARTED that brings a run's new messages within the size of an event.
+const maxMessages = maxEvent - 64<<10
+
 // newMessages are the request's messages that are new to the thread, as rows that wait for the claim.
 func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread) ([]Message, error) {
 	known := make(map[string]bool)
@@ -506,8 +512,8 @@ func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread) ([]Messag
 		if !first && m.Role != agui.RoleUser {
 			return nil, refuse(KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", m.Role)
 		}
-		if size += len(m.Content) + len(m.Parts); size > s.rt.cfg.MessageBytes {
-			return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", s.rt.cfg.MessageBytes)
+		if size += len(m.AppendJSON(nil, agui.Stored)); size > min(s.rt.cfg.MessageBytes, maxMessages) {
+			return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, maxMessages))
 		}
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}

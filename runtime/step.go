@@ -249,7 +249,9 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 		}
 		in.ExpiresAt = &at
 	}
-	in.Body = mustJSON(q)
+	if in.Body = mustJSON(q); len(in.Body) > maxQuestion {
+		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
+	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
 	if err := s.l.emit(s, []Row{s.keep(m), in}, nil, s.takeHeld()...); err != nil {
@@ -257,6 +259,9 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 	}
 	return a, plugins.ErrWaiting
 }
+
+// maxQuestion keeps the RUN_FINISHED that lists a run's open questions within the size of an event.
+const maxQuestion = 256 << 10
 
 // The statuses of an Interrupt. An answer makes it answered, the answer's span resolved or cancelled.
 const (

@@ -26,8 +26,8 @@ var (
 type Store interface {
 	Reader
 
-	// Join registers this process as a new instance, which Commit writes as from then on, and on a
-	// database for one process fences all others.
+	// Join registers this process as a new instance, which Commit writes as from then on, and fences all
+	// others.
 	Join(ctx context.Context, instance, addr string) error
 	// Commit writes batch n of the joined instance in one transaction: events, and what apply does with
 	// its Tx. It applies a batch exactly once: called again with the same n after an error, it returns nil

@@ -266,3 +266,36 @@ func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 	close(leave)
 	b.wait(next.RunID, runtime.Completed, runtime.Failed)
 }
+
+func TestHugeTextsEnd(t *testing.T) {
+	long := agent{"long", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text(agui.RoleAssistant, "")
+		for range 100 {
+			if _, err := w.Write([]byte(strings.Repeat("x", 100_000))); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		if run.Input.Query == "hang" {
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}}
+	loud := agent{"loud", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, &plugins.Error{Message: strings.Repeat("x", 10_000_000)}
+	}}
+	b := open(t, runtime.Config{}, long, loud)
+	b.wait(b.start("long", "long", "x").RunID, runtime.Completed)
+	b.wait(b.start("loud", "loud", "x").RunID, runtime.Failed)
+	stuck := b.start("stuck", "long", "hang")
+	for th, _ := b.Thread(context.Background(), local, "stuck"); ; <-tick() {
+		if n, err := b.store.LastEventID(context.Background(), th.Key); err != nil || n > 90 {
+			break
+		}
+	}
+	if _, err := b.Cancel(context.Background(), local, stuck.RunID); err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range []string{"long", "loud", "stuck"} {
+		checkLog(t, b.log(thread))
+	}
+}

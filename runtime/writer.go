@@ -39,6 +39,10 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	base.ThreadID, base.RunID = w.thread.ID, w.runID
 	ev = ev.WithCommon(base)
 	payload := w.encode(ev)
+	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > maxEvent {
+		end.Output = bounded(end.Output)
+		ev, payload = end, w.encode(end)
+	}
 	if len(payload) > maxEvent {
 		return &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
 	}
@@ -62,6 +66,23 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	}
 	return nil
 }
+
+// bounded is an output that fits into an event: a long answer is cut, as its message's deltas tell all of it,
+// and what is still too large is left out.
+func bounded(out *agui.WorkerOutput) *agui.WorkerOutput {
+	if out == nil {
+		return nil
+	}
+	short := *out
+	short.Answer = clip(short.Answer, maxAnswer)
+	if len(mustJSON(&short)) > maxEvent-maxAnswer {
+		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
+	}
+	return &short
+}
+
+// maxAnswer is how much of an answer is kept where the whole would not fit into an event.
+const maxAnswer = 1 << 20
 
 // encode appends ev's stored form to a slab, so that many small payloads share an allocation.
 func (w *writer) encode(ev agui.Event) []byte {

@@ -26,7 +26,7 @@ func Backup(ctx context.Context, url, dest string) error {
 		}
 		return fmt.Errorf("back up to %s: %w", dest, err)
 	}
-	db, err := d.open(Config{URL: url}.withDefaults(), reading)
+	db, err := d.open(Config{URL: url}.withDefaults(), copying)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,8 @@ SELECT fenced, commit_no FROM instances WHERE id = ?`
 // errCommitted says that an earlier attempt has committed the batch.
 var errCommitted = errors.New("committed before")
 
-// Join registers this process as a new instance, which Commit writes as from then on. On SQLite, which is
-// for one process, it fences all others.
+// Join registers this process as a new instance, which Commit writes as from then on, and fences all others:
+// one process at a time runs a database's runs. It waits for a commit of theirs that is under way.
 func (db *DB) Join(ctx context.Context, instance, addr string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -52,10 +52,7 @@ func (db *DB) Join(ctx context.Context, instance, addr string) error {
 		if err := tx.exec(insertInstance, instance, addr); err != nil {
 			return err
 		}
-		if db.d.single {
-			return tx.exec(fenceOthers, instance)
-		}
-		return nil
+		return tx.exec(fenceOthers, instance)
 	})
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -110,11 +107,11 @@ func (db *DB) append(ctx context.Context, n int64, events []runtime.StoredEvent)
 	if err != nil {
 		return err
 	}
-	s, err := db.writer(ctx)
+	session, err := db.writer(ctx)
 	if err != nil {
-		return db.broken(ctx, err)
+		return err
 	}
-	stmt, err := s.stmt(ctx, appendEvents, 1)
+	stmt, err := session.stmt(ctx, appendEvents, 1)
 	if err != nil {
 		return db.broken(ctx, err)
 	}
@@ -181,23 +178,18 @@ func (tx *tx) whyNot(n int64) error {
 // transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.
 // The caller holds mu.
 func (db *DB) transact(ctx context.Context, fn func(*tx) error) error {
-	s, err := db.writer(ctx)
+	session, err := db.writer(ctx)
 	if err != nil {
+		return err
+	}
+	if err := session.exec(ctx, db.d.begin); err != nil {
 		return db.broken(ctx, err)
 	}
-	sqlTx, err := s.conn.BeginTxx(ctx, nil)
-	if err != nil {
-		return db.broken(ctx, err)
-	}
-	tx := newTx(ctx, db, s)
+	tx := newTx(ctx, db, session)
 	done := false
 	defer func() { // also when fn panics
 		if !done {
-			_ = sqlTx.Rollback()
-			tx.takeKeysBack()
-		}
-		if lost(tx.err) {
-			db.drop()
+			db.rollback(ctx, tx)
 		}
 	}()
 	if err := fn(tx); err != nil {
@@ -206,15 +198,23 @@ func (db *DB) transact(ctx context.Context, fn func(*tx) error) error {
 	if err := tx.finish(); err != nil {
 		return err
 	}
-	if err := sqlTx.Commit(); err != nil {
-		return db.broken(ctx, err)
+	if err := session.exec(ctx, "COMMIT"); err != nil {
+		return tx.failed(ctx, err)
 	}
 	done = true
 	return nil
 }
 
-// broken returns a failure of the session's connection as the caller is to see it, and gives up the
-// connection when it may be in an unknown state.
+// rollback ends a transaction that failed.
+func (db *DB) rollback(ctx context.Context, tx *tx) {
+	tx.takeKeysBack()
+	if tx.session.exec(context.WithoutCancel(ctx), "ROLLBACK") != nil || lost(tx.err) {
+		db.drop()
+	}
+}
+
+// broken returns a failure of the session as the caller is to see it, and gives up its connection when that
+// may be in an unknown state.
 func (db *DB) broken(ctx context.Context, err error) error {
 	err = db.d.explained(ctx, err)
 	if lost(err) {

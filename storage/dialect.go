@@ -14,6 +14,7 @@ const (
 	reading mode = iota
 	writing
 	migrating
+	copying
 )
 
 // dialect is what differs between the databases.
@@ -24,8 +25,9 @@ type dialect struct {
 	words *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
 	batch int               // how many rows one INSERT takes at most; a power of two
 
-	single bool // one process has the database to itself
-	unnest bool // many rows of events go into one statement
+	begin  string // begins a transaction that writes
+	single bool   // one process has the database to itself
+	unnest bool   // many rows of events go into one statement
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none

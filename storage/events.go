@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -43,8 +44,7 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id >= ? AND last_event_id
 // there are no more.
 func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
 	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
-	// How many events a row holds is not known beforehand, so the page is read in ever larger pieces.
-	for rows := 64; len(p.events) < limit; rows *= 2 {
+	for rows, read := 64, 0; len(p.events) < limit; {
 		more, err := r.readOn(ctx, p, rows)
 		if err != nil {
 			return nil, err
@@ -52,6 +52,9 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 		if !more {
 			break
 		}
+		// The next rows will hold about as many events as those before.
+		read += rows
+		rows = min(limit, 1+(limit-len(p.events))*read/max(1, len(p.events)))
 	}
 	return p.events, r.nameRuns(ctx, threadKey, p.events)
 }
@@ -72,6 +75,15 @@ func (p *page) end() int64 {
 	return p.events[len(p.events)-1].ID
 }
 
+// grow makes room for the rows' events.
+func (p *page) grow(rows []packed) {
+	n := 0
+	for i := range rows {
+		n += int(rows[i].last - rows[i].first + 1)
+	}
+	p.events = slices.Grow(p.events, min(n, p.limit-len(p.events)))
+}
+
 // readOn reads on in the thread's log, from a number of rows, and reports whether there may be more.
 //
 // Events are in rows first and in segments later. They are looked for in this order, so those that are
@@ -90,6 +102,7 @@ func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err 
 			return true, nil // the rows that follow may be sealed by now, too
 		}
 	}
+	p.grow(rows)
 	for i := range rows {
 		if err := p.add(&rows[i]); err != nil {
 			return false, r.q.failed(ctx, err)

@@ -78,7 +78,7 @@ func takeLock(database, addr string) (*fileLock, error) {
 			l := &fileLock{f}
 			return l, l.setAddr(addr)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	err = &LockedError{Path: path, Addr: readAddr(f)}
 	return nil, errors.Join(err, f.Close())

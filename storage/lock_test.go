@@ -130,9 +130,10 @@ func TestOpenNeedsTheSchema(t *testing.T) {
 		}
 		db.Close()
 	}
-	for _, url := range []string{"", "mysql://x", "sqlite:", "sqlite::memory:"} {
-		if _, err := storage.Open(t.Context(), storage.Config{URL: url}); err == nil {
-			t.Errorf("Open(%q) succeeded", url)
+	for _, url := range []string{"", "secret", "mysql://secret", "sqlite:", "sqlite::memory:", "postgres://u:secret@h:x/d"} {
+		_, err := storage.Open(t.Context(), storage.Config{URL: url})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q): %v", url, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
-	message = excluded.message, created_at = excluded.created_at`
+	message = excluded.message`
 
 	insertMessage = upsertMessage + `
 RETURNING key`
@@ -42,9 +42,9 @@ WHERE thread_key = ? AND state = 'consumed' AND event_id <= ? ORDER BY seq DESC 
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
-UNION
+UNION ALL
 SELECT ` + messageColumns + `, key FROM messages
-WHERE thread_key = ? AND tool_call_id = ANY (?) AND tool_call_id <> ''
+WHERE thread_key = ? AND tool_call_id = ANY (?) AND tool_call_id <> '' AND NOT message_id = ANY (?)
 ORDER BY key`
 
 	selectLastMessage = `
@@ -107,7 +107,7 @@ func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string)
 		return nil, nil
 	}
 	list := r.d.list(ids)
-	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list)
+	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list, list)
 }
 
 // LastSeq returns the highest seq of the thread's messages, 0 when it has none.

@@ -147,7 +147,7 @@ func (p *page) add(r *packed) error {
 		kind, ok := leadingType(line)
 		if !ok {
 			kind, line, _ = bytes.Cut(line, []byte{' '})
-			line = line[:len(line):len(line)]
+			line = slices.Clip(line)
 		}
 		p.events = append(p.events, runtime.StoredEvent{
 			ThreadKey: p.thread, ID: id, RunKey: r.run, Kind: intern(p.kinds, kind), Payload: line,

@@ -58,7 +58,7 @@ const (
 )
 
 // prepareDays creates the partitions of today and tomorrow, unless it has done so already. It must not keep
-// events from being written, so its failure is only told to the log, and the next commit tries again.
+// events from being written, so its failure is only told to the log, and it tries again a minute later.
 // The caller holds mu.
 func (db *DB) prepareDays(ctx context.Context) {
 	if db.d.single || time.Now().Before(db.prepared) {
@@ -82,6 +82,7 @@ func (db *DB) prepareDays(ctx context.Context) {
 	})
 	if err != nil {
 		db.cfg.Log.Warn("cannot create the partitions of events", "error", err)
+		db.prepared = time.Now().Add(time.Minute)
 		return
 	}
 	// An hour into tomorrow's partition the one after it is created, on whichever clock.
@@ -138,7 +139,7 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 		}
 		var unsealed bool
 		query := fmt.Sprintf(partitionHasUnsealed, name)
-		if err := tx.s.conn.QueryRowContext(ctx, query).Scan(&unsealed); err != nil || unsealed {
+		if err := tx.session.conn.QueryRowContext(ctx, query).Scan(&unsealed); err != nil || unsealed {
 			return tx.failed(ctx, err)
 		}
 		dropped = true
@@ -147,12 +148,12 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 	return dropped && err == nil, err
 }
 
-// define changes the schema.
+// define runs a statement that is not prepared, because it changes the schema or is for this time only.
 func (tx *tx) define(statement string) error {
 	if tx.err != nil {
 		return tx.err
 	}
-	if _, err := tx.s.conn.ExecContext(tx.ctx, statement); err != nil {
+	if err := tx.session.exec(tx.ctx, statement); err != nil {
 		return tx.failed(tx.ctx, err)
 	}
 	return nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -22,6 +24,7 @@ func postgresDialect() *dialect {
 		goose:   goose.DialectPostgres,
 		bind:    sqlx.DOLLAR,
 		batch:   32,
+		begin:   "BEGIN",
 		unnest:  true,
 		open:    openPostgres,
 		lock:    func(Config) (*fileLock, error) { return nil, nil },
@@ -32,8 +35,11 @@ func postgresDialect() *dialect {
 
 func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	pc, err := pq.NewConfig(cfg.URL)
+	if urlErr := (*url.Error)(nil); errors.As(err, &urlErr) {
+		err = urlErr.Err // without the URL, which may hold a password
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("database URL: %w", err)
 	}
 	// []byte parameters go as they are, which spares payloads the escaping of array literals.
 	pc.BinaryParameters = true

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/batonrun/baton/runtime"
@@ -90,6 +91,9 @@ func (tx *tx) put(row runtime.Row) error {
 	case *runtime.Node:
 		return tx.buffer(nodes, pair{row.RunKey, row.NodeID}, nodeArgs(row))
 	case *runtime.Message:
+		if row.CreatedAt.IsZero() {
+			row.CreatedAt = tx.now
+		}
 		if row.Key == 0 {
 			return tx.insert(messages, &row.Key, insertMessage, messageArgs(row))
 		}
@@ -101,7 +105,7 @@ func (tx *tx) put(row runtime.Row) error {
 	case *runtime.IdempotencyKey:
 		return tx.buffer(idempotencyKeys, row.Scope, keyArgs(row))
 	}
-	return fmt.Errorf("no such row")
+	return tx.fail(errors.New("unknown kind of row"))
 }
 
 func (tx *tx) name(owner owner, name string, runKey int64) error {
@@ -118,7 +122,7 @@ func (tx *tx) insert(k kind, key *int64, query string, args []any) error {
 	if err := checkText(args); err != nil {
 		return tx.fail(err)
 	}
-	stmt, err := tx.s.stmt(tx.ctx, query, 1)
+	stmt, err := tx.session.stmt(tx.ctx, query, 1)
 	if err != nil {
 		return tx.failed(tx.ctx, err)
 	}
@@ -183,7 +187,7 @@ func (tx *tx) write(k kind) error {
 		for n*width > len(args) {
 			n /= 2
 		}
-		if _, err := tx.run(upserts[k], n, args[:n*width]); err != nil {
+		if err := tx.run(upserts[k], n, args[:n*width]); err != nil {
 			return err
 		}
 		args = args[n*width:]

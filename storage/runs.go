@@ -68,12 +68,15 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	pageOfRuns = ` AND r.key < ? ORDER BY r.key DESC LIMIT ?`
+	// A filter stands between the first and the second of each. The page finds its keys first, which an index
+	// alone can tell, and has SQLite choose the right one.
+	selectFiltered = selectRun + `
+WHERE r.key IN (SELECT key FROM runs`
+	pageOfFiltered = ` AND key < ? ORDER BY key DESC LIMIT ?) ORDER BY r.key DESC`
 
 	countFiltered = `
-SELECT count(*) FROM (SELECT 1 FROM runs r`
-
-	upToMax = ` LIMIT ?) AS counted`
+SELECT count(*) FROM (SELECT 1 FROM runs`
+	maxOfFiltered = ` LIMIT ?) AS counted`
 
 	selectOpenRuns = selectRun + `
 WHERE r.thread_key = ? AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')
@@ -142,14 +145,14 @@ func (r reader) Runs(ctx context.Context, f runtime.RunFilter) ([]runtime.Run, i
 		f.Limit = 50
 	}
 	where, args := filterRuns(&f)
-	total, err := one(ctx, r.q, scalar[int], countFiltered+where+upToMax, append(args, maxCount)...)
+	total, err := one(ctx, r.q, scalar[int], countFiltered+where+maxOfFiltered, append(args, maxCount)...)
 	if err != nil {
 		return nil, 0, err
 	}
 	if f.BeforeKey == 0 {
 		f.BeforeKey = math.MaxInt64
 	}
-	runs, err := all(ctx, r.q, scanRun, selectRun+where+pageOfRuns, append(args, f.BeforeKey, f.Limit)...)
+	runs, err := all(ctx, r.q, scanRun, selectFiltered+where+pageOfFiltered, append(args, f.BeforeKey, f.Limit)...)
 	return runs, total, err
 }
 
@@ -157,33 +160,32 @@ func (r reader) Runs(ctx context.Context, f runtime.RunFilter) ([]runtime.Run, i
 func filterRuns(f *runtime.RunFilter) (string, []any) {
 	var query strings.Builder
 	args := make([]any, 0, 10)
-	query.WriteString(`
-WHERE r.key > 0`)
+	query.WriteString("\nWHERE TRUE")
 	and := func(cond string, arg any) {
 		query.WriteString(` AND `)
 		query.WriteString(cond)
 		args = append(args, arg)
 	}
 	if f.Project != "" {
-		and(`r.project_id = ?`, f.Project)
+		and(`project_id = ?`, f.Project)
 	}
 	if f.User != "" {
-		and(`r.user_id = ?`, f.User)
+		and(`user_id = ?`, f.User)
 	}
 	if f.ThreadKey != 0 {
-		and(`r.thread_key = ?`, f.ThreadKey)
+		and(`thread_key = ?`, f.ThreadKey)
 	}
 	if f.Status != "" {
-		and(`r.status = ?`, string(f.Status))
+		and(`status = ?`, string(f.Status))
 	}
 	if f.Agent != "" {
-		and(`r.agent = ?`, f.Agent)
+		and(`agent = ?`, f.Agent)
 	}
 	if f.WorkflowID != "" {
-		and(`r.workflow_id = ?`, f.WorkflowID)
+		and(`workflow_id = ?`, f.WorkflowID)
 	}
 	if !f.Since.IsZero() {
-		and(`r.created_at >= ?`, ms(f.Since))
+		and(`created_at >= ?`, ms(f.Since))
 	}
 	return query.String(), args
 }

@@ -1,13 +1,12 @@
 package storage_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
@@ -49,6 +48,20 @@ func readLog(tb testing.TB, db runtime.Store, thread int64, limit int) []runtime
 	}
 }
 
+// sameLog is cmp.Diff for many events.
+func sameLog(t *testing.T, got, want []runtime.StoredEvent) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d events, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if !bytes.Equal(got[i].Payload, want[i].Payload) || got[i].ID != want[i].ID || got[i].RunKey != want[i].RunKey ||
+			got[i].RunID != want[i].RunID || got[i].Kind != want[i].Kind || got[i].ThreadKey != want[i].ThreadKey {
+			t.Fatalf("event %d is %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
 func seal(t *testing.T, db *storage.DB, after time.Duration, want int) {
 	t.Helper()
 	got, err := db.Seal(t.Context(), time.Now().Add(after))
@@ -66,9 +79,7 @@ func TestSealKeepsTheLog(t *testing.T) {
 				t.Helper()
 				for key, events := range want {
 					for _, limit := range []int{1 << 20, 500, 97} {
-						if diff := cmp.Diff(events, readLog(t, db, key, limit)); diff != "" {
-							t.Fatalf("thread %d in pages of %d (-want +got):\n%s", key, limit, diff)
-						}
+						sameLog(t, readLog(t, db, key, limit), events)
 					}
 					last, err := db.LastEventID(t.Context(), key)
 					if err != nil || last != int64(len(events)) {
@@ -128,9 +139,7 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 				}
 			}
 			for _, limit := range []int{1 << 20, 500, 97} {
-				if diff := cmp.Diff(kept, readLog(t, db, key, limit)); diff != "" {
-					t.Fatalf("in pages of %d (-want +got):\n%s", limit, diff)
-				}
+				sameLog(t, readLog(t, db, key, limit), kept)
 			}
 		})
 	}

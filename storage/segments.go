@@ -106,6 +106,7 @@ func (r reader) readSegments(ctx context.Context, p *page, at, before int64) err
 		if err != nil {
 			return r.q.failed(ctx, err)
 		}
+		p.grow(rows)
 		for i := range rows {
 			if err := p.add(&rows[i]); err != nil {
 				return r.q.failed(ctx, err)

@@ -34,6 +34,7 @@ func sqliteDialect() *dialect {
 		bind:   sqlx.QUESTION,
 		words:  sqliteWords,
 		batch:  1,
+		begin:  "BEGIN IMMEDIATE",
 		single: true,
 		open:   openSQLite,
 		lock: func(cfg Config) (*fileLock, error) {
@@ -90,15 +91,15 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", cfg.LockTimeout.Milliseconds()),
 		"foreign_keys(1)",
-		"cache_size(-16384)",
 		"temp_store(MEMORY)",
 	}
 	query := url.Values{"mode": {"rw"}, "_time_integer_format": {"unix_milli"}}
-	if m == reading {
-		pragmas = append(pragmas, "query_only(1)", "mmap_size(268435456)")
-	} else {
-		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)")
-		query.Set("_txlock", "immediate")
+	switch m {
+	case reading:
+		pragmas = append(pragmas, "query_only(1)", "cache_size(-4096)")
+	case writing, migrating:
+		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
+			"cache_size(-32768)")
 	}
 	query["_pragma"] = pragmas
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()

@@ -29,7 +29,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -83,22 +82,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// DB is an open database. Its reads may be called from many goroutines; writes go one by one over one
-// connection.
+// DB is an open database. Its reads may be called from many goroutines; writes go one by one.
 type DB struct {
 	reader
 	cfg  Config
 	d    *dialect
-	read *pool
-	pool *sqlx.DB // for writing
 	zip  *zstd.Encoder
 	lock *fileLock // nil unless cfg.Serve on SQLite
+	read *pool
 
 	mu       sync.Mutex // guards the fields below, and with them writing
-	session  *session   // nil until needed, and after it broke
-	instance string     // "" until Join
+	write    *sqlx.DB
+	session  *session // nil until needed, and after it broke
+	instance string   // "" until Join
 	packer   packer
 	prepared time.Time // partitions exist up to here
+	closed   bool
 }
 
 var _ runtime.Store = (*DB)(nil)
@@ -129,14 +128,14 @@ func (db *DB) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if db.pool, err = db.d.open(db.cfg, writing); err != nil {
+	if db.write, err = db.d.open(db.cfg, writing); err != nil {
 		return err
 	}
 	reads, err := db.d.open(db.cfg, reading)
 	if err != nil {
 		return err
 	}
-	db.read = newPool(reads, db.d)
+	db.read = &pool{DB: reads, d: db.d}
 	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
 	if err != nil {
 		return err
@@ -152,10 +151,14 @@ func (db *DB) open(ctx context.Context) (err error) {
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	var errs []error
+	if db.closed {
+		return nil
+	}
+	db.closed = true
 	db.drop()
-	if db.pool != nil {
-		errs = append(errs, db.pool.Close())
+	var errs []error
+	if db.write != nil {
+		errs = append(errs, db.write.Close())
 	}
 	if db.read != nil {
 		errs = append(errs, db.read.Close())
@@ -163,10 +166,7 @@ func (db *DB) Close() error {
 	if db.z != nil {
 		db.z.Close()
 	}
-	if db.lock != nil {
-		errs = append(errs, db.lock.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, db.lock.Close())...)
 }
 
 // SetAddr writes the address at which this server can be reached into the lock of a SQLite database.
@@ -179,12 +179,11 @@ func (db *DB) SetAddr(addr string) error {
 
 // dialectOf returns the dialect a database URL names.
 func dialectOf(url string) (*dialect, error) {
-	scheme, _, _ := strings.Cut(url, ":")
-	switch scheme {
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
 	case "sqlite":
 		return sqliteDialect(), nil
 	case "postgres", "postgresql":
 		return postgresDialect(), nil
 	}
-	return nil, fmt.Errorf("database URL %q: must begin with sqlite: or postgres://", scheme)
+	return nil, errors.New("database URL: must begin with sqlite: or postgres://")
 }

@@ -11,11 +11,20 @@ import (
 
 // databases opens a new database of each kind.
 var databases = map[string]func(testing.TB) *storage.DB{
-	"sqlite":   func(tb testing.TB) *storage.DB { return open(tb, newSQLite(tb)) },
-	"postgres": func(tb testing.TB) *storage.DB { return open(tb, storagetest.Postgres(tb).NewDatabase(tb)) },
+	"sqlite": func(tb testing.TB) *storage.DB {
+		tb.Helper()
+		return open(tb, newSQLite(tb))
+	},
+	"postgres": func(tb testing.TB) *storage.DB {
+		tb.Helper()
+		return open(tb, storagetest.Postgres(tb).NewDatabase(tb))
+	},
 }
 
-func newSQLite(tb testing.TB) string { return "sqlite:" + filepath.Join(tb.TempDir(), "baton.db") }
+func newSQLite(tb testing.TB) string {
+	tb.Helper()
+	return "sqlite:" + filepath.Join(tb.TempDir(), "baton.db")
+}
 
 func open(tb testing.TB, url string) *storage.DB {
 	tb.Helper()

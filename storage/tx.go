@@ -10,24 +10,24 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// tx is a transaction on the session's connection. Its first failure sticks: nothing works after it, and
+// tx is a transaction. Its first failure sticks: nothing works after it, and
 // finish returns it, whatever the transaction's user made of it.
 type tx struct {
 	reader
-	ctx    context.Context
-	db     *DB
-	s      *session
-	now    time.Time
-	err    error
-	rows   [kinds]buffer
-	keys   []*int64 // given to inserted rows
-	events []runtime.StoredEvent
+	ctx     context.Context
+	db      *DB
+	session *session
+	now     time.Time
+	err     error
+	rows    [kinds]buffer
+	keys    []*int64 // given to inserted rows
+	events  []runtime.StoredEvent
 }
 
 var _ runtime.Tx = (*tx)(nil)
 
 func newTx(ctx context.Context, db *DB, s *session) *tx {
-	tx := &tx{ctx: ctx, db: db, s: s}
+	tx := &tx{ctx: ctx, db: db, session: s}
 	tx.reader = reader{tx, db.d, db.z}
 	return tx
 }
@@ -146,7 +146,7 @@ func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, e
 	if tx.err != nil {
 		return nil, tx.err
 	}
-	stmt, err := tx.s.stmt(ctx, query, 1)
+	stmt, err := tx.session.stmt(ctx, query, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -174,25 +174,23 @@ func (tx *tx) exec(query string, args ...any) error {
 	if err := tx.flush(); err != nil {
 		return err
 	}
-	_, err := tx.run(query, 1, args)
-	return err
+	return tx.run(query, 1, args)
 }
 
 // run runs a statement for n rows at once.
-func (tx *tx) run(query string, n int, args []any) (sql.Result, error) {
+func (tx *tx) run(query string, n int, args []any) error {
 	if tx.err != nil {
-		return nil, tx.err
+		return tx.err
 	}
 	if err := checkText(args); err != nil {
-		return nil, tx.fail(err)
+		return tx.fail(err)
 	}
-	stmt, err := tx.s.stmt(tx.ctx, query, n)
+	stmt, err := tx.session.stmt(tx.ctx, query, n)
 	if err != nil {
-		return nil, tx.failed(tx.ctx, err)
+		return tx.failed(tx.ctx, err)
 	}
-	res, err := stmt.ExecContext(tx.ctx, args...)
-	if err != nil {
-		return nil, tx.failed(tx.ctx, err)
+	if _, err := stmt.ExecContext(tx.ctx, args...); err != nil {
+		return tx.failed(tx.ctx, err)
 	}
-	return res, nil
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -84,11 +85,7 @@ func (w *Stream) KeepAlive(frame string) {
 func (w *Stream) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && w.err == nil {
-		if w.piece == nil {
-			w.mu.Lock()
-			w.piece = pieces.Get().(*piece)
-			w.piece.n = chunkHead
-		}
+		w.open()
 		k := copy(w.piece.buf[w.piece.n:len(w.piece.buf)-chunkTail], p[n:])
 		w.piece.n += k
 		if n += k; n < len(p) {
@@ -98,24 +95,28 @@ func (w *Stream) Write(p []byte) (int, error) {
 	return n, w.err
 }
 
+// open begins a piece unless one is begun, and keeps pings out until Flush.
+func (w *Stream) open() {
+	if w.piece == nil {
+		w.mu.Lock()
+		w.piece = pieces.Get().(*piece)
+		w.piece.n = chunkHead
+	}
+}
+
 // WriteString is Write for a string.
 func (w *Stream) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
 // Flush writes what is buffered; the first one writes the response's head.
 func (w *Stream) Flush() error {
-	if w.piece == nil {
-		if w.head == nil || w.err != nil {
-			return w.err
-		}
-		w.mu.Lock()
-		w.piece = pieces.Get().(*piece)
-		w.piece.n = chunkHead
+	if w.piece == nil && (w.head == nil || w.err != nil) {
+		return w.err
 	}
+	w.open()
 	w.send()
 	pieces.Put(w.piece)
 	w.piece = nil
-	cfg := &w.streams.cfg
-	w.due.Store(w.wrote.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+	w.pingAfter(w.wrote)
 	w.mu.Unlock()
 	return w.err
 }
@@ -219,12 +220,11 @@ func (w *Stream) look(p *probe, now time.Time) {
 		return // it is being written to
 	}
 	defer w.mu.Unlock()
-	cfg := &w.streams.cfg
 	switch p.send(w.raw, w.alive) {
 	case sent:
-		w.due.Store(now.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+		w.pingAfter(now)
 	case full: // the kernel holds so much for it already that it has not read for long
-		if late > cfg.WriteTimeout.Milliseconds() {
+		if late > w.streams.cfg.WriteTimeout.Milliseconds() {
 			w.leave()
 		}
 	case broken:
@@ -232,16 +232,22 @@ func (w *Stream) look(p *probe, now time.Time) {
 	}
 }
 
+// pingAfter has the stream pinged once it was silent from t on: at random, as streams that began together
+// should not be pinged together, and with the sweep's own delay never later than Ping.
+func (w *Stream) pingAfter(t time.Time) {
+	ping := w.streams.cfg.Ping
+	w.due.Store(t.Add(ping*13/15 + rand.N(max(ping/15, 1))).UnixMilli())
+}
+
 // pingSlowly pings a stream whose connection is not a socket, without waiting for it.
 func (w *Stream) pingSlowly(now time.Time) {
 	if now.UnixMilli() < w.due.Load() || !w.mu.TryLock() {
 		return
 	}
-	cfg := &w.streams.cfg
-	w.due.Store(now.Add(jitter(cfg.Ping*13/15, cfg.Ping/15)).UnixMilli())
+	w.pingAfter(now)
 	go func() { // ends with the write's deadline
 		defer w.mu.Unlock()
-		_ = w.conn.SetWriteDeadline(now.Add(cfg.WriteTimeout))
+		_ = w.conn.SetWriteDeadline(now.Add(w.streams.cfg.WriteTimeout))
 		if _, err := w.conn.Write(w.alive); err != nil {
 			w.leave()
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"slices"
@@ -248,9 +247,6 @@ func (s *Streams) cut() {
 		_ = w.conn.Close()
 	}
 }
-
-// jitter returns d and up to spread more, at random.
-func jitter(d, spread time.Duration) time.Duration { return d + rand.N(max(spread, 1)) }
 
 // socket returns what can be asked about the connection below wrappers, nil when that is not a socket.
 func socket(c net.Conn) (net.Conn, syscall.RawConn) {

@@ -260,7 +260,7 @@ func testConcurrentReaders(t *testing.T, f *fixture) {
 			}
 		})
 	}
-	for n := int64(0); n < batches; n++ {
+	for n := range int64(batches) {
 		var batch []runtime.StoredEvent
 		for _, run := range runs {
 			batch = append(batch, events(run, n*per+1, (n+1)*per)...)

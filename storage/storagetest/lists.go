@@ -216,12 +216,12 @@ func testExpired(t *testing.T, f *fixture) {
 		return &runtime.Interrupt{ID: id, RunKey: run.Key, Status: status, ExpiresAt: expires, CreatedAt: at(0)}
 	}
 	f.put(t,
-		interrupt("late", "open", ptr(at(20))), interrupt("second", "open", ptr(at(5))),
-		interrupt("first", "open", ptr(at(4))), interrupt("never", "open", nil),
-		interrupt("answered", "resolved", ptr(at(1))))
+		interrupt("late", "open", new(at(20))), interrupt("second", "open", new(at(5))),
+		interrupt("first", "open", new(at(4))), interrupt("never", "open", nil),
+		interrupt("answered", "resolved", new(at(1))))
 	got, err := f.Expired(t.Context(), at(5), 10)
 	equal(t, "Expired", got, err, []runtime.Interrupt{
-		*interrupt("first", "open", ptr(at(4))), *interrupt("second", "open", ptr(at(5))),
+		*interrupt("first", "open", new(at(4))), *interrupt("second", "open", new(at(5))),
 	})
 	got, err = f.Expired(t.Context(), at(100), 1)
 	equal(t, "expired with a limit", len(got), err, 1)

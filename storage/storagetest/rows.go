@@ -44,12 +44,12 @@ func testRun(t *testing.T, f *fixture) {
 	run := &runtime.Run{
 		ThreadKey: thread.Key, ID: "run", Project: "project", User: "ann", Agent: "echo", WorkflowID: "flow",
 		Status: runtime.Running, Input: object("input"), Definition: object("definition"),
-		InputQuery: "a question", OutputSummary: ptr("an answer"),
+		InputQuery: "a question", OutputSummary: new("an answer"),
 		Error:          &agui.OutputError{Code: "c", Message: "m", Retryable: true, Details: json.RawMessage(`{"a":1}`)},
 		Usage:          []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 1, OutputTokens: 2, TotalTokens: 3}},
 		ContextItemIDs: []string{"one", "two"}, Metadata: object("metadata"), ParentRun: "parent", Background: true,
 		Generation: 2, Attempt: 3, Answered: true, Owner: "instance-1", ClosedEvent: 9,
-		CreatedAt: at(1), QueuedAt: at(2), StartedAt: ptr(at(3)), FinishedAt: ptr(at(4)),
+		CreatedAt: at(1), QueuedAt: at(2), StartedAt: new(at(3)), FinishedAt: new(at(4)),
 		ThreadID: "main", ConversationID: thread.ConversationID,
 	}
 	f.put(t, run)
@@ -94,16 +94,16 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	steps := []runtime.Step{
 		{
 			RunKey: run.Key, Number: 1, ID: "s1", Generation: 1, NodeID: "node", Name: "node", Execution: 1,
-			Status: runtime.Failed, Input: "in", Output: ptr("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
-			StartedAt: at(1), CompletedAt: ptr(at(2)),
+			Status: runtime.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
+			StartedAt: at(1), CompletedAt: new(at(2)),
 		},
 		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: runtime.Waiting, StartedAt: at(3)},
 	}
 	nodes := []runtime.Node{
 		{
 			RunKey: run.Key, NodeID: "a", Status: runtime.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
-			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: ptr(at(1)),
-			CompletedAt: ptr(at(2)),
+			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: new(at(1)),
+			CompletedAt: new(at(2)),
 		},
 		{RunKey: run.Key, NodeID: "b", Status: runtime.Pending},
 	}
@@ -124,7 +124,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	open, err := f.OpenSteps(t.Context(), run.Key)
 	equal(t, "OpenSteps", open, err, steps[1:])
 	spans[1].Last, spans[1].State = 9, object("t")
-	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, runtime.Completed, ptr(at(9))
+	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, runtime.Completed, new(at(9))
 	nodes[0].Output, nodes[0].Error, nodes[0].Messages, nodes[1].Progress = nil, nil, nil, 1
 	f.put(t, &spans[1], &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check()
@@ -175,7 +175,7 @@ func testMemoInterruptKey(t *testing.T, f *fixture) {
 	interrupts := []runtime.Interrupt{
 		{
 			ID: "z", RunKey: run.Key, Step: 3, Name: "ask", N: 1, Body: object("b"), Status: "resolved",
-			Payload: object("p"), ExpiresAt: ptr(at(9)), CreatedAt: at(1),
+			Payload: object("p"), ExpiresAt: new(at(9)), CreatedAt: at(1),
 		},
 		{ID: "a", RunKey: run.Key, Frontend: true, Status: "open", CreatedAt: at(1)},
 	}

@@ -154,8 +154,6 @@ func at(ms int) time.Time {
 	return time.Date(2026, 2, 3, 4, 5, 6, 789_000_000, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func object(name string) json.RawMessage { return json.RawMessage(`{"` + name + `": 1}`) }
 
 // events returns events first to last of the run.

@@ -49,13 +49,13 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_active ON runs (thread_key) WHERE status IN ('RUNNING', 'WAITING');
 CREATE INDEX runs_open ON runs (thread_key) WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
 CREATE INDEX runs_unfinished ON runs (status, queued_at, key) WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
-CREATE INDEX runs_thread ON runs (thread_key, key);
 CREATE INDEX runs_project ON runs (project_id, key);
 CREATE INDEX runs_user ON runs (project_id, user_id, key);
 CREATE INDEX runs_status ON runs (project_id, status, key);
 CREATE INDEX runs_agent ON runs (project_id, agent, key);
 CREATE INDEX runs_workflow ON runs (project_id, workflow_id, key);
 CREATE INDEX runs_created ON runs (project_id, created_at);
+CREATE INDEX runs_thread ON runs (thread_key, key);
 
 CREATE TABLE run_names (
     project_id text COLLATE "C" NOT NULL,

@@ -49,13 +49,14 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_active ON runs (thread_key) WHERE status IN ('RUNNING', 'WAITING');
 CREATE INDEX runs_open ON runs (thread_key) WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
 CREATE INDEX runs_unfinished ON runs (status, queued_at, key) WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
-CREATE INDEX runs_thread ON runs (thread_key, key);
-CREATE INDEX runs_project ON runs (project_id, key);
-CREATE INDEX runs_user ON runs (project_id, user_id, key);
-CREATE INDEX runs_status ON runs (project_id, status, key);
-CREATE INDEX runs_agent ON runs (project_id, agent, key);
-CREATE INDEX runs_workflow ON runs (project_id, workflow_id, key);
+CREATE INDEX runs_project ON runs (project_id);
+CREATE INDEX runs_user ON runs (project_id, user_id);
+CREATE INDEX runs_status ON runs (project_id, status);
+CREATE INDEX runs_agent ON runs (project_id, agent);
+CREATE INDEX runs_workflow ON runs (project_id, workflow_id);
 CREATE INDEX runs_created ON runs (project_id, created_at);
+-- Of two indexes that seem equally good SQLite takes the younger one.
+CREATE INDEX runs_thread ON runs (thread_key, key);
 
 CREATE TABLE run_names (
     project_id TEXT NOT NULL,

@@ -1,0 +1,105 @@
+package storage
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func TestErrorsMeanWhatTheContractSays(t *testing.T) {
+	code := func(c string) error { return fmt.Errorf("wrapped: %w", &pq.Error{Code: pqerror.Code(c)}) }
+	for _, test := range []struct {
+		err  error
+		want error // nil: the data's fault
+	}{
+		{code("53100"), runtime.ErrDiskFull},
+		{code("57P01"), runtime.ErrUnavailable}, // shutdown
+		{code("57014"), runtime.ErrUnavailable}, // statement timeout
+		{code("25P03"), runtime.ErrUnavailable}, // idle in transaction
+		{code("25006"), runtime.ErrUnavailable}, // read-only, after a failover
+		{code("40001"), runtime.ErrUnavailable}, // serialization
+		{code("40P01"), runtime.ErrUnavailable}, // deadlock
+		{code("55P03"), runtime.ErrUnavailable}, // lock timeout
+		{code("53300"), runtime.ErrUnavailable}, // too many connections
+		{code("28P01"), runtime.ErrUnavailable}, // password
+		{code("08006"), runtime.ErrUnavailable},
+		{driver.ErrBadConn, runtime.ErrUnavailable},
+		{io.ErrUnexpectedEOF, runtime.ErrUnavailable},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, runtime.ErrUnavailable},
+		{code("23505"), nil}, // unique violation
+		{code("22021"), nil}, // a character that is none
+		{code("54000"), nil}, // too long
+		{errors.New("anything"), nil},
+	} {
+		got := postgresDialect().explained(t.Context(), test.err)
+		for _, sentinel := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
+			if errors.Is(got, sentinel) != errors.Is(sentinel, test.want) {
+				t.Errorf("%v became %v, want %v", test.err, got, test.want)
+			}
+		}
+		if !errors.Is(got, test.err) {
+			t.Errorf("%v became %v, want %v", test.err, got, test.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := postgresDialect().explained(ctx, code("57014")); !errors.Is(got, context.Canceled) ||
+		errors.Is(got, runtime.ErrUnavailable) {
+		t.Errorf("after a cancellation: %v", got)
+	}
+}
+
+func TestFullDiskWritesNothing(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Serve: true, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	pages := func(limit string) {
+		t.Helper()
+		if _, err := db.writer(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.session.exec(ctx, "PRAGMA max_page_count = "+limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var events []runtime.StoredEvent
+	for id := range int64(2000) {
+		events = append(events, runtime.StoredEvent{
+			ThreadKey: 1, ID: id + 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM","value":"some text"}`),
+		})
+	}
+	for range 3 {
+		pages("1") // which SQLite takes for the pages there are
+		if err := db.Commit(ctx, 1, events, nil); !errors.Is(err, runtime.ErrDiskFull) {
+			t.Fatalf("Commit: %v, want ErrDiskFull", err)
+		}
+	}
+	if got, err := db.Events(ctx, 1, 0, 10); err != nil || len(got) != 0 {
+		t.Errorf("%d events were written, %v", len(got), err)
+	}
+	pages("100000")
+	if err := db.Commit(ctx, 1, events, nil); err != nil {
+		t.Fatalf("Commit with room again: %v", err)
+	}
+	if got, err := db.Events(ctx, 1, 0, 5000); err != nil || len(got) != 2000 {
+		t.Errorf("%d events, %v, want 2000", len(got), err)
+	}
+}

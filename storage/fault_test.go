@@ -1,0 +1,255 @@
+package storage_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// retry makes a commit until the database has answered, as a committer does, and fails on any other error.
+func retry(t *testing.T, commit func() error) (tries int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		tries++
+		err := commit()
+		switch {
+		case err == nil:
+			return tries
+		case !errors.Is(err, runtime.ErrUnavailable):
+			t.Fatalf("commit: %v, want ErrUnavailable", err)
+		case time.Now().After(deadline):
+			t.Fatalf("commit: still %v", err)
+		}
+	}
+}
+
+func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
+	rounds := 15
+	if testing.Short() {
+		rounds = 3
+	}
+	cluster := storagetest.StartPostgres(t)
+	db := open(t, cluster.NewDatabase(t))
+	log := newLog(t, joined(t, db), 10)
+
+	done := make(chan struct{})
+	go func() { // ends after so many rounds
+		defer close(done)
+		for range rounds {
+			<-time.After(rand.N(200 * time.Millisecond))
+			if err := errors.Join(cluster.Kill(), cluster.Start()); err != nil {
+				t.Errorf("restart: %v", err)
+				return
+			}
+		}
+	}()
+	retries, runs := 0, 0
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		events := log.batch(30)
+		log.n++
+		var apply func(runtime.Tx) error
+		if log.n%3 == 0 {
+			runs++
+			apply = func(tx runtime.Tx) error {
+				_, _, err := log.newRun(tx)
+				return err
+			}
+		}
+		retries += retry(t, func() error { return db.Commit(t.Context(), log.n, events, apply) }) - 1
+	}
+	t.Logf("%d commits, %d retries", log.n, retries)
+	for i, key := range log.threads {
+		got := readLog(t, db, key, 500)
+		if len(got) != int(log.last[i]) {
+			t.Errorf("thread %d has %d events of %d", key, len(got), log.last[i])
+		}
+		for i, ev := range got {
+			if ev.ID != int64(i+1) {
+				t.Fatalf("thread %d: event %d is at place %d", key, ev.ID, i+1)
+			}
+		}
+	}
+	_, total, err := db.Runs(t.Context(), runtime.RunFilter{Project: "p"})
+	if err != nil || total != runs+10 {
+		t.Errorf("%d runs, %v, want %d", total, err, runs+10)
+	}
+}
+
+// proxy stands between the program and the database and can swallow all that is sent.
+type proxy struct {
+	listener net.Listener
+	target   string
+	silent   atomic.Bool
+	wg       sync.WaitGroup
+}
+
+// newProxy returns a proxy, and the URL to reach the database through it.
+func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, target: u.Host}
+	p.wg.Go(p.serve)
+	t.Cleanup(func() { _ = l.Close() })
+	u.Host = l.Addr().String()
+	return p, u.String()
+}
+
+func (p *proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		go p.copy(server, client)
+		go p.copy(client, server)
+	}
+}
+
+// copy passes on what it reads, but not what it reads while the proxy is silent, nor that the end came.
+func (p *proxy) copy(to io.WriteCloser, from io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if p.silent.Load() {
+			if err != nil {
+				return
+			}
+			continue
+		}
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
+	direct := storagetest.Postgres(t).NewDatabase(t)
+	p, through := newProxy(t, direct)
+	db, err := storage.Open(t.Context(), storage.Config{
+		URL: through, Migrate: true, Timeout: time.Second, LockTimeout: time.Second, ConnectTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	log := newLog(t, joined(t, db), 1)
+
+	limited := func(what string, call func() error) {
+		t.Helper()
+		start := time.Now()
+		if err := call(); !errors.Is(err, runtime.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", what, err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s took %v", what, took)
+		}
+	}
+	// Silence falls while a transaction is open and holds the instance's row.
+	events := log.batch(5)
+	log.n++
+	commit := func() error {
+		return db.Commit(context.WithoutCancel(t.Context()), log.n, events, func(runtime.Tx) error {
+			p.silent.Store(true)
+			return nil
+		})
+	}
+	limited("Commit", commit)
+	limited("Events", func() error {
+		_, err := db.Events(t.Context(), log.threads[0], 0, 10)
+		return err
+	})
+	p.silent.Store(false)
+	retry(t, func() error { return db.Commit(t.Context(), log.n, events, nil) })
+	if got := readLog(t, open(t, direct), log.threads[0], 100); len(got) != 5 {
+		t.Errorf("%d events, want 5", len(got))
+	}
+}
+
+func TestThreadLockHoldsOtherInstancesBack(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first, second := open(t, url), open(t, url)
+	log := newLog(t, joined(t, first), 1)
+	if err := second.Join(t.Context(), "second", ""); err != nil {
+		t.Fatal(err)
+	}
+	key, started, result := log.threads[0], make(chan struct{}), make(chan error)
+	go func() {
+		result <- second.Commit(t.Context(), 1, nil, func(tx runtime.Tx) error {
+			close(started)
+			thread, err := tx.LockThread(key)
+			if err == nil && thread.Title != "first" {
+				t.Errorf("the lock was free: title %q", thread.Title)
+			}
+			return err
+		})
+	}()
+	log.commit(t, nil, func(tx runtime.Tx) error {
+		thread, err := tx.LockThread(key)
+		if err != nil {
+			return err
+		}
+		<-started
+		thread.Title = "first"
+		return tx.Put(&thread)
+	})
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEventsGoToTheirDay(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	log := newLog(t, joined(t, open(t, url)), 1)
+	log.commit(t, log.batch(3), nil)
+	db, err := sql.Open("postgres", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	count := func(query string) (n int) {
+		t.Helper()
+		if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(`SELECT count(*) FROM pg_inherits WHERE inhparent = 'events'::regclass`); n != 3 {
+		t.Errorf("%d partitions, want today, tomorrow and the default", n)
+	}
+	if n := count(`SELECT count(*) FROM events_default`); n != 0 {
+		t.Errorf("%d rows are in the default partition", n)
+	}
+}

@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// pool runs the statements of reads on any of several connections, prepared.
+type pool struct {
+	*sqlx.DB
+	d     *dialect
+	stmts sync.Map // from a query to its *sqlx.Stmt
+}
+
+// query implements querier.
+func (p *pool) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	stmt, ok := p.stmts.Load(query)
+	if !ok {
+		prepared, err := p.PreparexContext(ctx, p.d.statement(query, 1))
+		if err != nil {
+			return nil, err
+		}
+		var lost bool
+		if stmt, lost = p.stmts.LoadOrStore(query, prepared); lost {
+			defer prepared.Close()
+		}
+	}
+	return stmt.(*sqlx.Stmt).QueryContext(ctx, args...) //nolint:sqlclosecheck // it stays prepared
+}
+
+// failed implements querier.
+func (p *pool) failed(ctx context.Context, err error) error { return p.d.explained(ctx, err) }
+
+// querier runs the statements of a reader: a pool, or a transaction.
+type querier interface {
+	// query prepares the statement, unless it is, and runs it.
+	query(ctx context.Context, query string, args []any) (*sql.Rows, error)
+	// failed returns err as the caller is to see it.
+	failed(ctx context.Context, err error) error
+}
+
+// reader holds the reads of a DB and of a transaction. They are next to the statements they run.
+type reader struct {
+	q querier
+	d *dialect
+	z *zstd.Decoder
+}
+
+// all returns what query selects, each row read by scan.
+func all[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.query(ctx, query, args)
+	if err != nil {
+		return nil, q.failed(ctx, err)
+	}
+	defer rows.Close()
+	var list []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, q.failed(ctx, err)
+		}
+		list = append(list, v)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, q.failed(ctx, err)
+	}
+	return list, nil
+}
+
+// one returns the first row query selects, or ErrNotFound.
+func one[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) (T, error) {
+	list, err := all(ctx, q, scan, query, args...)
+	if err != nil || len(list) == 0 {
+		var zero T
+		if err == nil {
+			err = runtime.ErrNotFound
+		}
+		return zero, err
+	}
+	return list[0], nil
+}
+
+// scalar reads a row of one column.
+func scalar[T any](rows *sql.Rows) (v T, err error) {
+	err = rows.Scan(&v)
+	return v, err
+}
