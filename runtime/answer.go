@@ -171,10 +171,10 @@ func withCall(payload json.RawMessage, m *Memo) json.RawMessage {
 
 // resume continues a waiting run with what a request for a run has answered.
 func (s *starting) resume(ctx context.Context, tx Tx, th *Thread, run *Run, a *answers, out *outcome) error {
-	s.req.Messages = slices.DeleteFunc(s.req.Messages, func(m agui.Message) bool {
+	rest := slices.DeleteFunc(slices.Clone(s.req.Messages), func(m agui.Message) bool {
 		return m.Role == agui.RoleTool && a.find(m.ToolCallID) != nil
 	})
-	msgs, err := s.newMessages(ctx, tx, th)
+	msgs, err := s.newMessages(ctx, tx, th, rest)
 	if err != nil {
 		return err
 	}

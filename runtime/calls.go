@@ -81,6 +81,9 @@ func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.R
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", name)), nil
 	}
 	info := tool.Info()
+	if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
+		return failure("invalid_arguments", err.Error()), nil
+	}
 	if info.Approval {
 		approved, edited, err := s.approve(m, name, args)
 		if err != nil {
@@ -92,9 +95,9 @@ func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.R
 		if edited != nil {
 			args = edited
 		}
-	}
-	if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
-		return failure("invalid_arguments", err.Error()), nil
+		if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
+			return failure("invalid_arguments", err.Error()), nil
+		}
 	}
 	limit := info.Timeout
 	if limit == 0 {
@@ -168,6 +171,9 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause
 	}
+	if r.err == nil {
+		_, r.err = json.Marshal(r.out) // its members may hold anything
+	}
 	shown, ok := errors.AsType[*plugins.Error](r.err)
 	switch {
 	case r.err == nil:
@@ -205,7 +211,10 @@ func failure(code, message string) agui.ToolOutput {
 // closeCall emits the result and records it.
 func (s *step) closeCall(m *Memo, name string, args json.RawMessage, out *agui.ToolOutput) error {
 	fill := func() {
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = name, m.CallID, args
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = name, m.CallID, nil
+		if json.Valid(args) {
+			out.ToolCallArgs = args
+		}
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
 		}
@@ -308,10 +317,11 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	}
 	it := &item{t: l.t, l: l}
 	failed := agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}
-	if closeErr := sub.closeOpen(it, failed, codeInterrupted, true); closeErr != nil {
+	closeErr := sub.closeOpen(it, failed, codeInterrupted, true)
+	l.rt.com.add(it) // what was numbered is written
+	if closeErr != nil {
 		return closeErr
 	}
-	l.rt.com.add(it)
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
 }
 

@@ -131,7 +131,8 @@ func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, 
 	return tx.Put(append(it.rows, run, &span, th)...)
 }
 
-// failOwed gives the calls that a waiting run has left open their results, and closes its questions.
+// failOwed gives the calls that a waiting run has left open their results, those that a client has answered
+// theirs, and closes its questions.
 func (l *live) failOwed(ctx context.Context, tx Tx, it *item) error {
 	all, err := tx.Interrupts(ctx, l.run.Key)
 	if err != nil {
@@ -139,11 +140,17 @@ func (l *live) failOwed(ctx context.Context, tx Tx, it *item) error {
 	}
 	code := codeCancelled
 	for i := range all {
-		if in := &all[i]; in.Status == interruptOpen {
+		switch in := &all[i]; in.Status {
+		case interruptOpen:
 			in.Status = interruptCancelled
 			it.rows = append(it.rows, in)
 			if in.Frontend {
 				code = codeInterrupted
+			}
+		case interruptAnswered:
+			l.w.ver.Owe(in.ID)
+			if err := l.take(it, in); err != nil {
+				return err
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func (rt *Runtime) claim(head Run) {
 		done: []func(error){func(err error) {
 			if err != nil {
 				rt.slots.free(&head)
+				rt.queue.nudge()
 			}
 			if err != nil && !errors.Is(err, errNotClaimed) && !errors.Is(err, ErrFenced) {
 				rt.log.Error("run could not be claimed", "run", head.ID, "error", err)
@@ -239,7 +240,8 @@ func (l *live) start() {
 	l.t = rt.hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.mu.Lock()
 	l.t.known, l.t.busy = true, true
-	l.t.committed = max(l.t.committed, l.span.First-1)
+	l.t.changes++
+	l.t.committed = max(l.t.committed, l.w.last) // what the claim wrote is stored, and what the last owner had written
 	l.t.mu.Unlock()
 	rt.liveRuns.Add(1)
 	rt.running.Add(1)
@@ -300,18 +302,12 @@ func (l *live) prepare(ctx context.Context, tx Tx, it *item, th *Thread) error {
 			hidden = true
 		}
 	}
-	state := th.State
 	if hidden {
-		if in.RollBack != nil && in.RollBack.State != nil {
-			state = in.RollBack.State
-		}
 		if err := l.rewound(ctx, tx, it, th); err != nil {
 			return err
 		}
 	}
-	if in.State != nil {
-		state = in.State
-	}
+	state := in.begins(th.State)
 	l.began.state = state
 	if !hidden && string(state) == string(th.State) {
 		return nil
@@ -349,8 +345,8 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 	for _, s := range spans {
 		if s.Generation == run.Generation {
 			l.began = began{state: s.State, upTo: s.First}
-			if s.N == 1 && l.input.State != nil {
-				l.began.state = l.input.State
+			if s.N == 1 {
+				l.began.state = l.input.begins(s.State)
 			}
 			break
 		}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,9 @@ type nodeResult struct {
 
 func (l *live) execute() {
 	in, err := l.prompt()
+	if l.ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		l.settle(l.failed(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
 		return
@@ -281,7 +285,8 @@ func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input
 	if n.Tool != "" {
 		out, err := s.CallTool(ctx, "", n.Tool, json.RawMessage(in.Query))
 		if err == nil && out.Status == agui.StatusFailure {
-			err = &plugins.Error{Code: out.Error.Code, Message: out.Error.Message, Retryable: out.Error.Retryable}
+			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
+			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
 		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
 	}
@@ -327,19 +332,20 @@ type nodeOutput struct {
 
 // close ends an execution: its step and node rows are written with the event that says so.
 func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error) nodeResult {
+	held := s.takeHeld()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
 		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: l.gate.Error()}}
 	}
 	it := &item{t: l.t, l: l}
-	held := s.takeHeld()
 	for _, ev := range held {
 		if stageErr := l.stage(it, s, ev); stageErr != nil && err == nil {
 			err = stageErr
 		}
 	}
 	s.ended = true
+	l.turn.Broadcast()
 	now := time.Now()
 	node := l.nodes[st.NodeID]
 	var r nodeResult

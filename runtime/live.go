@@ -75,6 +75,17 @@ type runInput struct {
 	BodyHash       string          `json:"bodyHash,omitempty"` // of the request that named the run
 }
 
+// begins returns the state a run begins with on a thread of that state.
+func (in *runInput) begins(state json.RawMessage) json.RawMessage {
+	switch {
+	case in.State != nil:
+		return in.State
+	case in.RollBack != nil && in.RollBack.State != nil:
+		return in.RollBack.State
+	}
+	return state
+}
+
 // rollBack says what a run hides when it starts: the messages of the runs it rolled back.
 type rollBack struct {
 	Runs  []int64         `json:"runs"`
@@ -82,33 +93,33 @@ type rollBack struct {
 }
 
 // emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
-// room in the queue and, when the first event opens a text message, for its turn. done may be nil.
+// room in the queue and, when an event opens a text message, for its turn. done may be nil.
 func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
 	l.rt.com.room(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(evs) > 0 && evs[0].Type() == agui.TypeTextMessageStart {
+	if slices.ContainsFunc(evs, opensText) {
 		l.awaitTurn(s)
 	}
 	if err := s.closedBy(l); err != nil {
 		return err
 	}
-	it := &item{t: l.t, l: l, rows: rows}
-	for i, ev := range evs {
+	it := &item{t: l.t, l: l}
+	for _, ev := range evs {
 		if err := l.stage(it, s, ev); err != nil {
-			if i > 0 {
-				it.rows = nil
-				l.rt.com.add(it) // what was numbered is written
-			}
+			l.rt.com.add(it) // what was numbered is written
 			return err
 		}
 	}
+	it.rows = append(it.rows, rows...)
 	if done != nil {
 		it.done = append(it.done, done)
 	}
 	l.rt.com.add(it)
 	return nil
 }
+
+func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }
 
 // awaitTurn waits until no text message of another step is open (WIRE 2.2.5).
 func (l *live) awaitTurn(s *step) {

@@ -75,13 +75,13 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	if err != nil {
 		return rt.failUnread(ctx, run, err)
 	}
-	it := &item{}
 	if run.Attempt > rt.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return rt.failRebuilt(l, e)
+		return rt.failRebuilt(l, e, nil)
 	}
+	it := &item{}
 	if err := l.interrupt(it); err != nil {
-		return err
+		return rt.failUnread(ctx, run, err)
 	}
 	rt.slots.force(run)
 	rows := it.rows
@@ -137,7 +137,7 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) erro
 	l.span = spans[len(spans)-1]
 	l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
 	_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
-	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"})
+	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, nil)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
@@ -158,6 +158,7 @@ func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
 	_, seq, err := ends(ctx, rt.store, &th)
 	if err != nil {
@@ -321,15 +322,11 @@ func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.Output
 	if err != nil {
 		return err
 	}
-	if err := rt.failRebuilt(l, e); err != nil {
-		return err
-	}
-	rt.forget(broken)
-	return nil
+	return rt.failRebuilt(l, e, func() { rt.forget(broken) })
 }
 
-// failRebuilt ends a rebuilt run as failed.
-func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
+// failRebuilt ends a rebuilt run as failed. then is called after the commit; it may be nil.
+func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError, then func()) error {
 	defer l.cancel(plugins.ErrEnded)
 	end := l.failed(e)
 	it := &item{}
@@ -381,7 +378,7 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError) error {
 			return err
 		}
 		out.thread = th.Key
-		return rt.afterRun(ctx, tx, th.Key, out, nil)
+		return rt.afterRun(ctx, tx, th.Key, out, then)
 	})
 }
 

@@ -212,7 +212,13 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	close(rt.quit)
 
 	drained := make(chan struct{})
-	go func() { rt.running.Wait(); close(drained) }() // ends when the last live run was settled
+	go func() { // ends when the last live run was settled
+		defer close(drained)
+		if rt.loops {
+			_ = rt.com.do(nothing) // claims queued before have been decided, and those behind see that we stop
+		}
+		rt.running.Wait()
+	}()
 	limit := time.NewTimer(rt.cfg.Drain)
 	defer limit.Stop()
 	select {
@@ -234,6 +240,9 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.abandon(ErrStopping)
 	return rt.reg.Close()
 }
+
+// nothing is an op that only waits for its turn.
+func nothing(context.Context, Tx, *outcome) error { return nil }
 
 // lost is called once the committer has given up: live runs stop, as their logs are another's now.
 func (rt *Runtime) lost(err error) {

@@ -328,7 +328,7 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 	if err != nil {
 		return err
 	}
-	msgs, err := s.newMessages(ctx, tx, th)
+	msgs, err := s.newMessages(ctx, tx, th, s.req.Messages)
 	if err != nil {
 		return err
 	}
@@ -485,14 +485,17 @@ func query(msgs []agui.Message) string {
 // maxMessages keeps the RUN_STARTED that brings a run's new messages within the size of an event.
 const maxMessages = maxEvent - 64<<10
 
-// newMessages are the request's messages that are new to the thread, as rows that wait for the claim.
-func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread) ([]Message, error) {
+// newMessages are those of the request's messages that are new to the thread, as rows that wait for the claim.
+func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread, msgs []agui.Message) ([]Message, error) {
 	known := make(map[string]bool)
 	first := th.Key == 0
-	if !first && len(s.req.Messages) > 0 {
-		ids := make([]string, len(s.req.Messages))
-		for i := range s.req.Messages {
-			ids[i] = s.req.Messages[i].ID
+	if !first && len(msgs) > 0 {
+		ids := make([]string, 0, len(msgs))
+		for i := range msgs {
+			ids = append(ids, msgs[i].ID)
+			if msgs[i].ToolCallID != "" { // a client has its own id for the result of its own tool
+				ids = append(ids, msgs[i].ToolCallID)
+			}
 		}
 		old, err := tx.MessagesByID(ctx, th.Key, ids)
 		if err != nil {
@@ -505,7 +508,7 @@ func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread) ([]Messag
 	}
 	var fresh []Message
 	size := 0
-	for _, m := range s.req.Messages {
+	for _, m := range msgs {
 		if known[m.ID] || m.Role == agui.RoleTool && known[m.ToolCallID] {
 			continue
 		}

@@ -27,7 +27,7 @@ type step struct {
 	own   agui.Verifier // what this step alone has open; guarded by l.mu
 	ended bool          // guarded by l.mu
 
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // guards the fields below; taken before l.mu
 	uses  map[string]int
 	inUse map[string]bool
 	depth int          // of Do
@@ -319,6 +319,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	}
 	it := &item{t: l.t, l: l, done: []func(error){func(err error) { stored <- err }}}
 	if err := l.w.take(it, queued); err != nil {
+		l.rt.com.add(it) // what was numbered is written
 		l.mu.Unlock()
 		return nil, err
 	}

@@ -119,11 +119,12 @@ func (w *writer) take(it *item, msgs []Message) error {
 	for i := range msgs {
 		m := &msgs[i]
 		w.messages[m.ID] = m
-		evs := []agui.Event{
-			agui.TextMessageStart{MessageID: m.ID, Role: m.Role},
-			agui.TextMessageContent{MessageID: m.ID, Delta: m.Content},
-			agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}},
+		text := m.Text()
+		evs := []agui.Event{agui.TextMessageStart{MessageID: m.ID, Role: m.Role}}
+		if text != "" {
+			evs = append(evs, agui.TextMessageContent{MessageID: m.ID, Delta: text})
 		}
+		evs = append(evs, agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: text}})
 		for _, ev := range evs {
 			if err := w.stage(it, ev); err != nil {
 				return err
