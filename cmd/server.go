@@ -57,7 +57,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plu
 	return s, nil
 }
 
-// tidy has old events sealed now and then.
+// tidy has old events sealed now and then, and idempotency keys forgotten that nobody may use any more.
 func (s *Server) tidy(ctx context.Context, log *slog.Logger) {
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
@@ -72,6 +72,9 @@ func (s *Server) tidy(ctx context.Context, log *slog.Logger) {
 				log.Warn("old events were not sealed", "error", err)
 			} else if n > 0 {
 				log.Debug("sealed old events", "events", n)
+			}
+			if err := s.db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
+				log.Warn("old idempotency keys were not forgotten", "error", err)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func remembered(ctx context.Context, tx Tx, key *Idempotency) (IdempotencyKey, b
 		return old, false, nil
 	case err != nil:
 		return old, false, err
-	case tx.Now().Sub(old.CreatedAt) > keyLifetime:
+	case tx.Now().Sub(old.CreatedAt) > KeyLifetime:
 		return old, false, nil
 	case old.BodyHash != key.BodyHash:
 		return old, false, errKeyReused
@@ -138,7 +138,7 @@ func remembered(ctx context.Context, tx Tx, key *Idempotency) (IdempotencyKey, b
 	return old, true, nil
 }
 
-// keyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
-const keyLifetime = 24 * time.Hour
+// KeyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
+const KeyLifetime = 24 * time.Hour
 
 var errKeyReused = refuse(KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")
