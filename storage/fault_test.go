@@ -198,35 +198,29 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	}
 }
 
-func TestThreadLockHoldsOtherInstancesBack(t *testing.T) {
+// Joining waits for a commit of another instance that is under way, and then fences it.
+func TestJoinFencesOthers(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	first, second := open(t, url), open(t, url)
 	log := newLog(t, joined(t, first), 1)
-	if err := second.Join(t.Context(), "second", ""); err != nil {
-		t.Fatal(err)
-	}
-	key, started, result := log.threads[0], make(chan struct{}), make(chan error)
-	go func() {
-		result <- second.Commit(t.Context(), 1, nil, func(tx runtime.Tx) error {
-			close(started)
-			thread, err := tx.LockThread(key)
-			if err == nil && thread.Title != "first" {
-				t.Errorf("the lock was free: title %q", thread.Title)
-			}
-			return err
-		})
-	}()
-	log.commit(t, nil, func(tx runtime.Tx) error {
-		thread, err := tx.LockThread(key)
-		if err != nil {
-			return err
+	result := make(chan error)
+	log.commit(t, log.batch(3), func(runtime.Tx) error {
+		go func() { result <- second.Join(t.Context(), "second", "") }()
+		select {
+		case err := <-result:
+			t.Errorf("joined beside an open transaction: %v", err)
+		case <-time.After(100 * time.Millisecond):
 		}
-		<-started
-		thread.Title = "first"
-		return tx.Put(&thread)
+		return nil
 	})
 	if err := <-result; err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	if err := first.Commit(t.Context(), log.n+1, log.batch(1), nil); !errors.Is(err, runtime.ErrFenced) {
+		t.Errorf("a commit of the first: %v, want ErrFenced", err)
+	}
+	if got := readLog(t, second, log.threads[0], 100); len(got) != 3 {
+		t.Errorf("%d events, want 3", len(got))
 	}
 }
 
