@@ -36,10 +36,10 @@ func (Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, erro
 // Stream writes text to w word by word, with a pause between two words. It fails with ctx's cause once
 // ctx is done.
 func Stream(ctx context.Context, w io.Writer, text string, pause time.Duration) error {
-	first := true
+	first, beat := true, Beat{Every: pause}
 	for word := range words(text) {
 		if !first {
-			if err := Pause(ctx, pause); err != nil {
+			if err := beat.Wait(ctx); err != nil {
 				return err
 			}
 		}
@@ -69,12 +69,24 @@ func words(text string) iter.Seq[string] {
 	}
 }
 
-// Pause waits for d, or fails with ctx's cause when ctx is done before that.
-func Pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
+// Beat is a steady pause. Timers fire late; the pause after a late one is as much shorter, so that the mean
+// is Every. The zero value does not pause.
+type Beat struct {
+	Every time.Duration
+
+	next time.Time // when the last pause should have ended
+}
+
+// Wait pauses once, or fails with ctx's cause when ctx is done before that.
+func (b *Beat) Wait(ctx context.Context) error {
+	if b.Every <= 0 {
 		return context.Cause(ctx)
 	}
-	timer := time.NewTimer(d)
+	now := time.Now()
+	if b.next = b.next.Add(b.Every); b.next.Before(now) { // the first pause, or far behind
+		b.next = now.Add(b.Every)
+	}
+	timer := time.NewTimer(b.next.Sub(now))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -131,9 +131,10 @@ func (o *op) stream(ctx context.Context, w io.WriteCloser, text string) error {
 // tokens costs no more than what it writes to: the deltas are slices of one string.
 func (o *op) tokens(ctx context.Context, w io.WriteCloser) error {
 	text := numbers(min(o.Tokens, 100, 1+64<<10/o.Size), o.Size)
+	beat := echo.Beat{Every: o.pause()}
 	for i, at := 0, 0; i < o.Tokens; i, at = i+1, at+o.Size {
 		if i > 0 && o.DelayMS > 0 {
-			if err := echo.Pause(ctx, o.pause()); err != nil {
+			if err := beat.Wait(ctx); err != nil {
 				return err
 			}
 		}
