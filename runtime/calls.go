@@ -55,7 +55,8 @@ func (s *step) owe(call string) {
 	}
 }
 
-// openCall emits START, ARGS and END with the memo that keeps the call's id.
+// openCall emits START, ARGS and END with the memo that keeps the call's id. It waits until they are stored, so
+// that a tool is not called before a crash would know of it.
 func (s *step) openCall(m *Memo, parent, name string, args json.RawMessage, frontend bool) error {
 	m.CallID = newID()
 	rows := []Row{s.keep(m)}
@@ -70,7 +71,10 @@ func (s *step) openCall(m *Memo, parent, name string, args json.RawMessage, fron
 		agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: name, ParentMessageID: parent},
 		agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(args)},
 		agui.ToolCallEnd{ToolCallID: m.CallID})
-	return s.l.emit(s, rows, nil, evs...)
+	if frontend { // the span's end stores it before anybody is asked
+		return s.l.emit(s, rows, nil, evs...)
+	}
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
@@ -299,10 +303,8 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	case err == nil:
 		return s.record(m, mustJSON(out), append(sub.takeHeld(), agui.SubagentFinished{Base: base})...)
 	case errors.Is(err, plugins.ErrWaiting):
-		ids := json.RawMessage(`{"type":"suspended"}`)
-		if emitErr := s.l.emit(s, nil, nil, append(sub.takeHeld(), agui.SubagentFinished{Base: base, Outcome: ids})...); emitErr != nil {
-			return emitErr
-		}
+		suspended := agui.SubagentFinished{Base: base, Outcome: json.RawMessage(`{"type":"suspended"}`)}
+		s.hold(append(sub.takeHeld(), suspended)...) // a crash before the step waits, too, finds it open
 		return err
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -318,6 +320,10 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	it := &item{t: l.t, l: l}
 	failed := agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}
 	closeErr := sub.closeOpen(it, failed, codeInterrupted, true)
+	row := *m
+	row.CallID = "" // called again after a crash, it is another one
+	l.memos[memoKey{m.Step, m.Name, m.N}] = &row
+	it.rows = append(it.rows, &row)
 	l.rt.com.add(it) // what was numbered is written
 	if closeErr != nil {
 		return closeErr

@@ -93,7 +93,6 @@ func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, 
 	if err != nil {
 		return err
 	}
-	defer l.cancel(nil)
 	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
 	if err := l.load(ctx, tx, run, spans); err != nil {
 		return err

@@ -36,11 +36,79 @@ func (rt *Runtime) claim(head Run) {
 				rt.slots.free(&head)
 				rt.queue.nudge()
 			}
-			if err != nil && !errors.Is(err, errNotClaimed) && !errors.Is(err, ErrFenced) {
-				rt.log.Error("run could not be claimed", "run", head.ID, "error", err)
+			if err != nil && !unwritten(err) {
+				rt.log.Error("run cannot be claimed", "run", head.ID, "error", err)
+				rt.com.add(&item{op: func(ctx context.Context, tx Tx, out *outcome) error { return rt.failQueued(ctx, tx, head.Key, out) }})
 			}
 		}},
 	})
+}
+
+// unwritten reports whether an op was refused or could not be written by this instance: its data is not at fault.
+func unwritten(err error) bool {
+	_, refused := errors.AsType[*Error](err)
+	return refused || errors.Is(err, ErrFenced) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrDiskFull)
+}
+
+// failQueued fails a QUEUED run whose claim cannot be written, so that it does not hold up its thread. What it
+// was to take is hidden.
+func (rt *Runtime) failQueued(ctx context.Context, tx Tx, key int64, out *outcome) error {
+	run, err := tx.Run(ctx, key)
+	if err != nil {
+		return gone(err)
+	}
+	if run.Status != Queued {
+		return errNotClaimed
+	}
+	th, err := tx.LockThread(run.ThreadKey)
+	if err != nil {
+		return err
+	}
+	last, seq, err := ends(ctx, tx, &th)
+	if err != nil {
+		return err
+	}
+	spans, err := tx.Spans(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	queued, err := tx.Queued(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	it := &item{}
+	for i := range queued {
+		queued[i].State = MessageHidden
+		it.rows = append(it.rows, &queued[i])
+	}
+	w := newWriter(&th, run.Key, run.ID, last, seq)
+	if err := w.started(it, &run, nil); err != nil {
+		return err
+	}
+	e := ending{status: Failed, err: &agui.OutputError{Code: "internal", Message: "The run could not be started"}}
+	terminal, err := rt.terminal(ctx, tx, &run, e)
+	if err != nil {
+		return err
+	}
+	if err := w.stage(it, terminal); err != nil {
+		return err
+	}
+	if err := withdraw(ctx, tx, run.Key); err != nil {
+		return err
+	}
+	now := tx.Now()
+	finish(&run, e, now, w.last)
+	run.Answered = false
+	th.LastEventID, th.UpdatedAt = w.last, now
+	span := Span{
+		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: run.ID, Generation: run.Generation,
+		First: last + 1, Last: w.last, State: th.State,
+	}
+	out.recs, out.evs, out.thread = it.recs, it.evs, th.Key
+	if err := tx.Put(append(it.rows, &run, &span, &th)...); err != nil {
+		return err
+	}
+	return rt.afterRun(ctx, tx, th.Key, out, nil)
 }
 
 // errNotClaimed means that the thread's first run is another by now, or must wait.
@@ -128,6 +196,9 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 	}
 	if known != nil {
 		queued = known.queued
+		if known.newThread {
+			l.first = queued
+		}
 	} else {
 		if spans, err = tx.Spans(ctx, run.Key); err != nil {
 			return nil, err
@@ -174,7 +245,7 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 			return nil, err
 		}
 	}
-	rows := append(it.rows, &l.span)
+	rows := slices.Concat(it.rows, []Row{&l.span})
 	if known == nil {
 		rt.claimed(run, tx.Now())
 		rows = append(rows, run)
@@ -223,7 +294,6 @@ func (rt *Runtime) newLive(run *Run) (*live, error) {
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
-	l.ctx, l.cancel = context.WithCancelCause(rt.abandoned)
 	return l, nil
 }
 
@@ -237,6 +307,7 @@ func (l *live) spanName(run *Run) string {
 // start makes the run live and executes it. It is called after the claim was committed.
 func (l *live) start() {
 	rt := l.rt
+	l.ctx, l.cancel = context.WithCancelCause(rt.abandoned)
 	l.t = rt.hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.mu.Lock()
 	l.t.known, l.t.busy = true, true
@@ -332,8 +403,8 @@ func (l *live) rewound(ctx context.Context, tx Tx, it *item, th *Thread) error {
 // newest returns the newest messages that fit into one event.
 func newest(msgs []agui.Message) []agui.Message {
 	size := 0
-	for i := len(msgs) - 1; i >= 0; i-- {
-		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > maxMessages {
+	for i, m := range slices.Backward(msgs) {
+		if size += len(m.AppendJSON(nil, agui.Stored)); size > maxMessages {
 			return msgs[i+1:]
 		}
 	}
@@ -357,6 +428,11 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 	}
 	for i := range nodes {
 		l.nodes[nodes[i].NodeID] = &nodes[i]
+	}
+	for _, n := range l.graph.nodes {
+		if l.nodes[n.ID] == nil { // its first row comes with its step
+			l.nodes[n.ID] = &Node{RunKey: run.Key, NodeID: n.ID, Status: Pending}
+		}
 	}
 	for after := 0; ; {
 		steps, _, err := r.Steps(ctx, run.Key, after, 500)

@@ -2,8 +2,12 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -176,4 +180,303 @@ func TestCrashLoopFails(t *testing.T) {
 		t.Errorf("error %+v", run.Error)
 	}
 	checkLog(t, b.log("main"))
+}
+
+func TestReaderGoesOnBehindItsLastEventAfterACrash(t *testing.T) {
+	entered := make(chan struct{}, 2)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "hi ", "there") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		entered <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "x")
+	<-entered
+	b.crash()
+	<-entered
+	th, err := b.Thread(context.Background(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.Read(context.Background(), th, 4, false)
+	if err != nil {
+		t.Fatalf("a reader goes on behind its last event: %v", err)
+	}
+	cur.Close()
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
+	asked, fail := make(chan struct{}, 1), make(chan struct{}, 1)
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "ok?"})
+		return agui.WorkerOutput{}, err
+	}}
+	fails := agent{"fails", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		asked <- struct{}{}
+		select {
+		case <-fail:
+			return agui.WorkerOutput{}, errors.New("boom")
+		case <-ctx.Done():
+			return agui.WorkerOutput{}, ctx.Err()
+		}
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "asks"}, {ID: "b", Agent: "fails"}}}
+	b := open(t, runtime.Config{}, asks, fails, flow)
+	s := b.startWorkflow("main", "flow", "x")
+	<-asked
+	for {
+		ins, _ := b.Interrupts(context.Background(), local, s.RunID)
+		if len(ins) == 1 {
+			break
+		}
+		<-tick()
+	}
+	for {
+		n, _ := b.Nodes(context.Background(), local, s.RunID)
+		if len(n) == 2 && (n[0].Status == runtime.Waiting || n[1].Status == runtime.Waiting) {
+			break
+		}
+		<-tick()
+	}
+	b.crash()
+	<-asked
+	fail <- struct{}{}
+	b.wait(s.RunID, runtime.Failed)
+	if ins, err := b.Interrupts(context.Background(), local, s.RunID); err != nil || len(ins) != 0 {
+		t.Errorf("a failed run still asks %v, %v", ins, err)
+	}
+}
+
+func TestRollbackStateSurvivesACrash(t *testing.T) {
+	states := make(chan string, 4)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.Query == "first" {
+			if err := run.State(map[string]any{"n": 1}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		states <- string(run.Input.State)
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{}, worker)
+	b.start("main", "worker", "first")
+	<-states
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Messages: user("second"), Multitask: runtime.RollbackRuns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := <-states; st != "{}" {
+		t.Errorf("state %s", st)
+	}
+	b.crash()
+	if st := <-states; st != "{}" {
+		t.Errorf("after the crash: state %s", st)
+	}
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCompletedNodeForgivesCrashes(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	var hung sync.Map
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, again := hung.LoadOrStore(run.Input.Node, true); !again {
+			_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // with the node before
+			entered <- struct{}{}
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		return agui.WorkerOutput{Answer: "done"}, nil
+	}}
+	b := open(t, runtime.Config{MaxAttempts: 1}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "a", Agent: "worker"}, {ID: "b", Agent: "worker", Needs: []string{"a"}}, {ID: "c", Agent: "worker", Needs: []string{"b"}},
+	}})
+	s := b.startWorkflow("main", "flow", "x")
+	for range 3 {
+		<-entered
+		b.crash()
+	}
+	b.wait(s.RunID, runtime.Completed)
+}
+
+// mortal is a store that another instance takes over after some more commits.
+type mortal struct {
+	runtime.Store
+	left atomic.Int64
+}
+
+func (m *mortal) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if m.left.Add(-1) < 0 {
+		return runtime.ErrFenced
+	}
+	return m.Store.Commit(ctx, n, evs, apply)
+}
+
+// lives has a run crash after each of its commits in turn, until it ends without. drive brings it to its end.
+func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, run runtime.Run)) {
+	t.Helper()
+	for k := int64(1); ; k++ {
+		m := &mortal{Store: b.store}
+		m.left.Store(1 << 40)
+		b.injectStore(m)
+		m.left.Store(k)
+		what.ThreadID, what.Messages = fmt.Sprint(what.Agent, what.WorkflowID, k), user("x")
+		s, err := b.StartRun(context.Background(), local, what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crashed := false
+		for ; ; <-tick() {
+			if m.left.Load() < 0 && !crashed {
+				<-b.Fenced()
+				b.crash()
+				crashed = true
+			}
+			run, err := b.Run(context.Background(), local, s.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			drive(int(k), run)
+			if run.Status.Final() {
+				break
+			}
+		}
+		recs := b.log(what.ThreadID)
+		checkLog(t, recs)
+		if t.Failed() {
+			for _, r := range recs {
+				t.Logf("%d %s", r.ID, r.Event.AppendJSON(nil, agui.Stored))
+			}
+			return
+		}
+		if m.left.Load() >= 0 {
+			return
+		}
+	}
+}
+
+func TestCrashAfterEveryCommitRepeatsNothing(t *testing.T) {
+	var called atomic.Int64
+	echo := answering("sub", func(q string) string { return "sub " + q })
+	once := tool{plugins.Info{Name: "once"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		called.Add(1)
+		return agui.ToolOutput{ResultSummary: "once"}, nil
+	}}
+	safe := tool{plugins.Info{Name: "safe", Idempotent: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "safe"}, nil
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, name := range []string{"a", "b"} {
+			if err := run.Do(ctx, name, nil, func(context.Context) error { return say(run, "did ", name) }); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		if _, err := run.CallTool(ctx, "once", map[string]any{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallTool(ctx, "safe", map[string]any{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := run.State(map[string]any{"n": 1}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallAgent(ctx, "sub", "q"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.Next(ctx); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, run.Do(ctx, "c", nil, func(context.Context) error { return say(run, "the ", "end") })
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "one", Agent: "worker"}, {ID: "two", Agent: "sub"}, {ID: "three", Tool: "safe", Input: `{"x": 1}`, Needs: []string{"one", "two"}},
+	}}
+	b := open(t, runtime.Config{}, worker, echo, once, safe, flow)
+	for _, what := range []runtime.StartRequest{{Agent: "worker"}, {WorkflowID: "flow"}} {
+		lives(t, b, what, func(k int, run runtime.Run) {
+			if !run.Status.Final() {
+				return
+			}
+			if run.Status != runtime.Completed {
+				t.Errorf("after commit %d: %s %+v", k, run.Status, run.Error)
+			}
+			if n := called.Swap(0); n > 1 {
+				t.Errorf("after commit %d: a tool that is not idempotent was called %d times", k, n)
+			}
+			msgs, _, err := b.Messages(context.Background(), local, run.ID, 0, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := make(map[string]int)
+			for _, m := range msgs {
+				texts[m.Content]++
+			}
+			for _, want := range []string{"did a", "did b", "the end"} {
+				if texts[want] != 1 {
+					t.Errorf("after commit %d: %q %d times", k, want, texts[want])
+				}
+			}
+		})
+	}
+}
+
+func TestCrashAfterEveryCommitKeepsQuestions(t *testing.T) {
+	var deployed atomic.Int64
+	deploy := tool{plugins.Info{Name: "deploy", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		deployed.Add(1)
+		return agui.ToolOutput{ResultSummary: "deployed"}, nil
+	}}
+	asking := agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "sub?"})
+		return agui.WorkerOutput{Answer: fmt.Sprint("sub ", string(a.Payload))}, err
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "hi", nil, func(context.Context) error { return say(run, "hi ", "there") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "go?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallTool(ctx, "deploy", map[string]any{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallTool(ctx, "pick", map[string]any{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		out, err := run.CallAgent(ctx, "asking", "q")
+		return agui.WorkerOutput{Answer: "end " + out.Answer}, err
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "worker"}, {ID: "two", Agent: "asking"}}}
+	b := open(t, runtime.Config{}, worker, asking, deploy, flow)
+	for _, what := range []runtime.StartRequest{{Agent: "worker", Tools: pickTool}, {WorkflowID: "flow", Tools: pickTool}} {
+		lives(t, b, what, func(k int, run runtime.Run) {
+			switch run.Status {
+			case runtime.Completed:
+				if n := deployed.Swap(0); n > 1 {
+					t.Errorf("after commit %d: deployed %d times", k, n)
+				}
+				steps, _, err := b.Steps(context.Background(), local, run.ID, 0, 100)
+				if err != nil || slices.ContainsFunc(steps, func(s runtime.Step) bool { return s.Status != runtime.Completed }) {
+					t.Errorf("after commit %d: steps %+v, %v", k, steps, err)
+				}
+			case runtime.Failed:
+				t.Errorf("after commit %d: %+v", k, run.Error)
+			case runtime.Waiting:
+				ins, err := b.Interrupts(context.Background(), local, run.ID)
+				if err != nil || len(ins) == 0 {
+					t.Fatalf("after commit %d it waits for %v, %v", k, ins, err)
+				}
+				var answers []agui.ResumeEntry
+				for _, in := range ins {
+					answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(`{"approved":true}`)})
+				}
+				_, _ = b.Resume(context.Background(), local, run.ID, answers) // it may crash
+			}
+		})
+	}
 }

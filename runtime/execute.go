@@ -104,9 +104,12 @@ func (l *live) prompt() (plugins.Input, error) {
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
 		ThreadID: l.w.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
 	}
-	msgs, err := l.rt.store.Messages(l.ctx, l.w.thread.Key, l.began.upTo, promptMessages)
-	if err != nil {
-		return in, err
+	msgs := l.first
+	if msgs == nil {
+		var err error
+		if msgs, err = l.rt.store.Messages(l.ctx, l.w.thread.Key, l.began.upTo, promptMessages); err != nil {
+			return in, err
+		}
 	}
 	for i := range msgs {
 		if len(in.Messages) == 0 && msgs[i].Role == agui.RoleTool {
@@ -318,10 +321,14 @@ func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input
 		}
 	}
 	out := &r.out
-	if raw := mustJSON(out); len(raw) <= maxAnswer {
-		return nodeOutput{text: outputText(r.out), json: raw}, r.err
+	raw, err := json.Marshal(out)
+	if err != nil { // its members may hold anything
+		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}
-	return nodeOutput{text: outputText(r.out), json: mustJSON(bounded(out))}, r.err
+	if len(raw) > maxAnswer {
+		raw = mustJSON(bounded(out))
+	}
+	return nodeOutput{text: outputText(r.out), json: raw}, r.err
 }
 
 // nodeOutput is what a node gave, as its step shows it and as later nodes see it.
@@ -363,6 +370,11 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 		text := plain(out.text)
 		st.Status, st.Output, st.CompletedAt = Completed, &text, &now
 		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
+		if l.run.Attempt > 0 { // crashes count from one completed node to the next
+			l.run.Attempt = 0
+			row := l.run
+			it.rows = append(it.rows, &row)
+		}
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
 	if r.failed != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -179,4 +180,151 @@ func TestLimitsQueueRuns(t *testing.T) {
 	for _, thread := range []string{"1", "2", "3", "4", "5", "6"} {
 		checkLog(t, b.log(thread))
 	}
+}
+
+// undone is a store that rolls every transaction with ops or rows back once before it lets it through.
+type undone struct {
+	runtime.Store
+	done atomic.Int64 // the last batch that was rolled back
+}
+
+func (u *undone) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if apply == nil || u.done.Swap(n) == n {
+		return u.Store.Commit(ctx, n, evs, apply)
+	}
+	return u.Store.Commit(ctx, n, evs, func(tx runtime.Tx) error {
+		if err := apply(tx); err != nil {
+			return err
+		}
+		return fmt.Errorf("rolled back: %w", runtime.ErrUnavailable)
+	})
+}
+
+// injectStore puts a store between the bench and its own, and starts the runtime anew.
+func (b *bench) injectStore(s runtime.Store) {
+	b.t.Helper()
+	if err := b.Shutdown(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.cfg.Store = s
+	var err error
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAnswerSurvivesARollback(t *testing.T) {
+	b := open(t, runtime.Config{}, picks)
+	b.injectStore(&undone{Store: b.store})
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pending(b, s.RunID)
+	again, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", RunID: "r2", Tools: pickTool, Messages: []agui.Message{
+		{ID: "m1", Role: agui.RoleTool, ToolCallID: id, Content: "red"},
+		{ID: "m2", Role: agui.RoleUser, Content: "and this"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.RunKey != s.RunKey {
+		t.Errorf("the answer has started another run")
+	}
+	if r := b.wait(s.RunID, runtime.Completed, runtime.Cancelled); r.Status != runtime.Completed {
+		t.Errorf("run is %s", r.Status)
+	}
+	checkLog(t, b.log("main"))
+}
+
+// stepwise is a store whose commits wait for a turn once it is held.
+type stepwise struct {
+	runtime.Store
+	held  atomic.Bool
+	turns chan struct{}
+}
+
+func (s *stepwise) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if s.held.Load() {
+		<-s.turns
+	}
+	return s.Store.Commit(ctx, n, evs, apply)
+}
+
+func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
+	gate := make(chan struct{}, 2)
+	b := open(t, runtime.Config{Runs: 1}, gated(gate))
+	store := &stepwise{Store: b.store, turns: make(chan struct{})}
+	b.injectStore(store)
+	first := b.start("first", "gated", "x")
+	b.wait(first.RunID, runtime.Running)
+	lost := b.start("lost", "gated", "x")
+	next := b.start("next", "gated", "x")
+	for n := int64(0); n < 2; { // what the worker has emitted is stored
+		<-tick()
+		n, _ = b.store.LastEventID(context.Background(), first.ThreadKey)
+	}
+	store.held.Store(true)
+	gate <- struct{}{}
+	cancelled := make(chan error)
+	go func() {
+		_, err := b.Cancel(context.Background(), local, lost.RunID)
+		cancelled <- err
+	}()
+	for range 2 { // the end of the first run, then the cancellation
+		<-time.After(50 * time.Millisecond) // so that the cancellation is queued; else this proves less
+		store.turns <- struct{}{}
+	}
+	store.held.Store(false)
+	close(store.turns)
+	if err := <-cancelled; err != nil {
+		t.Fatal(err)
+	}
+	b.wait(next.RunID, runtime.Running, runtime.Completed)
+	gate <- struct{}{}
+	b.wait(next.RunID, runtime.Completed)
+}
+
+// choosy is a store that refuses to keep consumed messages with a word.
+type choosy struct {
+	runtime.Store
+	word string
+}
+
+type choosyTx struct {
+	runtime.Tx
+	word string
+}
+
+func (c *choosy) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if apply == nil {
+		return c.Store.Commit(ctx, n, evs, apply)
+	}
+	return c.Store.Commit(ctx, n, evs, func(tx runtime.Tx) error { return apply(choosyTx{tx, c.word}) })
+}
+
+func (c choosyTx) Put(rows ...runtime.Row) error {
+	for _, row := range rows {
+		if m, ok := row.(*runtime.Message); ok && m.State == runtime.MessageConsumed && m.Content == c.word {
+			return errors.New("invalid byte sequence")
+		}
+	}
+	return c.Tx.Put(rows...)
+}
+
+func TestRunThatCannotBeClaimedFails(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{}, gated(gate), hello)
+	b.injectStore(&choosy{b.store, "poison"})
+	first := b.start("main", "gated", "1")
+	bad := b.start("main", "hello", "poison")
+	good := b.start("main", "hello", "fine")
+	gate <- struct{}{}
+	b.wait(first.RunID, runtime.Completed)
+	b.wait(good.RunID, runtime.Completed)
+	b.wait(bad.RunID, runtime.Failed)
+	checkLog(t, b.log("main"))
 }

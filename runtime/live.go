@@ -20,7 +20,7 @@ type live struct {
 	t     *thread
 	graph *graph
 	input runInput
-	run   Run  // as it was claimed
+	run   Run  // as it was claimed, but for Attempt
 	span  Span // likewise
 
 	ctx    context.Context
@@ -46,6 +46,7 @@ type live struct {
 	count   int              // steps so far, over all generations
 
 	began   began           // where the generation began
+	first   []Message       // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	workers sync.WaitGroup  // what spawn started
 	strays  atomic.Int64    // how many of them have not returned

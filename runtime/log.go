@@ -189,7 +189,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r.after < t.committed {
-		if len(t.ring) == 0 || r.after+1 < t.ring[0].ID {
+		if n := len(t.ring); n == 0 || r.after+1 < t.ring[0].ID || r.after >= t.ring[n-1].ID {
 			return nil, nil, nil
 		}
 		from := int(r.after + 1 - t.ring[0].ID)

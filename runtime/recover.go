@@ -327,7 +327,6 @@ func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.Output
 
 // failRebuilt ends a rebuilt run as failed. then is called after the commit; it may be nil.
 func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError, then func()) error {
-	defer l.cancel(plugins.ErrEnded)
 	end := l.failed(e)
 	it := &item{}
 	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {

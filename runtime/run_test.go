@@ -168,3 +168,26 @@ func TestReleasedRunGoesOn(t *testing.T) {
 	recs := b.log("main")
 	checkLog(t, recs)
 }
+
+func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := run.Do(ctx, "one", nil, func(context.Context) error {
+			if err := run.Emit(agui.ActivitySnapshot{MessageID: "a1", ActivityType: "PLAN", Content: []byte(`{}`)}); err != nil {
+				return err
+			}
+			_ = run.Emit(agui.RunFinished{})
+			return nil
+		})
+		return agui.WorkerOutput{Answer: "x"}, err
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "x")
+	b.wait(s.RunID, runtime.Completed)
+	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(msgs, func(m runtime.Message) bool { return m.ID == "a1" }) {
+		t.Errorf("the log has a message that the rows have not: %+v", msgs)
+	}
+}

@@ -31,7 +31,7 @@ type step struct {
 	uses  map[string]int
 	inUse map[string]bool
 	depth int          // of Do
-	held  []agui.Event // an event inside of Do that its record may be committed with
+	held  []agui.Event // events that are committed with the next one, a record, or the end of the step
 }
 
 var _ plugins.Host = (*step)(nil)
@@ -119,6 +119,13 @@ func (s *step) takeHeld() []agui.Event {
 	held := s.held
 	s.held = nil
 	return held
+}
+
+// hold keeps events until the step's next one, its record or its end.
+func (s *step) hold(evs ...agui.Event) {
+	s.mu.Lock()
+	s.held = append(s.held, evs...)
+	s.mu.Unlock()
 }
 
 // PatchState merges patch into the thread's state.

@@ -300,3 +300,94 @@ func TestDeletedRunLeavesAGapThatReadersMeet(t *testing.T) {
 		t.Errorf("behind the gap: %v, %v", recs, err)
 	}
 }
+
+var picks = agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	if run.Input.Query != "pick" {
+		return agui.WorkerOutput{Answer: "no pick"}, nil
+	}
+	out, err := run.CallTool(ctx, "pick", map[string]any{})
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	return agui.WorkerOutput{Answer: "picked " + out.ResultSummary}, nil
+}}
+
+var pickTool = []agui.Tool{{Name: "pick", Parameters: []byte(`{"type":"object"}`)}}
+
+// pending returns what a run waits for.
+func pending(b *bench, run string) string {
+	b.t.Helper()
+	b.wait(run, runtime.Waiting)
+	ins, err := b.Interrupts(context.Background(), local, run)
+	if err != nil || len(ins) != 1 {
+		b.t.Fatalf("interrupts %v, %v", ins, err)
+	}
+	return ins[0].ID
+}
+
+func TestClientResendsItsToolMessages(t *testing.T) {
+	b := open(t, runtime.Config{}, picks)
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pending(b, s.RunID)
+	answer := agui.Message{ID: "m1", Role: agui.RoleTool, ToolCallID: id, Content: "red"}
+	if _, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Tools: pickTool, Messages: []agui.Message{answer}}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if _, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Messages: []agui.Message{
+		answer, {ID: "m3", Role: agui.RoleUser, Content: "go on"},
+	}}); err != nil {
+		t.Errorf("the history with the client's own tool message: %v", err)
+	}
+}
+
+func TestCancelOfAnAnsweredRunKeepsTheAnswer(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{Runs: 1}, picks, gated(gate))
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pending(b, s.RunID)
+	other := b.start("other", "gated", "x")
+	b.wait(other.RunID, runtime.Running)
+	if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: id, Status: "resolved", Payload: []byte(`"red"`)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	gate <- struct{}{}
+	b.wait(other.RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
+}
+
+func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := run.CallTool(ctx, "pick", map[string]any{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		msgs, err := run.Next(ctx)
+		return agui.WorkerOutput{Answer: fmt.Sprint("got ", len(msgs))}, err
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pending(b, s.RunID)
+	if _, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Tools: pickTool, Messages: []agui.Message{
+		{ID: "m1", Role: agui.RoleTool, ToolCallID: id, Content: "red"},
+		{ID: "m2", Role: agui.RoleUser, Parts: []byte(`[{"type":"text","text":"look"},{"type":"binary","mimeType":"image/png","url":"http://x/y.png"}]`)},
+		{ID: "m3", Role: agui.RoleUser},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.wait(s.RunID, runtime.Completed, runtime.Failed); r.Status != runtime.Completed {
+		t.Errorf("run is %s: %+v", r.Status, r.Error)
+	}
+	checkLog(t, b.log("main"))
+}

@@ -299,3 +299,49 @@ func TestHugeTextsEnd(t *testing.T) {
 		checkLog(t, b.log(thread))
 	}
 }
+
+func TestBadOutputsFailOnlyTheirRun(t *testing.T) {
+	returns := func(name string, out agui.ToolOutput) tool {
+		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return out, nil }}
+	}
+	hints := agent{"hints", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "x", UIHints: []byte(`{no`)}, nil
+	}}
+	plugs := []plugins.Plugin{
+		returns("bare", agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: "no luck"}),
+		returns("broken", agui.ToolOutput{UIHints: []byte(`{no`)}),
+		returns("fine", agui.ToolOutput{ResultSummary: "fine"}), hints,
+		plugins.Workflow{Name: "bare-failure", Nodes: []plugins.Node{{ID: "a", Tool: "bare", Input: `{"x": 1}`}}},
+		plugins.Workflow{Name: "bad-tool-hints", Nodes: []plugins.Node{{ID: "a", Tool: "broken", Input: `{"x": 1}`}}},
+		plugins.Workflow{Name: "bad-arguments", Nodes: []plugins.Node{{ID: "a", Tool: "fine"}}},
+		plugins.Workflow{Name: "bad-hints", Nodes: []plugins.Node{{ID: "a", Agent: "hints"}}},
+	}
+	b := open(t, runtime.Config{}, plugs...)
+	for _, w := range b.cfg.Registry.Workflows() {
+		b.wait(b.startWorkflow(w.Name, w.Name, "hello").RunID, runtime.Failed)
+		checkLog(t, b.log(w.Name))
+	}
+}
+
+func TestAbandonedWorkerDoesNotBlockItsStep(t *testing.T) {
+	stop := make(chan struct{})
+	busy := agent{"busy", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for {
+			select {
+			case <-stop:
+				return agui.WorkerOutput{}, nil
+			default:
+				_ = run.Do(context.Background(), "x", nil, func(context.Context) error { return nil })
+			}
+		}
+	}}
+	b := open(t, runtime.Config{StepTimeout: time.Millisecond, Grace: time.Millisecond}, busy)
+	var runs []runtime.Started
+	for i := range 20 {
+		runs = append(runs, b.start(fmt.Sprint("t", i), "busy", "x"))
+	}
+	for _, s := range runs {
+		b.wait(s.RunID, runtime.Failed)
+	}
+	close(stop)
+}

@@ -39,18 +39,19 @@ func chunks(parts ...string) string {
 }
 
 func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
-	body := "retry: 1000\nid: 7\n\n"
+	var body strings.Builder
+	body.WriteString("retry: 1000\nid: 7\n\n")
 	for id := 8; id < 60; id++ {
-		body += fmt.Sprintf("id: %d\nevent: %s\ndata: {\"delta\": %q}\n\n", id, textContent, strings.Repeat("x", id))
+		fmt.Fprintf(&body, "id: %d\nevent: %s\ndata: {\"delta\": %q}\n\n", id, textContent, strings.Repeat("x", id))
 		if id%9 == 0 {
-			body += ": ping\n\n"
+			body.WriteString(": ping\n\n")
 		}
 	}
-	body += "id: 60\nevent: RUN_FINISHED\ndata: {}\n\n"
+	body.WriteString("id: 60\nevent: RUN_FINISHED\ndata: {}\n\n")
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		var parts []string
-		for rest := body; rest != ""; {
+		for rest := body.String(); rest != ""; {
 			n := min(len(rest), 1+rnd.IntN(300))
 			parts, rest = append(parts, rest[:n]), rest[n:]
 		}
@@ -77,7 +78,7 @@ func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
 				last = f.kind
 			}
 		}
-		if got.String() != body || last != runFinished {
+		if got.String() != body.String() || last != runFinished {
 			t.Fatalf("the frames are not those that were sent; the last is %q", last)
 		}
 	}
