@@ -14,8 +14,8 @@ import (
 // Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
 // its turn comes.
 func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry) (Run, error) {
-	if rt.Stopping() {
-		return Run{}, ErrStopping
+	if err := rt.admits(); err != nil {
+		return Run{}, err
 	}
 	found, err := rt.owned(ctx, c, name)
 	if err != nil {

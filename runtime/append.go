@@ -23,8 +23,8 @@ const maxContent = 1 << 20
 // Append adds a message to a run. A run that is queued or running takes it at its next safe boundary, a
 // waiting one with its answer, and one that is over starts again for it. It fails for a cancelled run.
 func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req AppendRequest) (Message, error) {
-	if rt.Stopping() {
-		return Message{}, ErrStopping
+	if err := rt.admits(); err != nil {
+		return Message{}, err
 	}
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {

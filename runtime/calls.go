@@ -311,6 +311,7 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 		return cause
 	}
 	shown := s.l.rt.shown(name, err)
+	held := sub.takeHeld()
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,7 +320,11 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	}
 	it := &item{t: l.t, l: l}
 	failed := agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}
-	closeErr := sub.closeOpen(it, failed, codeInterrupted, true)
+	var closeErr error
+	for _, ev := range held {
+		closeErr = errors.Join(closeErr, l.stage(it, sub, ev))
+	}
+	closeErr = errors.Join(closeErr, sub.closeOpen(it, failed, codeInterrupted, true))
 	row := *m
 	row.CallID = "" // called again after a crash, it is another one
 	l.memos[memoKey{m.Step, m.Name, m.N}] = &row

@@ -141,14 +141,7 @@ func (l *live) stage(it *item, s *step, ev agui.Event) error {
 	if size := stateSize(l.state(), ev); size > maxState {
 		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
 	}
-	base := ev.Common()
-	if base.Agent == "" {
-		base.Agent = s.agent
-	}
-	if base.SubagentRunID == "" {
-		base.SubagentRunID = s.subagent
-	}
-	ev = ev.WithCommon(base)
+	ev = s.attribute(ev)
 	if goesOn(ev.Type()) { // only with what the step itself has opened
 		if err := s.own.Add(ev); err != nil {
 			return &plugins.Error{Code: "illegal_event", Message: err.Error()}

@@ -127,12 +127,12 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) erro
 		return err
 	}
 	spans, err := rt.store.Spans(ctx, run.Key)
-	if err != nil || len(spans) == 0 {
-		return errors.Join(because, err)
-	}
-	l, err := rt.newLive(run)
 	if err != nil {
 		return err
+	}
+	l, err := rt.newLive(run)
+	if err != nil || len(spans) == 0 {
+		return nil // it cannot even be failed: it stays as it is, for somebody to look at
 	}
 	l.span = spans[len(spans)-1]
 	l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)

@@ -184,6 +184,18 @@ func (rt *Runtime) Stopping() bool {
 	return rt.stopping
 }
 
+// admits refuses requests that write while the runtime stops or the database does not commit, so that they do
+// not pile up.
+func (rt *Runtime) admits() error {
+	if rt.Stopping() {
+		return ErrStopping
+	}
+	if err := rt.com.trouble.Load(); err != nil {
+		return unavailable(*err)
+	}
+	return nil
+}
+
 // Ready says why the runtime cannot serve now: it stops, the database does not commit or answer, or a
 // plugin is ill. It is nil when all is well.
 func (rt *Runtime) Ready(ctx context.Context) error {

@@ -69,8 +69,8 @@ type Started struct {
 // asks. It returns once the run is stored, claimed already when its thread and a slot are free. It fails
 // with an *Error when it refuses, and then nothing has changed.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
-	if rt.Stopping() {
-		return Started{}, ErrStopping
+	if err := rt.admits(); err != nil {
+		return Started{}, err
 	}
 	if err := rt.check(&req); err != nil {
 		return Started{}, err

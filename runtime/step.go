@@ -83,31 +83,48 @@ func (s *step) end() {
 // NewID mints a message id.
 func (s *step) NewID() string { return newID() }
 
-// Emit queues one event. Inside of Do an event that ends something waits for the next one or for Do's
-// record: a crash in between would otherwise keep the event and repeat what it belongs to.
+// Emit queues one event. One that ends something waits for the next event, for the record of the Do it stands
+// in or for the end of the step, and is stored with it: a crash in between would otherwise keep the event and
+// repeat what it belongs to.
 func (s *step) Emit(ev agui.Event) error {
 	s.mu.Lock()
-	if s.held == nil && (s.depth != 1 || !endsSomething(ev.Type())) {
-		s.mu.Unlock()
-		return s.l.emit(s, nil, nil, ev)
-	}
-	evs := append(slices.Clip(s.held), ev)
+	held, last := s.held, s.waits(ev.Type())
 	s.held = nil
-	if s.depth == 1 && endsSomething(ev.Type()) {
-		s.held = evs[len(evs)-1:]
-		evs = evs[:len(evs)-1]
+	if last {
+		s.held = []agui.Event{s.attribute(ev)}
 	}
 	s.mu.Unlock()
-	if len(evs) == 0 {
-		return nil
+	switch {
+	case !last && held == nil:
+		return s.l.emit(s, nil, nil, ev)
+	case !last:
+		return s.l.emit(s, nil, nil, append(held, ev)...)
+	case held != nil:
+		return s.l.emit(s, nil, nil, held...)
 	}
-	return s.l.emit(s, nil, nil, evs...)
+	return nil
 }
 
-func endsSomething(t agui.Type) bool {
+// attribute says in ev who emits it, unless ev says so itself.
+func (s *step) attribute(ev agui.Event) agui.Event {
+	base := ev.Common()
+	if base.Agent == "" {
+		base.Agent = s.agent
+	}
+	if base.SubagentRunID == "" {
+		base.SubagentRunID = s.subagent
+	}
+	return ev.WithCommon(base)
+}
+
+// waits reports whether an event of type t is held. While several Do are running nobody can tell whose an
+// event is, and none is. s.mu is held.
+func (s *step) waits(t agui.Type) bool {
 	switch t {
-	case agui.TypeTextMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
-		return true
+	case agui.TypeTextMessageEnd:
+		return s.depth <= 1
+	case agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
+		return s.depth == 1
 	}
 	return false
 }
