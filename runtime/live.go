@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -265,7 +266,12 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		if err := l.rt.failFromLog(l.rt.abandoned, l, e); err != nil {
+		err := l.rt.failFromLog(l.rt.abandoned, l, e)
+		for n := 0; errors.Is(err, ErrUnavailable) && l.rt.abandoned.Err() == nil; n++ {
+			l.rt.com.pause(n)
+			err = l.rt.failFromLog(l.rt.abandoned, l, e)
+		}
+		if err != nil {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 		}
 	})
