@@ -45,10 +45,6 @@ func (tx *tx) LockThread(key int64) (runtime.Thread, error) {
 
 // CreateThread returns the user's thread of that id, locked, after inserting it when there is none.
 func (tx *tx) CreateThread(t runtime.Thread) (runtime.Thread, error) {
-	found, err := one(tx.ctx, tx, scanThread, lockThreadByID, t.Project, t.User, t.ID)
-	if !errors.Is(err, runtime.ErrNotFound) {
-		return found, err
-	}
 	args := threadArgs(&t)
 	if err := checkText(args); err != nil {
 		return t, tx.fail(err)
