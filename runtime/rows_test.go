@@ -1,0 +1,91 @@
+package runtime_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// The message rows, which history and prompts are read from, are what the log alone amounts to.
+func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
+	add := tool{plugins.Info{Name: "add"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "3"}, nil
+	}}
+	sub := answering("sub", func(q string) string { return "sub of " + q })
+	rich := agent{"rich", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		why := run.Reason()
+		if _, err := io.WriteString(why, "because"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := why.Close(); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := say(run, "let me ", "add"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		for _, name := range []string{"add", "nothing", "add"} {
+			if _, err := run.CallTool(ctx, name, map[string]any{"n": 1}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		if err := run.Emit(agui.ActivitySnapshot{MessageID: "plan of " + run.Input.Query, ActivityType: "plan", Content: []byte(`{"steps":1}`)}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallAgent(ctx, "sub", "it"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{KeyPoints: []string{"done"}}, say(run, "it is 3")
+	}}
+	b := open(t, runtime.Config{}, add, sub, rich)
+	s := b.start("main", "rich", "one")
+	b.wait(s.RunID, runtime.Completed)
+	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	b.log("main")
+	b.wait(b.start("main", "rich", "three").RunID, runtime.Completed)
+
+	folded := fold.New(nil, nil)
+	for _, r := range b.log("main") {
+		if _, err := folded.Apply(r.Event); err != nil {
+			t.Fatalf("record %d: %v", r.ID, err)
+		}
+	}
+	th, err := b.Thread(context.Background(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.store.Messages(context.Background(), th.Key, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := make(map[string]agui.Message, len(rows))
+	for i := range rows {
+		if rows[i].Seq != int64(i+1) {
+			t.Errorf("row %d has seq %d", i+1, rows[i].Seq)
+		}
+		byID[rows[i].ID] = rows[i].Message
+	}
+	want := folded.Messages()
+	if len(rows) != len(want) {
+		t.Errorf("%d rows, the log has %d messages", len(rows), len(want))
+	}
+	for i, m := range want {
+		if i < len(rows) && rows[i].ID != m.ID {
+			t.Errorf("row %d is %s, the log has %s there", i+1, rows[i].ID, m.ID)
+		}
+		if diff := cmp.Diff(m, byID[m.ID]); diff != "" {
+			t.Errorf("message %s (-log +row):\n%s", m.ID, diff)
+		}
+	}
+	if diff := cmp.Diff(string(folded.State()), string(th.State)); diff != "" {
+		t.Errorf("state (-log +row):\n%s", diff)
+	}
+}
