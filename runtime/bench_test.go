@@ -7,10 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -30,23 +34,7 @@ var tokens = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.Wor
 func BenchmarkRuns(b *testing.B) {
 	for _, atOnce := range []int{1, 50} {
 		b.Run(fmt.Sprint(atOnce), func(b *testing.B) {
-			ctx := context.Background()
-			db, err := storage.Open(ctx, storage.Config{URL: "sqlite:" + filepath.Join(b.TempDir(), "baton.db"), Migrate: true})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = db.Close() }()
-			reg := new(plugins.Registry)
-			if err := reg.Add(tokens); err != nil {
-				b.Fatal(err)
-			}
-			rt, err := runtime.New(runtime.Config{Store: db, Registry: reg, Log: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := rt.Start(ctx); err != nil {
-				b.Fatal(err)
-			}
+			rt := started(b, tokens)
 			b.ReportAllocs()
 			b.ResetTimer()
 			var wg sync.WaitGroup
@@ -61,10 +49,99 @@ func BenchmarkRuns(b *testing.B) {
 			wg.Wait()
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)*206/b.Elapsed().Seconds(), "events/s")
-			if err := rt.Shutdown(ctx); err != nil {
-				b.Fatal(err)
-			}
 		})
+	}
+}
+
+// started is a runtime on a SQLite file of its own, which ends with the benchmark.
+func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
+	b.Helper()
+	ctx := context.Background()
+	db, err := storage.Open(ctx, storage.Config{URL: "sqlite:" + filepath.Join(b.TempDir(), "baton.db"), Migrate: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	reg := new(plugins.Registry)
+	if err := reg.Add(a); err != nil {
+		b.Fatal(err)
+	}
+	rt, err := runtime.New(runtime.Config{Store: db, Registry: reg, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := rt.Start(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := errors.Join(rt.Shutdown(ctx), db.Close()); err != nil {
+			b.Error(err)
+		}
+	})
+	return rt
+}
+
+// BenchmarkEmitToViewer measures the time from a worker's write to a viewer's Next, with 100 runs that each
+// write 200 times a second: 20 000 events a second. The socket is not in it.
+func BenchmarkEmitToViewer(b *testing.B) {
+	clock := agent{"clock", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w, beat := run.Text(agui.RoleAssistant, ""), echo.Beat{Every: 5 * time.Millisecond}
+		for range 400 {
+			if err := beat.Wait(ctx); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if _, err := io.WriteString(w, strconv.FormatInt(time.Now().UnixNano(), 10)); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}}
+	rt := started(b, clock)
+	var mu sync.Mutex
+	var took []time.Duration
+	for b.Loop() {
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				late := lateness(b, rt)
+				mu.Lock()
+				took = append(took, late...)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
+}
+
+// lateness runs the clock once and returns how old each of its events was when it was read.
+func lateness(b *testing.B, rt *runtime.Runtime) (took []time.Duration) {
+	b.Helper()
+	ctx := context.Background()
+	s, err := rt.StartRun(ctx, local, runtime.StartRequest{Agent: "clock", Messages: user("go")})
+	if err != nil {
+		b.Error(err)
+		return nil
+	}
+	cur, err := rt.ReadRun(ctx, s)
+	if err != nil {
+		b.Error(err)
+		return nil
+	}
+	defer cur.Close()
+	for {
+		recs, err := cur.Next(ctx)
+		if err != nil {
+			return took
+		}
+		now := time.Now()
+		for _, r := range recs {
+			if e, ok := r.Event.(agui.TextMessageContent); ok {
+				ns, _ := strconv.ParseInt(e.Delta, 10, 64)
+				took = append(took, now.Sub(time.Unix(0, ns)))
+			}
+		}
 	}
 }
 
