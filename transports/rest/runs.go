@@ -83,12 +83,7 @@ func (t Transport) asks(ctx context.Context, r *runtime.Run) ([]agui.Interrupt, 
 	if r.Status != runtime.Waiting {
 		return nil, nil
 	}
-	of := runtime.Caller{Project: r.Project, User: r.User, Role: runtime.RoleUser} // whose name for it is unique
-	asks, err := t.Runtime.Interrupts(ctx, of, r.ID)
-	if errors.Is(err, runtime.ErrRunNotFound) {
-		return nil, nil // deleted meanwhile
-	}
-	return asks, err
+	return t.Runtime.InterruptsOf(ctx, r)
 }
 
 // start answers POST agent-runs.
