@@ -392,12 +392,17 @@ func (l *live) rewound(ctx context.Context, tx Tx, it *item, th *Thread) error {
 	if err != nil {
 		return err
 	}
-	msgs := make([]agui.Message, 0, len(left))
-	for i := range left {
-		msgs = append(msgs, left[i].Message)
-	}
-	msgs = append(msgs, l.w.fold.Messages()...) // what this run brings
+	msgs := append(contents(left), l.w.fold.Messages()...) // what this run brings
 	return l.w.stage(it, agui.MessagesSnapshot{Messages: newest(msgs)})
+}
+
+// contents are the messages of rows, as clients keep them.
+func contents(rows []Message) []agui.Message {
+	msgs := make([]agui.Message, len(rows))
+	for i := range rows {
+		msgs[i] = rows[i].Message
+	}
+	return inOrder(msgs)
 }
 
 // newest returns the newest messages that fit into one event.

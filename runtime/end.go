@@ -197,12 +197,18 @@ func (rt *Runtime) terminal(ctx context.Context, tx Tx, run *Run, e ending) (agu
 	case Completed:
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: run.Usage}, nil
 	}
-	o, err := openOutcome(ctx, tx, run.Key)
+	o, err := waitingOutcome(ctx, tx, run.Key)
+	return agui.RunFinished{Base: base, Outcome: o, Usage: run.Usage}, err
+}
+
+// waitingOutcome is the outcome of a span that ends to wait.
+func waitingOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, error) {
+	o, err := openOutcome(ctx, r, runKey)
 	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
 	if len(o.Interrupts) > 0 {
 		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
 	}
-	return agui.RunFinished{Base: base, Outcome: o, Usage: run.Usage}, err
+	return o, err
 }
 
 // openOutcome is what a run waits for: its open questions and frontend calls.

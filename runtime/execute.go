@@ -111,11 +111,11 @@ func (l *live) prompt() (plugins.Input, error) {
 			return in, err
 		}
 	}
-	for i := range msgs {
-		if len(in.Messages) == 0 && msgs[i].Role == agui.RoleTool {
+	for _, m := range contents(msgs) {
+		if len(in.Messages) == 0 && m.Role == agui.RoleTool {
 			continue // its call is older than what is read
 		}
-		in.Messages = append(in.Messages, msgs[i].Message)
+		in.Messages = append(in.Messages, m)
 	}
 	if q := query(in.Messages); q != "" {
 		in.Query = q

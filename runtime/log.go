@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,18 @@ func (r *Record) SSE(p agui.Projection) []byte {
 	f := agui.AppendSSE(make([]byte, 0, r.size+192), r.ID, r.Event, p)
 	r.frames[p].Store(&f)
 	return f
+}
+
+// JSON returns the event alone in projection p, the data of its frame, nil when p leaves it out. It is shared
+// by all readers: do not change it.
+func (r *Record) JSON(p agui.Projection) []byte {
+	const before, after = "\ndata: ", "\n\n"
+	frame := r.SSE(p)
+	i := bytes.Index(frame, []byte(before))
+	if i < 0 {
+		return nil
+	}
+	return frame[i+len(before) : len(frame)-len(after)]
 }
 
 // Terminal reports whether the event ends a span of a run.

@@ -197,11 +197,7 @@ func (rt *Runtime) snapshotAt(ctx context.Context, threadKey, event int64) (json
 	if err != nil {
 		return nil, nil, err
 	}
-	msgs := make([]agui.Message, len(rows))
-	for i := range rows {
-		msgs[i] = rows[i].Message
-	}
-	return state, newest(msgs), nil
+	return state, newest(contents(rows)), nil
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as WIRE 2.7 says.

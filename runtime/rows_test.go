@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// The message rows, which history and prompts are read from, are what the log alone amounts to.
-func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
+// rich is an agent that does everything an agent can do but ask, with what it needs.
+func rich() []plugins.Plugin {
 	add := tool{plugins.Info{Name: "add"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		return agui.ToolOutput{ResultSummary: "3"}, nil
 	}}
@@ -41,9 +41,17 @@ func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
 		if _, err := run.CallAgent(ctx, "sub", "it"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
+		if err := run.State(map[string]any{"asked": run.Input.Query}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
 		return agui.WorkerOutput{KeyPoints: []string{"done"}}, say(run, "it is 3")
 	}}
-	b := open(t, runtime.Config{}, add, sub, rich)
+	return []plugins.Plugin{add, sub, rich}
+}
+
+// The message rows, which history and prompts are read from, are what the log alone amounts to.
+func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
+	b := open(t, runtime.Config{}, rich()...)
 	s := b.start("main", "rich", "one")
 	b.wait(s.RunID, runtime.Completed)
 	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "two"}); err != nil {

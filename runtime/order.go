@@ -1,0 +1,37 @@
+package runtime
+
+import "github.com/batonrun/baton/runtime/agui"
+
+// inOrder returns msgs, which stand in the order in which they were completed, as clients keep them and model
+// providers want them: the results of a message's tool calls follow it at once, whatever parallel workers have
+// written meanwhile.
+func inOrder(msgs []agui.Message) []agui.Message {
+	results := make([][]agui.Message, len(msgs)) // of the calls of the message at that index
+	owner := make(map[string]int)
+	moved := false
+	for i := range msgs {
+		for _, call := range msgs[i].ToolCalls {
+			owner[call.ID] = i
+		}
+	}
+	follows := func(m *agui.Message) (int, bool) {
+		i, ok := owner[m.ToolCallID]
+		return i, ok && m.Role == agui.RoleTool
+	}
+	for i := range msgs {
+		if o, ok := follows(&msgs[i]); ok {
+			results[o] = append(results[o], msgs[i])
+			moved = moved || o+len(results[o]) != i
+		}
+	}
+	if !moved {
+		return msgs
+	}
+	ordered := make([]agui.Message, 0, len(msgs))
+	for i := range msgs {
+		if _, ok := follows(&msgs[i]); !ok {
+			ordered = append(append(ordered, msgs[i]), results[i]...)
+		}
+	}
+	return ordered
+}

@@ -1,0 +1,204 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// Snapshots taken at any moment are what the log amounts to up to the event they name.
+func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
+	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
+		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich", Needs: []string{"a", "b"}}},
+	})...)
+	ctx := t.Context()
+	b.wait(b.start("main", "rich", "first").RunID, runtime.Completed)
+	th, err := b.Thread(ctx, local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last runtime.Started
+	for i := range 3 {
+		if last, err = b.StartRun(ctx, local, runtime.StartRequest{
+			WorkflowID: "pair", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: fmt.Sprint("do ", i)}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	taken := make(map[int64]runtime.Snapshot)
+	var looking sync.WaitGroup
+	over := make(chan struct{})
+	for range 2 {
+		looking.Go(func() {
+			for {
+				s, err := b.Snapshot(ctx, th)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				taken[s.After] = s
+				mu.Unlock()
+				select {
+				case <-over:
+					return
+				default:
+				}
+			}
+		})
+	}
+	b.wait(last.RunID, runtime.Completed)
+	close(over)
+	looking.Wait()
+	b.log("main") // to its end
+	if s, err := b.Snapshot(ctx, th); err != nil || s.Running || s.Run.ID != last.RunID {
+		t.Errorf("at rest: %+v, %v", s, err)
+	} else {
+		taken[s.After] = s
+	}
+
+	folded := fold.New(nil, nil)
+	running, checked := "", 0
+	for _, r := range b.log("main") {
+		if _, err := folded.Apply(r.Event); err != nil {
+			t.Fatal(err)
+		}
+		if running = r.Event.Common().RunID; r.Terminal() {
+			running = ""
+		}
+		s, ok := taken[r.ID]
+		if !ok {
+			continue
+		}
+		checked++
+		if s.Running != (running != "") || s.Running && s.RunID != running {
+			t.Errorf("event %d: running is %v (%s), want %q", r.ID, s.Running, s.RunID, running)
+		}
+		if diff := cmp.Diff(string(folded.State()), string(s.State)); diff != "" {
+			t.Errorf("event %d: state (-log +snapshot):\n%s", r.ID, diff)
+		}
+		if diff := cmp.Diff(folded.Messages(), s.Messages); diff != "" {
+			t.Errorf("event %d: messages (-log +snapshot):\n%s", r.ID, diff)
+		}
+		if diff := cmp.Diff(folded.Open(), s.Open); diff != "" {
+			t.Errorf("event %d: open (-log +snapshot):\n%s", r.ID, diff)
+		}
+	}
+	t.Logf("checked %d snapshots", checked)
+	if checked < 2 {
+		t.Error("no snapshot was taken while the runs were at work")
+	}
+}
+
+func TestSnapshotOfAThreadThatWaits(t *testing.T) {
+	asking := agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
+		return agui.WorkerOutput{Answer: string(a.Payload)}, err
+	}}
+	b := open(t, runtime.Config{}, asking)
+	s := b.start("main", "asking", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Snapshot(t.Context(), th)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Running || got.Run.ID != s.RunID || got.Outcome.Type != agui.OutcomeInterrupt || len(got.Outcome.Interrupts) != 1 {
+		t.Errorf("got run %s, outcome %+v", got.Run.ID, got.Outcome)
+	}
+}
+
+// Reading on behind a run's snapshot leaves no gap and repeats nothing.
+func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
+	b := open(t, runtime.Config{}, rich()...)
+	ctx := t.Context()
+	first := b.start("main", "rich", "one")
+	b.wait(first.RunID, runtime.Completed)
+	b.wait(b.start("main", "rich", "two").RunID, runtime.Completed)
+	if _, err := b.Append(ctx, local, first.RunID, runtime.AppendRequest{Content: "three"}); err != nil {
+		t.Fatal(err)
+	}
+	b.log("main")
+	th, err := b.Thread(ctx, local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := b.Run(ctx, local, first.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []int64
+	for _, r := range b.log("main") {
+		if r.Event.Common().RunID == first.RunID {
+			want = append(want, r.ID)
+		}
+	}
+	for limit := 1; limit < 9; limit++ {
+		var got []int64
+		for after, more := int64(0), true; more; {
+			var recs []*runtime.Record
+			if recs, more, err = b.RunEvents(ctx, th, run, after, limit, func(*runtime.Record) bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range recs {
+				after = r.ID
+				got = append(got, r.ID)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pages of %d (-log +pages):\n%s", limit, diff)
+		}
+	}
+	s, err := b.RunSnapshot(ctx, th, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.After != want[len(want)-1] || s.Ended == nil || s.Ended.ID != s.After || s.Started == nil || s.Started.Event.Type() != agui.TypeRunStarted {
+		t.Errorf("the snapshot is of event %d, ended by %+v", s.After, s.Ended)
+	}
+	if recs, more, err := b.RunEvents(ctx, th, run, s.After, 10, func(*runtime.Record) bool { return true }); len(recs) != 0 || more || err != nil {
+		t.Errorf("behind the snapshot: %v, %v, %v", recs, more, err)
+	}
+}
+
+// Model providers refuse a prompt in which something stands between a call and its result.
+func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
+	var prompt []agui.Message
+	reader := agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		prompt = run.Input.Messages
+		return agui.WorkerOutput{Answer: "read"}, nil
+	}}
+	b := open(t, runtime.Config{}, append(rich(), reader, plugins.Workflow{
+		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich"}},
+	})...)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "pair", ThreadID: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(b.start("main", "reader", "what was it?").RunID, runtime.Completed)
+	calls := 0
+	for i, m := range prompt {
+		for j, call := range m.ToolCalls {
+			if at := i + 1 + j; at >= len(prompt) || prompt[at].ToolCallID != call.ID {
+				t.Errorf("call %d of message %d is not followed by its result", j+1, i+1)
+			}
+			calls++
+		}
+	}
+	if calls != 9 {
+		t.Errorf("the prompt holds %d calls, want 9", calls)
+	}
+}
