@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 var tokens = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -56,8 +57,14 @@ func BenchmarkRuns(b *testing.B) {
 // started is a runtime on a SQLite file of its own, which ends with the benchmark.
 func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
 	b.Helper()
+	return startedOn(b, "sqlite:"+filepath.Join(b.TempDir(), "baton.db"), a)
+}
+
+// startedOn is a runtime on a database of its own.
+func startedOn(b *testing.B, url string, a plugins.Plugin) *runtime.Runtime {
+	b.Helper()
 	ctx := context.Background()
-	db, err := storage.Open(ctx, storage.Config{URL: "sqlite:" + filepath.Join(b.TempDir(), "baton.db"), Migrate: true})
+	db, err := storage.Open(ctx, storage.Config{URL: url, Migrate: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,6 +85,64 @@ func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
 		}
 	})
 	return rt
+}
+
+// BenchmarkReplay reads a log of 100 000 events from the store and projects it. One op is one event.
+func BenchmarkReplay(b *testing.B) {
+	const n = 100_000
+	long := agent{"long", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text(agui.RoleAssistant, "")
+		for range n {
+			if _, err := io.WriteString(w, "abcd"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}}
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
+		"postgres": storagetest.Postgres(b).NewDatabase(b),
+	} {
+		b.Run(name, func(b *testing.B) {
+			rt := startedOn(b, url, long)
+			s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "long", Messages: user("go")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			replay(b, rt, s, func(*runtime.Record) {})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for done := 0; done < b.N; {
+				replay(b, rt, s, func(r *runtime.Record) {
+					r.SSE(agui.Seed)
+					done++
+				})
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// replay reads the thread's log from its first event to its end.
+func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runtime.Record)) {
+	b.Helper()
+	cur, err := rt.Read(b.Context(), runtime.Thread{Key: s.ThreadKey, ID: s.ThreadID}, 0, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cur.Close()
+	for {
+		recs, err := cur.Next(b.Context())
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range recs {
+			see(r)
+		}
+	}
 }
 
 // BenchmarkEmitToViewer measures the time from a worker's write to a viewer's Next, with 100 runs that each
