@@ -73,12 +73,21 @@ func (rt *Runtime) answer(ctx context.Context, r Reader, run *Run, entries []agu
 		case e.Status != interruptResolved && e.Status != interruptCancelled:
 			return nil, refuse(KindInvalid, "invalid_request", "An answer's status must be resolved or cancelled")
 		}
-		a.take(in, e)
+		a.take(in, e, "")
 	}
 	for i := range msgs {
-		if in := a.find(msgs[i].ToolCallID); msgs[i].Role == agui.RoleTool && in != nil && in.Frontend && in.Status == interruptOpen {
-			a.take(in, agui.ResumeEntry{Status: interruptResolved, Payload: mustJSON(frontendOutput(&msgs[i]))})
+		m := &msgs[i]
+		in := a.find(m.ToolCallID)
+		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != interruptOpen {
+			continue
 		}
+		id := m.ID
+		if known, err := r.MessagesByID(ctx, run.ThreadKey, []string{id}); err != nil {
+			return nil, err
+		} else if len(known) > 0 {
+			id = ""
+		}
+		a.take(in, agui.ResumeEntry{Status: interruptResolved, Payload: mustJSON(frontendOutput(m))}, id)
 	}
 	if len(a.took) == 0 {
 		return nil, nil
@@ -100,8 +109,14 @@ func (a *answers) find(id string) *Interrupt {
 	return nil
 }
 
-// take notes an answer. The memo is completed from it by apply.
-func (a *answers) take(in *Interrupt, e agui.ResumeEntry) {
+// frontendAnswer is a frontend call's answer as its interrupt keeps it.
+type frontendAnswer struct {
+	Result    json.RawMessage `json:"result"`
+	MessageID string          `json:"messageId,omitempty"` // of the client's tool message
+}
+
+// take notes an answer, which a message of that id may have brought. The memo is completed from it by apply.
+func (a *answers) take(in *Interrupt, e agui.ResumeEntry, messageID string) {
 	in.Status = interruptAnswered
 	if in.Frontend && e.Status == interruptCancelled {
 		out := failure("declined", "The client declined the call")
@@ -110,8 +125,9 @@ func (a *answers) take(in *Interrupt, e agui.ResumeEntry) {
 	} else if in.Frontend && !json.Valid(e.Payload) {
 		e.Payload = json.RawMessage("null")
 	}
-	in.Payload = e.Payload
-	if !in.Frontend {
+	if in.Frontend {
+		in.Payload = mustJSON(frontendAnswer{e.Payload, messageID})
+	} else {
 		in.Payload = mustJSON(plugins.Answer{Cancelled: e.Status == interruptCancelled, Payload: e.Payload})
 	}
 	a.took = append(a.took, in)
@@ -142,7 +158,9 @@ func (a *answers) apply(ctx context.Context, tx Tx, run *Run) error {
 		m := &memos[i]
 		m.Done, m.Output = true, in.Payload
 		if in.Frontend {
-			m.Output = withCall(in.Payload, m)
+			if m.Output, err = withCall(in.Payload, m); err != nil {
+				return err
+			}
 		}
 		rows = append(rows, in, m)
 	}
@@ -155,18 +173,22 @@ func (a *answers) apply(ctx context.Context, tx Tx, run *Run) error {
 }
 
 // withCall completes a client's answer with the name and id of its call.
-func withCall(payload json.RawMessage, m *Memo) json.RawMessage {
+func withCall(payload json.RawMessage, m *Memo) (json.RawMessage, error) {
+	var a frontendAnswer
+	if err := json.Unmarshal(payload, &a); err != nil {
+		return nil, err
+	}
 	var out agui.ToolOutput
-	if json.Unmarshal(payload, &out) != nil || out.Status == "" { // answered by resume: any JSON is the result
-		out = agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: string(payload)}
+	if json.Unmarshal(a.Result, &out) != nil || out.Status == "" { // answered by resume: any JSON is the result
+		out = agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: string(a.Result)}
 		var s string
-		if json.Unmarshal(payload, &s) == nil {
+		if json.Unmarshal(a.Result, &s) == nil {
 			out.ResultSummary = s
 		}
 	}
 	out.ToolName, _ = callName(m.Name)
 	out.ToolCallID = m.CallID
-	return mustJSON(out)
+	return mustJSON(out), nil
 }
 
 // resume continues a waiting run with what a request for a run has answered.
@@ -244,7 +266,8 @@ func (rt *Runtime) expire() {
 		select {
 		case <-rt.quit:
 			return
-		case <-tick.C:
+		case now := <-tick.C:
+			rt.monitors.sweep(now)
 		}
 		late, err := rt.store.Expired(rt.abandoned, time.Now(), 100)
 		if err != nil {
@@ -278,7 +301,7 @@ func (rt *Runtime) expireOne(late *Interrupt) error {
 		for i := range rows {
 			a.all = append(a.all, &rows[i])
 			if rows[i].ID == late.ID && rows[i].Status == interruptOpen {
-				a.take(&rows[i], agui.ResumeEntry{Status: interruptCancelled})
+				a.take(&rows[i], agui.ResumeEntry{Status: interruptCancelled}, "")
 			}
 		}
 		if err := a.apply(ctx, tx, &run); err != nil {

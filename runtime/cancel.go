@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -35,6 +36,18 @@ func (rt *Runtime) cancelRun(ctx context.Context, key int64) (Run, error) {
 		}
 	}
 	return Run{}, ErrStopping // it is between two owners: released, or about to be claimed again
+}
+
+// cancelAll cancels runs, the last in line first, so that none starts meanwhile. Those that are over by then
+// stay as they are.
+func (rt *Runtime) cancelAll(ctx context.Context, runs []Run) error {
+	for _, run := range slices.Backward(runs) {
+		_, err := rt.cancelRun(ctx, run.Key)
+		if refusal, ok := errors.AsType[*Error](err); err != nil && (!ok || refusal.Kind == KindUnavailable) {
+			return err
+		}
+	}
+	return nil
 }
 
 // errOwned means that the run was claimed meanwhile.

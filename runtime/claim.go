@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -256,6 +257,7 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 	}
 	out.recs = append(out.recs, it.recs...)
 	out.evs = append(out.evs, it.evs...)
+	out.live, out.began = l, l.executions()
 	return l, nil
 }
 
@@ -542,12 +544,15 @@ func (l *live) take(it *item, in *Interrupt) error {
 		return nil
 	}
 	m := l.memos[memoKey{in.Step, in.Name, in.N}]
+	var a frontendAnswer
 	var out agui.ToolOutput
-	if m == nil || json.Unmarshal(m.Output, &out) != nil {
+	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
 	delete(l.calls, in.ID)
-	return l.w.stage(it, agui.ToolCallResult{MessageID: newID(), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out})
+	return l.w.stage(it, agui.ToolCallResult{
+		MessageID: cmp.Or(a.MessageID, newID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
+	})
 }
 
 func (g *graph) worker(node string) string {

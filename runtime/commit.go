@@ -16,11 +16,12 @@ import (
 // item is one entry of the commit queue: records and rows that are written together, and what decides
 // whether they are.
 type item struct {
-	t    *thread
-	l    *live // whose failure a data error is; nil for requests about runs that nobody executes here
-	recs []*Record
-	evs  []StoredEvent // of recs
-	rows []Row
+	t     *thread
+	l     *live // whose failure a data error is; nil for requests about runs that nobody executes here
+	recs  []*Record
+	evs   []StoredEvent // of recs
+	ticks []tick
+	rows  []Row
 	// op runs inside the transaction before recs and rows are written, and refuses them with an error.
 	// It may run again when the transaction is retried, so it leaves nothing behind but in out.
 	op   func(ctx context.Context, tx Tx, out *outcome) error
@@ -36,10 +37,13 @@ type outcome struct {
 	thread int64 // the key of the thread, when the item has none
 	recs   []*Record
 	evs    []StoredEvent
-	busy   *bool  // whether the thread has a run that is queued or running now
-	then   func() // called after the commit and before readers see it
-	void   int64  // the key of a run that was cancelled before it wrote an event
-	cut    bool   // events were removed: what the ring holds may be gone
+	busy   *bool       // whether the thread has a run that is queued or running now
+	then   func()      // called after the commit and before readers see it
+	void   int64       // the key of a run that was cancelled before it wrote an event
+	live   *live       // what this instance executes from now on
+	began  []execution // of live: what goes on
+	cut    bool        // events were removed: what the ring holds may be gone
+	gone   bool        // the thread was deleted
 }
 
 // committer is the one writer of this process: it takes what waits in the queue, commits it in one
@@ -112,6 +116,10 @@ func (c *committer) add(it *item) {
 	if l := it.l; l != nil {
 		l.queued.Add(int64(it.size))
 		if tail := l.tail; tail != nil && tail.op == nil && it.op == nil {
+			for _, t := range it.ticks {
+				t.at += len(tail.recs)
+				tail.ticks = append(tail.ticks, t)
+			}
 			tail.recs = append(tail.recs, it.recs...)
 			tail.evs = append(tail.evs, it.evs...)
 			tail.rows = append(tail.rows, it.rows...)
@@ -345,6 +353,7 @@ func (c *committer) show(batch []*item) {
 			t.deliver(it)
 			c.rt.release(t)
 		}
+		c.rt.monitors.observe(it)
 	}
 	for _, it := range batch {
 		for _, done := range it.done {

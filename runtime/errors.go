@@ -62,6 +62,8 @@ func unavailable(err error) error {
 		return &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second}
 	case errors.Is(err, ErrDiskFull):
 		return &Error{Kind: KindUnavailable, Code: "disk_full", Detail: "The database is out of space", RetryAfter: 5 * time.Second}
+	case errors.Is(err, ErrNotFound): // deleted after it was found
+		return refuse(KindNotFound, "not_found", "It is not there any more")
 	}
 	return err
 }

@@ -240,6 +240,9 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	}
 	stepRow, nodeRow := *st, *node
 	it := &item{t: l.t, l: l, rows: []Row{&stepRow, &nodeRow}}
+	if n.Agent != "" {
+		it.ticks = []tick{{step: st.ID, agent: n.Agent, when: now, status: Running}}
+	}
 	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
@@ -386,6 +389,9 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 	}
 	if stageErr != nil {
 		l.rt.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
+	}
+	if n.Agent != "" {
+		it.ticks = append(it.ticks, tick{at: len(it.recs), step: st.ID, agent: n.Agent, when: now, status: st.Status, err: r.failed})
 	}
 	stepRow, nodeRow := *st, *node
 	it.rows = append(it.rows, &stepRow, &nodeRow)

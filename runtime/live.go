@@ -19,6 +19,7 @@ import (
 type live struct {
 	rt    *Runtime
 	t     *thread
+	feed  *feed // used by the committer only
 	graph *graph
 	input runInput
 	run   Run  // as it was claimed, but for Attempt

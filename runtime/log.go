@@ -20,6 +20,7 @@ type Record struct {
 	size     int
 	frames   [projections]atomic.Pointer[[]byte]
 	runKey   int64
+	owner    *owner // whose the thread is; nil for a record that was read or made for a reader
 	terminal bool
 }
 
@@ -73,6 +74,7 @@ type thread struct {
 	ring      []*Record      // the latest records, oldest first, without gaps
 	bytes     int            // their size
 	void      map[int64]bool // runs that were cancelled before they wrote an event
+	gone      bool           // the thread was deleted
 	wake      chan struct{}
 }
 
@@ -91,6 +93,7 @@ func (t *thread) deliver(it *item) {
 	if out.cut {
 		t.drop(len(t.ring))
 	}
+	t.gone = t.gone || out.gone
 	t.push(it.recs)
 	t.push(out.recs)
 	if t.wake != nil {
@@ -170,12 +173,13 @@ func (r *Cursor) Close() { r.rt.release(r.t) }
 func (r *Cursor) Ended() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	return r.after >= r.t.committed && !r.t.busy && !r.follow
+	return r.t.gone || r.after >= r.t.committed && !r.t.busy && !r.follow
 }
 
 // Next returns the records after the last one it returned, at least one, waiting for it. The slice is
 // valid until the next call. It fails with io.EOF at the end of the log when no run of the thread is queued
-// or running (unless the reader follows), with ctx's cause, or with the store's error.
+// or running (unless the reader follows) and when the thread was deleted, with ctx's cause, or with the
+// store's error.
 func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 	for {
 		recs, wake, err := r.ready()
@@ -185,7 +189,11 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 		case recs != nil:
 			return recs, nil
 		case wake == nil:
-			return r.stored(ctx)
+			recs, err := r.stored(ctx)
+			if errors.Is(err, ErrNotFound) {
+				err = io.EOF // the thread was deleted just now
+			}
+			return recs, err
 		}
 		r.buf = nil // an idle reader holds no records
 		select {
@@ -201,6 +209,9 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 	t := r.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.gone {
+		return nil, nil, io.EOF
+	}
 	if r.after < t.committed {
 		if n := len(t.ring); n == 0 || r.after+1 < t.ring[0].ID || r.after >= t.ring[n-1].ID {
 			return nil, nil, nil
@@ -287,7 +298,7 @@ type RunCursor struct {
 	ended   bool // the terminal one was
 }
 
-// ReadRun opens a cursor to the span that a request has started or will start.
+// ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
 func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	r, err := rt.Read(ctx, Thread{Key: s.ThreadKey, ID: s.ThreadID}, s.After, false)
 	if err != nil {
@@ -325,6 +336,9 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 		}
 		r.began = true
 		r.ended = rec.terminal
+		if res, ok := rec.Event.(agui.ToolCallResult); ok && slices.Contains(r.started.Results, res.ToolCallID) {
+			continue
+		}
 		own = append(own, rec)
 	}
 	return own

@@ -143,23 +143,31 @@ func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool
 	}
 	if after < 0 || after > end {
 		rt.release(t)
-		return nil, refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
+		return nil, beyond(after, end)
 	}
 	return &Cursor{rt: rt, t: t, after: after, follow: follow}, nil
+}
+
+// beyond is the refusal of a cursor behind the end of a log.
+func beyond(after, end int64) error {
+	return refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
 }
 
 // learn reads where the thread's log ends and whether it is busy, unless a commit has told already.
 func (rt *Runtime) learn(ctx context.Context, t *thread) error {
 	for {
 		t.mu.Lock()
-		known, changes := t.known, t.changes
+		known, gone, changes := t.known, t.gone, t.changes
 		t.mu.Unlock()
+		if gone {
+			return ErrThreadNotFound
+		}
 		if known {
 			return nil
 		}
 		last, err := rt.store.LastEventID(ctx, t.key)
 		if err != nil {
-			return err
+			return threadGone(err)
 		}
 		open, err := rt.store.OpenRuns(ctx, t.key)
 		if err != nil {

@@ -100,6 +100,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 		now.Owner, now.Attempt = rt.instance, run.Attempt
 		l.run = now
 		out.recs, out.evs = it.recs, it.evs
+		out.live, out.began = l, l.executions()
 		if err := tx.Put(append(rows, &now)...); err != nil {
 			return err
 		}
@@ -220,6 +221,9 @@ func (l *live) replay(ctx context.Context) error {
 		if _, err := l.w.fold.Apply(ev); err != nil {
 			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
 		}
+	}
+	for _, m := range l.w.fold.Messages() {
+		l.w.reserve(m.ID)
 	}
 	return nil
 }

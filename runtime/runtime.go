@@ -111,6 +111,7 @@ type Runtime struct {
 	com      *committer
 	slots    *slots
 	queue    *runQueue
+	monitors *monitors
 
 	liveRuns  atomic.Int64
 	stray     atomic.Int64 // workers and tools that were abandoned and still run
@@ -147,6 +148,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt.abandoned, rt.abandon = context.WithCancelCause(context.Background())
 	rt.slots = newSlots(&rt.cfg)
 	rt.queue = newRunQueue()
+	rt.monitors = newMonitors(cfg.Registry.Agents())
 	rt.com = newCommitter(rt)
 	return rt, nil
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,10 +94,11 @@ func (l *live) snapshot(ctx context.Context) (Snapshot, error) {
 	run := l.run
 	s := Snapshot{After: l.w.last, Run: &run, RunID: l.w.runID, Running: true, State: l.state(), Open: l.w.fold.Open()}
 	folded := l.w.fold.Messages()
-	partial := make(map[string]bool)
+	var partial []Message
 	for _, m := range folded {
-		row := l.w.messages[m.ID]
-		partial[m.ID] = row == nil || row.Seq == 0
+		if row := l.w.messages[m.ID]; row != nil && row.EventID == 0 {
+			partial = append(partial, Message{Seq: row.Seq, Message: m})
+		}
 	}
 	l.mu.Unlock()
 
@@ -111,26 +113,21 @@ func (l *live) snapshot(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// asOf is rows as they were when the log folded to folded: later events may have changed them since. Messages
-// that had no row then are partial, and stand at the end.
-func asOf(rows []Message, folded []agui.Message, partial map[string]bool) []agui.Message {
+// asOf is rows as they were when the log folded to folded: later events may have changed them since. Those of
+// folded that had no row then are partial.
+func asOf(rows []Message, folded []agui.Message, partial []Message) []agui.Message {
 	then := make(map[string]agui.Message, len(folded))
 	for _, m := range folded {
 		then[m.ID] = m
 	}
-	msgs := make([]agui.Message, len(rows), len(rows)+1)
 	for i := range rows {
-		msgs[i] = rows[i].Message
-		if m, ok := then[msgs[i].ID]; ok {
-			msgs[i] = m
+		if m, ok := then[rows[i].ID]; ok {
+			rows[i].Message = m
 		}
 	}
-	for _, m := range folded {
-		if partial[m.ID] {
-			msgs = append(msgs, m)
-		}
-	}
-	return inOrder(msgs)
+	rows = append(rows, partial...)
+	slices.SortStableFunc(rows, func(a, b Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	return contents(rows)
 }
 
 // stored waits until the run's event of that id is stored.
@@ -280,16 +277,25 @@ func (rt *Runtime) record(ctx context.Context, t *thread, id int64) (*Record, er
 }
 
 // RunEvents returns up to limit of the run's events behind the one with the id after, those that admit holds
-// true for, and whether another such event is stored behind them.
+// true for, and whether another such event is stored behind them. It fails for a cursor beyond the end of the
+// thread's log.
 func (rt *Runtime) RunEvents(ctx context.Context, th Thread, run Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
 	t := rt.hold(th.Key, th.ID)
 	defer rt.release(t)
+	end, err := rt.store.LastEventID(ctx, th.Key)
+	if err != nil {
+		return nil, false, unavailable(err)
+	}
+	if after < 0 || after > end {
+		return nil, false, beyond(after, end)
+	}
 	spans, err := rt.store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, false, unavailable(err)
 	}
+	at := after // a page may reach into the next span
 	for i := range spans {
-		for at := max(after, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
+		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
 			evs, err := rt.store.Events(ctx, th.Key, at, min(page, max(limit+1-len(recs), 64)))
 			if err != nil {
 				return nil, false, unavailable(err)

@@ -63,6 +63,10 @@ type Started struct {
 	ThreadKey      int64  `json:"threadKey"`
 	RunKey         int64  `json:"runKey"`
 	Replayed       bool   `json:"-"` // the answer to an earlier, equal request
+
+	// Results are the tool calls whose results the request has brought: the client has them in messages of its
+	// own and would show them twice, so that ReadRun leaves them out.
+	Results []string `json:"results,omitempty"`
 }
 
 // StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
@@ -172,13 +176,10 @@ func (rt *Runtime) checkMessages(req *StartRequest) error {
 
 // makeRoom cancels runs of the request's thread, and notes for a rollback what they leave to hide.
 func (rt *Runtime) makeRoom(ctx context.Context, req *StartRequest, open []Run) error {
-	for _, run := range slices.Backward(open) { // the last in line first, so that none starts meanwhile
-		_, err := rt.cancelRun(ctx, run.Key)
-		if refusal, ok := errors.AsType[*Error](err); err != nil && (!ok || refusal.Kind == KindUnavailable) {
-			return err
-		}
-		req.cancelled = append(req.cancelled, run)
+	if err := rt.cancelAll(ctx, open); err != nil {
+		return err
 	}
+	req.cancelled = append(req.cancelled, open...)
 	if req.Multitask != RollbackRuns {
 		return nil
 	}
@@ -319,6 +320,11 @@ func (s *starting) answer(th *Thread, run *Run) {
 	}
 	if s.req.RunID != "" {
 		s.started.RunID = s.req.RunID
+	}
+	for i := range s.req.Messages {
+		if m := &s.req.Messages[i]; m.Role == agui.RoleTool {
+			s.started.Results = append(s.started.Results, m.ToolCallID)
+		}
 	}
 }
 

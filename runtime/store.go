@@ -54,6 +54,10 @@ type Tx interface {
 	LockThread(key int64) (Thread, error)
 	// CreateThread returns the user's thread of that id, locked, after inserting it when there is none.
 	CreateThread(t Thread) (Thread, error)
+	// DeleteThread removes a thread with all that belongs to it, the idempotency keys of its runs too, by
+	// parts: it removes about limit rows and reports whether that was all. Until then the thread is there with
+	// what is left of it, and ids of removed events are not used again. None of its runs may be RUNNING.
+	DeleteThread(key int64, limit int) (done bool, err error)
 	// DeleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts.
 	DeleteRun(runKey int64) error
 	// HideMessages hides the thread's messages: those of the runs given, and when fromSeq is not 0 those
@@ -71,6 +75,11 @@ type Reader interface {
 	ThreadByConversation(ctx context.Context, project, conversationID string) (Thread, error)
 	// LatestThread returns the user's thread with the latest activity.
 	LatestThread(ctx context.Context, project, user string) (Thread, error)
+	// Threads lists a user's threads without their states, those with the latest activity first, and counts
+	// all, up to 10 000.
+	Threads(ctx context.Context, f ThreadFilter) ([]ListedThread, int, error)
+	// ListedThread returns a thread as Threads lists it.
+	ListedThread(ctx context.Context, key int64) (ListedThread, error)
 
 	Run(ctx context.Context, key int64) (Run, error)
 	// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
@@ -106,6 +115,12 @@ type Reader interface {
 	// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is
 	// among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
+	// HistoryDay returns the latest UTC day before that of a time on which the thread has messages of which
+	// History lists some.
+	HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error)
+	// History lists those of the thread's consumed messages that came on a UTC day, by seq, from those above
+	// after: all that are not hidden, reasoning or activities.
+	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]Message, error)
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 
@@ -170,6 +185,15 @@ type Thread struct {
 	Metadata       json.RawMessage // an object, nil when none
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+}
+
+// ListedThread is a thread as a list shows it.
+type ListedThread struct {
+	Thread
+	// Of its RUNNING or WAITING run, else of the one created last; empty when it has had none.
+	RunID  string
+	Agent  string // the agent's or the workflow's name
+	Status Status
 }
 
 // Run is one run of an agent or a workflow.
@@ -326,6 +350,15 @@ type StoredEvent struct {
 	Kind      agui.Type
 	Payload   []byte // the event in agui.Stored, one line
 	RunID     string // filled by reads: the run's name in the span the event belongs to
+}
+
+// ThreadFilter says which threads Threads lists.
+type ThreadFilter struct {
+	Project    string
+	User       string
+	BeforeTime time.Time // continue behind the thread of this UpdatedAt and this key
+	BeforeKey  int64
+	Limit      int
 }
 
 // RunFilter says which runs Runs lists; zero fields admit all.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -169,6 +170,36 @@ func TestFrontendToolEndsTheSpanAndGoesOn(t *testing.T) {
 			t.Errorf("event %d echoes %q", r.ID, r.Event.Common().RunID)
 		}
 	}
+	if ids := resultIDs(recs); !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("the log has results with the ids %q, want the client's", ids)
+	}
+	cur, err := b.ReadRun(ctx, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	for {
+		recs, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids := resultIDs(recs); len(ids) > 0 {
+			t.Errorf("the client that brought the result is shown it again: %q", ids)
+		}
+	}
+}
+
+func resultIDs(recs []*runtime.Record) []string {
+	var ids []string
+	for _, r := range recs {
+		if res, ok := r.Event.(agui.ToolCallResult); ok {
+			ids = append(ids, res.MessageID)
+		}
+	}
+	return ids
 }
 
 func TestUnansweredFrontendCallGivesWay(t *testing.T) {

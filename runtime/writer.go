@@ -15,6 +15,7 @@ const maxEvent = 8_000_000
 // writer; it is not safe for concurrent use.
 type writer struct {
 	thread   *Thread
+	owner    *owner // of the thread
 	runKey   int64
 	runID    string // the run's name in this span
 	last     int64  // the id of the last event
@@ -27,7 +28,7 @@ type writer struct {
 
 func newWriter(th *Thread, runKey int64, runID string, last, seq int64) *writer {
 	return &writer{
-		thread: th, runKey: runKey, runID: runID, last: last, seq: seq,
+		thread: th, owner: &owner{th.Project, th.User}, runKey: runKey, runID: runID, last: last, seq: seq,
 		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*Message),
 	}
 }
@@ -54,7 +55,18 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	w.last++
-	it.recs = append(it.recs, newRecord(w.last, w.runKey, ev, len(payload)))
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		w.reserve(e.MessageID)
+	case agui.ReasoningMessageStart:
+		w.reserve(e.MessageID)
+	case agui.ToolCallStart:
+		w.reserve(e.ParentMessageID)
+		w.reserve(e.ToolCallID) // the id of the message the fold makes where there is no parent
+	}
+	rec := newRecord(w.last, w.runKey, ev, len(payload))
+	rec.owner = w.owner
+	it.recs = append(it.recs, rec)
 	it.evs = append(it.evs, StoredEvent{
 		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.runKey, Kind: ev.Type(), Payload: payload,
 	})
@@ -94,16 +106,34 @@ func (w *writer) encode(ev agui.Event) []byte {
 	return w.slab[from:len(w.slab):len(w.slab)]
 }
 
-// message is the row of a message as the log now tells it.
-func (w *writer) message(id string) *Message {
+// reserve gives a message that begins its seq: messages stand in the order in which they began, as clients keep
+// them, and not in that in which parallel workers complete them.
+func (w *writer) reserve(id string) {
+	if _, ok := w.fold.Message(id); !ok {
+		return
+	}
+	if m := w.known(id); m.Seq == 0 {
+		w.seq++
+		m.Seq = w.seq
+	}
+}
+
+// known is what is known of a message's row.
+func (w *writer) known(id string) *Message {
 	m := w.messages[id]
 	if m == nil {
 		m = &Message{ThreadKey: w.thread.Key, RunKey: w.runKey}
 		w.messages[id] = m
 	}
-	if m.Seq == 0 {
-		w.seq++
-		m.Seq, m.EventID, m.State = w.seq, w.last, MessageConsumed
+	return m
+}
+
+// message is the row of a message as the log now tells it.
+func (w *writer) message(id string) *Message {
+	w.reserve(id)
+	m := w.known(id)
+	if m.EventID == 0 {
+		m.EventID, m.State = w.last, MessageConsumed
 	}
 	if msg, ok := w.fold.Message(id); ok {
 		m.Message = msg

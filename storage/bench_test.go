@@ -3,6 +3,7 @@ package storage_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/runtime"
 )
@@ -65,5 +66,32 @@ func BenchmarkEvents(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 			})
 		}
+	}
+}
+
+// BenchmarkDeleteThread deletes threads of 500 runs and 100 000 events by parts. What matters is how long
+// one part holds up the commits behind it.
+func BenchmarkDeleteThread(b *testing.B) {
+	for name, open := range databases {
+		b.Run(name, func(b *testing.B) {
+			db := joined(b, open(b))
+			parts, longest := 0, time.Duration(0)
+			b.ResetTimer()
+			for range b.N {
+				b.StopTimer()
+				log, _ := history(b, db, 1, 500, 200)
+				b.StartTimer()
+				for done := false; !done; parts++ {
+					start := time.Now()
+					log.commit(b, nil, func(tx runtime.Tx) (err error) {
+						done, err = tx.DeleteThread(log.threads[0], 500)
+						return err
+					})
+					longest = max(longest, time.Since(start))
+				}
+			}
+			b.ReportMetric(float64(parts)/float64(b.N), "parts/op")
+			b.ReportMetric(float64(longest.Microseconds()), "µs/longest")
+		})
 	}
 }

@@ -15,8 +15,8 @@ const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, t
 
 const (
 	upsertMessage = `
-INSERT INTO messages (` + messageColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (` + messageColumns + `, day)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
@@ -60,7 +60,7 @@ UPDATE messages SET state = 'hidden' WHERE thread_key = ? AND seq >= ? AND state
 func messageArgs(m *runtime.Message) []any {
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
-		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), ms(m.CreatedAt),
+		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), ms(m.CreatedAt), historyDay(m),
 	}
 }
 

@@ -187,7 +187,7 @@ func (tx *tx) write(k kind) error {
 		for n*width > len(args) {
 			n /= 2
 		}
-		if err := tx.run(upserts[k], n, args[:n*width]); err != nil {
+		if _, err := tx.run(upserts[k], n, args[:n*width]); err != nil {
 			return err
 		}
 		args = args[n*width:]

@@ -3,8 +3,11 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/batonrun/baton/runtime"
 )
 
 const (
@@ -147,6 +150,9 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 	defer db.mu.Unlock()
 	err = db.transact(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
+		if errors.Is(err, runtime.ErrNotFound) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

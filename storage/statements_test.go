@@ -27,7 +27,7 @@ var (
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
-	needFilter = []string{"selectRun", "selectFiltered", "countFiltered"}
+	needFilter = []string{"selectRun", "selectFiltered", "countFiltered", "selectListed"}
 )
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.

@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"math"
+	"time"
 
 	"github.com/batonrun/baton/runtime"
 )
@@ -53,6 +55,25 @@ ORDER BY updated_at DESC, key DESC LIMIT 1`
 
 	raiseLastSeq = `
 UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
+
+	// The state is left out: it can be large, and a list has no use for it.
+	selectListed = `
+SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, NULL, t.title, t.metadata,
+	t.created_at, t.updated_at, t.key, COALESCE(r.id, ''), COALESCE(r.workflow_id, ''), COALESCE(r.status, '')
+FROM threads t
+LEFT JOIN runs r ON r.key = COALESCE(
+	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('RUNNING', 'WAITING') LIMIT 1),
+	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))`
+
+	selectListedThread = selectListed + `
+WHERE t.key = ?`
+
+	selectThreads = selectListed + `
+WHERE t.project_id = ? AND t.user_id = ? AND (t.updated_at, t.key) < (?, ?)
+ORDER BY t.updated_at DESC, t.key DESC LIMIT ?`
+
+	countThreads = `
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
 )
 
 func threadArgs(t *runtime.Thread) []any {
@@ -86,4 +107,35 @@ func (r reader) ThreadByConversation(ctx context.Context, project, conversationI
 // LatestThread returns the user's thread with the latest activity.
 func (r reader) LatestThread(ctx context.Context, project, user string) (runtime.Thread, error) {
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
+}
+
+func scanListed(rows *sql.Rows) (t runtime.ListedThread, err error) {
+	err = rows.Scan(&t.Project, &t.User, &t.ID, &t.ConversationID, &t.LastEventID, rawInto{&t.State}, &t.Title,
+		rawInto{&t.Metadata}, timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt}, &t.Key, &t.RunID, &t.Agent, &t.Status)
+	return t, err
+}
+
+// ListedThread returns the thread of that key as Threads lists it.
+func (r reader) ListedThread(ctx context.Context, key int64) (runtime.ListedThread, error) {
+	return one(ctx, r.q, scanListed, selectListedThread, key)
+}
+
+// endOfTime is later than all activity.
+var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Threads lists the user's threads without their states, those with the latest activity first, and counts
+// all, up to 10 000. Without a limit it lists 50.
+func (r reader) Threads(ctx context.Context, f runtime.ThreadFilter) ([]runtime.ListedThread, int, error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	if f.BeforeKey == 0 {
+		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
+	}
+	total, err := one(ctx, r.q, scalar[int], countThreads, f.Project, f.User, maxCount)
+	if err != nil {
+		return nil, 0, err
+	}
+	threads, err := all(ctx, r.q, scanListed, selectThreads, f.Project, f.User, ms(f.BeforeTime), f.BeforeKey, f.Limit)
+	return threads, total, err
 }

@@ -74,12 +74,7 @@ func (tx *tx) deleteSpan(span *runtime.Span) error {
 	if _, err := tx.LockThread(span.ThreadKey); err != nil { // against Seal
 		return err
 	}
-	last, err := tx.LastEventID(tx.ctx, span.ThreadKey)
-	if err != nil {
-		return err
-	}
-	// Ids are not used again, also when the last of them are removed.
-	if err := tx.exec(raiseLastSeq, last, span.ThreadKey, last); err != nil {
+	if err := tx.keepLastID(span.ThreadKey); err != nil {
 		return err
 	}
 	end := span.Last
@@ -90,6 +85,15 @@ func (tx *tx) deleteSpan(span *runtime.Span) error {
 		return err
 	}
 	return tx.deleteSealed(span)
+}
+
+// keepLastID keeps ids of the thread's events from being used again when the last of them are removed.
+func (tx *tx) keepLastID(threadKey int64) error {
+	last, err := tx.LastEventID(tx.ctx, threadKey)
+	if err != nil {
+		return err
+	}
+	return tx.exec(raiseLastSeq, last, threadKey, last)
 }
 
 // HideMessages hides the thread's messages: those of the runs given, and when fromSeq is not 0 those with at
@@ -167,26 +171,34 @@ func (tx *tx) fail(err error) error {
 
 // exec runs a statement after all that was buffered.
 func (tx *tx) exec(query string, args ...any) error {
+	_, err := tx.count(query, args...)
+	return err
+}
+
+// count is exec, and returns how many rows the statement has changed.
+func (tx *tx) count(query string, args ...any) (int, error) {
 	if err := tx.flush(); err != nil {
-		return err
+		return 0, err
 	}
 	return tx.run(query, 1, args)
 }
 
-// run runs a statement for n rows at once.
-func (tx *tx) run(query string, n int, args []any) error {
+// run runs a statement for n rows at once, and returns how many it has changed.
+func (tx *tx) run(query string, n int, args []any) (int, error) {
 	if tx.err != nil {
-		return tx.err
+		return 0, tx.err
 	}
 	if err := checkText(args); err != nil {
-		return tx.fail(err)
+		return 0, tx.fail(err)
 	}
 	stmt, err := tx.session.stmt(tx.ctx, query, n)
 	if err != nil {
-		return tx.failed(tx.ctx, err)
+		return 0, tx.failed(tx.ctx, err)
 	}
-	if _, err := stmt.ExecContext(tx.ctx, args...); err != nil {
-		return tx.failed(tx.ctx, err)
+	res, err := stmt.ExecContext(tx.ctx, args...)
+	if err != nil {
+		return 0, tx.failed(tx.ctx, err)
 	}
-	return nil
+	changed, err := res.RowsAffected()
+	return int(changed), err
 }

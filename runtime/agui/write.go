@@ -139,6 +139,9 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// AppendString appends s as a JSON string. What is not UTF-8 in it is replaced.
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
 // appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')

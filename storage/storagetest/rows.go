@@ -207,6 +207,8 @@ func testNotFound(t *testing.T, f *fixture) {
 		"ThreadByID":           func() error { _, err := f.ThreadByID(ctx, "p", "u", "t"); return err },
 		"ThreadByConversation": func() error { _, err := f.ThreadByConversation(ctx, "p", "c"); return err },
 		"LatestThread":         func() error { _, err := f.LatestThread(ctx, "p", "u"); return err },
+		"ListedThread":         func() error { _, err := f.ListedThread(ctx, 99); return err },
+		"HistoryDay":           func() error { _, err := f.HistoryDay(ctx, 99, time.Now()); return err },
 		"Run":                  func() error { _, err := f.Run(ctx, 99); return err },
 		"LastRun":              func() error { _, err := f.LastRun(ctx, 99); return err },
 		"SpanAfter":            func() error { _, err := f.SpanAfter(ctx, 99, 0); return err },

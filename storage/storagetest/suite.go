@@ -58,6 +58,9 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"MessagesOfThreadAndRun", testMessages},
 		{"HideMessages", testHideMessages},
 		{"DeleteRunLeavesNeighboursAlone", testDeleteRun},
+		{"ThreadsPageByActivity", testThreads},
+		{"HistoryByDay", testHistory},
+		{"DeleteThreadByParts", testDeleteThread},
 
 		{"EventsPage", testEventsPage},
 		{"EventsNameTheirRun", testEventsRunID},

@@ -1,0 +1,241 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// history is all that the days of main show, oldest first.
+func (b *bench) history(page int) (all []agui.Message) {
+	b.t.Helper()
+	ctx := context.Background()
+	var before *time.Time
+	for {
+		h, err := b.History(ctx, local, "main", before)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		var day []agui.Message
+		for after := int64(0); ; {
+			msgs, err := b.HistoryMessages(ctx, h, after, page)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			for i := range msgs {
+				if msgs[i].Seq <= after {
+					b.t.Errorf("seq %d follows %d", msgs[i].Seq, after)
+				}
+				after = msgs[i].Seq
+				day = append(day, msgs[i].Message)
+			}
+			if len(msgs) < page {
+				break
+			}
+		}
+		all = append(day, all...)
+		if !h.HasMore {
+			return all
+		}
+		before = &h.Day
+	}
+}
+
+// foldedHistory is what the log of main alone says that the history is.
+func (b *bench) foldedHistory() (all []agui.Message) {
+	b.t.Helper()
+	folded := fold.New(nil, nil)
+	for _, r := range b.log("main") {
+		if _, err := folded.Apply(r.Event); err != nil {
+			b.t.Fatalf("record %d: %v", r.ID, err)
+		}
+	}
+	for _, m := range folded.Messages() {
+		if m.Role != agui.RoleReasoning && m.Role != agui.RoleActivity && !cutShort(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// cutShort reports whether a crash has ended the message.
+func cutShort(m agui.Message) bool {
+	var metadata struct {
+		Output agui.WorkerOutput `json:"workerAgentOutput"`
+	}
+	_ = json.Unmarshal(m.Metadata, &metadata)
+	return metadata.Output.Error != nil && metadata.Output.Error.Code == "interrupted"
+}
+
+func (b *bench) checkHistory(what string, want int) {
+	b.t.Helper()
+	folded := b.foldedHistory()
+	if diff := cmp.Diff(folded, b.history(2)); diff != "" {
+		b.t.Errorf("after %s (-log +history):\n%s", what, diff)
+	}
+	if len(folded) != want {
+		b.t.Errorf("after %s the log has %d messages, want %d", what, len(folded), want)
+	}
+}
+
+func TestHistoryIsWhatTheLogFoldsTo(t *testing.T) {
+	ctx := context.Background()
+	crashes, half := 0, make(chan struct{}, 1)
+	crasher := agent{"crasher", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if crashes++; crashes > 1 {
+			return agui.WorkerOutput{}, say(run, "whole")
+		}
+		w := run.Text(agui.RoleAssistant, "draft")
+		if _, err := io.WriteString(w, "cut sho"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, _ = run.CallTool(ctx, "no such tool", nil)
+		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "again cut sho"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
+		half <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "intro", nil, func(context.Context) error { return say(run, "which?") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		out, err := run.CallTool(ctx, "pick", map[string]any{"of": 3})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"})
+		return agui.WorkerOutput{Answer: out.ResultSummary + string(a.Payload)}, err
+	}}
+	writing := make(chan struct{}, 1)
+	hanger := agent{"hanger", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "partly"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		writing <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{}, append(rich(), crasher, asker, hanger)...)
+
+	s := b.start("main", "rich", "one")
+	b.wait(s.RunID, runtime.Completed)
+	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "two", ContextItemIDs: []string{"c"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.log("main")
+	said := len(b.foldedHistory())
+	if said < 10 {
+		t.Fatalf("a rich run leaves %d messages", said)
+	}
+	b.checkHistory("a run with tools, reasoning and activities", said)
+
+	s = b.start("main", "crasher", "go")
+	<-half
+	b.crash()
+	b.wait(s.RunID, runtime.Completed)
+	b.log("main")
+	crashed := len(b.foldedHistory())
+	b.checkHistory("a crash", crashed)
+
+	s, err := b.StartRun(ctx, local, runtime.StartRequest{Agent: "asker", ThreadID: "main", Tools: []agui.Tool{{Name: "pick"}}, Messages: []agui.Message{
+		{ID: "parts", Role: agui.RoleUser, Metadata: []byte(`{"attachments":[{"path":"p"}]}`), Parts: []byte(`[{"type":"text","text":"look"},{"type":"image","source":{"type":"url","value":"http://x/y.png"}}]`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Waiting)
+	b.checkHistory("a span that ends to wait", crashed+2)
+	if _, err := b.StartRun(ctx, local, runtime.StartRequest{Agent: "asker", ThreadID: "main", Tools: []agui.Tool{{Name: "pick"}}, Messages: []agui.Message{
+		{ID: "picked", Role: agui.RoleTool, ToolCallID: pending(b, s.RunID), Content: "red"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	asked := b.wait(s.RunID, runtime.Waiting)
+	questions, err := b.Interrupts(ctx, local, asked.ID)
+	for err == nil && (len(questions) != 1 || questions[0].Message != "sure?") {
+		<-tick()
+		questions, err = b.Interrupts(ctx, local, asked.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Resume(ctx, local, s.RunID, []agui.ResumeEntry{{InterruptID: questions[0].ID, Status: "resolved", Payload: []byte(`"yes"`)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	answered := len(b.foldedHistory())
+	b.checkHistory("answers", answered)
+
+	s = b.start("main", "hanger", "write")
+	<-writing
+	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "never taken by the worker"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Cancel(ctx, local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	b.checkHistory("a cancel", answered+3)
+
+	s = b.start("main", "hanger", "to be rolled back")
+	<-writing
+	again, err := b.StartRun(ctx, local, runtime.StartRequest{Agent: "rich", ThreadID: "main", Messages: user("instead"), Multitask: runtime.RollbackRuns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(again.RunID, runtime.Completed)
+	b.log("main")
+	back := len(b.foldedHistory())
+	b.checkHistory("a rollback", back)
+
+	s, err = b.StartRun(ctx, local, runtime.StartRequest{Agent: "rich", ThreadID: "main", RewindTo: "parts", Messages: user("otherwise")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.log("main")
+	if rewound := len(b.foldedHistory()); rewound >= back {
+		t.Errorf("%d messages after a rewind of %d", rewound, back)
+	}
+	b.checkHistory("a rewind", len(b.foldedHistory()))
+	checkLog(t, b.log("main"))
+}
+
+func TestHistoryOfTheLatestThread(t *testing.T) {
+	ctx := context.Background()
+	b := open(t, runtime.Config{}, answering("echo", func(q string) string { return q }))
+	if h, err := b.History(ctx, local, "", nil); err != nil || h.Thread.Key != 0 || !h.Day.IsZero() || h.HasMore {
+		t.Errorf("of nobody: %+v, %v", h, err)
+	}
+	for _, name := range []string{"first", "second"} {
+		b.wait(b.start(name, "echo", "x").RunID, runtime.Completed)
+	}
+	h, err := b.History(ctx, local, "", nil)
+	if err != nil || h.Thread.ID != "second" || h.HasMore {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if age := time.Since(h.Day); age < 0 || age > 25*time.Hour {
+		t.Errorf("the day is %v", h.Day)
+	}
+	if older, err := b.History(ctx, local, "first", &h.Day); err != nil || !older.Day.IsZero() || older.Thread.ID != "first" {
+		t.Errorf("before the first day: %+v, %v", older, err)
+	}
+	for _, c := range []runtime.Caller{{Project: "default", User: "bob", Role: runtime.RoleUser}, {Project: "other", User: "local", Role: runtime.RoleAdmin}} {
+		if _, err := b.History(ctx, c, h.Thread.ConversationID, nil); code(err) != "not_found" {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	viewer := runtime.Caller{Project: "default", User: "bob", Role: runtime.RoleViewer}
+	if seen, err := b.History(ctx, viewer, h.Thread.ConversationID, nil); err != nil || seen.Day.IsZero() {
+		t.Errorf("a viewer: %+v, %v", seen, err)
+	}
+}

@@ -1,0 +1,351 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// View says what a Monitor shows and how its frames look.
+type View uint8
+
+// The views of a project.
+const (
+	// EventsView shows tokens, tool calls and how executions of workers end.
+	EventsView View = iota
+	// AGUIView shows runs, texts and tool calls as AG-UI events, and the agents' states.
+	AGUIView
+	views int = iota
+)
+
+// MonitorQuery says what a monitor is to show. RoleUser sees its own runs, every other role the project's;
+// the agents' states are the project's for all.
+type MonitorQuery struct {
+	View  View
+	Agent string // of the notices, with EventsView; empty for all
+	After string // the id of the last notice that the reader has seen; empty for none
+}
+
+// ErrLagged means that a monitor has fallen so far behind that notices were lost to it.
+var ErrLagged = errors.New("the monitor is too far behind")
+
+const (
+	window    = 4096     // notices that a feed keeps
+	feedBytes = 8 << 20  // of one feed
+	allBytes  = 64 << 20 // of all feeds
+	unwatched = time.Hour
+)
+
+// Monitor is a place in what the runs of a project do, from when it was opened on or from where an earlier one
+// has left off. Nobody waits for it. A Monitor is used by one goroutine; Close it when done.
+type Monitor struct {
+	f       *feed
+	q       MonitorQuery
+	all     bool   // it shows the runs of all users
+	user    string // whose runs it shows, unless all
+	after   int64  // the last offset it has passed
+	told    int64  // the last one that the reader knows of
+	resumed bool
+	agents  []AgentStatus
+	buf     []*Notice
+}
+
+// AgentStatus says whether an agent works: it is running while at least one execution of it is, in this
+// process and for the project.
+type AgentStatus struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // "idle" or "running"
+}
+
+// Monitor opens a monitor of the caller's project.
+func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
+	m := rt.monitors
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.feed(c.Project)
+	f.mu.Lock()
+	f.readers++
+	opened := f.ring == nil
+	if opened {
+		f.ring, f.epoch = new([window]slot), newID()[24:]
+		f.first, f.last = 1, 0
+		m.rings++
+	}
+	w := &Monitor{f: f, q: q, all: c.Role != RoleUser, user: c.User}
+	w.after, w.resumed = f.position(q.After)
+	w.told = w.after
+	w.agents = f.statuses()
+	f.mu.Unlock()
+	if opened {
+		m.divide()
+	}
+	return w
+}
+
+// Resumed reports whether the monitor goes on behind MonitorQuery.After without a loss.
+func (w *Monitor) Resumed() bool { return w.resumed }
+
+// ID returns the id of where the monitor stands, for MonitorQuery.After.
+func (w *Monitor) ID() string { return w.f.epoch + "-" + strconv.FormatInt(w.after, 10) }
+
+// Agents returns the states of all agents, sorted by name, as of where the monitor began, unless it resumed.
+func (w *Monitor) Agents() []AgentStatus { return w.agents }
+
+// Close lets go of the project. It may be called once.
+func (w *Monitor) Close() {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	w.f.readers--
+	w.f.left = time.Now()
+}
+
+// Next returns the notices that have come since the last call, waiting for one. The slice is valid until the
+// next call; it is empty when so many passed that were not to be shown that the reader should note the new ID.
+// It fails with ErrLagged or with ctx's cause.
+func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
+	for {
+		wake, err := w.read()
+		if err != nil {
+			return nil, err
+		}
+		if len(w.buf) > 0 || w.after-w.told >= window/4 {
+			w.told = w.after
+			return w.buf, nil
+		}
+		w.buf = nil // an idle monitor holds no notices
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// read fills buf with what is there, and returns a channel that is closed when there is more.
+func (w *Monitor) read() (<-chan struct{}, error) {
+	f := w.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.after+1 < f.first {
+		return nil, ErrLagged
+	}
+	w.buf = w.buf[:0]
+	for w.after < f.last && len(w.buf) < page {
+		w.after++
+		if n := f.notice(w.after); w.shows(n) {
+			w.buf = append(w.buf, n)
+		}
+	}
+	if f.wake == nil {
+		f.wake = make(chan struct{})
+	}
+	return f.wake, nil
+}
+
+// shows reports whether n is for this reader.
+func (w *Monitor) shows(n *Notice) bool {
+	own := w.all || n.run.owner.user == w.user
+	if w.q.View == AGUIView {
+		return n.status != "" || n.rec != nil && own
+	}
+	return n.kind != silent && own && (w.q.Agent == "" || w.q.Agent == n.agent)
+}
+
+// monitors holds the feeds of all projects.
+type monitors struct {
+	names []string       // of the agents, sorted
+	index map[string]int // of names
+	share atomic.Int64   // bytes each ring may keep
+
+	mu    sync.Mutex // guards the fields below; taken before feed.mu
+	feeds map[string]*feed
+	rings int
+	swept time.Time
+}
+
+func newMonitors(agents []plugins.Agent) *monitors {
+	m := &monitors{index: make(map[string]int), feeds: make(map[string]*feed)}
+	for i, a := range agents {
+		m.names = append(m.names, a.Info().Name)
+		m.index[a.Info().Name] = i
+	}
+	m.share.Store(feedBytes)
+	return m
+}
+
+// feed is what monitors of one project see. It knows what is executed all the time, and has a ring of notices
+// from when somebody first looked until nobody has looked for an hour. It exists while it has a ring or a run.
+type feed struct {
+	m       *monitors
+	project string
+
+	mu      sync.Mutex // guards the fields below
+	runs    map[int64]*watched
+	latest  *watched // of runs: the one that was asked for last
+	working []int    // executions of each agent
+	readers int
+	left    time.Time // when the last reader has left
+	epoch   string    // of the ring
+	ring    *[window]slot
+	first   int64 // the oldest offset in the ring
+	last    int64 // the newest
+	bytes   int
+	wake    chan struct{}
+}
+
+// feed returns the project's feed. m.mu is held.
+func (m *monitors) feed(project string) *feed {
+	f := m.feeds[project]
+	if f == nil {
+		f = &feed{m: m, project: project, runs: make(map[int64]*watched), working: make([]int, len(m.names))}
+		m.feeds[project] = f
+	}
+	return f
+}
+
+// lock returns the project's feed with its mutex held, so that it is not dropped meanwhile.
+func (m *monitors) lock(project string) *feed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.feed(project)
+	f.mu.Lock()
+	return f
+}
+
+// drop forgets a feed that has neither a run nor a ring.
+func (m *monitors) drop(f *feed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.empty() && m.feeds[f.project] == f {
+		delete(m.feeds, f.project)
+	}
+}
+
+func (f *feed) empty() bool { return f.ring == nil && len(f.runs) == 0 }
+
+// divide gives each ring an equal share of what all may hold. m.mu is held.
+func (m *monitors) divide() {
+	share := min(feedBytes, allBytes/max(m.rings, 1))
+	m.share.Store(int64(share))
+	for _, f := range m.feeds {
+		f.mu.Lock()
+		f.trim(share)
+		f.mu.Unlock()
+	}
+}
+
+// sweep closes, now and then, the rings at which nobody has looked for an hour.
+func (m *monitors) sweep(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rings == 0 || now.Sub(m.swept) < time.Minute {
+		return
+	}
+	m.swept = now
+	rings := m.rings
+	for _, f := range m.feeds {
+		f.mu.Lock()
+		if f.ring != nil && f.readers == 0 && now.Sub(f.left) >= unwatched {
+			f.ring, f.bytes = nil, 0
+			m.rings--
+		}
+		if f.empty() {
+			delete(m.feeds, f.project)
+		}
+		f.mu.Unlock()
+	}
+	if m.rings < rings {
+		m.divide()
+	}
+}
+
+// position is the offset behind which a reader goes on: the one of its id if nothing was lost since, else the
+// end.
+func (f *feed) position(id string) (after int64, resumed bool) {
+	epoch, offset, ok := strings.Cut(id, "-")
+	n, err := strconv.ParseInt(offset, 10, 64)
+	if !ok || err != nil || epoch != f.epoch || n+1 < f.first || n > f.last {
+		return f.last, false
+	}
+	return n, true
+}
+
+// The states of an agent.
+const (
+	statusIdle    = "idle"
+	statusRunning = "running"
+)
+
+func (f *feed) statuses() []AgentStatus {
+	all := make([]AgentStatus, len(f.m.names))
+	for i, name := range f.m.names {
+		all[i] = AgentStatus{Name: name, Status: statusIdle}
+		if f.working[i] > 0 {
+			all[i].Status = statusRunning
+		}
+	}
+	return all
+}
+
+// slot is a place in a ring.
+type slot struct {
+	n    *Notice // nil until a reader comes to an event that is all there is to show
+	run  *watched
+	rec  *Record
+	size int
+}
+
+// add puts a notice at the end of the ring, which must be there, and returns it to be filled in. Of the bytes
+// that it refers to, size are the event's or the text's: its frames have as many again.
+func (f *feed) add(run *watched, agent string, size int) *Notice {
+	n := &Notice{epoch: f.epoch, offset: f.last + 1, run: run, agent: agent}
+	f.put(slot{n: n, size: size})
+	return n
+}
+
+// put puts s at the end of the ring.
+func (f *feed) put(s slot) {
+	if f.last+1-f.first == window {
+		f.forget()
+	}
+	s.size = 3*s.size + 512
+	f.last++
+	f.ring[f.last%window] = s
+	f.bytes += s.size
+	f.trim(int(f.m.share.Load()))
+}
+
+// notice returns the notice at an offset. A text without an agent is one that a user has appended.
+func (f *feed) notice(offset int64) *Notice {
+	s := &f.ring[offset%window]
+	if s.n == nil {
+		s.n = &Notice{epoch: f.epoch, offset: offset, run: s.run, agent: s.rec.Event.Common().Agent, rec: s.rec}
+		if _, ok := s.rec.Event.(agui.TextMessageContent); ok && s.n.agent != "" {
+			s.n.kind = token
+		}
+	}
+	return s.n
+}
+
+// trim forgets the oldest notices beyond so many bytes, but not the newest one.
+func (f *feed) trim(bytes int) {
+	for f.bytes > bytes && f.first < f.last {
+		f.forget()
+	}
+}
+
+func (f *feed) forget() {
+	s := &f.ring[f.first%window]
+	f.bytes -= s.size
+	*s = slot{}
+	f.first++
+}

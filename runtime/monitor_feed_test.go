@@ -1,0 +1,224 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// stage is a runtime without a store, whose feeds a test writes itself.
+type stage struct {
+	*Runtime
+	owner *owner
+	last  int64
+}
+
+func newStage(project string, rt *Runtime) *stage {
+	if rt == nil {
+		rt = &Runtime{monitors: newMonitors([]plugins.Agent{echo.Agent{}})}
+	}
+	return &stage{Runtime: rt, owner: &owner{project, "u"}}
+}
+
+// item is what a commit has written for the one run there is.
+func (s *stage) item(evs ...agui.Event) *item {
+	it := &item{}
+	for _, ev := range evs {
+		s.last++
+		rec := newRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored)))
+		rec.owner = s.owner
+		it.recs = append(it.recs, rec)
+	}
+	return it
+}
+
+func (s *stage) write(evs ...agui.Event) { s.monitors.observe(s.item(evs...)) }
+
+func (s *stage) watch() *Monitor {
+	return s.Monitor(Caller{Project: s.owner.project, User: "u"}, MonitorQuery{})
+}
+
+func delta(text string) agui.Event {
+	return agui.TextMessageContent{Base: agui.Base{ThreadID: "t", RunID: "r", Agent: "echo"}, MessageID: "m", Delta: text}
+}
+
+func TestFeedsAreBoundedAndForgotten(t *testing.T) {
+	s := newStage("p", nil)
+	m := s.monitors
+	big := strings.Repeat("x", 1<<17)
+	for range 100 {
+		s.write(agui.RunStarted{}, delta(big))
+	}
+	if f := m.feeds["p"]; f == nil || f.ring != nil || f.bytes != 0 {
+		t.Fatal("a feed at which nobody looks keeps notices")
+	}
+	w := s.watch()
+	epoch := w.ID()
+	for range 100 {
+		s.write(delta(big))
+	}
+	if f := m.feeds["p"]; f.bytes > feedBytes || f.last-f.first < 3 {
+		t.Errorf("one feed keeps %d bytes in %d notices", f.bytes, f.last-f.first+1)
+	}
+	s.write(delta(strings.Repeat(big, 40)))
+	if f := m.feeds["p"]; f.first != f.last {
+		t.Errorf("beside a notice that is too large there are %d", f.last-f.first)
+	}
+	s.write(delta("x"))
+
+	var all []*Monitor
+	for i := range 100 {
+		other := newStage(fmt.Sprint("p", i), s.Runtime)
+		all = append(all, other.watch())
+		for range 20 {
+			other.write(delta(big))
+		}
+	}
+	sum := 0
+	for _, f := range m.feeds {
+		sum += f.bytes
+	}
+	if sum > allBytes+100*(3*len(big)+512) { // each keeps its newest
+		t.Errorf("all feeds keep %d bytes", sum)
+	}
+
+	for _, w := range all {
+		w.Close()
+	}
+	m.sweep(time.Now().Add(unwatched - time.Minute))
+	if len(m.feeds) != 101 || m.rings != 101 {
+		t.Errorf("too early, %d feeds and %d rings are left", len(m.feeds), m.rings)
+	}
+	m.sweep(time.Now().Add(unwatched + time.Minute))
+	if m.rings != 1 {
+		t.Errorf("%d rings are left", m.rings)
+	}
+	for i := range 100 {
+		newStage(fmt.Sprint("p", i), s.Runtime).write(agui.RunFinished{})
+	}
+	if len(m.feeds) != 1 || m.feeds["p"].ring == nil {
+		t.Errorf("%d feeds are left", len(m.feeds))
+	}
+	w.Close()
+	s.write(agui.RunFinished{})
+	m.sweep(time.Now().Add(2*unwatched + 2*time.Minute))
+	if len(m.feeds) != 0 {
+		t.Errorf("%d feeds are left", len(m.feeds))
+	}
+	again := s.watch()
+	defer again.Close()
+	if strings.Split(again.ID(), "-")[0] == strings.Split(epoch, "-")[0] {
+		t.Error("the feed that follows a forgotten one has its epoch")
+	}
+}
+
+func TestArgumentsAreAnObject(t *testing.T) {
+	for args, want := range map[string]string{
+		``:                    `{}`,
+		` {"a": [1, "<"]} `:   `{"a":[1,"<"]}`,
+		"{\"a\":\n1}":         `{"a":1}`,
+		`[1,2]`:               `{"arguments":"[1,2]"}`,
+		`"text"`:              `{"arguments":"\"text\""}`,
+		`{"a":`:               `{"arguments":"{\"a\":"}`,
+		`null`:                `{"arguments":"null"}`,
+		"not \xff JSON <":     `{"arguments":"not ` + "\uFFFD" + ` JSON <"}`,
+		`{"a":1} {"b":2}`:     `{"arguments":"{\"a\":1} {\"b\":2}"}`,
+		"{\"\xff\":\"\xff\"}": "{\"\uFFFD\":\"\uFFFD\"}",
+	} {
+		c := call{args: []string{args[:len(args)/2], args[len(args)/2:]}}
+		if got := string(c.arguments()); got != want {
+			t.Errorf("%q becomes %s, want %s", args, got, want)
+		}
+	}
+}
+
+func TestFramesAreOneLine(t *testing.T) {
+	s := newStage("p", nil)
+	w := s.watch()
+	defer w.Close()
+	s.write(agui.ToolCallStart{ToolCallID: "c", ToolCallName: "t"}, agui.ToolCallArgs{ToolCallID: "c", Delta: "{\"a\":\r\n1}"},
+		agui.ToolCallEnd{ToolCallID: "c"}, delta("a\r\nb\u2028c"),
+		agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: "x\n\ny", Output: &agui.ToolOutput{ToolName: "t"}})
+	notices, err := w.Next(t.Context())
+	if err != nil || len(notices) != 3 {
+		t.Fatalf("got %d notices, %v", len(notices), err)
+	}
+	for _, n := range notices {
+		for _, v := range []View{EventsView, AGUIView} {
+			f := strings.TrimSuffix(string(n.SSE(v)), "\n\n")
+			if strings.Count(f, "\n") != 2 || strings.Contains(f, "\r") {
+				t.Errorf("got %q", f)
+			}
+		}
+		if first, again := n.SSE(EventsView), n.SSE(EventsView); &first[0] != &again[0] {
+			t.Error("a frame is encoded twice")
+		}
+	}
+}
+
+func TestUserTextIsNoToken(t *testing.T) {
+	s := newStage("p", nil)
+	w := s.watch()
+	defer w.Close()
+	s.write(agui.TextMessageContent{MessageID: "m", Delta: "appended"}, delta("answer"))
+	notices, err := w.Next(t.Context())
+	if err != nil || len(notices) != 1 || !strings.Contains(string(notices[0].SSE(EventsView)), "answer") {
+		t.Errorf("got %v, %v", notices, err)
+	}
+}
+
+// BenchmarkObserve measures what a monitor costs the committer per event.
+func BenchmarkObserve(b *testing.B) {
+	for _, batch := range []int{1, 100} {
+		for name, look := range map[string]func(*stage) func(){
+			"never watched": func(*stage) func() { return func() {} },
+			"watched before": func(s *stage) func() {
+				s.watch().Close()
+				return func() {}
+			},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, batch), func(b *testing.B) {
+				s := newStage("p", nil)
+				defer look(s)()
+				evs := make([]agui.Event, batch)
+				for i := range evs {
+					evs[i] = delta("abcd")
+				}
+				s.write(agui.RunStarted{})
+				it := s.item(evs...)
+				it.l = &live{feed: s.monitors.feeds["p"]}
+				b.ReportAllocs()
+				for b.Loop() {
+					s.monitors.observe(it)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/event")
+			})
+		}
+	}
+}
+
+// BenchmarkNotice measures the encoding of a token's frame, which all its readers share.
+func BenchmarkNotice(b *testing.B) {
+	for v, name := range map[View]string{EventsView: "events", AGUIView: "agui"} {
+		b.Run(name, func(b *testing.B) {
+			s := newStage("p", nil)
+			w := s.watch()
+			defer w.Close()
+			s.write(delta("abcd"))
+			notices, err := w.Next(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				notices[0].frames[v].Store(nil)
+				notices[0].SSE(v)
+			}
+		})
+	}
+}

@@ -1,0 +1,366 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// owner is whose a thread is.
+type owner struct{ project, user string }
+
+// watched is a run with an open span, as monitors know it.
+type watched struct {
+	key             int64
+	owner           *owner
+	agent           string // of the run: an agent or a workflow
+	runID, threadID string
+	began           time.Time // when this process has met it
+	running         []execution
+	calls           map[string]*call
+	told            string // the error that was last shown of one of its executions
+}
+
+// execution is one execution of a worker: of a node, or as a sub-agent.
+type execution struct {
+	id    string // of the step, or of the sub-agent's invocation
+	agent string
+	began time.Time
+}
+
+// call is a tool call whose result has not come.
+type call struct {
+	agent, tool string
+	args        []string
+	size        int
+}
+
+// maxArgs is how much of a call's arguments a monitor shows.
+const maxArgs = 1 << 20
+
+// tick is where among an item's records an execution of a node's worker begins, comes to wait or ends.
+type tick struct {
+	at     int // how many of the records go before it
+	step   string
+	agent  string
+	when   time.Time
+	status Status            // that of the step from now on
+	err    *agui.OutputError // with Failed
+}
+
+// observe tells the project's monitors what an item has written. It is called by the committer alone, and
+// waits for nobody.
+func (m *monitors) observe(it *item) {
+	f := m.of(it)
+	if f == nil {
+		return
+	}
+	last, cut, ticks := f.last, it.cut(), it.ticks
+	for i, rec := range it.recs {
+		for ; len(ticks) > 0 && ticks[0].at <= i; ticks = ticks[1:] {
+			f.tick(it.l, &ticks[0])
+		}
+		f.record(rec, cut)
+	}
+	for i := range ticks {
+		f.tick(it.l, &ticks[i])
+	}
+	for _, rec := range it.out.recs {
+		f.record(rec, cut)
+	}
+	switch {
+	case it.out.live != nil:
+		f.takeUp(it.out.live, it.out.began)
+	case it.l != nil && it.op != nil: // it is over, or another's
+		f.leave(f.run(it.l.run.Key))
+	}
+	if f.wake != nil && f.last > last {
+		close(f.wake)
+		f.wake = nil
+	}
+	gone := f.empty()
+	f.mu.Unlock()
+	if gone {
+		m.drop(f)
+	}
+}
+
+// of returns the feed that an item is for, locked, or nil when the item tells a monitor nothing.
+func (m *monitors) of(it *item) *feed {
+	switch {
+	case it.l != nil && it.l.feed != nil: // it stays while the run is there
+		it.l.feed.mu.Lock()
+		return it.l.feed
+	case len(it.recs) > 0:
+		return m.lock(it.recs[0].owner.project)
+	case len(it.out.recs) > 0:
+		return m.lock(it.out.recs[0].owner.project)
+	case it.out.live != nil:
+		return m.lock(it.out.live.run.Project)
+	}
+	return nil
+}
+
+// cut says with which error an item that ends a run cuts short what the run is executing, "" for none.
+func (it *item) cut() string {
+	if it.op == nil || len(it.out.recs) == 0 {
+		return ""
+	}
+	return failureOf(it.out.recs[len(it.out.recs)-1].Event)
+}
+
+// failureOf is what a run's end says of its failure, "" when it has not failed.
+func failureOf(ev agui.Event) string {
+	if e, ok := agui.Project(ev, agui.Seed).(agui.RunError); ok {
+		return e.Message
+	}
+	return ""
+}
+
+// run returns a run with an open span, nil for one that this process has not seen begin.
+func (f *feed) run(key int64) *watched {
+	if f.latest == nil || f.latest.key != key {
+		f.latest = f.runs[key]
+	}
+	return f.latest
+}
+
+// takeUp notes a run that this process executes from now on, and what of it goes on.
+func (f *feed) takeUp(l *live, began []execution) {
+	l.feed = f
+	run := f.run(l.run.Key)
+	if run == nil { // its span was begun by an earlier process
+		run = f.open(&watched{
+			key: l.run.Key, owner: l.w.owner, agent: l.run.WorkflowID, runID: l.w.runID, threadID: l.w.thread.ID,
+		})
+	}
+	for _, x := range began {
+		f.begin(run, x.id, x.agent, run.began)
+	}
+}
+
+func (f *feed) open(run *watched) *watched {
+	run.began = time.Now()
+	f.runs[run.key] = run
+	f.latest = run
+	return run
+}
+
+// leave forgets a run, and that it is executing anything.
+func (f *feed) leave(run *watched) {
+	if run == nil {
+		return
+	}
+	for _, x := range run.running {
+		f.rest(run, x.agent)
+	}
+	delete(f.runs, run.key)
+	f.latest = nil
+}
+
+func (f *feed) tick(l *live, t *tick) {
+	run := f.run(l.run.Key)
+	if run == nil {
+		return // it has ended already
+	}
+	switch t.status {
+	case Running:
+		f.begin(run, t.step, t.agent, t.when)
+	case Waiting:
+		f.pause(run, t.step)
+	case Failed:
+		f.end(run, t.step, t.when, t.err.Message)
+	default:
+		f.end(run, t.step, t.when, "")
+	}
+}
+
+// record shows what an event tells. cut is why executions that end with it have failed, "" when they have not.
+func (f *feed) record(rec *Record, cut string) {
+	run := f.run(rec.runKey)
+	if run == nil {
+		run = f.met(rec)
+	}
+	switch rec.Event.(type) {
+	case agui.TextMessageContent, agui.TextMessageStart, agui.TextMessageEnd, agui.RunStarted:
+		if f.ring != nil {
+			f.put(slot{run: run, rec: rec, size: rec.size})
+		}
+	case agui.ToolCallStart, agui.ToolCallArgs, agui.ToolCallEnd, agui.ToolCallResult:
+		f.call(run, rec)
+	case agui.SubagentStarted, agui.SubagentFinished, agui.SubagentError:
+		f.subagent(run, rec.Event, cut)
+	case agui.RunFinished, agui.RunError:
+		f.finish(run, rec)
+	}
+}
+
+// met notes a run whose first event in this process is rec.
+func (f *feed) met(rec *Record) *watched {
+	base := rec.Event.Common()
+	run := &watched{key: rec.runKey, owner: rec.owner, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
+	return f.open(run)
+}
+
+// call follows a tool call: its arguments are shown once they are complete.
+func (f *feed) call(run *watched, rec *Record) {
+	var c *call
+	shown, agent, size := silent, rec.Event.Common().Agent, rec.size
+	switch ev := rec.Event.(type) {
+	case agui.ToolCallStart:
+		c = &call{agent: agent, tool: ev.ToolCallName}
+		if run.calls == nil {
+			run.calls = make(map[string]*call)
+		}
+		run.calls[ev.ToolCallID] = c
+	case agui.ToolCallArgs:
+		c = run.calls[ev.ToolCallID]
+		if c != nil && c.size < maxArgs {
+			c.args = append(c.args, ev.Delta)
+			c.size += len(ev.Delta)
+		}
+	case agui.ToolCallEnd:
+		if c = run.calls[ev.ToolCallID]; c != nil {
+			shown, size = toolStart, c.size
+		}
+	case agui.ToolCallResult:
+		c, shown = run.calls[ev.ToolCallID], toolEnd
+		delete(run.calls, ev.ToolCallID)
+	}
+	if f.ring == nil {
+		return
+	}
+	switch {
+	case agent == "" && c != nil:
+		agent = c.agent
+	case agent == "":
+		agent = run.agent
+	}
+	n := f.add(run, agent, size)
+	n.rec, n.call, n.kind = rec, c, shown
+}
+
+// subagent follows the executions of sub-agents. What a remote agent tells of its own is not executed here: it
+// bears the remote agent's name.
+func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
+	switch ev := ev.(type) {
+	case agui.SubagentStarted:
+		if ev.Agent == ev.Name {
+			f.begin(run, ev.SubagentRunID, ev.Name, time.Now())
+		}
+	case agui.SubagentFinished:
+		if ev.Outcome != nil { // it waits
+			f.pause(run, ev.SubagentRunID)
+			return
+		}
+		f.end(run, ev.SubagentRunID, time.Now(), cut)
+	case agui.SubagentError:
+		f.end(run, ev.SubagentRunID, time.Now(), ev.Message)
+	}
+}
+
+// finish shows the end of a run, after the ends of what it was executing. A failure that one of its executions
+// has told already is not told again.
+func (f *feed) finish(run *watched, rec *Record) {
+	failure, now := failureOf(rec.Event), time.Now()
+	for len(run.running) > 0 {
+		f.end(run, run.running[len(run.running)-1].id, now, failure)
+	}
+	if f.ring != nil {
+		n := f.add(run, run.agent, rec.size)
+		n.rec, n.took = rec, now.Sub(run.began)
+		if failure != "" && failure != run.told {
+			n.kind, n.failure = failed, failure
+		}
+	}
+	f.leave(run)
+}
+
+func (f *feed) begin(run *watched, id, agent string, when time.Time) {
+	run.running = append(run.running, execution{id, agent, when})
+	i, known := f.m.index[agent]
+	if !known {
+		return
+	}
+	if f.working[i]++; f.working[i] == 1 && f.ring != nil {
+		f.add(run, agent, 0).turns(i, statusRunning)
+	}
+}
+
+// take removes an execution from those that are running.
+func (run *watched) take(id string) (x execution, ok bool) {
+	at := slices.IndexFunc(run.running, func(x execution) bool { return x.id == id })
+	if at < 0 {
+		return x, false
+	}
+	x = run.running[at]
+	run.running = slices.Delete(run.running, at, at+1)
+	return x, true
+}
+
+// pause notes that an execution has come to wait: it goes on in the answer's span.
+func (f *feed) pause(run *watched, id string) {
+	if x, ok := run.take(id); ok {
+		f.rest(run, x.agent)
+	}
+}
+
+// end shows how an execution has ended: with an error unless failure is "".
+func (f *feed) end(run *watched, id string, when time.Time, failure string) {
+	x, ok := run.take(id)
+	if !ok {
+		return
+	}
+	if failure != "" {
+		run.told = failure
+	}
+	if f.ring != nil {
+		n := f.add(run, x.agent, len(failure))
+		n.kind, n.failure, n.took = complete, failure, when.Sub(x.began)
+		if failure != "" {
+			n.kind = failed
+		}
+	}
+	f.rest(run, x.agent)
+}
+
+// rest notes that one execution of an agent less is running.
+func (f *feed) rest(run *watched, agent string) {
+	i, known := f.m.index[agent]
+	if !known {
+		return
+	}
+	if f.working[i]--; f.working[i] == 0 && f.ring != nil {
+		f.add(run, agent, 0).turns(i, statusIdle)
+	}
+}
+
+// executions are those of workers that go on when the run becomes live: of steps that were left running, and
+// of sub-agents that are open.
+func (l *live) executions() []execution {
+	var all []execution
+	for _, st := range l.steps {
+		if agent := l.graph.agent(st.NodeID); agent != "" && st.Status == Running {
+			all = append(all, execution{id: st.ID, agent: agent})
+		}
+	}
+	for _, m := range l.memos {
+		name, ok := strings.CutPrefix(m.Name[strings.LastIndexByte(m.Name, '/')+1:], "agent:")
+		if ok && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
+			all = append(all, execution{id: m.CallID, agent: name})
+		}
+	}
+	return all
+}
+
+// agent is the agent that executes a node, "" for a node that is a tool.
+func (g *graph) agent(node string) string {
+	for _, n := range g.nodes {
+		if n.ID == node {
+			return n.Agent
+		}
+	}
+	return ""
+}

@@ -1,0 +1,619 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// lookout is a monitor whose frames a test reads.
+type lookout struct {
+	t *testing.T
+	*runtime.Monitor
+	view runtime.View
+}
+
+func (b *bench) watch(c runtime.Caller, q runtime.MonitorQuery) *lookout {
+	m := b.Monitor(c, q)
+	b.t.Cleanup(m.Close)
+	return &lookout{b.t, m, q.View}
+}
+
+// until returns the frames up to the first that holds part; what came with it is not returned again.
+func (l *lookout) until(part string) (frames []string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		notices, err := l.Next(ctx)
+		if err != nil {
+			l.t.Fatalf("%v before %s in %q", err, part, frames)
+		}
+		for _, n := range notices {
+			frames = append(frames, string(n.SSE(l.view)))
+			if strings.Contains(frames[len(frames)-1], part) {
+				return frames
+			}
+		}
+	}
+}
+
+// all returns the frames that are there.
+func (l *lookout) all() (frames []string) {
+	l.t.Helper()
+	for {
+		notices, err := l.Next(expired)
+		if errors.Is(err, context.Canceled) {
+			return frames
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		for _, n := range notices {
+			frames = append(frames, string(n.SSE(l.view)))
+		}
+	}
+}
+
+var expired = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// running are the agents that are running now.
+func (b *bench) running() (names []string) {
+	m := b.Monitor(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	defer m.Close()
+	for _, a := range m.Agents() {
+		if a.Status == "running" {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// expect waits until exactly these agents are running.
+func (b *bench) expect(names ...string) {
+	b.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !cmp.Equal(b.running(), names) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("running are %q, want %q", b.running(), names)
+		}
+		<-tick()
+	}
+}
+
+// summaries are what frames of EventsView tell, without ids and times.
+func summaries(frames []string) (all []string) {
+	for _, f := range frames {
+		var d map[string]any
+		_, event, _ := strings.Cut(f, "event: ")
+		event, data, _ := strings.Cut(event, "\ndata: ")
+		if json.Unmarshal([]byte(data), &d) != nil {
+			return append(all, "not JSON: "+f)
+		}
+		s := event + " " + d["agent"].(string)
+		for _, name := range []string{"text", "tool", "result", "error"} {
+			if v, ok := d[name]; ok {
+				s += fmt.Sprint(" ", v)
+			}
+		}
+		if v, ok := d["args"]; ok {
+			s += " " + string(mustJSON(v))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// release is an agent named worker, which works until it is let go on, or taken away.
+func release(gone <-chan struct{}) agent {
+	return agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-gone:
+			return agui.WorkerOutput{Answer: "worker"}, nil
+		case <-ctx.Done():
+			return agui.WorkerOutput{}, context.Cause(ctx)
+		}
+	}}
+}
+
+func TestEachExecutionEndsOnce(t *testing.T) {
+	fails := 0
+	b := open(t, runtime.Config{},
+		agent{"good", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{}, say(run, "hi")
+		}},
+		agent{"flaky", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+			if fails++; fails == 1 {
+				return agui.WorkerOutput{}, &plugins.Error{Message: "try again", Retryable: true}
+			}
+			return agui.WorkerOutput{Answer: "at last"}, nil
+		}},
+		agent{"lead", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if _, err := run.CallAgent(ctx, "good", "x"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			_, err := run.CallAgent(ctx, "bad", "x")
+			return agui.WorkerOutput{}, err
+		}},
+		agent{"bad", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{}, &plugins.Error{Message: "no luck"}
+		}},
+		agent{"stepper", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			err := errors.Join(run.Emit(agui.StepStarted{StepName: "inner"}), run.Emit(agui.StepFinished{StepName: "inner"}))
+			return agui.WorkerOutput{Answer: "ok"}, err
+		}},
+		agent{"relay", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) { // what a remote agent has told
+			far := agui.Base{SubagentRunID: "far", Metadata: json.RawMessage(`{"name":"good"}`)}
+			err := errors.Join(run.Emit(agui.SubagentStarted{Base: far, Name: "good"}), run.Emit(agui.SubagentFinished{Base: far}))
+			return agui.WorkerOutput{Answer: "ok"}, err
+		}},
+		tool{plugins.Info{Name: "hammer"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+			return agui.ToolOutput{}, &plugins.Error{Message: "bent"}
+		}},
+		plugins.Workflow{Name: "retry", Nodes: []plugins.Node{
+			{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond}},
+		}},
+		plugins.Workflow{Name: "nail", Nodes: []plugins.Node{{ID: "n", Tool: "hammer"}}})
+	for name, want := range map[string][]string{
+		"good":    {"token good hi", "agent_complete good"},
+		"lead":    {"token good hi", "agent_complete good", "error bad no luck", "error lead no luck"},
+		"stepper": {"token stepper ok", "agent_complete stepper"},
+		"relay":   {"token relay ok", "agent_complete relay"},
+		"retry":   {"error flaky try again", "token flaky at last", "agent_complete flaky"},
+		"nail": {
+			`tool_call_start hammer hammer {"arguments":"x"}`, "tool_call_end hammer hammer the arguments are not JSON",
+			"error nail the arguments are not JSON",
+		},
+	} {
+		got := summaries(b.see(name))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		b.expect()
+	}
+}
+
+// see runs an agent or a workflow and returns what EventsView shows of it.
+func (b *bench) see(name string) []string {
+	b.t.Helper()
+	events, runs := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	req := runtime.StartRequest{Agent: name, Messages: user("x")}
+	if _, ok := b.Plugins().Workflow(name); ok {
+		req.Agent, req.WorkflowID = "", name
+	}
+	if _, err := b.StartRun(context.Background(), local, req); err != nil {
+		b.t.Fatal(err)
+	}
+	runs.until(`"duration_ms"`)
+	return events.all()
+}
+
+func TestMonitorsSeeOwnRunsOnly(t *testing.T) {
+	gone := make(chan struct{})
+	b := open(t, runtime.Config{}, release(gone), answering("other", func(q string) string { return q }))
+	start := func(c runtime.Caller, agent, thread string) {
+		t.Helper()
+		_, err := b.StartRun(context.Background(), c, runtime.StartRequest{Agent: agent, ThreadID: thread, Messages: user(thread)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	neighbour := runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}
+	stranger := runtime.Caller{Project: "elsewhere", User: "local", Role: runtime.RoleAdmin}
+	var mine, all []*lookout
+	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
+		mine = append(mine, b.watch(local, runtime.MonitorQuery{View: view}))
+		for _, role := range []runtime.Role{runtime.RoleViewer, runtime.RoleOperator, runtime.RoleAdmin} {
+			all = append(all, b.watch(runtime.Caller{Project: "default", User: "boss", Role: role}, runtime.MonitorQuery{View: view}))
+		}
+	}
+	far := b.watch(stranger, runtime.MonitorQuery{View: runtime.AGUIView})
+	start(neighbour, "worker", "secret")
+	b.expect("worker") // the agents' states are the project's
+	close(gone)
+	start(local, "other", "mine")
+	start(neighbour, "other", "secret")
+	b.watch(neighbour, runtime.MonitorQuery{}).until("agent_complete")
+	start(local, "other", "last")
+	for _, w := range mine {
+		seen := strings.Join(append(w.until(`"thread_id":"last"`), w.all()...), "")
+		if strings.Contains(seen, "secret") || !strings.Contains(seen, `"thread_id":"mine"`) {
+			t.Errorf("a user sees %s", seen)
+		}
+		if w.view == runtime.AGUIView && !strings.Contains(seen, "STATE_DELTA") {
+			t.Errorf("a user does not see the agents' states: %s", seen)
+		}
+	}
+	for _, w := range all {
+		seen := strings.Join(w.until(`"thread_id":"last"`), "")
+		if !strings.Contains(seen, `"thread_id":"secret"`) || !strings.Contains(seen, `"thread_id":"mine"`) {
+			t.Errorf("a role that sees all sees %s", seen)
+		}
+	}
+	b.expect()
+	if seen := far.all(); len(seen) > 0 {
+		t.Errorf("another project sees %q", seen)
+	}
+}
+
+// waiting is an agent that asks before it answers.
+var waiting = agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	_, err := run.Ask(ctx, agui.Interrupt{Message: "may I?"})
+	return agui.WorkerOutput{Answer: "thanks"}, err
+}}
+
+func TestWaitingIsIdle(t *testing.T) {
+	gone := make(chan struct{})
+	sub := agent{"sub", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return run.CallAgent(ctx, "asker", "x")
+	}}
+	b := open(t, runtime.Config{}, waiting, sub, release(gone),
+		plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "a", Agent: "asker"}, {ID: "s", Agent: "sub"}, {ID: "w", Agent: "worker"}}})
+	w := b.watch(local, runtime.MonitorQuery{})
+	s := b.startWorkflow("main", "both", "x")
+	b.expect("worker") // while the others wait
+	close(gone)
+	b.wait(s.RunID, runtime.Waiting)
+	b.expect()
+	if diff := cmp.Diff([]string{"token worker worker", "agent_complete worker"}, summaries(w.all())); diff != "" {
+		t.Error(diff)
+	}
+	open, err := b.Interrupts(context.Background(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []agui.ResumeEntry
+	for _, in := range open {
+		entries = append(entries, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved"})
+	}
+	if _, err := b.Resume(context.Background(), local, s.RunID, entries); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.expect()
+	got := summaries(w.all())
+	for _, want := range []string{"agent_complete asker", "agent_complete sub"} {
+		n := 0
+		for _, s := range got {
+			if s == want {
+				n++
+			}
+		}
+		if more := map[string]int{"agent_complete asker": 2, "agent_complete sub": 1}; n != more[want] {
+			t.Errorf("%d × %s in %q", n, want, got)
+		}
+	}
+}
+
+func TestCutShortIsIdleAndToldOnce(t *testing.T) {
+	never := make(chan struct{})
+	stubborn := make(chan struct{})
+	defer close(stubborn)
+	deaf := agent{"deaf", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-stubborn // it ignores its context
+		return agui.WorkerOutput{}, nil
+	}}
+	boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return run.CallAgent(ctx, "worker", "x")
+	}}
+	fail := make(chan struct{})
+	failing := agent{"failing", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-fail
+		return agui.WorkerOutput{}, &plugins.Error{Message: "no luck"}
+	}}
+	b := open(t, runtime.Config{Grace: time.Millisecond}, release(never), deaf, boss, failing,
+		plugins.Workflow{Name: "all", Nodes: []plugins.Node{{ID: "d", Agent: "deaf"}, {ID: "b", Agent: "boss"}}},
+		plugins.Workflow{Name: "one", Nodes: []plugins.Node{{ID: "f", Agent: "failing"}, {ID: "b", Agent: "boss"}}},
+		plugins.Workflow{Name: "late", Nodes: []plugins.Node{{ID: "d", Agent: "deaf", Timeout: time.Millisecond}}})
+
+	w, runs := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	s := b.startWorkflow("main", "all", "x")
+	b.expect("boss", "deaf", "worker")
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.running(); got != nil {
+		t.Errorf("after the answer to cancel %q are running", got)
+	}
+	check := func(want ...string) {
+		t.Helper()
+		runs.until(`"duration_ms"`)
+		got := summaries(w.all())
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	check("error boss Run cancelled", "error deaf Run cancelled", "error worker Run cancelled")
+
+	b.startWorkflow("main", "one", "x")
+	b.expect("boss", "failing", "worker")
+	close(fail)
+	check("error boss no luck", "error failing no luck", "error worker no luck")
+	b.expect()
+
+	b.startWorkflow("main", "late", "x")
+	check("error deaf The agent did not end in time")
+	b.expect() // although its goroutine is still there
+}
+
+func TestCancelledWhileItWaits(t *testing.T) {
+	b := open(t, runtime.Config{}, waiting)
+	w := b.watch(local, runtime.MonitorQuery{})
+	s := b.start("main", "asker", "x")
+	b.wait(s.RunID, runtime.Waiting)
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"error asker Run cancelled"}, summaries(w.until("error"))); diff != "" {
+		t.Error(diff)
+	}
+	b.expect()
+}
+
+func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
+	for name, end := range map[string]func(*bench){
+		"stop":  func(b *bench) { b.down(); b.up() },
+		"crash": (*bench).crash,
+	} {
+		t.Run(name, func(t *testing.T) {
+			gone := make(chan struct{})
+			boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				return run.CallAgent(ctx, "worker", "x")
+			}}
+			b := open(t, runtime.Config{Drain: time.Millisecond}, boss, release(gone))
+			w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+			s := b.start("main", "boss", "x")
+			b.expect("boss", "worker")
+			old := w.ID()
+			end(b)
+			if diff := cmp.Diff([]string{"boss", "worker"}, b.running()); diff != "" {
+				t.Error(diff)
+			}
+			again := b.watch(local, runtime.MonitorQuery{After: old})
+			if again.Resumed() || strings.Split(old, "-")[0] == strings.Split(again.ID(), "-")[0] {
+				t.Errorf("behind %s the new process goes on at %s", old, again.ID())
+			}
+			close(gone)
+			b.wait(s.RunID, runtime.Completed)
+			if got := summaries(again.until("agent_complete\ndata: {\"agent\":\"boss\"")); len(got) < 3 {
+				t.Errorf("got %q", got)
+			}
+			b.expect()
+		})
+	}
+}
+
+func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
+	b := open(t, runtime.Config{Drain: time.Millisecond}, release(nil))
+	w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	b.start("main", "worker", "x")
+	b.expect("worker")
+	b.down()
+	all := w.all()
+	if last := all[len(all)-1]; !strings.Contains(last, `"value":"idle"`) {
+		t.Errorf("the last frame is %s", last)
+	}
+}
+
+func TestResumeAtAnyNotice(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("a", func(q string) string { return q + " and more" }))
+	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
+		q := runtime.MonitorQuery{View: view}
+		w := b.watch(local, q)
+		start := w.ID()
+		for range 3 {
+			b.see("a")
+		}
+		all := w.all()
+		ids := []string{start}
+		for _, f := range all {
+			id, _, _ := strings.Cut(strings.TrimPrefix(f, "id: "), "\n")
+			ids = append(ids, id)
+		}
+		for i, id := range ids {
+			q.After = id
+			again := b.watch(local, q)
+			if !again.Resumed() || again.ID() != id {
+				t.Errorf("behind %s it begins at %s", id, again.ID())
+			}
+			if diff := cmp.Diff(all[i:], again.all(), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("behind %s: %s", id, diff)
+			}
+		}
+		epoch, _, _ := strings.Cut(start, "-")
+		for _, id := range []string{"", "x", "1", "-1", "-", epoch, epoch + "-", epoch + "--1", epoch + "-1x", epoch + "-99999", "0123456789ab-1", epoch + "-9223372036854775807"} {
+			q.After = id
+			again := b.watch(local, q)
+			if again.Resumed() || len(again.all()) > 0 {
+				t.Errorf("%q is taken for a place", id)
+			}
+		}
+	}
+}
+
+// flood writes many tokens.
+var flood = agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	w := run.Text(agui.RoleAssistant, "")
+	for range 6000 {
+		if _, err := io.WriteString(w, "abcd"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	return agui.WorkerOutput{}, w.Close()
+}}
+
+func TestReaderThatFallsBehindIsDropped(t *testing.T) {
+	b := open(t, runtime.Config{}, flood)
+	slow, quick := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	neighbour := b.watch(runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}, runtime.MonitorQuery{})
+	passed := make(chan string, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var done sync.WaitGroup
+	done.Go(func() { // it sees nothing, but learns how far it is
+		for {
+			notices, err := neighbour.Next(ctx)
+			if err != nil {
+				return
+			}
+			if len(notices) > 0 {
+				t.Errorf("the neighbour sees %d notices", len(notices))
+			}
+			passed <- neighbour.ID()
+		}
+	})
+	began := quick.ID()
+	s := b.start("main", "flood", "x")
+	n := len(quick.until(`"duration_ms"`))
+	b.wait(s.RunID, runtime.Completed)
+	if n < 6000 {
+		t.Errorf("the quick reader got %d frames", n)
+	}
+	if _, err := slow.Next(context.Background()); !errors.Is(err, runtime.ErrLagged) {
+		t.Errorf("the slow one got %v", err)
+	}
+	if b.watch(local, runtime.MonitorQuery{After: began}).Resumed() {
+		t.Error("what has left the window is taken for a place")
+	}
+	if id := <-passed; !b.watch(local, runtime.MonitorQuery{After: quick.ID()}).Resumed() || id == began {
+		t.Errorf("the neighbour stands at %s", id)
+	}
+	cancel()
+	done.Wait()
+}
+
+// board is the agents' states as a client keeps them.
+type board struct {
+	t   *testing.T
+	doc []byte
+}
+
+func (b *board) apply(frame string) {
+	_, data, _ := strings.Cut(frame, "\ndata: ")
+	var d struct {
+		Type     string
+		Snapshot json.RawMessage
+		Delta    json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(data), &d); err != nil {
+		b.t.Errorf("%v in %s", err, frame)
+	}
+	switch d.Type {
+	case "STATE_SNAPSHOT":
+		b.doc = d.Snapshot
+	case "STATE_DELTA":
+		patch, err := jsonpatch.DecodePatch(d.Delta)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		next, err := patch.Apply(b.doc)
+		if err != nil {
+			b.t.Errorf("%s does not apply to %s: %v", d.Delta, b.doc, err)
+		} else if bytes.Equal(next, b.doc) {
+			b.t.Errorf("%s changes nothing in %s", d.Delta, b.doc)
+		}
+		b.doc = next
+	}
+}
+
+func TestDeltasAlwaysApply(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	n := func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }
+	work := func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for range n(4) {
+			if err := say(run, "x"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if run.Input.Execution > 0 && n(3) == 0 {
+				_, _ = run.CallAgent(ctx, "c", "x")
+			}
+		}
+		switch n(6) {
+		case 0:
+			return agui.WorkerOutput{}, errors.New("failed")
+		case 1:
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		return agui.WorkerOutput{Answer: "ok"}, nil
+	}
+	leaf := agent{"c", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "c"}, nil
+	}}
+	b := open(t, runtime.Config{}, agent{"a", work}, agent{"b", work}, leaf, waiting,
+		plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "a", Agent: "a"}, {ID: "b", Agent: "b"}, {ID: "q", Agent: "asker"}, {ID: "c", Agent: "c", Needs: []string{"a"}}}})
+	ctx, stop := context.WithCancel(context.Background())
+	var readers, runs sync.WaitGroup
+	boards := make([]*board, 20)
+	follow := func(k int) {
+		q := runtime.MonitorQuery{View: runtime.AGUIView}
+		w := b.watch(local, q)
+		boards[k] = &board{t: t}
+		boards[k].apply(string(w.Snapshot()))
+		readers.Go(func() {
+			for {
+				notices, err := w.Next(ctx)
+				if err != nil {
+					return
+				}
+				for _, n := range notices {
+					boards[k].apply(string(n.SSE(q.View)))
+				}
+			}
+		})
+	}
+	for k := range boards {
+		follow(k)
+		for i := range 4 {
+			runs.Go(func() {
+				s := b.startWorkflow(fmt.Sprint(k, " ", i), "w", "x")
+				if n(2) == 0 {
+					b.wait(s.RunID, runtime.Running, runtime.Waiting, runtime.Failed, runtime.Completed)
+				}
+				_, _ = b.Cancel(ctx, local, s.RunID)
+				b.wait(s.RunID, runtime.Cancelled, runtime.Failed, runtime.Completed)
+			})
+		}
+	}
+	runs.Wait()
+	b.expect()
+	want := &board{t: t}
+	want.apply(string(b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView}).Snapshot()))
+	stop() // they still read what is there
+	readers.Wait()
+	for k, got := range boards {
+		if !jsonpatch.Equal(got.doc, want.doc) {
+			t.Errorf("reader %d has %s, want %s", k, got.doc, want.doc)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// titles are the caller's threads as listed, each with its title and the status of its run.
+func (b *bench) titles() (all []string) {
+	b.t.Helper()
+	list, total, err := b.Threads(context.Background(), local, runtime.ThreadFilter{})
+	if err != nil || total != len(list) {
+		b.t.Fatalf("%d of %d threads, %v", len(list), total, err)
+	}
+	for _, th := range list {
+		all = append(all, fmt.Sprintf("%s %q %s %s", th.ID, th.Title, th.Agent, th.Status))
+	}
+	return all
+}
+
+func TestRenameKeepsTheThreadsPlace(t *testing.T) {
+	ctx := context.Background()
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{}, gated(gate), answering("echo", strings.ToUpper))
+	for _, name := range []string{"a", "b", "c"} {
+		b.wait(b.start(name, "echo", "x").RunID, runtime.Completed)
+	}
+	s := b.start("a", "gated", "y")
+	th, err := b.UpdateThread(ctx, local, "b", runtime.ThreadPatch{Title: new("my title")})
+	if err != nil || th.Title != "my title" || th.Agent != "echo" || th.Status != runtime.Completed {
+		t.Errorf("%+v, %v", th, err)
+	}
+	if diff := cmp.Diff([]string{`c "" echo COMPLETED`, `b "my title" echo COMPLETED`, `a "" gated RUNNING`}, b.titles()); diff != "" {
+		t.Error(diff)
+	}
+	// Neither writes over what the other has written.
+	if _, err := b.UpdateThread(ctx, local, s.ConversationID, runtime.ThreadPatch{
+		Title: new("meanwhile"), Metadata: new(json.RawMessage(` {"a": [1]}`)),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	b.wait(s.RunID, runtime.Completed)
+	b.log("a")
+	if diff := cmp.Diff([]string{`a "meanwhile" gated COMPLETED`, `c "" echo COMPLETED`, `b "my title" echo COMPLETED`}, b.titles()); diff != "" {
+		t.Error(diff)
+	}
+	before, err := b.Thread(ctx, local, "a")
+	if err != nil || string(before.Metadata) != `{"a":[1]}` {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	for _, p := range []runtime.ThreadPatch{{}, {Title: new("")}, {Metadata: new(json.RawMessage("null"))}} {
+		if _, err := b.UpdateThread(ctx, local, "a", p); err != nil {
+			t.Error(err)
+		}
+	}
+	after, err := b.Thread(ctx, local, "a")
+	before.Title, before.Metadata = "", nil
+	if diff := cmp.Diff(before, after); diff != "" || err != nil {
+		t.Errorf("%v, %s", err, diff)
+	}
+}
+
+func TestThreadHoldsNoMoreThanItCan(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	b.wait(b.start("main", "echo", "x").RunID, runtime.Completed)
+	for want, p := range map[string]runtime.ThreadPatch{
+		"invalid_title":      {Title: new(strings.Repeat("ü", 201))},
+		"metadata_too_large": {Metadata: new(json.RawMessage(`{"a":"` + strings.Repeat("x", 64<<10) + `"}`))},
+		"invalid_request":    {Metadata: new(json.RawMessage(`[1]`))},
+		"":                   {Title: new(strings.Repeat("ü", 200)), Metadata: new(json.RawMessage(`{"nul":"\u0000"}`))},
+	} {
+		if _, err := b.UpdateThread(context.Background(), local, "main", p); (err != nil || want != "") && code(err) != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, title := range []string{"a\x00b", "two\nlines", "\xff"} {
+		if _, err := b.UpdateThread(context.Background(), local, "main", runtime.ThreadPatch{Title: &title}); code(err) != "invalid_title" {
+			t.Errorf("%q: %v", title, err)
+		}
+	}
+}
+
+func TestDeletedThreadIsGone(t *testing.T) {
+	ctx := context.Background()
+	kept := make(chan *plugins.Run, 2)
+	release := make(chan struct{})
+	stubborn := agent{"stubborn", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := say(run, "working"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		kept <- run
+		<-release // whatever its context says
+		return agui.WorkerOutput{}, say(run, "too late")
+	}}
+	b := open(t, runtime.Config{}, stubborn, answering("echo", strings.ToUpper))
+	defer close(release)
+	req := runtime.StartRequest{
+		Agent: "stubborn", ThreadID: "main", RunID: "r1", Messages: user("go"), BodyHash: "h",
+		Idempotency: &runtime.Idempotency{Scope: "s", BodyHash: "h"},
+	}
+	first, err := b.StartRun(ctx, local, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := b.start("main", "echo", "later")
+	b.wait(b.start("other", "echo", "x").RunID, runtime.Completed)
+	th, err := b.Thread(ctx, local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := <-kept
+	ended := make(chan error, 3)
+	watch := func(next func(context.Context) ([]*runtime.Record, error)) {
+		go func() { // ends with the thread
+			for {
+				if _, err := next(ctx); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	follower, err := b.Read(ctx, th, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	watch(follower.Next)
+	for _, s := range []runtime.Started{first, queued} {
+		cur, err := b.ReadRun(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cur.Close()
+		watch(cur.Next)
+	}
+	idle, err := b.Read(ctx, th, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+
+	if err := b.DeleteThread(ctx, local, "main"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := <-ended; !errors.Is(err, io.EOF) {
+			t.Errorf("a reader ended with %v", err)
+		}
+	}
+	if recs, err := idle.Next(ctx); !errors.Is(err, io.EOF) || !idle.Ended() {
+		t.Errorf("a reader that was behind got %v, %v", recs, err)
+	}
+	if err := worker.Emit(agui.Custom{Name: "late", Value: []byte("1")}); err == nil {
+		t.Error("the worker of the deleted run still writes")
+	}
+	for what, err := range map[string]error{
+		"read":   func() error { _, err := b.Read(ctx, th, 0, true); return err }(),
+		"thread": func() error { _, err := b.Thread(ctx, local, "main"); return err }(),
+		"conv":   func() error { _, err := b.Thread(ctx, local, first.ConversationID); return err }(),
+		"run":    func() error { _, err := b.Run(ctx, local, "r1"); return err }(),
+		"queued": func() error { _, err := b.Run(ctx, local, queued.RunID); return err }(),
+		"append": func() error { _, err := b.Append(ctx, local, "r1", runtime.AppendRequest{Content: "x"}); return err }(),
+		"cancel": func() error { _, err := b.Cancel(ctx, local, "r1"); return err }(),
+		"rename": func() error { _, err := b.UpdateThread(ctx, local, "main", runtime.ThreadPatch{}); return err }(),
+		"delete": b.DeleteThread(ctx, local, "main"),
+	} {
+		if code(err) != "not_found" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if diff := cmp.Diff([]string{`other "" echo COMPLETED`}, b.titles()); diff != "" {
+		t.Error(diff)
+	}
+
+	// The same request, with the same names and the same Idempotency-Key, is a new one.
+	again, err := b.StartRun(ctx, local, req)
+	if err != nil || again.Replayed || again.RunKey == first.RunKey || again.ConversationID == first.ConversationID || again.After != 0 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	<-kept
+	if _, err := b.Cancel(ctx, local, "r1"); err != nil {
+		t.Fatal(err)
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestWaitingThreadIsDeleted(t *testing.T) {
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Deploy?"})
+		return agui.WorkerOutput{Answer: "done"}, err
+	}}
+	b := open(t, runtime.Config{}, asker)
+	s := b.start("main", "asker", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	if err := b.DeleteThread(context.Background(), local, "main"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Run(context.Background(), local, s.RunID); code(err) != "not_found" {
+		t.Errorf("its run: %v", err)
+	}
+	b.wait(b.start("main", "asker", "anew").RunID, runtime.Waiting) // nothing is in its way
+	checkLog(t, b.log("main")[:1])
+}
+
+func TestRolesWhoMayChangeAThread(t *testing.T) {
+	ctx := context.Background()
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	s := b.start("main", "echo", "x")
+	b.wait(s.RunID, runtime.Completed)
+	as := func(role runtime.Role) runtime.Caller {
+		return runtime.Caller{Project: local.Project, User: "ann", Role: role}
+	}
+	for role, want := range map[runtime.Role]string{runtime.RoleUser: "not_found", runtime.RoleViewer: "forbidden"} {
+		if _, err := b.UpdateThread(ctx, as(role), s.ConversationID, runtime.ThreadPatch{}); code(err) != want {
+			t.Errorf("%s renames: %v", role, err)
+		}
+		if err := b.DeleteThread(ctx, as(role), s.ConversationID); code(err) != want {
+			t.Errorf("%s deletes: %v", role, err)
+		}
+	}
+	if err := b.DeleteThread(ctx, as(runtime.RoleAdmin), "main"); code(err) != "not_found" {
+		t.Errorf("another's name: %v", err)
+	}
+	if list, total, err := b.Threads(ctx, as(runtime.RoleAdmin), runtime.ThreadFilter{}); len(list) != 0 || total != 0 || err != nil {
+		t.Errorf("an admin's own threads: %v, %v", list, err)
+	}
+	if err := b.DeleteThread(ctx, as(runtime.RoleOperator), s.ConversationID); err != nil {
+		t.Error(err)
+	}
+}
+
+// A thread of more rows than go at once is deleted all the same, and its runs may be started meanwhile.
+func TestLongThreadIsDeletedUnderFire(t *testing.T) {
+	ctx := context.Background()
+	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for i := range 1100 {
+			if err := say(run, fmt.Sprint(i)); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, talker, answering("echo", strings.ToUpper))
+	first := b.start("main", "talker", "x")
+	b.wait(first.RunID, runtime.Completed)
+	fired := make(chan struct{})
+	go func() { // ends with the last start
+		defer close(fired)
+		for range 20 {
+			if _, err := b.StartRun(ctx, local, runtime.StartRequest{Agent: "echo", ThreadID: "main", Messages: user("again")}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	err := b.DeleteThread(ctx, local, "main")
+	<-fired
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Thread(ctx, local, first.ConversationID); code(err) != "not_found" {
+		t.Errorf("the conversation: %v", err)
+	}
+	last := b.start("main", "echo", "last")
+	b.wait(last.RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
+}

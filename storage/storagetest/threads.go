@@ -1,0 +1,235 @@
+package storagetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func testThreads(t *testing.T, f *fixture) {
+	var threads []*runtime.Thread
+	for i := range 5 {
+		th := f.newThread(t, "ann", fmt.Sprint("thread", i))
+		th.Title, th.Metadata, th.State = fmt.Sprint("title ", i), object("meta"), object("state")
+		th.UpdatedAt = at(i / 2) // some are equally old
+		f.put(t, th)
+		threads = append(threads, th)
+	}
+	f.newThread(t, "bob", "bobs")
+	f.newRun(t, threads[0], "first", runtime.Running)
+	f.newRun(t, threads[0], "second", runtime.Queued)
+	f.newRun(t, threads[1], "third", runtime.Completed)
+	f.newRun(t, threads[1], "fourth", runtime.Failed)
+	listed := func(th *runtime.Thread, run string, status runtime.Status) runtime.ListedThread {
+		l := runtime.ListedThread{Thread: *th, RunID: run, Status: status}
+		l.State = nil
+		if run != "" {
+			l.Agent = "echo"
+		}
+		return l
+	}
+	want := []runtime.ListedThread{
+		listed(threads[4], "", ""), listed(threads[3], "", ""), listed(threads[2], "", ""),
+		listed(threads[1], "fourth", runtime.Failed), listed(threads[0], "first", runtime.Running),
+	}
+	for limit := 1; limit <= 6; limit++ {
+		filter := runtime.ThreadFilter{Project: "project", User: "ann", Limit: limit}
+		var all []runtime.ListedThread
+		for {
+			page, total, err := f.Threads(t.Context(), filter)
+			if equal(t, "total", total, err, 5); err != nil {
+				return
+			}
+			all = append(all, page...)
+			if len(page) < limit {
+				break
+			}
+			filter.BeforeTime, filter.BeforeKey = page[limit-1].UpdatedAt, page[limit-1].Key
+		}
+		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
+	}
+	one, err := f.ListedThread(t.Context(), threads[0].Key)
+	equal(t, "ListedThread", one, err, want[4])
+}
+
+func testHistory(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	run := f.newRun(t, thread, "run", runtime.Completed)
+	day := func(n int) time.Time { return time.Date(2026, 2, n, 0, 0, 0, 0, time.UTC) }
+	seq := int64(0)
+	put := func(id string, state runtime.MessageState, role agui.Role, at time.Time) {
+		seq++
+		m := message(run, id, seq, state)
+		m.Role, m.CreatedAt = role, at
+		if role == agui.RoleActivity {
+			m.Content, m.Parts, m.ActivityType = "", json.RawMessage(`{}`), "plan"
+		}
+		f.put(t, m)
+	}
+	put("last of the first", runtime.MessageConsumed, agui.RoleUser, day(1).Add(24*time.Hour-time.Millisecond))
+	put("thought alone", runtime.MessageConsumed, agui.RoleReasoning, day(2))
+	put("activity alone", runtime.MessageConsumed, agui.RoleActivity, day(2))
+	put("first of the third", runtime.MessageConsumed, agui.RoleUser, day(3))
+	put("thought", runtime.MessageConsumed, agui.RoleReasoning, day(3))
+	put("answer", runtime.MessageConsumed, agui.RoleAssistant, day(3).Add(12*time.Hour))
+	put("appended before the answer", runtime.MessageConsumed, agui.RoleUser, day(3).Add(time.Hour))
+	put("hidden", runtime.MessageHidden, agui.RoleUser, day(4))
+	put("queued", runtime.MessageQueued, agui.RoleUser, day(5))
+	f.put(t, message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", runtime.Running), "a", 9, runtime.MessageConsumed))
+
+	ctx := t.Context()
+	for _, test := range []struct{ before, want time.Time }{
+		{day(30), day(3)},
+		{day(4).Add(time.Hour), day(3)},
+		{day(4), day(3)},
+		{day(3).Add(24*time.Hour - 1), day(1)},
+		{day(3), day(1)},
+		{day(2), day(1)},
+		{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), day(3)},
+		{time.Date(2026, 2, 4, 1, 0, 0, 0, time.FixedZone("", 2*3600)), day(1)},
+	} {
+		got, err := f.HistoryDay(ctx, thread.Key, test.before)
+		equal(t, "HistoryDay before "+test.before.String(), got, err, test.want)
+	}
+	for _, before := range []time.Time{day(1), time.Unix(0, 0), {}} {
+		if got, err := f.HistoryDay(ctx, thread.Key, before); !errors.Is(err, runtime.ErrNotFound) {
+			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
+		}
+	}
+	third := []string{"first of the third", "answer", "appended before the answer"}
+	got, err := f.History(ctx, thread.Key, day(3), 0, 10)
+	equal(t, "History", ids(got), err, third)
+	var paged []runtime.Message
+	for after := int64(0); ; {
+		page, err := f.History(ctx, thread.Key, day(3).Add(time.Hour), after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		paged = append(paged, page...)
+		after = page[0].Seq
+	}
+	equal(t, "History one by one", ids(paged), nil, third)
+	none, err := f.History(ctx, thread.Key, day(2), 0, 10)
+	equal(t, "History of thoughts", ids(none), err, []string{})
+
+	moved := message(run, "answer", 6, runtime.MessageConsumed)
+	moved.CreatedAt = day(20)
+	f.put(t, moved) // no later Put changes when it came
+	got, err = f.History(ctx, thread.Key, day(3), 0, 10)
+	equal(t, "History after another Put", ids(got), err, third)
+}
+
+func testDeleteThread(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	const n = 40
+	fill := func(user string) (*runtime.Thread, []*runtime.Run) {
+		thread := f.newThread(t, user, "main")
+		var runs []*runtime.Run
+		for i := range n {
+			run := f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
+			first := int64(1 + i*10)
+			f.commit(t, events(run, first, first+9), func(tx runtime.Tx) error {
+				return tx.Put(
+					&runtime.RunName{RunKey: run.Key, Name: fmt.Sprint("name", i)},
+					&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
+					&runtime.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &runtime.Node{RunKey: run.Key, NodeID: "n"},
+					&runtime.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
+					&runtime.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 2},
+					&runtime.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+					&runtime.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
+					message(run, fmt.Sprint("m", i), int64(i+1), runtime.MessageConsumed))
+			})
+			runs = append(runs, run)
+		}
+		return thread, runs
+	}
+	gone, goneRuns := fill("ann")
+	kept, keptRuns := fill("bob")
+	f.put(t, message(goneRuns[0], "queued", 0, runtime.MessageQueued))
+
+	calls := 0
+	for done := false; !done; calls++ {
+		if calls > 0 { // what is left is a thread whose ids go on
+			last, err := f.LastEventID(ctx, gone.Key)
+			equal(t, "LastEventID meanwhile", last, err, 10*n)
+		}
+		f.commit(t, nil, func(tx runtime.Tx) (err error) {
+			done, err = tx.DeleteThread(gone.Key, 30)
+			return err
+		})
+		if calls > 100 {
+			t.Fatal("there is no end to it")
+		}
+	}
+	if calls < 5 {
+		t.Errorf("all was gone after %d calls of 30 rows", calls)
+	}
+	if _, err := f.Thread(ctx, gone.Key); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("the thread: %v, want ErrNotFound", err)
+	}
+	counts := func(user string, thread *runtime.Thread, run *runtime.Run, i int) map[string]int {
+		t.Helper()
+		counts := make(map[string]int)
+		count := func(what string, n int, err error) {
+			t.Helper()
+			if counts[what] = n; err != nil && !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		events, err := f.Events(ctx, thread.Key, 0, 10*n+1)
+		count("events", len(events), err)
+		msgs, err := f.Messages(ctx, thread.Key, 0, n+1)
+		count("messages", len(msgs), err)
+		queued, err := f.Queued(ctx, run.Key)
+		count("queued", len(queued), err)
+		_, total, err := f.Runs(ctx, runtime.RunFilter{Project: "project", User: user})
+		count("runs", total, err)
+		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
+			named, err := f.RunsByName(ctx, "project", user, name)
+			count(name, len(named), err)
+		}
+		spans, err := f.Spans(ctx, run.Key)
+		count("spans", len(spans), err)
+		steps, _, err := f.Steps(ctx, run.Key, 0, 10)
+		count("steps", len(steps), err)
+		nodes, err := f.Nodes(ctx, run.Key)
+		count("nodes", len(nodes), err)
+		memos, err := f.Memos(ctx, run.Key, 1)
+		count("memos", len(memos), err)
+		interrupts, err := f.Interrupts(ctx, run.Key)
+		count("interrupts", len(interrupts), err)
+		key, err := f.IdempotencyKey(ctx, fmt.Sprint(user, i))
+		count("key", len(key.Scope), err)
+		return counts
+	}
+	for _, i := range []int{0, n / 2, n - 1} {
+		for what, n := range counts("ann", gone, goneRuns[i], i) {
+			if n != 0 {
+				t.Errorf("%s of run %d: %d are left", what, i, n)
+			}
+		}
+		for what, n := range counts("bob", kept, keptRuns[i], i) {
+			if n == 0 && what != "queued" {
+				t.Errorf("%s of the other thread's run %d are gone", what, i)
+			}
+		}
+	}
+	again := f.newThread(t, "ann", "main")
+	if again.Key == gone.Key {
+		t.Error("the key is used again")
+	}
+	last, err := f.LastEventID(ctx, again.Key)
+	equal(t, "LastEventID of a thread of the same name", last, err, 0)
+	err = f.try(ctx, nil, func(tx runtime.Tx) error { _, err := tx.DeleteThread(gone.Key, 30); return err })
+	if !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("deleted again: %v, want ErrNotFound", err)
+	}
+}
