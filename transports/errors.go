@@ -43,6 +43,7 @@ var problems = map[int]Problem{
 	fiber.StatusRequestEntityTooLarge:       {"The request's body is too large", "body_too_large", ""},
 	fiber.StatusUnsupportedMediaType:        {"", "unsupported_media_type", ""},
 	fiber.StatusMisdirectedRequest:          {"", "foreign_host", ""},
+	fiber.StatusUpgradeRequired:             {"This path is a WebSocket; ask for the upgrade", "upgrade_required", ""},
 	fiber.StatusRequestHeaderFieldsTooLarge: {"The request's headers are too large", "headers_too_large", ""},
 }
 

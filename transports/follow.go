@@ -1,6 +1,7 @@
 package transports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,12 +25,14 @@ type Tail struct {
 	ThreadKey  int64
 	Projection agui.Projection
 	Gather     time.Duration // between two writes at least, 0 for as soon as can be
+	Framing    Framing       // nil for the stream's own
 }
 
 // many is a batch that is not held back: the reader is behind, and what it has is worth a write.
 const many = 128
 
-// Follow writes the tail's events until the log ends, and then returns nil. It fails with the cause of ctx,
+// Follow writes the tail's events until the log ends, and then returns nil. Several goroutines may follow what
+// several tails show. It fails with the cause of ctx,
 // with ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only
 // the first event and terminal ones are written at once; others wait until something was last written a
 // while ago, and go out together.
@@ -40,27 +43,44 @@ func (w *Stream) Follow(ctx context.Context, t *Tail) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 		}
 		held := began && len(recs) < many && !hasTerminal(recs) && w.hold(ctx, t)
-		w.frames(recs, t.Projection)
-		for more := 0; held && more < 4 && w.err == nil; more++ {
-			if recs, err = t.Cursor.Next(expired); err != nil {
-				break // nothing more is ready; the next round learns if it is something else
-			}
-			w.frames(recs, t.Projection)
-		}
-		if err := w.Flush(); err != nil {
+		if err := w.batch(t, recs, held); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// frames writes what projection p shows of recs.
-func (w *Stream) frames(recs []*runtime.Record, p agui.Projection) {
+// batch writes recs and, when they were held back, what has come meanwhile.
+func (w *Stream) batch(t *Tail, recs []*runtime.Record, held bool) error {
+	w.turn.Lock()
+	defer w.endTurn()
+	w.frames(recs, t)
+	for more := 0; held && more < 4 && w.err == nil; more++ {
+		recs, err := t.Cursor.Next(expired)
+		if err != nil {
+			break // nothing more is ready; the next round learns if it is something else
+		}
+		w.frames(recs, t)
+	}
+	return w.Flush()
+}
+
+// frames writes what the tail shows of recs.
+func (w *Stream) frames(recs []*runtime.Record, t *Tail) {
+	framing := t.Framing
+	if framing == nil {
+		framing = w.framing
+	}
 	for _, rec := range recs {
-		if _, err := w.Write(rec.SSE(p)); err != nil {
+		if framing == nil {
+			_, _ = w.Write(rec.SSE(t.Projection))
+		} else if event := rec.JSON(t.Projection); event != nil {
+			framing(w, rec.ID, event)
+		}
+		if w.err != nil {
 			return
 		}
 	}
@@ -72,11 +92,17 @@ func (w *Stream) hold(ctx context.Context, t *Tail) bool {
 	if cfg := &w.streams.cfg; w.streams.Open() > cfg.PaceAbove {
 		length = max(length, cfg.Pace)
 	}
-	if length == 0 || time.Since(w.wrote) >= length {
+	if length == 0 || time.Since(w.wroteLast()) >= length {
 		return false
 	}
 	w.streams.windows.wait(ctx, windowKey{t.ThreadKey, length}, t.Cursor.After())
 	return true
+}
+
+func (w *Stream) wroteLast() time.Time {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	return w.wrote
 }
 
 func hasTerminal(recs []*runtime.Record) bool {

@@ -26,14 +26,14 @@ func (s *Server) limit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	return fasthttp.RequestConfig{MaxRequestBodySize: limit}
 }
 
-// takesInput reports whether a POST to path brings a RunAgentInput.
+// takesInput reports whether a POST to path brings a RunAgentInput, as the tool of MCP that starts a run does.
 func takesInput(path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	if rest, ok := strings.CutPrefix(path, "/api/projects/"); ok {
 		_, rest, _ = strings.Cut(rest, "/")
 		return rest == "agent-runs"
 	}
-	return path == "/api/v1/agent/runs" || path == "/api/copilotkit" ||
+	return path == "/api/v1/agent/runs" || path == "/mcp" || path == "/api/copilotkit" ||
 		strings.HasPrefix(path, "/api/v1/agui/") || strings.HasPrefix(path, "/api/copilotkit/")
 }
 

@@ -47,6 +47,32 @@ func shortage(err error) bool {
 type conn struct {
 	net.Conn
 	linger atomic.Bool
+	stream atomic.Pointer[Stream] // on which both ends talk: see Streams.Attach
+}
+
+// Read reads, and tells the stream that its client is alive.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if w := c.stream.Load(); w != nil && n > 0 {
+		w.heard()
+	}
+	return n, err
+}
+
+// Write writes, once there is a stream between two of its batches.
+func (c *conn) Write(p []byte) (int, error) {
+	if w := c.stream.Load(); w != nil {
+		return w.interject(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline sets the time by which writes must be done, unless that is the stream's affair.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if c.stream.Load() != nil {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // What a lingering connection reads at most, and for how long.

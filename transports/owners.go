@@ -81,6 +81,23 @@ func (s *Streams) Detach(who runtime.Caller, started runtime.Started) {
 	}
 }
 
+// Join unties the runs of the thread whose connection is gone: a client of the same user has joined it, so that
+// only cancel ends them. Runs whose connection is there stay tied to it.
+func (s *Streams) Join(who runtime.Caller, th *runtime.Thread) {
+	if who.User != th.User {
+		return
+	}
+	o := &s.owners
+	o.mu.Lock()
+	all := slices.Clone(o.held[threadName{th.Project, th.User, th.ID}])
+	o.mu.Unlock()
+	for _, h := range all {
+		if h.peer.Gone() {
+			h.Release()
+		}
+	}
+}
+
 // Release unties the run: it is over, or goes on by itself. A nil Held ties nothing.
 func (h *Held) Release() {
 	if h == nil {

@@ -3,6 +3,7 @@ package transports
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -23,10 +24,11 @@ type RunStream struct {
 // run belongs to the connection (see Hold) unless it runs in the background. A stream that the server must
 // end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
-	return s.Serve(c, func(ctx context.Context, w *Stream) error { return w.run(ctx, &r) })
+	return s.Serve(c, func(ctx context.Context, w *Stream) error { return w.ShowRun(ctx, &r) })
 }
 
-func (w *Stream) run(ctx context.Context, r *RunStream) error {
+// ShowRun writes what ServeRun answers with, and returns when that is all, or with ErrGone.
+func (w *Stream) ShowRun(ctx context.Context, r *RunStream) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -35,10 +37,10 @@ func (w *Stream) run(ctx context.Context, r *RunStream) error {
 	if !r.Background {
 		held = s.Hold(w, r.Caller, r.Key, r.Started)
 	}
-	cur, err := s.cfg.Runtime.ReadRun(ctx, r.Started)
+	cur, err := s.cfg.Runtime.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
 	if err != nil {
 		held.Release()
-		return errors.Join(err, w.interrupted(r))
+		return w.Interrupt(err, r.Projection)
 	}
 	err = w.Follow(ctx, &Tail{Cursor: cur, ThreadKey: r.Started.ThreadKey, Projection: r.Projection})
 	if errors.Is(err, ErrGone) {
@@ -50,17 +52,20 @@ func (w *Stream) run(ctx context.Context, r *RunStream) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, runtime.ErrStopping) {
-		s.cfg.Log.Error("a run's stream failed", "run", r.Started.RunID, "error", err)
-	}
-	return w.interrupted(r)
+	return w.Interrupt(fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection)
 }
 
-// interrupted says that the stream ends before its run.
-func (w *Stream) interrupted(r *RunStream) error {
-	_, _ = w.Write(agui.AppendSSE(nil, 0, agui.RunError{
-		Base:    agui.Base{ThreadID: r.Started.ThreadID, RunID: r.Started.RunID},
-		Message: "The stream was interrupted; the run goes on without it", Code: "interrupted",
-	}, r.Projection))
+// Interrupt ends a stream of AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
+// the log. Of a server that stops it says so to nobody else.
+func (w *Stream) Interrupt(err error, p agui.Projection) error {
+	if !errors.Is(err, runtime.ErrStopping) {
+		w.streams.cfg.Log.Error("a run's stream failed", "error", err)
+	}
+	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}
+	if w.framing != nil {
+		w.framing(w, 0, ev.AppendJSON(nil, p))
+	} else {
+		_, _ = w.Write(agui.AppendSSE(nil, 0, ev, p))
+	}
 	return w.Flush()
 }

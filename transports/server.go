@@ -118,6 +118,15 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	return s, nil
 }
 
+// Routes are the routes that are mounted, as "GET /healthz".
+func (s *Server) Routes() []string {
+	var routes []string
+	for _, r := range s.app.GetRoutes(true) {
+		routes = append(routes, r.Method+" "+r.Path)
+	}
+	return routes
+}
+
 // Listen opens Config.Listen; hand the listener to Serve.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen)

@@ -20,6 +20,16 @@ const (
 
 var probes = sync.Pool{New: func() any { return new(probe) }}
 
+type input uint8
+
+const (
+	nothing input = iota
+	waiting
+	closed
+)
+
+func (*probe) peek(syscall.RawConn) input { return nothing }
+
 func (*probe) left(syscall.RawConn) bool { return false }
 
 func (*probe) send(syscall.RawConn, []byte) outcome { return full }

@@ -15,9 +15,20 @@ type probe struct {
 	gone  bool
 	out   []byte
 	sent  outcome
-	peek  func(fd uintptr)
+	in    input
+	read  func(fd uintptr)
+	look  func(fd uintptr)
 	write func(fd uintptr)
 }
+
+// input is what there is to read.
+type input uint8
+
+const (
+	nothing input = iota
+	waiting
+	closed
+)
 
 // outcome is what became of a send.
 type outcome uint8
@@ -30,7 +41,7 @@ const (
 
 var probes = sync.Pool{New: func() any {
 	p := new(probe)
-	p.peek, p.write = p.recvFrom, p.sendTo
+	p.read, p.look, p.write = p.recvFrom, p.peekAt, p.sendTo
 	return p
 }}
 
@@ -38,7 +49,7 @@ var probes = sync.Pool{New: func() any {
 // nobody listens to a stream's client, and behind unread bytes the end of a connection cannot be seen.
 func (p *probe) left(c syscall.RawConn) bool {
 	p.gone = true
-	err := c.Control(p.peek)
+	err := c.Control(p.read)
 	return err != nil || p.gone
 }
 
@@ -53,6 +64,27 @@ func (p *probe) recvFrom(fd uintptr) {
 			p.gone = true
 			return
 		}
+	}
+}
+
+// peek tells what there is to read, and leaves it there.
+func (p *probe) peek(c syscall.RawConn) input {
+	p.in = closed
+	if c.Control(p.look) != nil {
+		return closed
+	}
+	return p.in
+}
+
+func (p *probe) peekAt(fd uintptr) {
+	n, _, err := unix.Recvfrom(int(fd), p.buf[:1], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		p.in = nothing
+	case err != nil || n == 0:
+		p.in = closed
+	default:
+		p.in = waiting
 	}
 }
 

@@ -22,7 +22,7 @@ var ErrGone = errors.New("the client has left")
 // goodbye is how long a stream's last write may take when the server stops.
 const goodbye = time.Second
 
-// Stream is the writing end of one event stream. It is used by one goroutine.
+// Stream is the writing end of one event stream. It is used by one goroutine, except for Follow and Batch.
 type Stream struct {
 	streams *Streams
 	conn    net.Conn
@@ -35,9 +35,18 @@ type Stream struct {
 	wrote   time.Time
 	err     error // of the first write that failed
 
+	turn sync.Mutex    // held by the goroutine that writes a batch, where several do
 	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
 	due  atomic.Int64  // when to ping, in Unix ms
 	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Streams.mu
+
+	duplex  bool // the client is read too: see Attach
+	framing Framing
+	own     *conn        // nil when the connection is not the server's
+	asked   atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
+	broken  bool         // a write has failed; guarded by mu
+	torn    bool         // the client has got part of something; guarded by mu
+	rest    []byte       // what the client did not take of the write that failed; guarded by mu
 }
 
 // never is a time for pings that does not come.
@@ -60,15 +69,19 @@ var pieces = sync.Pool{New: func() any { return new(piece) }}
 const finalChunk = "0\r\n\r\n"
 
 func (w *Stream) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *StreamConfig) {
-	w.conn, w.raw = socket(conn)
+	w.conn, w.raw, w.own = socket(conn)
 	w.cancel = cancel
 	w.due.Store(never)
 	w.KeepAlive(": ping\n\n")
 	if tcp, ok := w.conn.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(cfg.SendBuffer)
 	}
+	timeout := cfg.WriteTimeout
+	if w.duplex {
+		timeout *= 2 // a client that wakes up can be told why it was given up
+	}
 	if w.raw != nil {
-		setUserTimeout(w.raw, cfg.WriteTimeout)
+		setUserTimeout(w.raw, timeout)
 	}
 }
 
@@ -90,6 +103,7 @@ func (w *Stream) Write(p []byte) (int, error) {
 		w.piece.n += k
 		if n += k; n < len(p) {
 			w.send()
+			w.torn = w.torn || w.err != nil
 		}
 	}
 	return n, w.err
@@ -114,11 +128,15 @@ func (w *Stream) Flush() error {
 	}
 	w.open()
 	w.send()
+	w.pingAfter(w.wrote)
+	w.giveBack()
+	return w.err
+}
+
+func (w *Stream) giveBack() {
 	pieces.Put(w.piece)
 	w.piece = nil
-	w.pingAfter(w.wrote)
 	w.mu.Unlock()
-	return w.err
 }
 
 // send writes the piece and empties it.
@@ -149,21 +167,34 @@ func (w *Stream) write(out []byte) {
 	if w.err != nil {
 		return
 	}
-	timeout := w.streams.cfg.WriteTimeout
-	if w.streams.stopping.Load() {
-		timeout = min(timeout, goodbye)
+	if w.broken {
+		w.err = ErrGone
+		return
 	}
 	w.wrote = time.Now()
-	_ = w.conn.SetWriteDeadline(w.wrote.Add(timeout))
-	_, err := w.conn.Write(out)
+	_ = w.conn.SetWriteDeadline(w.wrote.Add(w.timeout()))
+	n, err := w.conn.Write(out)
 	if err == nil {
 		return
 	}
-	if tcp, ok := w.conn.(*net.TCPConn); ok && errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = tcp.SetLinger(0) // what it did not take is not kept for it
+	w.broken = true
+	if w.duplex {
+		w.err = w.keep(out[n:], err)
+	} else {
+		w.err = fmt.Errorf("%w: %w", ErrGone, err)
+		if tcp, ok := w.conn.(*net.TCPConn); ok && errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = tcp.SetLinger(0) // what it did not take is not kept for it
+		}
 	}
-	w.err = fmt.Errorf("%w: %w", ErrGone, err)
 	w.cancel(w.err)
+}
+
+// timeout is what a write may take.
+func (w *Stream) timeout() time.Duration {
+	if w.streams.stopping.Load() {
+		return min(w.streams.cfg.WriteTimeout, goodbye)
+	}
+	return w.streams.cfg.WriteTimeout
 }
 
 // end ends the stream for which its source has returned err: when that is nil it writes what is left and the
@@ -192,7 +223,7 @@ func (w *Stream) Gone() bool {
 	}
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
-	if !p.left(w.raw) {
+	if w.duplex && p.peek(w.raw) != closed || !w.duplex && !p.left(w.raw) {
 		return false
 	}
 	w.leave()
@@ -211,7 +242,7 @@ func (w *Stream) look(p *probe, now time.Time) {
 		w.pingSlowly(now)
 		return
 	}
-	if p.left(w.raw) {
+	if w.duplex && w.mute(p, now) || !w.duplex && p.left(w.raw) {
 		w.leave()
 		return
 	}
@@ -223,8 +254,12 @@ func (w *Stream) look(p *probe, now time.Time) {
 	switch p.send(w.raw, w.alive) {
 	case sent:
 		w.pingAfter(now)
+		if w.duplex {
+			w.asked.CompareAndSwap(0, now.UnixMilli())
+		}
 	case full: // the kernel holds so much for it already that it has not read for long
 		if late > w.streams.cfg.WriteTimeout.Milliseconds() {
+			w.cancel(ErrSlow)
 			w.leave()
 		}
 	case broken:

@@ -35,7 +35,8 @@ type StreamConfig struct {
 
 // Streams serves the open event streams of a process. Each costs one goroutine that waits for its source and
 // writes; what is buffered for a write is given back after it, so an idle stream holds next to nothing. One
-// more goroutine, while streams are open, pings the silent ones and finds those whose client has left.
+// more goroutine, while streams are open, pings the silent ones and finds those whose client has left. A stream
+// on which both ends talk (see Attach) has one more, which reads.
 type Streams struct {
 	cfg     StreamConfig
 	windows windows
@@ -108,15 +109,20 @@ func (s *Streams) run(req *fasthttp.RequestCtx, conn net.Conn, w *Stream, fn fun
 	w.end(fn(ctx, w))
 }
 
-// takeHead returns the head of req's response, and frees what req holds: a body may be large, and a stream
-// long. It is a function of its own for the sake of the stack on which the stream waits.
+// takeHead returns the head of req's response, and frees what req holds. It is a function of its own for the
+// sake of the stack on which the stream waits.
 //
 //go:noinline
 func takeHead(req *fasthttp.RequestCtx) []byte {
 	head := bytes.Clone(req.Response.Header.Header())
+	release(req)
+	return head
+}
+
+// release frees what req holds: a body may be large, and a stream long.
+func release(req *fasthttp.RequestCtx) {
 	req.Request.Reset()
 	req.Request, req.Response = fasthttp.Request{}, fasthttp.Response{}
-	return head
 }
 
 // recover keeps a stream that panics from bringing down the process.
@@ -248,21 +254,23 @@ func (s *Streams) cut() {
 	}
 }
 
-// socket returns what can be asked about the connection below wrappers, nil when that is not a socket.
-func socket(c net.Conn) (net.Conn, syscall.RawConn) {
+// socket returns what can be asked about the connection below wrappers, nil when that is not a socket, and the
+// server's own wrapper, if there is one.
+func socket(c net.Conn) (net.Conn, syscall.RawConn, *conn) {
+	var own *conn
 	for {
 		switch w := c.(type) {
 		case interface{ UnsafeConn() net.Conn }: // fasthttp's hijacked connection
 			c = w.UnsafeConn()
 			continue
 		case *conn:
-			c = w.Conn
+			c, own = w.Conn, w
 			continue
 		case syscall.Conn:
 			if raw, err := w.SyscallConn(); err == nil {
-				return c, raw
+				return c, raw, own
 			}
 		}
-		return c, nil
+		return c, nil, own
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -65,51 +64,30 @@ func (t Transport) start(c *fiber.Ctx) error {
 
 // events answers GET events: the thread's log from a cursor on, 204 when there is nothing and nobody is busy.
 func (t Transport) events(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
+	v, err := t.Streams.View(c)
 	if err != nil {
 		return err
 	}
-	th, err := t.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
-	if err != nil {
-		return err
-	}
-	v, err := parseView(c)
-	if err != nil {
-		return err
-	}
-	cur, err := t.Runtime.Read(c.UserContext(), th, v.after, v.follow)
-	if err != nil {
-		return err
-	}
-	v.after = cur.After()
-	ended := cur.Ended()
-	cur.Close() // the stream opens its own: it may never begin
-	if ended {
+	if v.Ended {
 		return c.SendStatus(fiber.StatusNoContent)
 	}
-	v.rt, v.key = t.Runtime, th.Key
-	v.thread = th.ID
-	return t.Streams.Serve(c, v.show)
+	return t.Streams.Serve(c, (&viewer{*v, t.Streams}).show)
 }
 
-// view is what a viewer asked for.
-type view struct {
-	rt     *runtime.Runtime
-	key    int64 // of the thread
-	thread string
-	after  int64
-	follow bool
-	gather time.Duration
+// viewer watches a thread.
+type viewer struct {
+	transports.View
+	streams *transports.Streams
 }
 
 // show writes the log. A server that stops asks its viewers to come back, not all at once.
 //
 // An idle viewer costs the stack on which it waits, so what needs much of it stands in functions of its own.
-func (v *view) show(ctx context.Context, w *transports.Stream) error {
+func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 	if err := v.greet(w); err != nil {
 		return err
 	}
-	tail, err := v.tail(ctx)
+	tail, err := v.streams.Tail(ctx, &v.View, agui.Seed)
 	if err != nil {
 		return err
 	}
@@ -121,53 +99,12 @@ func (v *view) show(ctx context.Context, w *transports.Stream) error {
 	return err
 }
 
-func (v *view) greet(w *transports.Stream) error {
-	_, _ = w.WriteString("retry: 1000\nid: " + strconv.FormatInt(v.after, 10) + "\n\n")
+func (v *viewer) greet(w *transports.Stream) error {
+	_, _ = w.WriteString("retry: 1000\nid: " + strconv.FormatInt(v.After, 10) + "\n\n")
 	return w.Flush()
 }
 
-func (v *view) tail(ctx context.Context) (*transports.Tail, error) {
-	cur, err := v.rt.Read(ctx, runtime.Thread{Key: v.key, ID: v.thread}, v.after, v.follow)
-	return &transports.Tail{Cursor: cur, ThreadKey: v.key, Projection: agui.Seed, Gather: v.gather}, err
-}
-
-func (v *view) sendAway(w *transports.Stream) error {
+func (v *viewer) sendAway(w *transports.Stream) error {
 	_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n\n")
 	return w.Flush()
-}
-
-// maxGather is the longest time a viewer may have events gathered, in milliseconds.
-const maxGather = 1000
-
-func parseView(c *fiber.Ctx) (*view, error) {
-	v := new(view)
-	var err error
-	if v.after, err = parseCursor(cmp.Or(c.Get("Last-Event-ID"), c.Query("after_event_id", "0"))); err != nil {
-		return v, err
-	}
-	if v.follow, err = strconv.ParseBool(c.Query("follow", "false")); err != nil {
-		return v, invalid("invalid_request", "follow must be true or false")
-	}
-	ms, err := strconv.ParseUint(c.Query("gather", "0"), 10, 16)
-	if err != nil || ms > maxGather {
-		return v, invalid("invalid_request", "gather must be a number of milliseconds from 0 to 1000")
-	}
-	v.gather = time.Duration(ms) * time.Millisecond
-	return v, nil
-}
-
-// parseCursor reads an event id, or latest for the log's end.
-func parseCursor(s string) (int64, error) {
-	if s == "latest" {
-		return runtime.Latest, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return 0, invalid("invalid_cursor", "A cursor is the id of an event, or latest")
-	}
-	return int64(n), nil
-}
-
-func invalid(code, detail string) error {
-	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
 }

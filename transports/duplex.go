@@ -1,0 +1,135 @@
+package transports
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// ErrSlow means that a stream's client is there but takes nothing any more. It is an ErrGone.
+var ErrSlow = fmt.Errorf("%w: it takes nothing any more", ErrGone)
+
+// Framing writes one event to a stream: its JSON, which is shared, behind its id, which is 0 when it has none.
+type Framing func(w *Stream, id int64, event []byte)
+
+// Attach runs fn with the stream of a connection that has left HTTP and on which both ends talk, and returns
+// when fn has. The connection stays the caller's to read, in a goroutine that calls Leave when that fails;
+// whatever is read counts as a sign of life, which is asked for with ping and must come within WriteTimeout.
+// What others write to c goes between two batches of the stream. Framing says how the stream writes events.
+// Of the request nothing is left when fn runs.
+//
+// fn's context ends as that of Serve does, with the cause ErrSlow for a client that takes nothing.
+func (s *Streams) Attach(req *fasthttp.RequestCtx, c net.Conn, ping []byte, f Framing, fn func(ctx context.Context, w *Stream)) {
+	release(req)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	w := &Stream{streams: s, duplex: true, framing: f}
+	w.begin(c, cancel, &s.cfg)
+	w.alive = ping
+	w.pingAfter(time.Now())
+	if w.own != nil {
+		w.own.stream.Store(w)
+	}
+	s.add(w)
+	defer s.remove(w)
+	fn(ctx, w)
+}
+
+// Guard runs fn, and logs its panic lest it bring down the process.
+func (s *Streams) Guard(fn func()) {
+	defer s.recover()
+	fn()
+}
+
+// Leave ends a stream whose client has left. It may be called from any goroutine.
+func (w *Stream) Leave() { w.leave() }
+
+// Batch lets fn write and flushes, apart from the batches of other goroutines. It blocks and fails like Flush.
+func (w *Stream) Batch(fn func()) error {
+	w.turn.Lock()
+	defer w.endTurn()
+	fn()
+	return w.Flush()
+}
+
+// endTurn ends a batch, also one that panicked half-way.
+func (w *Stream) endTurn() {
+	if w.piece != nil {
+		w.err = ErrGone
+		w.giveBack()
+	}
+	w.turn.Unlock()
+}
+
+// Fit sees to it that the next n bytes go out in one write, if a write can hold so many.
+func (w *Stream) Fit(n int) {
+	if w.piece != nil && w.piece.n+n > len(w.piece.buf)-chunkTail {
+		w.send()
+	}
+}
+
+// Linger has the connection, once it is closed, read on for a while what its client still sends: else that
+// might never read the last that was sent to it.
+func (w *Stream) Linger() {
+	if w.own != nil {
+		w.own.linger.Store(true)
+	}
+}
+
+// Farewell writes the last bytes of a stream that ended with ErrSlow, for a client that may yet wake up: they
+// are left with the kernel behind what it has not taken, in a buffer made large enough. It does nothing when the
+// client has got part of something that cannot be completed.
+func (w *Stream) Farewell(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tcp, ok := w.conn.(*net.TCPConn)
+	if !ok || w.torn {
+		return
+	}
+	out := append(bytes.Clone(w.rest), p...)
+	_ = tcp.SetWriteBuffer(2*w.streams.cfg.SendBuffer + 2*len(out))
+	_ = tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := tcp.Write(out); err != nil {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// keep notes what a client has not taken of a write that failed, so that Farewell can complete it.
+func (w *Stream) keep(rest []byte, err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.torn = true
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	w.rest = bytes.Clone(rest)
+	return fmt.Errorf("%w: %w", ErrSlow, err)
+}
+
+// interject writes p, which is whole, between two batches.
+func (w *Stream) interject(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken {
+		return 0, ErrGone
+	}
+	_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout()))
+	n, err := w.conn.Write(p)
+	if err != nil {
+		w.broken, w.torn = true, n > 0
+		w.leave()
+	}
+	return n, err
+}
+
+// heard notes a sign of life.
+func (w *Stream) heard() { w.asked.Store(0) }
+
+// mute reports whether the client has not answered for long, and what it may have sent is not still to be read.
+func (w *Stream) mute(p *probe, now time.Time) bool {
+	asked := w.asked.Load()
+	return asked != 0 && now.UnixMilli()-asked > w.streams.cfg.WriteTimeout.Milliseconds() && p.peek(w.raw) != waiting
+}

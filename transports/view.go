@@ -1,0 +1,93 @@
+package transports
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// View is what a viewer of a thread's log has asked for. It may be kept.
+type View struct {
+	ThreadKey int64
+	ThreadID  string
+	After     int64         // the events behind this one
+	Follow    bool          // the view does not end when no run is queued or running
+	Gather    time.Duration // between two writes at least
+	Ended     bool          // there is nothing to show, and nobody is busy
+}
+
+// maxGather is the longest time a viewer may have events gathered, in milliseconds.
+const maxGather = 1000
+
+// View reads a request for the log of the thread in c's path. It fails for a thread that the caller may not see,
+// for a query that it cannot read, and for a cursor beyond the log's end.
+func (s *Streams) View(c *fiber.Ctx) (*View, error) {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return nil, err
+	}
+	th, err := s.cfg.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
+	if err != nil {
+		return nil, err
+	}
+	v := &View{ThreadKey: th.Key, ThreadID: th.ID}
+	if err := v.parse(c); err != nil {
+		return nil, err
+	}
+	cur, err := s.cfg.Runtime.Read(c.UserContext(), th, v.After, v.Follow)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close() // the stream opens its own: it may never begin
+	v.After, v.Ended = cur.After(), cur.Ended()
+	return v, nil
+}
+
+// Tail opens what v shows, in projection p. Close its cursor when done.
+func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*Tail, error) {
+	cur, err := s.cfg.Runtime.Read(ctx, runtime.Thread{Key: v.ThreadKey, ID: v.ThreadID}, v.After, v.Follow)
+	if err != nil {
+		return nil, err
+	}
+	return &Tail{Cursor: cur, ThreadKey: v.ThreadKey, Projection: p, Gather: v.Gather}, nil
+}
+
+// parse reads the query and the header of a client that comes back.
+func (v *View) parse(c *fiber.Ctx) (err error) {
+	if v.After, err = parseCursor(cmp.Or(c.Get("Last-Event-ID"), c.Query("after_event_id", "0"))); err != nil {
+		return err
+	}
+	if v.Follow, err = strconv.ParseBool(c.Query("follow", "false")); err != nil {
+		return invalid("invalid_request", "follow must be true or false")
+	}
+	ms, err := strconv.ParseUint(c.Query("gather", "0"), 10, 16)
+	if err != nil || ms > maxGather {
+		return invalid("invalid_request", "gather must be a number of milliseconds from 0 to 1000")
+	}
+	v.Gather = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// parseCursor reads an event id, or latest for the log's end.
+func parseCursor(s string) (int64, error) {
+	if s == "latest" {
+		return runtime.Latest, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, invalid("invalid_cursor", "A cursor is the id of an event, or latest")
+	}
+	return int64(n), nil
+}
+
+func invalid(code, detail string) error {
+	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
+}
