@@ -1,6 +1,6 @@
-// Package rest is runs as resources: it lists, starts, reads, continues, cancels and deletes them, and tells
-// what a server offers. Every answer is complete when it is given; what happens while a run goes on is for
-// the streams to tell.
+// Package rest is runs and threads as resources: it lists, starts, reads, continues, cancels and deletes them,
+// and tells what a server offers. Every answer is complete when it is given; what happens while a run goes on
+// is for the streams to tell.
 package rest
 
 import (
@@ -34,6 +34,14 @@ func (t Transport) Mount(r fiber.Router) {
 	runs.Post("/:runId/messages", t.append)
 	runs.Post("/:runId/cancel", t.cancel)
 	runs.Post("/:runId/resume", t.resume)
+
+	r.Get("/api/v1/conversations/:conversation_id/agent-runs/:run_id/events", t.logEvents)
+	r.Get("/api/v1/conversations/:conversation_id/agent-runs/:run_id/snapshot", t.logSnapshot)
+
+	r.Get("/api/v1/threads", t.threads)
+	r.Patch("/api/v1/threads/:threadId", t.updateThread)
+	r.Delete("/api/v1/threads/:threadId", t.deleteThread)
+	r.Get("/api/v1/agent/history", t.history)
 
 	r.Get("/api/v1/agents", t.agents)
 	r.Get("/api/v1/workflows", t.workflows)

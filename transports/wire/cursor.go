@@ -10,8 +10,8 @@ import (
 // List names a list that is read page by page. A cursor leads on in the list it was given for and nowhere else.
 type List string
 
-// Cursors are base64url of a version, a sum over list and position, and the position. The sum is not a
-// secret: a forged cursor reaches nothing that its list would not show anyway.
+// Cursors are base64url of a version, a sum over list and position, and the position, one number or more. The
+// sum is not a secret: a forged cursor reaches nothing that its list would not show anyway.
 const (
 	cursorVersion = 1
 	cursorSum     = 8
@@ -20,35 +20,53 @@ const (
 var cursorText = base64.RawURLEncoding.Strict()
 
 // Cursor returns the cursor that leads on behind position.
-func (l List) Cursor(position int64) string {
+func (l List) Cursor(position ...int64) string {
 	raw := append([]byte{cursorVersion}, l.sum(position)...)
-	return cursorText.EncodeToString(binary.AppendUvarint(raw, uint64(position)))
+	for _, n := range position {
+		raw = binary.AppendUvarint(raw, uint64(n))
+	}
+	return cursorText.EncodeToString(raw)
 }
 
 // Position returns the position behind which a cursor leads on, 0 for no cursor. It refuses one that was
 // changed or that another list gave.
 func (l List) Position(cursor string) (int64, error) {
+	position, err := l.positions(cursor, 1)
+	return position[0], err
+}
+
+// positions is Position for cursors of n numbers.
+func (l List) positions(cursor string, n int) ([]int64, error) {
+	position := make([]int64, n)
 	if cursor == "" {
-		return 0, nil
+		return position, nil
 	}
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil || len(raw) <= 1+cursorSum || raw[0] != cursorVersion {
-		return 0, errCursor
+		return position, errCursor
 	}
-	u, _ := binary.Uvarint(raw[1+cursorSum:])
-	position := int64(u)
-	if position <= 0 || l.Cursor(position) != cursor {
-		return 0, errCursor
+	rest := raw[1+cursorSum:]
+	for i := range position {
+		u, size := binary.Uvarint(rest)
+		if size <= 0 || int64(u) <= 0 {
+			return make([]int64, n), errCursor
+		}
+		position[i], rest = int64(u), rest[size:]
+	}
+	if l.Cursor(position...) != cursor {
+		return make([]int64, n), errCursor
 	}
 	return position, nil
 }
 
 var errCursor = refuse("invalid_cursor", "The cursor is not one that this list has given")
 
-func (l List) sum(position int64) []byte {
+func (l List) sum(position []int64) []byte {
 	h := sha256.New()
 	h.Write([]byte("baton cursor\x00"))
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(position)))
+	for _, n := range position {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	}
 	h.Write([]byte(l))
 	return h.Sum(nil)[:cursorSum]
 }
@@ -74,10 +92,14 @@ func Limit(limit string) (int, error) {
 
 // NewPage makes a page of rows, which were read with one more than limit to see whether another page follows.
 func NewPage[R, T any](l List, rows []R, limit, total int, item func(*R) T, position func(*R) int64) Page[T] {
+	return newPage(rows, limit, total, item, func(r *R) string { return l.Cursor(position(r)) })
+}
+
+func newPage[R, T any](rows []R, limit, total int, item func(*R) T, cursor func(*R) string) Page[T] {
 	page := Page[T]{Items: make([]T, 0, min(len(rows), limit)), Total: total}
 	if len(rows) > limit {
 		rows = rows[:limit]
-		next := l.Cursor(position(&rows[limit-1]))
+		next := cursor(&rows[limit-1])
 		page.NextCursor = &next
 	}
 	for i := range rows {

@@ -18,7 +18,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(body) {
 		return nil, refuse(codeJSON, "The request body is not valid UTF-8")
 	}
-	if err := scan(body); err != nil {
+	if err := Scan(body); err != nil {
 		return nil, err
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
@@ -38,9 +38,9 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
-// scan refuses nesting and numbers that decoders behind this one would choke on. It need not tell JSON from
+// Scan refuses nesting and numbers that decoders behind this one would choke on. It need not tell JSON from
 // what is not: that is found afterwards.
-func scan(body []byte) error {
+func Scan(body []byte) error {
 	depth := 0
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; {

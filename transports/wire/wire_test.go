@@ -29,6 +29,27 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 	}
 }
 
+func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
+	ann := runtime.Caller{Project: "p", User: "ann"}
+	at := time.UnixMilli(1_760_000_000_123)
+	rows := []runtime.ListedThread{{Thread: runtime.Thread{Key: 7, UpdatedAt: at}}, {Thread: runtime.Thread{Key: 6}}}
+	cursor := *wire.NewThreads(ann, rows, 1, 2).NextCursor
+	f, err := wire.ThreadsAfter(ann, cursor, 10)
+	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 11 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	first, err := wire.ThreadsAfter(ann, "", 10)
+	if diff := cmp.Diff(runtime.ThreadFilter{Limit: 11}, first); diff != "" || err != nil {
+		t.Errorf("no cursor: %v, %s", err, diff)
+	}
+	_, err = wire.ThreadsAfter(runtime.Caller{Project: "p", User: "bob"}, cursor, 10)
+	refused(t, err, "invalid_cursor", "cursor")
+	for _, bad := range []string{cursor[:len(cursor)-1], cursor + "A", wire.List("threads \"p\" \"ann\"").Cursor(7), "x"} {
+		_, err := wire.ThreadsAfter(ann, bad, 10)
+		refused(t, err, "invalid_cursor", "cursor")
+	}
+}
+
 func TestTamperedCursorIsRefused(t *testing.T) {
 	list := wire.List("steps 7")
 	cursor := list.Cursor(300)

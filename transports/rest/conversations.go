@@ -1,0 +1,53 @@
+package rest
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/query"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// log is the log of the path's run.
+func (t Transport) log(c *fiber.Ctx) (query.Log, error) {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return query.Log{}, err
+	}
+	conversation, run := wire.Unescape(c.Params("conversation_id")), wire.Unescape(c.Params("run_id"))
+	return query.Open(c.UserContext(), t.Runtime, who, conversation, run)
+}
+
+// logEvents answers GET events of a run of a conversation: one page of its log.
+func (t Transport) logEvents(c *fiber.Ctx) error {
+	log, err := t.log(c)
+	if err != nil {
+		return err
+	}
+	after, err := wire.EventCursor(c.Query("after_event_id"))
+	if err != nil {
+		return err
+	}
+	limit, err := wire.EventLimit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	page, err := log.Events(c.UserContext(), after, limit)
+	if err != nil {
+		return err
+	}
+	return c.JSON(page)
+}
+
+// logSnapshot answers GET snapshot of a run of a conversation.
+func (t Transport) logSnapshot(c *fiber.Ctx) error {
+	log, err := t.log(c)
+	if err != nil {
+		return err
+	}
+	snap, err := log.Snapshot(c.UserContext())
+	if err != nil {
+		return err
+	}
+	return c.JSON(snap)
+}

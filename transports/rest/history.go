@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// historyPage is how many messages of a day are held at once.
+const historyPage = 200
+
+// history answers GET history: a day of a thread, all of it. A day of more than a page is written as it is
+// read; if that fails, the answer breaks off inside its JSON and cannot be taken for whole.
+func (t Transport) history(c *fiber.Ctx) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	before, err := wire.Day("before", c.Query("before"))
+	if err != nil {
+		return err
+	}
+	h, err := t.Runtime.History(c.UserContext(), who, c.Query("threadId"), before)
+	if err != nil {
+		return err
+	}
+	first, err := t.Runtime.HistoryMessages(c.UserContext(), h, 0, historyPage)
+	if err != nil {
+		return err
+	}
+	if len(first) < historyPage {
+		return c.JSON(wire.NewHistory(h, first))
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	ctx := context.WithoutCancel(c.UserContext())
+	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
+		_ = t.writeDay(ctx, w, h, first)
+	})
+	return nil
+}
+
+// writeDay writes the answer with the messages of msgs and all that follow them.
+func (t Transport) writeDay(ctx context.Context, w io.Writer, h runtime.History, msgs []runtime.Message) error {
+	answer, err := json.Marshal(wire.NewHistory(h, msgs))
+	if err != nil {
+		return err
+	}
+	end := bytes.LastIndexByte(answer, ']') // of the messages, which come last
+	if _, err := w.Write(answer[:end]); err != nil {
+		return err
+	}
+	for len(msgs) == historyPage {
+		if msgs, err = t.Runtime.HistoryMessages(ctx, h, msgs[historyPage-1].Seq, historyPage); err != nil {
+			return err
+		}
+		for i := range msgs {
+			msg, err := json.Marshal(wire.NewHistoryMessage(&msgs[i]))
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append([]byte{','}, msg...)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = w.Write(answer[end:])
+	return err
+}

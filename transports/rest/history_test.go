@@ -1,0 +1,126 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+const history = "/api/v1/agent/history"
+
+type day struct {
+	Type     string
+	ThreadID *string
+	Snapshot struct {
+		Scope         string
+		ThreadID, Day *string
+		HasMore       bool
+		Messages      []struct {
+			ID, Role, Content string
+			Seq               int
+			Metadata          map[string]any
+			Timestamp         time.Time
+		}
+	}
+}
+
+func TestHistoryOfNobody(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	got := s.do("GET", history, nil)
+	const want = `{"type":"STATE_SNAPSHOT","snapshot":{"scope":"history_day","threadId":null,"day":null,"hasMore":false,"messages":[]}}`
+	if got.Status != 200 || got.Body != want {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	s.do("GET", history+"?threadId=none", nil).refused(404, "not_found", "Thread not found")
+	for _, before := range []string{"x", "2024-1-15", "2024-02-30", "2024-01-15T00:00:00Z", "20240115", " 2024-01-15"} {
+		a := s.do("GET", history+"?before="+strings.ReplaceAll(before, " ", "%20"), nil)
+		a.refused(400, "invalid_request", "before must be a day like 2024-01-15")
+	}
+}
+
+func TestHistoryShowsADay(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	first := s.start(map[string]any{"agent": "scripted", "threadId": "main", "messages": []any{
+		map[string]any{"id": "dev", "role": "developer", "content": "Be brief"},
+		map[string]any{"id": "ask", "role": "user", "metadata": map[string]any{"attachments": []any{map[string]any{"path": "p"}}}, "content": []any{
+			map[string]any{"type": "text", "text": `{"do": [{"reason": "hm"}, {"tool": "calculator", "args": {"expression": "1+2"}}, {"say": "it is 3"}]}`},
+			map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "http://x/y.png"}},
+		}},
+	}})
+	s.await(first.RunID, "COMPLETED")
+	got := as[day](s.do("GET", history, nil), 200)
+	snap := got.Snapshot
+	if got.Type != "STATE_SNAPSHOT" || *got.ThreadID != "main" || *snap.ThreadID != "main" || snap.Scope != "history_day" || snap.HasMore {
+		t.Errorf("%+v", got)
+	}
+	var shown []string
+	seq := 0
+	for _, m := range snap.Messages {
+		if m.Seq <= seq || m.Timestamp.Format(time.DateOnly) != *snap.Day || m.Timestamp.Location() != time.UTC {
+			t.Errorf("%+v on %s", m, *snap.Day)
+		}
+		seq = m.Seq
+		shown = append(shown, m.Role+": "+m.Content)
+	}
+	script := `{"do": [{"reason": "hm"}, {"tool": "calculator", "args": {"expression": "1+2"}}, {"say": "it is 3"}]}`
+	if diff := cmp.Diff([]string{"system: Be brief", "user: " + script, "assistant: ", "tool: 3", "assistant: it is 3"}, shown); diff != "" {
+		t.Fatal(diff)
+	}
+	asked, called, result, said := snap.Messages[1].Metadata, snap.Messages[2].Metadata, snap.Messages[3].Metadata, snap.Messages[4].Metadata
+	if len(asked["attachments"].([]any)) != 1 || len(asked["parts"].([]any)) != 2 {
+		t.Errorf("the question has %v", asked)
+	}
+	call := called["toolCalls"].([]any)[0].(map[string]any)
+	if call["id"] != result["toolCallId"] || call["function"].(map[string]any)["name"] != "calculator" {
+		t.Errorf("the call has %v, its result %v", called, result)
+	}
+	if out := result["toolAgentOutput"].(map[string]any); out["status"] != "success" || out["tool_name"] != "calculator" || out["result_summary"] != "3" {
+		t.Errorf("the result has %v", result)
+	}
+	if out := said["workerAgentOutput"].(map[string]any); out["status"] != "success" || out["answer"] != "it is 3" || said["agent"] != "scripted" {
+		t.Errorf("the answer has %v", said)
+	}
+
+	none := as[day](s.do("GET", history+"?threadId=main&before="+*snap.Day, nil), 200)
+	if none.Snapshot.Day != nil || none.Snapshot.HasMore || len(none.Snapshot.Messages) != 0 || *none.Snapshot.ThreadID != "main" {
+		t.Errorf("before the first day: %+v", none)
+	}
+	for _, query := range []string{"?threadId=main", "?threadId=" + first.ConversationID, "?before=9999-12-31"} {
+		if again := as[day](s.do("GET", history+query, nil), 200); !cmp.Equal(got, again) {
+			t.Errorf("%s: %s", query, cmp.Diff(got, again))
+		}
+	}
+}
+
+// A day is shown whole, however long it is.
+func TestHistoryShowsAWholeDay(t *testing.T) {
+	for _, n := range []int{198, 199, 200, 201, 399, 400, 950} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := serve(t, runtime.Config{})
+			msgs := make([]any, n)
+			for i := range msgs {
+				msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": fmt.Sprint("message ", i)}
+			}
+			s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "messages": msgs}).RunID, "COMPLETED")
+			a := s.do("GET", history, nil)
+			if !json.Valid([]byte(a.Body)) || a.Header.Get("Content-Type") != "application/json" {
+				t.Fatalf("%s: %.200s", a.Header, a.Body)
+			}
+			got := as[day](a, 200).Snapshot.Messages
+			if len(got) != n+1 {
+				t.Fatalf("%d messages, want %d", len(got), n+1)
+			}
+			for i, m := range got[:n] {
+				if m.ID != fmt.Sprint(i) || m.Seq != i+1 {
+					t.Fatalf("message %d is %+v", i, m)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package rest
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// threads answers GET threads: the caller's own, those with the latest activity first.
+func (t Transport) threads(c *fiber.Ctx) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	f, err := wire.ThreadsAfter(who, c.Query("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	threads, total, err := t.Runtime.Threads(c.UserContext(), who, f)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewThreads(who, threads, limit, total))
+}
+
+// updateThread answers PATCH of a thread.
+func (t Transport) updateThread(c *fiber.Ctx) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	patch, err := wire.DecodeThreadPatch(c.BodyRaw())
+	if err != nil {
+		return err
+	}
+	th, err := t.Runtime.UpdateThread(c.UserContext(), who, wire.Unescape(c.Params("threadId")), patch)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewThread(&th))
+}
+
+// deleteThread answers DELETE of a thread.
+func (t Transport) deleteThread(c *fiber.Ctx) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	if err := t.Runtime.DeleteThread(c.UserContext(), who, wire.Unescape(c.Params("threadId"))); err != nil {
+		return err
+	}
+	return c.SendStatus(fiber.StatusNoContent)
+}

@@ -1,0 +1,144 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+const threads = "/api/v1/threads"
+
+type thread struct {
+	ThreadID, ConversationID string
+	Title, RunID, Agent      *string
+	Status                   *string
+	Metadata                 map[string]any
+	CreatedAt, UpdatedAt     time.Time
+}
+
+// echo runs an echo on a thread to its end.
+func (s *server) echo(thread string) {
+	s.t.Helper()
+	s.await(s.start(map[string]any{"agent": "echo", "threadId": thread, "content": "hi"}).RunID, "COMPLETED")
+}
+
+func threadIDs(list []thread) (ids []string) {
+	for _, th := range list {
+		ids = append(ids, th.ThreadID)
+	}
+	return ids
+}
+
+func TestThreadsAreListedByActivity(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	s.bobs(`{"do": []}`)
+	if p := as[page[thread]](s.do("GET", threads, nil), 200); len(p.Items) != 0 || p.Total != 0 || p.NextCursor != nil {
+		t.Errorf("of nobody: %+v", p)
+	}
+	var want []string
+	for i := range 7 {
+		want = append([]string{fmt.Sprintf("thread/%d", i)}, want...)
+		s.echo(want[0])
+	}
+	s.echo("thread/3") // is the latest now
+	want = append([]string{"thread/3"}, slices.DeleteFunc(want, func(id string) bool { return id == "thread/3" })...)
+	for _, limit := range []int{1, 2, 3, 7, 500} {
+		if diff := cmp.Diff(want, threadIDs(pages[thread](s, threads, limit))); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+
+	// What becomes the latest while somebody pages does not push others onto the next page.
+	first := as[page[thread]](s.do("GET", threads+"?limit=2", nil), 200)
+	s.echo("thread/0")
+	rest := as[page[thread]](s.do("GET", threads+"?limit=500&cursor="+url.QueryEscape(*first.NextCursor), nil), 200)
+	got := append(threadIDs(first.Items), threadIDs(rest.Items)...)
+	if diff := cmp.Diff(slices.DeleteFunc(slices.Clone(want), func(id string) bool { return id == "thread/0" }), got); diff != "" {
+		t.Error(diff)
+	}
+	for query, want := range map[string]string{
+		"limit=0": "invalid_limit", "limit=501": "invalid_limit", "cursor=x": "invalid_cursor", "projectId=other": "not_found",
+	} {
+		status := http.StatusBadRequest
+		if want == "not_found" {
+			status = http.StatusNotFound
+		}
+		if e := as[struct{ Code string }](s.do("GET", threads+"?"+query, nil), status); e.Code != want {
+			t.Errorf("%s: %q, want %q", query, e.Code, want)
+		}
+	}
+}
+
+func TestThreadIsPatched(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	s.echo("a/b")
+	at := threads + "/" + url.PathEscape("a/b")
+	listed := as[page[thread]](s.do("GET", threads, nil), 200).Items[0]
+	if listed.Title != nil || listed.Metadata == nil || *listed.Agent != "echo" || *listed.Status != "COMPLETED" || listed.RunID == nil {
+		t.Errorf("%+v", listed)
+	}
+	title := "My chat"
+	for _, step := range []struct {
+		body     string
+		title    *string
+		metadata map[string]any
+	}{
+		{`{}`, nil, map[string]any{}},
+		{`{"title": "My chat", "unknown": 1}`, &title, map[string]any{}},
+		{`{"metadata": {"a": [1, null]}}`, &title, map[string]any{"a": []any{1.0, nil}}},
+		{`{"metadata": {"b": "x"}}`, &title, map[string]any{"b": "x"}},
+		{`{"title": null}`, nil, map[string]any{"b": "x"}},
+		{`{"title": "My chat", "metadata": null}`, &title, map[string]any{}},
+	} {
+		listed.Title, listed.Metadata = step.title, step.metadata
+		got := as[thread](s.do("PATCH", at, step.body), 200)
+		if diff := cmp.Diff(listed, got); diff != "" {
+			t.Errorf("%s: %s", step.body, diff)
+		}
+		if diff := cmp.Diff(listed, as[page[thread]](s.do("GET", threads, nil), 200).Items[0]); diff != "" {
+			t.Errorf("as listed after %s: %s", step.body, diff)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"title": 1}`: "title must be a string", `{"metadata": [1]}`: "metadata must be an object", `[]`: "The request must be a JSON object",
+		`{"metadata": "x"}`: "metadata must be an object", `{"title": {}}`: "title must be a string",
+		`{"title": "` + strings.Repeat("x", 201) + `"}`: "title must be at most 200 characters without control characters",
+		`{"title": "a\u0000"}`:                          "title must be at most 200 characters without control characters",
+	} {
+		if e := as[struct{ Detail string }](s.do("PATCH", at, body), 400); e.Detail != want {
+			t.Errorf("%.40s: %q, want %q", body, e.Detail, want)
+		}
+	}
+	s.do("PATCH", at, `{"metadata": {"a": "`+strings.Repeat("x", 64<<10)+`"}}`).refused(413, "metadata_too_large", "A thread's metadata may hold 65536 bytes")
+	s.do("PATCH", threads+"/nobody", `{}`).refused(404, "not_found", "Thread not found")
+}
+
+func TestThreadIsDeleted(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	s.echo("main")
+	s.echo("other")
+	running := s.start(map[string]any{"agent": "scripted", "threadId": "main", "content": `{"do": [{"tool": "sleep", "args": {"ms": 60000}}]}`})
+	if a := s.do("DELETE", threads+"/main", nil); a.Status != 204 || a.Body != "" {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	s.do("DELETE", threads+"/main", nil).refused(404, "not_found", "Thread not found")
+	s.do("GET", runs+"/"+running.RunID, nil).refused(404, "not_found", "Agent run not found")
+	s.do("GET", "/api/v1/agent/history?threadId=main", nil).refused(404, "not_found", "Thread not found")
+	if ids := threadIDs(pages[thread](s, threads, 50)); !slices.Equal(ids, []string{"other"}) {
+		t.Errorf("left are %q", ids)
+	}
+	bob := s.bobs(`{"do": []}`)
+	s.do("DELETE", threads+"/"+bob.ConversationID, nil).refused(404, "not_found", "Thread not found")
+	again := s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "hi"})
+	if again.ConversationID == running.ConversationID || !strings.HasSuffix(*again.EventsURL, "after_event_id=0") {
+		t.Errorf("%+v", again)
+	}
+}

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Command is what a client with one connection for many threads asks for.
+type Command struct {
+	Op       string
+	Ref      json.RawMessage // what the answer is to refer to, a string or a number; nil for nothing
+	ThreadID string
+	RunID    string
+	After    int64 // the event to begin behind, runtime.Latest for the log's end
+	Body     []byte
+}
+
+// maxRef is how long a ref may be, in bytes of JSON.
+const maxRef = 256
+
+// DecodeCommand reads a command, as far as all commands are alike: what more its op needs stands in its Body.
+// The Ref is there also when another member is refused.
+func DecodeCommand(body []byte) (Command, error) {
+	r := read(body)
+	cmd := Command{Body: body, Ref: r.ref()}
+	cmd.Op = r.text("op")
+	cmd.ThreadID, cmd.RunID = r.name("threadId"), r.name("runId")
+	cmd.After = r.cursor("afterEventId")
+	if r.err == nil {
+		switch cmd.Op {
+		case "subscribe", "unsubscribe":
+			r.need("threadId", cmd.ThreadID)
+		case "append", "cancel", "resume":
+			r.need("runId", cmd.RunID)
+		case "run":
+		default:
+			r.err = refuse("unknown_op", "op must be subscribe, unsubscribe, run, append, cancel or resume")
+		}
+	}
+	return cmd, r.err
+}
+
+// Run reads the request of a command that starts a run. Two commands that differ in nothing but their ref are
+// the same request.
+func (c *Command) Run() (RunRequest, error) {
+	req, err := DecodeRun(c.Body)
+	if err != nil || req.RunID == "" {
+		return req, err
+	}
+	m, err := members(c.Body)
+	if err != nil {
+		return req, err
+	}
+	delete(m, "op")
+	delete(m, "ref")
+	rest, err := json.Marshal(m)
+	req.BodyHash = Hash(rest)
+	return req, err
+}
+
+func (r *request) ref() json.RawMessage {
+	val, ok := r.has("ref")
+	if !ok || r.err != nil {
+		return nil
+	}
+	if first := val[0]; len(val) > maxRef || first != '"' && first != '-' && (first < '0' || first > '9') {
+		r.err = refuse(codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
+		return nil
+	}
+	return val
+}
+
+// cursor returns a member that must be the id of an event or latest, 0 when it is absent.
+func (r *request) cursor(name string) int64 {
+	val, ok := r.has(name)
+	if !ok || r.err != nil {
+		return 0
+	}
+	if string(val) == `"latest"` {
+		return runtime.Latest
+	}
+	id, err := strconv.ParseUint(string(val), 10, 63)
+	if err != nil {
+		r.err = refuse("invalid_cursor", `%s must be the id of an event, a number, or "latest"`, name)
+	}
+	return int64(id)
+}
+
+// need refuses a request without a name that it must have.
+func (r *request) need(name, val string) {
+	if val == "" {
+		r.err = refuse(codeRequest, "%s is missing", name)
+	}
+}

@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// History is the answer to a request for a day of a thread's messages.
+type History struct {
+	Type     string      `json:"type"`               // STATE_SNAPSHOT
+	ThreadID string      `json:"threadId,omitempty"` // absent when the caller has no thread yet
+	Snapshot HistoryPart `json:"snapshot"`
+}
+
+// HistoryPart is what of a thread a History shows. Its messages come last, so that a long day can be written
+// bit by bit.
+type HistoryPart struct {
+	Scope    string           `json:"scope"` // history_day
+	ThreadID *string          `json:"threadId"`
+	Day      *string          `json:"day"` // YYYY-MM-DD
+	HasMore  bool             `json:"hasMore"`
+	Messages []HistoryMessage `json:"messages"`
+}
+
+// HistoryMessage is a message as histories show it.
+type HistoryMessage struct {
+	ID        string          `json:"id"`
+	Seq       int64           `json:"seq"` // rises over the whole thread
+	Role      agui.Role       `json:"role"`
+	Content   string          `json:"content"` // the text; media parts are in the metadata
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	Timestamp time.Time       `json:"timestamp"`
+}
+
+// NewHistory returns the answer with some of the day's messages.
+func NewHistory(h runtime.History, msgs []runtime.Message) History {
+	answer := History{Type: string(agui.TypeStateSnapshot), ThreadID: h.Thread.ID, Snapshot: HistoryPart{
+		Scope: "history_day", ThreadID: orNull(h.Thread.ID), HasMore: h.HasMore,
+		Messages: make([]HistoryMessage, len(msgs)),
+	}}
+	if !h.Day.IsZero() {
+		day := h.Day.Format(time.DateOnly)
+		answer.Snapshot.Day = &day
+	}
+	for i := range msgs {
+		answer.Snapshot.Messages[i] = NewHistoryMessage(&msgs[i])
+	}
+	return answer
+}
+
+// NewHistoryMessage returns a message as histories show it. What has no member there stands in its metadata:
+// toolCalls, toolCallId, and the parts of a message that is more than text.
+func NewHistoryMessage(m *runtime.Message) HistoryMessage {
+	msg := HistoryMessage{ID: m.ID, Seq: m.Seq, Role: m.Role, Content: m.Text(), Timestamp: stamp(m.CreatedAt)}
+	if m.Role == agui.RoleDeveloper {
+		msg.Role = agui.RoleSystem
+	}
+	more, _ := json.Marshal(struct { // of values that have been decoded
+		ToolCalls  []agui.ToolCall `json:"toolCalls,omitempty"`
+		ToolCallID string          `json:"toolCallId,omitempty"`
+		Parts      json.RawMessage `json:"parts,omitempty"`
+	}{m.ToolCalls, m.ToolCallID, m.Parts})
+	msg.Metadata = m.Metadata
+	if string(more) != "{}" {
+		msg.Metadata = agui.MergeMetadata(m.Metadata, more)
+	}
+	return msg
+}
+
+// Day reads a day like 2024-01-15, nil for "".
+func Day(name, day string) (*time.Time, error) {
+	if day == "" {
+		return nil, nil
+	}
+	t, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return nil, refuse(codeRequest, "%s must be a day like 2024-01-15", name)
+	}
+	return &t, nil
+}

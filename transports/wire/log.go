@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// maxEvents is how many bytes of events a page of a run's log holds, or one event.
+const maxEvents = 4 << 20
+
+// LogEvent is one event of a run as the projection agui.Public shows it.
+type LogEvent struct {
+	EventID *int64          `json:"event_id"` // null for one that stands for others and is not in the log
+	Event   json.RawMessage `json:"event"`
+}
+
+// EventPage is one page of a run's log.
+type EventPage struct {
+	Data     []LogEvent `json:"data"`
+	PageInfo PageInfo   `json:"page_info"`
+}
+
+// PageInfo leads from one page of a run's log to the next. A cursor is the id of the event behind which its
+// page begins.
+type PageInfo struct {
+	Self  *string `json:"self"`
+	First *string `json:"first"` // null
+	Next  *string `json:"next"`  // null when no more is stored, also while the run goes on
+	Prev  *string `json:"prev"`  // null
+}
+
+// NewEventPage returns the page of records behind the event after. More says that others are stored behind
+// them. A page of very large events ends before its last record; the next one goes on from there.
+func NewEventPage(recs []*runtime.Record, after int64, more bool) EventPage {
+	page := EventPage{Data: make([]LogEvent, 0, len(recs)), PageInfo: PageInfo{Self: cursorAt(after)}}
+	size := 0
+	for _, rec := range recs {
+		ev := logged(rec)
+		if size += len(ev.Event); size > maxEvents && len(page.Data) > 0 {
+			more = true
+			break
+		}
+		page.Data = append(page.Data, ev)
+		after = rec.ID
+	}
+	if more {
+		page.PageInfo.Next = cursorAt(after)
+	}
+	return page
+}
+
+// Logged reports whether a run's log shows the record.
+func Logged(rec *runtime.Record) bool { return rec.JSON(agui.Public) != nil }
+
+// RunSnapshot is what a run's log comes to, as of one of its events.
+type RunSnapshot struct {
+	AfterEventID int64      `json:"after_event_id"` // the last event that is in it: reading on begins here
+	Events       []LogEvent `json:"events"`
+}
+
+// NewRunSnapshot returns the snapshot: the beginning of the run's latest span, the state and the messages, what
+// is open, and the span's end, each unless there is none.
+func NewRunSnapshot(s runtime.RunSnapshot) RunSnapshot {
+	snap := RunSnapshot{AfterEventID: s.After, Events: []LogEvent{}}
+	if s.After == 0 {
+		return snap
+	}
+	if s.Started != nil {
+		snap.Events = append(snap.Events, logged(s.Started))
+	}
+	evs := append([]agui.Event{
+		agui.StateSnapshot{Snapshot: s.State},
+		agui.MessagesSnapshot{Messages: s.Messages},
+	}, s.Open...)
+	for _, ev := range evs {
+		if ev = agui.Project(ev, agui.Public); ev != nil {
+			snap.Events = append(snap.Events, LogEvent{Event: ev.AppendJSON(nil, agui.Public)})
+		}
+	}
+	if s.Ended != nil {
+		snap.Events = append(snap.Events, logged(s.Ended))
+	}
+	return snap
+}
+
+func logged(rec *runtime.Record) LogEvent { return LogEvent{&rec.ID, rec.JSON(agui.Public)} }
+
+func cursorAt(id int64) *string {
+	cursor := strconv.FormatInt(id, 10)
+	return &cursor
+}
+
+// EventLimit is Limit for a page of a run's log, which holds 100 events when limit is empty.
+func EventLimit(limit string) (int, error) { return Limit(cmp.Or(limit, "100")) }
+
+// EventCursor reads the id of the event behind which a page begins, 0 when cursor is empty.
+func EventCursor(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseUint(cursor, 10, 63)
+	if err != nil {
+		return 0, refuse("invalid_cursor", "after_event_id must be the id of an event, or 0")
+	}
+	return int64(id), nil
+}

@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Thread is a thread as lists show it.
+type Thread struct {
+	ThreadID       string          `json:"threadId"`
+	ConversationID string          `json:"conversationId"`
+	Title          *string         `json:"title"`
+	Metadata       json.RawMessage `json:"metadata"` // an object
+	// Of the run that is running or waiting, else of the latest; null when there has been none.
+	RunID     *string         `json:"runId"`
+	Agent     *string         `json:"agent"` // the agent's or the workflow's name
+	Status    *runtime.Status `json:"status"`
+	CreatedAt time.Time       `json:"createdAt"`
+	UpdatedAt time.Time       `json:"updatedAt"` // of the latest activity
+}
+
+// NewThread returns a thread as lists show it.
+func NewThread(t *runtime.ListedThread) Thread {
+	th := Thread{
+		ThreadID: t.ID, ConversationID: t.ConversationID, Title: orNull(t.Title), Metadata: t.Metadata,
+		RunID: orNull(t.RunID), Agent: orNull(t.Agent), CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt),
+	}
+	if th.Metadata == nil {
+		th.Metadata = json.RawMessage("{}")
+	}
+	if t.Status != "" {
+		th.Status = &t.Status
+	}
+	return th
+}
+
+func threads(who runtime.Caller) List {
+	return List(fmt.Sprintf("threads %q %q", who.Project, who.User))
+}
+
+// ThreadsAfter returns the filter for a page of the caller's threads: the one that a cursor leads to, and one
+// thread more than limit.
+func ThreadsAfter(who runtime.Caller, cursor string, limit int) (runtime.ThreadFilter, error) {
+	f := runtime.ThreadFilter{Limit: limit + 1}
+	at, err := threads(who).positions(cursor, 2)
+	if err == nil && cursor != "" {
+		f.BeforeTime, f.BeforeKey = time.UnixMilli(at[0]), at[1]
+	}
+	return f, err
+}
+
+// NewThreads makes a page of the caller's threads, which were read with the filter of ThreadsAfter.
+func NewThreads(who runtime.Caller, rows []runtime.ListedThread, limit, total int) Page[Thread] {
+	return newPage(rows, limit, total, NewThread, func(t *runtime.ListedThread) string {
+		return threads(who).Cursor(t.UpdatedAt.UnixMilli(), t.Key)
+	})
+}
+
+// DecodeThreadPatch reads the body of a request to change a thread. A member that is null is taken away, one
+// that is absent stays as it is.
+func DecodeThreadPatch(body []byte) (runtime.ThreadPatch, error) {
+	r := read(body)
+	var p runtime.ThreadPatch
+	if _, there := r.members["title"]; there {
+		title := r.text("title")
+		p.Title = &title
+	}
+	if val, there := r.members["metadata"]; there {
+		r.object("metadata")
+		val = bytes.TrimSpace(val)
+		p.Metadata = &val
+	}
+	return p, r.err
+}
