@@ -1,0 +1,96 @@
+// Package agui is the door for clients that speak AG-UI: they run an agent by its own URL, join what runs
+// already, and ask what it can do. Unmodified clients of both dialects work with it as they are.
+package agui
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// Transport serves a runtime's agents and workflows to AG-UI clients. Its handlers return errors as they are:
+// the server turns them into answers.
+type Transport struct {
+	Runtime *runtime.Runtime
+	Streams *transports.Streams // the same as the server has
+}
+
+// Mount adds the routes to r, which must stand for the root of the paths.
+func (t Transport) Mount(r fiber.Router) {
+	r.Post("/api/v1/agui/:agent", t.run)
+	r.Post("/api/v1/agui/:agent/connect", t.connect)
+	r.Get("/api/v1/agui/:agent/capabilities", t.capabilities)
+	copilotKit{t}.mount(r.Group("/api/copilotkit"))
+}
+
+// agentOf is the path's name of an agent or a workflow.
+func agentOf(c *fiber.Ctx) string { return wire.Unescape(c.Params("agent")) }
+
+// run answers POST {agent}: it starts a run, or goes on with one that waits, and shows its events.
+func (t Transport) run(c *fiber.Ctx) error { return t.start(c, agentOf(c), c.BodyRaw()) }
+
+// start answers c with the events of the run that body, a RunAgentInput, asks of the agent or workflow.
+func (t Transport) start(c *fiber.Ctx, agent string, body []byte) error {
+	req, who, err := t.decode(c, agent, body)
+	if err != nil {
+		return err
+	}
+	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), c.BodyRaw())
+	if err != nil {
+		return err
+	}
+	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
+	if err != nil {
+		return err
+	}
+	return t.Streams.ServeRun(c, transports.RunStream{
+		Caller: who, Key: req.Idempotency, Started: started,
+		Projection: req.Dialect(), Background: req.Background(),
+	})
+}
+
+// decode reads a request for the agent or workflow of that name, and who sends it.
+func (t Transport) decode(c *fiber.Ctx, agent string, body []byte) (wire.RunRequest, runtime.Caller, error) {
+	req, err := wire.DecodeRun(body)
+	if err != nil {
+		return req, runtime.Caller{}, err
+	}
+	if other := req.Agent + req.WorkflowID; other != "" && other != agent {
+		return req, runtime.Caller{}, &runtime.Error{
+			Kind: runtime.KindInvalid, Code: "invalid_request",
+			Detail: fmt.Sprintf("The path is that of %q, but the request names %q; leave agent and workflowId out", agent, other),
+		}
+	}
+	who, err := auth.ForProject(c, cmp.Or(c.Query("projectId"), req.ProjectID))
+	if err != nil {
+		return req, who, err
+	}
+	p, err := t.find(agent)
+	if _, ok := p.(plugins.Workflow); ok {
+		req.Agent, req.WorkflowID = "", agent
+	} else {
+		req.Agent, req.WorkflowID = agent, ""
+	}
+	return req, who, err
+}
+
+// find returns the agent or the workflow of that name. They share one set of names.
+func (t Transport) find(name string) (plugins.Plugin, error) {
+	reg := t.Runtime.Plugins()
+	if a, ok := reg.Agent(name); ok {
+		return a, nil
+	}
+	if w, ok := reg.Workflow(name); ok {
+		return w, nil
+	}
+	return nil, &runtime.Error{
+		Kind: runtime.KindNotFound, Code: "unknown_agent", Detail: fmt.Sprintf("There is no agent or workflow %q", name),
+	}
+}

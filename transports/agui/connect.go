@@ -1,0 +1,142 @@
+package agui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+)
+
+// connect answers POST connect: the thread as it is, then what happens on it. The thread need not be the
+// agent's alone: runs of several may have written to it, and all of it is shown.
+func (t Transport) connect(c *fiber.Ctx) error {
+	v, err := t.join(c, agentOf(c), c.BodyRaw())
+	if err != nil {
+		return err
+	}
+	return t.Streams.Serve(c, v.show)
+}
+
+// viewer is a client that joins a thread.
+type viewer struct {
+	rt         *runtime.Runtime
+	key        int64  // of the thread, 0 when it is unknown
+	id         string // its name
+	after      int64  // the last event that the prelude tells of
+	prelude    []byte // nil once it was written
+	projection agui.Projection
+}
+
+// join reads a request to join a thread. A run of the thread whose own connection is gone goes on from here
+// without one; the viewer owns none.
+func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error) {
+	req, who, err := t.decode(c, agent, body)
+	if err != nil {
+		return nil, err
+	}
+	if !runtime.ValidName(req.ThreadID) || req.RunID != "" && !runtime.ValidName(req.RunID) {
+		return nil, errNames
+	}
+	v := &viewer{rt: t.Runtime, projection: req.Dialect()}
+	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
+	if errors.Is(err, runtime.ErrThreadNotFound) {
+		v.id = req.ThreadID
+		v.begin(&runtime.Snapshot{RunID: req.RunID, State: []byte("{}")})
+		return v, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.key, v.id = th.Key, th.ID
+	t.Streams.Join(who, &th)
+	snap, err := t.Runtime.Snapshot(c.UserContext(), th)
+	if err != nil {
+		return nil, err
+	}
+	snap.RunID = cmp.Or(snap.RunID, req.RunID)
+	v.begin(&snap)
+	return v, nil
+}
+
+var errNames = refuse("invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters")
+
+// begin makes the snapshot the stream's prelude: a span that brings a client which knows nothing, or has an
+// older copy, to where the snapshot is. Its events are not the log's and have no ids.
+func (v *viewer) begin(s *runtime.Snapshot) {
+	v.after = s.After
+	base := agui.Base{ThreadID: v.id, RunID: cmp.Or(s.RunID, uuid.Must(uuid.NewV7()).String())}
+	started := agui.RunStarted{Base: base, ProtocolVersion: "1.0"}
+	if s.Run != nil {
+		started.AgentID, started.Agent = s.Run.WorkflowID, s.Run.WorkflowID
+		if started.ParentRunID = s.Run.ParentRun; s.Run.ID != base.RunID {
+			started.ParentRunID = s.Run.ID
+		}
+	}
+	v.write(started)
+	v.write(agui.StateSnapshot{Base: base, Snapshot: s.State})
+	v.write(agui.MessagesSnapshot{Base: base, Messages: s.Messages})
+	for _, ev := range s.Open {
+		v.write(ev)
+	}
+	if !s.Running {
+		v.write(agui.RunFinished{Base: base, Outcome: s.Outcome})
+	}
+}
+
+func (v *viewer) write(ev agui.Event) { v.prelude = agui.AppendSSE(v.prelude, 0, ev, v.projection) }
+
+// show writes the prelude and, as long as the thread is busy, the log behind it.
+func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+	_, _ = w.Write(v.prelude)
+	v.prelude = nil
+	if err := w.Flush(); err != nil || v.key == 0 {
+		return err
+	}
+	cur, err := v.rt.Read(ctx, runtime.Thread{Key: v.key, ID: v.id}, v.after, false)
+	if err != nil {
+		return w.Interrupt(err, v.projection)
+	}
+	defer cur.Close()
+	tail := &tail{Cursor: cur, projection: v.projection}
+	err = w.Follow(ctx, &transports.Tail{Cursor: tail, ThreadKey: v.key, Projection: v.projection})
+	switch {
+	case err == nil, errors.Is(err, transports.ErrGone):
+		return err
+	case tail.failed && errors.Is(err, runtime.ErrStopping):
+		return nil
+	case tail.failed:
+		return err
+	}
+	return w.Interrupt(err, v.projection)
+}
+
+// tail is a cursor that keeps to the order that AG-UI's clients enforce.
+type tail struct {
+	*runtime.Cursor
+	projection agui.Projection
+	failed     bool // the last event was a RUN_ERROR, behind which only a RUN_STARTED may stand
+}
+
+// errRemoved means that events were removed before the viewer got them. It cannot be told where a run that it
+// saw begin has ended, so that it has to join anew.
+var errRemoved = errors.New("events were removed before they were shown")
+
+// Next returns the next records of the log.
+func (t *tail) Next(ctx context.Context) ([]*runtime.Record, error) {
+	recs, err := t.Cursor.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := recs[len(recs)-1]
+	if last.ID == 0 {
+		return nil, errRemoved
+	}
+	t.failed = last.Terminal() && agui.Project(last.Event, t.projection).Type() == agui.TypeRunError
+	return recs, nil
+}

@@ -1,0 +1,145 @@
+package agui_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+)
+
+// quick makes the sweep look often, and the grace short.
+var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 400 * time.Millisecond}
+
+func (r *response) drop() { _ = r.Body.Close() }
+
+// typing starts run a, of the typist.
+func (s *server) typing() *response {
+	s.Helper()
+	r := s.run("typist", "main", "a", "go", "")
+	r.until("STEP_STARTED")
+	return r
+}
+
+func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
+	s := serve(t, quick)
+	s.typing().drop()
+	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	viewer := s.connect("")
+	<-time.After(2 * quick.Grace)
+	s.keys <- "still here"
+	viewer.until("still here")
+	viewer.drop()
+	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 0 })
+	<-time.After(2 * quick.Grace)
+	close(s.keys)
+	s.status("a", "COMPLETED")
+}
+
+func TestViewerFromBeforeTheDropKeepsNothing(t *testing.T) {
+	s := serve(t, quick)
+	owner := s.typing()
+	viewer := s.connect("")
+	viewer.until("STEP_STARTED")
+	owner.drop()
+	s.status("a", "CANCELLED")
+	if got := viewer.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+		t.Errorf("the viewer saw %s", got)
+	}
+}
+
+func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
+	s := serve(t, quick)
+	owner := s.typing()
+	viewer := s.connect("")
+	viewer.until("STEP_STARTED")
+	viewer.drop()
+	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 1 })
+	<-time.After(2 * quick.Grace)
+	s.keys <- "still here"
+	owner.until("still here")
+	owner.drop()
+	s.status("a", "CANCELLED")
+}
+
+func TestStoppingServerInterruptsViewers(t *testing.T) {
+	for _, dialect := range []string{modern, ""} {
+		s := serve(t, transports.StreamConfig{})
+		s.typing()
+		viewer := s.connect(dialect)
+		head := viewer.until("STEP_STARTED")
+		s.stop()
+		tail := viewer.all()
+		if strings.Contains(tail, "id: ") || !strings.Contains(tail, `"code":"interrupted"`) {
+			t.Errorf("the viewer's stream ended with %s", tail)
+		}
+		folded(t, head+tail)
+	}
+}
+
+func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
+	s := serveSlots(t, transports.StreamConfig{}, 1)
+	s.typing()
+	other := s.run("typist", "other", "x", "go", "") // takes the only slot from the thread's next run
+	next := s.run("echo", "main", "b", "hello", "")
+	viewer := s.connect(modern)
+	head := viewer.until("STEP_STARTED")
+	s.keys <- fail
+	head += viewer.until("RUN_ERROR")
+	other.until("STEP_STARTED")
+	s.stop()
+	if tail := viewer.all(); tail != "" {
+		t.Errorf("the viewer's stream ended with %s", tail)
+	}
+	if got := next.all(); !strings.Contains(got, `"code":"interrupted"`) {
+		t.Errorf("the queued run's stream ended with %s", got)
+	}
+	folded(t, head)
+}
+
+func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	owner := s.typing()
+	viewer := s.connect(modern)
+	head := viewer.until("STEP_STARTED")
+	delta := strings.Repeat("x", 32<<10)
+	for range 300 { // more than the viewer's connection holds
+		s.keys <- delta
+	}
+	close(s.keys)
+	owner.until("RUN_FINISHED")
+	s.status("a", "COMPLETED")
+	if err := s.rt.Delete(t.Context(), local, "a"); err != nil {
+		t.Fatal(err)
+	}
+	tail := viewer.all()
+	if !strings.Contains(tail, `"code":"interrupted"`) || strings.Contains(tail, "RUN_FINISHED") || strings.Contains(tail, "log-reset") {
+		t.Errorf("the viewer's stream ended with %s", brief(tail))
+	}
+	folded(t, head+tail)
+}
+
+func TestPreludeFitsAFrame(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	close(s.keys) // typists end at once
+	long := strings.Repeat("x", 3<<20)
+	for _, run := range []string{"a", "b", "c"} {
+		s.run("typist", "main", run, "say "+run+long, "").until("RUN_FINISHED")
+	}
+	biggest := 0
+	var last agui.Message
+	for block := range strings.SplitSeq(s.connect(modern).all(), "\n\n") {
+		biggest = max(biggest, len(block))
+		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
+			var ev struct{ Messages []agui.Message }
+			if json.Unmarshal([]byte(data), &ev) == nil && len(ev.Messages) > 0 {
+				last = ev.Messages[len(ev.Messages)-1]
+			}
+		}
+	}
+	if biggest > 8_000_000 || biggest < 3<<20 || !strings.HasPrefix(last.Text(), "say c") {
+		t.Errorf("the biggest frame has %d bytes, the newest message begins with %.10s", biggest, last.Text())
+	}
+}

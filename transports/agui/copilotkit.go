@@ -1,0 +1,208 @@
+package agui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// copilotKit is the protocol that CopilotKit's front ends speak with their runtime: the same runs under other
+// paths, and all of them once more behind a single one.
+type copilotKit struct{ Transport }
+
+// kitVersion is that of the runtime whose protocol this is.
+const kitVersion = "1.75.0"
+
+func (k copilotKit) mount(r fiber.Router) {
+	r.Post("/", k.single)
+	r.Get("/info", k.info)
+	r.Post("/agent/:agent/run", k.run)
+	r.Post("/agent/:agent/connect", func(c *fiber.Ctx) error { return k.connect(c, agentOf(c), c.BodyRaw()) })
+	r.Post("/agent/:agent/stop/:thread_id", func(c *fiber.Ctx) error {
+		return k.stop(c, agentOf(c), wire.Unescape(c.Params("thread_id")), c.BodyRaw())
+	})
+	r.Get("/threads", func(c *fiber.Ctx) error { return k.resource(c, "/threads", string(c.Request().URI().QueryString())) })
+	r.Get("/threads/:thread_id/:part", func(c *fiber.Ctx) error {
+		return k.resource(c, "/threads/"+c.Params("thread_id")+"/"+c.Params("part"), "")
+	})
+}
+
+// single answers POST on the root: what the other routes answer, named in the body.
+func (k copilotKit) single(c *fiber.Ctx) error {
+	var call struct {
+		Method string `json:"method"`
+		Params struct {
+			AgentID    string `json:"agentId"`
+			ThreadID   string `json:"threadId"`
+			Path       string `json:"path"`
+			HTTPMethod string `json:"httpMethod"`
+		} `json:"params"`
+		Body json.RawMessage `json:"body"`
+	}
+	if err := json.Unmarshal(c.BodyRaw(), &call); err != nil {
+		return refuse("invalid_request", "The request must be a JSON object with the strings method, params.agentId and params.threadId")
+	}
+	switch call.Method {
+	case "info":
+		return k.info(c)
+	case "agent/run":
+		return k.start(c, call.Params.AgentID, call.Body)
+	case "agent/connect":
+		return k.connect(c, call.Params.AgentID, call.Body)
+	case "agent/stop":
+		return k.stop(c, call.Params.AgentID, call.Params.ThreadID, call.Body)
+	case "resource/request":
+		if call.Params.HTTPMethod != fiber.MethodGet {
+			return refuse("invalid_request", "params.httpMethod must be GET")
+		}
+		path, query, _ := strings.Cut(call.Params.Path, "?")
+		return k.resource(c, path, query)
+	}
+	return refuse("unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request")
+}
+
+func refuse(code, detail string) error {
+	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
+}
+
+// kitAgent is an agent as info lists it.
+type kitAgent struct {
+	Name         string       `json:"name"`
+	Description  string       `json:"description"`
+	ClassName    string       `json:"className"`
+	Capabilities capabilities `json:"capabilities"`
+}
+
+// kitThreads says what can be done with threads.
+type kitThreads struct {
+	List             bool `json:"list"`
+	Inspect          bool `json:"inspect"`
+	Mutations        bool `json:"mutations"`
+	RealtimeMetadata bool `json:"realtimeMetadata"`
+}
+
+// info answers GET info: the agents and workflows, and what the runtime can do.
+func (k copilotKit) info(c *fiber.Ctx) error {
+	agents := make(map[string]kitAgent)
+	add := func(p plugins.Plugin, class string) {
+		info := p.Info()
+		agents[info.Name] = kitAgent{info.Name, info.Description, class, k.capabilitiesOf(p)}
+	}
+	for _, a := range k.Runtime.Plugins().Agents() {
+		add(a, "Agent")
+	}
+	for _, w := range k.Runtime.Plugins().Workflows() {
+		add(w, "Workflow")
+	}
+	threads := kitThreads{List: true, Inspect: true}
+	return c.JSON(fiber.Map{
+		"version": kitVersion, "mode": "sse", "agents": agents,
+		"audioFileTranscriptionEnabled": false, "a2uiEnabled": false, "openGenerativeUIEnabled": false,
+		"suggestions": false, "telemetryDisabled": true,
+		"threadEndpoints": threads,
+		"singleRoute":     fiber.Map{"resourceOperations": true, "threadEndpoints": threads},
+	})
+}
+
+// connect joins a thread as AG-UI's connect does. Of one that is unknown it shows nothing: the front end has
+// minted its id, and holds what the user has typed already.
+func (k copilotKit) connect(c *fiber.Ctx, agent string, body []byte) error {
+	v, err := k.join(c, agent, body)
+	if err != nil {
+		return err
+	}
+	if v.key == 0 {
+		v.prelude = nil
+	}
+	return k.Streams.Serve(c, v.show)
+}
+
+// stop cancels the run that the body names or, without a body, the thread's runs that are queued or running.
+func (k copilotKit) stop(c *fiber.Ctx, agent, thread string, body []byte) error {
+	if _, err := k.find(agent); err != nil {
+		return err
+	}
+	var named struct {
+		RunID string `json:"runId"`
+	}
+	if len(body) > 0 && json.Unmarshal(body, &named) != nil {
+		return refuse("invalid_request", "The body must be a JSON object with the string runId, or empty")
+	}
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	stopped, err := k.cancel(c.UserContext(), who, thread, named.RunID)
+	if err != nil {
+		return err
+	}
+	if !stopped {
+		return c.JSON(fiber.Map{"stopped": false, "message": "The thread has no such run that is queued or running"})
+	}
+	return c.JSON(fiber.Map{
+		"stopped":   true,
+		"interrupt": fiber.Map{"type": agui.TypeRunError, "message": "Run stopped by user", "code": "STOPPED"},
+	})
+}
+
+// cancel cancels the thread's run of that name or, without one, all that are queued or running, and reports
+// whether there were any.
+func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name string) (stopped bool, err error) {
+	th, err := k.Runtime.Thread(ctx, who, thread)
+	if err != nil {
+		return false, unlessMissing(err)
+	}
+	runs, err := k.open(ctx, who, &th, name)
+	if err != nil {
+		return false, unlessMissing(err)
+	}
+	for i := range runs { // the last in line first, so that none starts meanwhile
+		_, err := k.Runtime.Cancel(ctx, who, runs[i].ID)
+		if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind != runtime.KindUnavailable {
+			continue // it has ended
+		}
+		if err != nil {
+			return stopped, err
+		}
+		stopped = true
+	}
+	return stopped, nil
+}
+
+// open lists the thread's open run of that name or, without one, all that are queued or running, newest first.
+func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Thread, name string) ([]runtime.Run, error) {
+	if name == "" {
+		queued, _, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Queued, Limit: maxStopped})
+		if err != nil {
+			return nil, err
+		}
+		running, _, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Running, Limit: 1})
+		return slices.Concat(queued, running), err
+	}
+	run, err := k.Runtime.Run(ctx, who, name)
+	if err != nil || run.ThreadKey != th.Key || run.Status.Final() {
+		return nil, err
+	}
+	return []runtime.Run{run}, nil
+}
+
+// maxStopped is how many queued runs of a thread one stop cancels.
+const maxStopped = 500
+
+// unlessMissing is err unless that only says that something is not there.
+func unlessMissing(err error) error {
+	if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind == runtime.KindNotFound {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,211 @@
+package agui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/transports"
+)
+
+const kit = "/api/copilotkit"
+
+// both asks for what the path and the single endpoint answer alike.
+func (s *server) both(method, path, call, params, body string) []*response {
+	s.Helper()
+	if params == "" {
+		params = "{}"
+	}
+	envelope := fmt.Sprintf(`{"method": %q, "params": %s}`, call, params)
+	if body != "" {
+		envelope = fmt.Sprintf(`{"method": %q, "params": %s, "body": %s}`, call, params, body)
+	}
+	return []*response{s.do(method, kit+path, body), s.do("POST", kit, envelope)}
+}
+
+func TestKitListsAgentsAndWorkflows(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, r := range s.both("GET", "/info", "info", "", "") {
+		var info struct {
+			Version, Mode string
+			Agents        map[string]struct {
+				Name, Description, ClassName string
+				Capabilities                 map[string]any
+			}
+			ThreadEndpoints map[string]bool
+		}
+		if err := json.Unmarshal([]byte(r.all()), &info); err != nil || r.StatusCode != http.StatusOK {
+			t.Fatalf("%d %v", r.StatusCode, err)
+		}
+		if info.Mode != "sse" || info.Version == "" || !info.ThreadEndpoints["inspect"] || info.ThreadEndpoints["mutations"] {
+			t.Errorf("got %+v", info)
+		}
+		for _, name := range []string{"echo", "demo"} {
+			if a := info.Agents[name]; a.Name != name || a.ClassName == "" || a.Capabilities["transport"] == nil {
+				t.Errorf("%s: got %+v", name, a)
+			}
+		}
+	}
+}
+
+func TestKitRunsAndConnects(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for i, path := range []string{kit + "/agent/echo/run", kit} {
+		thread := fmt.Sprint("t", i)
+		body := input(thread, thread, "hello there", "")
+		if path == kit {
+			body = `{"method": "agent/run", "params": {"agentId": "echo"}, "body": ` + body + `}`
+		}
+		if got := s.do("POST", path, body).all(); answer(t, got) != "hello there" {
+			t.Errorf("got %s", got)
+		}
+		for _, r := range s.both("POST", "/agent/echo/connect", "agent/connect", `{"agentId": "echo"}`, turn(thread, "joins", "", `, "lastSeenEventId": null`)) {
+			if got := folded(t, r.all()); len(got.Messages) != 2 || !strings.Contains(got.Messages[1], "hello there") {
+				t.Errorf("got %+v", got)
+			}
+		}
+	}
+	for _, r := range s.both("POST", "/agent/echo/connect", "agent/connect", `{"agentId": "echo"}`, turn("nowhere", "joins", "", "")) {
+		if got := r.all(); r.StatusCode != http.StatusOK || got != "" {
+			t.Errorf("an unknown thread gave %d %s", r.StatusCode, got)
+		}
+	}
+}
+
+func TestKitStops(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	stop := func(thread, body string) string {
+		return s.do("POST", kit+"/agent/typist/stop/"+thread, body).all()
+	}
+	const none = `{"message":"The thread has no such run that is queued or running","stopped":false}`
+	const done = `{"interrupt":{"code":"STOPPED","message":"Run stopped by user","type":"RUN_ERROR"},"stopped":true}`
+	owner := s.typing()
+	queued := s.run("echo", "main", "b", "hello", "")
+	queued.status200()
+	for body, want := range map[string]string{`{"runId": "nobody"}`: none, `{"runId": "b"}`: done} {
+		if got := stop("main", body); got != want {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	if got := queued.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+		t.Errorf("the queued run ended with %s", got)
+	}
+	other := s.run("echo", "main", "c", "hello", "")
+	if got := stop("main", ""); got != done {
+		t.Errorf("got %s", got)
+	}
+	for _, r := range []*response{owner, other} {
+		if got := r.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+			t.Errorf("a run of the thread ended with %s", got)
+		}
+	}
+	for _, thread := range []string{"main", "nowhere"} {
+		if got := stop(thread, ""); got != none {
+			t.Errorf("got %s", got)
+		}
+	}
+	s.do("POST", kit+"/agent/nobody/stop/main", "").refused(http.StatusNotFound, "unknown_agent")
+	single := s.do("POST", kit, `{"method": "agent/stop", "params": {"agentId": "echo", "threadId": "main"}}`).all()
+	if single != none {
+		t.Errorf("got %s", single)
+	}
+}
+
+// status200 checks that the stream has begun.
+func (r *response) status200() {
+	r.s.Helper()
+	if r.StatusCode != http.StatusOK {
+		r.s.Fatalf("got %d %s", r.StatusCode, r.all())
+	}
+}
+
+func TestKitShowsThreads(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.run("scripted", "a/b", "x", script(`{"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "ok"}`), "").all()
+	for part, want := range map[string]string{"messages": `"name":"calculator","args":"{`, "events": `"type":"RUN_FINISHED"`, "state": `{"state":{"n":1}}`} {
+		path := "/threads/a%2Fb/" + part
+		for _, r := range s.both("GET", path, "resource/request", `{"path": "`+path+`", "httpMethod": "GET"}`, "") {
+			if got := r.all(); r.StatusCode != http.StatusOK || !strings.Contains(got, want) || !strings.HasPrefix(got, `{"`+part+`":`) {
+				t.Errorf("%s: got %d %s", part, r.StatusCode, got)
+			}
+		}
+	}
+	for _, r := range s.both("GET", "/threads/nowhere/state", "resource/request", `{"path": "/threads/nowhere/state", "httpMethod": "GET"}`, "") {
+		r.refused(http.StatusNotFound, "not_found")
+	}
+	s.do("GET", kit+"/threads/a%2Fb/secrets", "").refused(http.StatusNotFound, "not_found")
+}
+
+func TestKitPagesThroughThreads(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for i := range 7 {
+		agent := []string{"echo", "scripted"}[i%2]
+		s.run(agent, fmt.Sprint("t", i), fmt.Sprint("r", i), "hello", "").all()
+	}
+	read := func(query string) (ids []string) {
+		for cursor := ""; ; {
+			path := "/threads?limit=2&" + query + cursor
+			var next [2]*string
+			for i, r := range s.both("GET", path, "resource/request", `{"path": "`+path+`", "httpMethod": "GET"}`, "") {
+				var page struct {
+					Threads []struct {
+						ID, AgentID, OrganizationID, CreatedByID, CreatedAt, UpdatedAt string
+						Name                                                           *string
+					}
+					NextCursor *string
+				}
+				if err := json.Unmarshal([]byte(r.all()), &page); err != nil || r.StatusCode != http.StatusOK || len(page.Threads) > 2 {
+					t.Fatalf("%d %v", r.StatusCode, err)
+				}
+				next[i] = page.NextCursor
+				for _, th := range page.Threads {
+					if th.OrganizationID != local.Project || th.CreatedByID != local.User || th.CreatedAt == "" || th.UpdatedAt == "" || th.Name != nil {
+						t.Errorf("got %+v", th)
+					}
+					if i == 0 {
+						ids = append(ids, th.ID+" "+th.AgentID)
+					}
+				}
+			}
+			if diff := cmp.Diff(next[0], next[1]); diff != "" {
+				t.Error(diff)
+			}
+			if next[0] == nil {
+				return ids
+			}
+			cursor = "&cursor=" + *next[0]
+		}
+	}
+	for query, want := range map[string][]string{
+		"":                                      {"t6 echo", "t5 scripted", "t4 echo", "t3 scripted", "t2 echo", "t1 scripted", "t0 echo"},
+		"agentId=scripted&includeArchived=true": {"t5 scripted", "t3 scripted", "t1 scripted"},
+		"agentId=nobody":                        nil,
+	} {
+		if diff := cmp.Diff(want, read(query)); diff != "" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+	for _, bad := range []string{"limit=0", "limit=x", "cursor=x", "cursor=x.y", "cursor=."} {
+		if r := s.do("GET", kit+"/threads?"+bad, ""); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s", bad, r.StatusCode, r.all())
+		}
+	}
+}
+
+func TestKitRefusesOtherCalls(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for body, code := range map[string]string{
+		`{"method": "agent/fly"}`: "unknown_method",
+		`{"method": 1}`:           "invalid_request",
+		`[]`:                      "invalid_request",
+		`{"method": "agent/run", "params": {"agentId": "echo"}}`:                                         "invalid_json",
+		`{"method": "resource/request", "params": {"path": "/threads/x/state", "httpMethod": "DELETE"}}`: "invalid_request",
+	} {
+		s.do("POST", kit, body).refused(http.StatusBadRequest, code)
+	}
+	s.do("POST", kit, `{"method": "agent/run", "params": {"agentId": "nobody"}, "body": {"content": "x"}}`).refused(http.StatusNotFound, "unknown_agent")
+}

@@ -1,0 +1,213 @@
+package agui
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// errNoResource is the answer for a path below the runtime's that stands for nothing.
+var errNoResource = fiber.NewError(fiber.StatusNotFound)
+
+// resource answers a GET of what CopilotKit calls a resource: the list of threads, or a part of one.
+func (k copilotKit) resource(c *fiber.Ctx, path, query string) error {
+	args, err := url.ParseQuery(query)
+	if err != nil {
+		return refuse("invalid_request", "The query is not valid")
+	}
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	if path == "/threads" {
+		return k.threads(c, who, args)
+	}
+	name, ok := strings.CutPrefix(path, "/threads/")
+	if !ok {
+		return errNoResource
+	}
+	name, part, _ := strings.Cut(name, "/")
+	show := map[string]func(context.Context, *runtime.Thread) (any, error){
+		"messages": k.messages, "events": k.events, "state": k.state,
+	}[part]
+	if show == nil {
+		return errNoResource
+	}
+	th, err := k.Runtime.Thread(c.UserContext(), who, wire.Unescape(name))
+	if err != nil {
+		return err
+	}
+	answer, err := show(c.UserContext(), &th)
+	if err != nil {
+		return err
+	}
+	return c.JSON(fiber.Map{part: answer})
+}
+
+// kitThread is a thread as the list shows it.
+type kitThread struct {
+	ID             string    `json:"id"`
+	Name           *string   `json:"name"`
+	AgentID        string    `json:"agentId"` // of its latest run
+	OrganizationID string    `json:"organizationId"`
+	CreatedByID    string    `json:"createdById"`
+	Archived       bool      `json:"archived"`
+	CreatedAt      time.Time `json:"createdAt"`
+	UpdatedAt      time.Time `json:"updatedAt"`
+}
+
+func newKitThread(th *runtime.ListedThread) kitThread {
+	t := kitThread{
+		ID: th.ID, AgentID: th.Agent, OrganizationID: th.Project, CreatedByID: th.User,
+		CreatedAt: th.CreatedAt.UTC(), UpdatedAt: th.UpdatedAt.UTC(),
+	}
+	if th.Title != "" {
+		t.Name = &th.Title
+	}
+	return t
+}
+
+// maxPages is how many pages of threads one request looks through for those of an agent.
+const maxPages = 20
+
+// threads lists the caller's threads, those with the latest activity first: all, or those whose latest run is
+// of one agent. A page may hold fewer than there are when many others stand between them.
+func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) error {
+	limit, err := wire.Limit(args.Get("limit"))
+	if err != nil {
+		return err
+	}
+	list := kitList(wire.List("copilotkit threads " + args.Get("agentId")))
+	f := runtime.ThreadFilter{Limit: limit}
+	if f.BeforeTime, f.BeforeKey, err = list.position(args.Get("cursor")); err != nil {
+		return err
+	}
+	threads, last := []kitThread{}, false
+	for page := 0; page < maxPages && len(threads) < limit && !last; page++ {
+		rows, _, err := k.Runtime.Threads(c.UserContext(), who, f)
+		if err != nil {
+			return err
+		}
+		last = len(rows) < limit
+		for i := range rows {
+			if len(threads) == limit {
+				last = false
+				break
+			}
+			f.BeforeTime, f.BeforeKey = rows[i].UpdatedAt, rows[i].Key
+			if agent := args.Get("agentId"); agent == "" || rows[i].Agent == agent {
+				threads = append(threads, newKitThread(&rows[i]))
+			}
+		}
+	}
+	next := (*string)(nil)
+	if !last {
+		next = list.cursor(f.BeforeTime, f.BeforeKey)
+	}
+	return c.JSON(fiber.Map{"threads": threads, "nextCursor": next})
+}
+
+// kitList is a list whose positions are a time and a key: a cursor of the list for the one, and one of the
+// list's part at that time for the other.
+type kitList wire.List
+
+func (l kitList) at(ms int64) wire.List {
+	return wire.List(string(l) + " " + strconv.FormatInt(ms, 10))
+}
+
+func (l kitList) cursor(t time.Time, key int64) *string {
+	ms := t.UnixMilli()
+	cursor := wire.List(l).Cursor(ms) + "." + l.at(ms).Cursor(key)
+	return &cursor
+}
+
+func (l kitList) position(cursor string) (time.Time, int64, error) {
+	if cursor == "" {
+		return time.Time{}, 0, nil
+	}
+	first, second, _ := strings.Cut(cursor, ".")
+	ms, err := wire.List(l).Position(first)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	key, err := l.at(ms).Position(second)
+	if err == nil && key == 0 {
+		err = refuse("invalid_cursor", "The cursor is not one that this list has given")
+	}
+	return time.UnixMilli(ms), key, err
+}
+
+// kitMessage is a message as CopilotKit's inspector shows it.
+type kitMessage struct {
+	ID         string          `json:"id"`
+	Role       agui.Role       `json:"role"`
+	Content    json.RawMessage `json:"content,omitempty"`
+	ToolCalls  []kitCall       `json:"toolCalls,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+}
+
+type kitCall struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Args string `json:"args"` // JSON text
+}
+
+func (k copilotKit) messages(ctx context.Context, th *runtime.Thread) (any, error) {
+	snap, err := k.Runtime.Snapshot(ctx, *th)
+	list := make([]kitMessage, len(snap.Messages))
+	for i := range snap.Messages {
+		m := &snap.Messages[i]
+		list[i] = kitMessage{ID: m.ID, Role: m.Role, Content: m.Parts, ToolCallID: m.ToolCallID}
+		if m.Parts == nil {
+			list[i].Content, _ = json.Marshal(m.Content)
+		}
+		for _, tc := range m.ToolCalls {
+			list[i].ToolCalls = append(list[i].ToolCalls, kitCall{tc.ID, tc.Name, tc.Arguments})
+		}
+	}
+	return list, err
+}
+
+func (k copilotKit) state(ctx context.Context, th *runtime.Thread) (any, error) {
+	snap, err := k.Runtime.Snapshot(ctx, *th)
+	return snap.State, err
+}
+
+// maxInspected is how many of a thread's events are shown, the latest.
+const maxInspected = 1000
+
+func (k copilotKit) events(ctx context.Context, th *runtime.Thread) (any, error) {
+	end, err := k.Runtime.Read(ctx, *th, runtime.Latest, false)
+	if err != nil {
+		return nil, err
+	}
+	defer end.Close()
+	cur, err := k.Runtime.Read(ctx, *th, max(end.After()-maxInspected, 0), false)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	list := []json.RawMessage{}
+	for cur.After() < end.After() {
+		recs, err := cur.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range recs {
+			if data := rec.JSON(agui.AGUI0); data != nil {
+				list = append(list, data)
+			}
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,89 @@
+package agui_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/ag-ui-protocol/ag-ui/sdks/community/go/pkg/client/sse"
+	sdk "github.com/ag-ui-protocol/ag-ui/sdks/community/go/pkg/core/events"
+	"github.com/ag-ui-protocol/ag-ui/sdks/community/go/pkg/core/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"github.com/batonrun/baton/transports"
+)
+
+// through runs the scripted agent through AG-UI's own Go client and returns the types of the events it decoded.
+// Each is called with every event as it comes.
+func (s *server) through(run, ops string, each func(sdk.Event)) (kinds []string) {
+	s.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	client := sse.NewClient(sse.Config{Endpoint: "http://" + s.addr + "/api/v1/agui/scripted", Logger: log})
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	frames, errs, err := client.Stream(sse.StreamOptions{Context: ctx, Payload: types.RunAgentInput{
+		ThreadID: run, RunID: run, State: map[string]any{},
+		Messages: []types.Message{{ID: "of-" + run, Role: types.RoleUser, Content: script(ops)}},
+		Tools:    []types.Tool{}, Context: []types.Context{}, ForwardedProps: map[string]any{},
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for frame := range frames {
+		ev, err := sdk.EventFromJSON(frame.Data)
+		if err == nil {
+			err = ev.Validate()
+		}
+		if err != nil {
+			s.Fatalf("%v in %s", err, frame.Data)
+		}
+		each(ev)
+		kinds = append(kinds, string(ev.Type()))
+	}
+	if err := <-errs; err != nil {
+		s.Error(err)
+	}
+	return kinds
+}
+
+func TestGoSDKDecodesEveryStream(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	nothing := func(sdk.Event) {}
+	for name, tell := range map[string]struct {
+		ops  string
+		each func(sdk.Event)
+		want []string
+	}{
+		"run": {`{"say": "hello world"}, {"state": {"n": 1}}`, nothing, []string{
+			"RUN_STARTED", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT",
+			"TEXT_MESSAGE_END", "STATE_DELTA", "STEP_FINISHED", "RUN_FINISHED",
+		}},
+		"tool": {`{"tool": "calculator", "args": {"expression": "6*7"}}`, nothing, []string{
+			"RUN_STARTED", "STEP_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
+			"STEP_FINISHED", "RUN_FINISHED",
+		}},
+		"error": {`{"fail": "no luck", "code": "unlucky"}`, nothing, []string{
+			"RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "RUN_ERROR",
+		}},
+		"cancel": {`{"tool": "sleep", "args": {"ms": 60000}}`, func(ev sdk.Event) {
+			if ev.Type() != sdk.EventTypeToolCallEnd {
+				return
+			}
+			if _, err := s.rt.Cancel(context.Background(), local, "cancel"); err != nil {
+				t.Error(err)
+			}
+		}, []string{
+			"RUN_STARTED", "STEP_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
+			"STEP_FINISHED", "RUN_ERROR",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tell.want, s.through(name, tell.ops, tell.each)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
