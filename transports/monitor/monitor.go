@@ -1,0 +1,138 @@
+// Package monitor shows what all runs of a project do, as they do it: a stream of everything, one for an agent,
+// and one of AG-UI events with the agents' states. These streams follow now. A client that comes back within the
+// runtime's window goes on where it was; any other begins anew, and is told so. To see one run whole, read its
+// thread's log instead.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// Transport serves what a runtime's projects do. Its handlers return errors as they are: the server turns them
+// into answers.
+type Transport struct {
+	Runtime *runtime.Runtime
+	Streams *transports.Streams // the same as the server has
+}
+
+// Mount adds the routes to r, which must stand for the root of the paths.
+func (t Transport) Mount(r fiber.Router) {
+	r.Get("/api/v1/events", t.events)
+	r.Get("/api/v1/agents/stream", t.agent)
+	r.Get("/api/v1/agui/events", t.agui)
+}
+
+func (t Transport) events(c *fiber.Ctx) error {
+	return t.serve(c, runtime.MonitorQuery{View: runtime.EventsView})
+}
+
+func (t Transport) agent(c *fiber.Ctx) error {
+	name := c.Query("agent")
+	if name == "" {
+		return errNoAgent
+	}
+	if _, ok := t.Runtime.Plugins().Agent(name); !ok {
+		return errAgentNotFound
+	}
+	return t.serve(c, runtime.MonitorQuery{View: runtime.EventsView, Agent: name})
+}
+
+func (t Transport) agui(c *fiber.Ctx) error {
+	return t.serve(c, runtime.MonitorQuery{View: runtime.AGUIView})
+}
+
+var (
+	errNoAgent       = &runtime.Error{Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "The parameter agent must name an agent"}
+	errAgentNotFound = &runtime.Error{Kind: runtime.KindNotFound, Code: "not_found", Detail: "Agent not found"}
+)
+
+// serve answers c with a stream of what q asks for.
+func (t Transport) serve(c *fiber.Ctx, q runtime.MonitorQuery) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	q.After = c.Get("Last-Event-ID")
+	return t.Streams.Serve(c, (&viewer{t.Runtime, who, q}).show)
+}
+
+// viewer watches a project.
+type viewer struct {
+	rt  *runtime.Runtime
+	who runtime.Caller
+	q   runtime.MonitorQuery
+}
+
+// show writes what happens until the client leaves or falls behind. A server that stops asks its viewers to come
+// back, not all at once.
+func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+	if v.q.View == runtime.EventsView {
+		w.KeepAlive("event: keepalive\ndata: {}\n\n")
+	}
+	m := v.rt.Monitor(v.who, v.q)
+	defer m.Close()
+	err := v.greet(w, m)
+	if err == nil {
+		err = v.follow(ctx, w, m)
+	}
+	switch {
+	case errors.Is(err, runtime.ErrStopping):
+		_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n\n")
+		return w.Flush()
+	case errors.Is(err, runtime.ErrLagged):
+		return nil // it comes back, and learns that it has missed something
+	}
+	return err
+}
+
+// greet writes where the stream begins. The block that tells a client to begin anew is the one that moves its
+// Last-Event-ID, so that it cannot get one without the other.
+func (v *viewer) greet(w *transports.Stream, m *runtime.Monitor) error {
+	_, _ = w.WriteString("retry: 1000\n")
+	switch {
+	case m.Resumed():
+		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+	case v.q.View == runtime.AGUIView:
+		_, _ = w.WriteString("\n")
+		_, _ = w.Write(m.Snapshot())
+	case v.q.After != "":
+		_, _ = w.WriteString("\nid: " + m.ID() + "\nevent: reset\ndata: {}\n\n")
+	default:
+		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+	}
+	return w.Flush()
+}
+
+// many is a batch behind which more is likely to be there already.
+const many = 128
+
+func (v *viewer) follow(ctx context.Context, w *transports.Stream, m *runtime.Monitor) error {
+	for n := 0; ; {
+		if n < many {
+			w.Pace(ctx)
+		}
+		notices, err := m.Next(ctx)
+		if err != nil {
+			return err
+		}
+		n = len(notices)
+		for _, notice := range notices {
+			_, _ = w.Write(notice.SSE(v.q.View))
+		}
+		if n == 0 {
+			_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package monitor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+)
+
+const (
+	events = "/api/v1/events"
+	ofEcho = "/api/v1/agents/stream?agent=echo"
+	states = "/api/v1/agui/events"
+)
+
+func TestRefusals(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for path, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"/api/v1/agents/stream":              {http.StatusBadRequest, "invalid_request"},
+		"/api/v1/agents/stream?agent=":       {http.StatusBadRequest, "invalid_request"},
+		"/api/v1/agents/stream?agent=nobody": {http.StatusNotFound, "not_found"},
+		"/api/v1/agents/stream?agent=demo":   {http.StatusNotFound, "not_found"}, // a workflow
+		ofEcho + "&projectId=elsewhere":      {http.StatusNotFound, "not_found"},
+		events + "?projectId=elsewhere":      {http.StatusNotFound, "not_found"},
+		states + "?projectId=elsewhere":      {http.StatusNotFound, "not_found"},
+	} {
+		r := s.get(path)
+		var p transports.Problem
+		if err := json.Unmarshal([]byte(r.rest()), &p); err != nil || r.StatusCode != want.status || p.Code != want.code || p.Detail == "" {
+			t.Errorf("%s: got %d %v", path, r.StatusCode, p)
+		}
+	}
+	if r := s.get(events + "?projectId=default"); r.StatusCode != http.StatusOK {
+		t.Errorf("the own project: got %d", r.StatusCode)
+	}
+}
+
+func TestSilentStreamsAreKeptAlive(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
+	for path, want := range map[string]string{
+		events: "event: keepalive\ndata: {}\n\n",
+		ofEcho: "event: keepalive\ndata: {}\n\n",
+		states: ": ping\n\n",
+	} {
+		r := s.get(path)
+		r.next()
+		if path == states {
+			r.next()
+		}
+		for range 2 {
+			if got := r.next(); got != want {
+				t.Errorf("%s: got %q", path, got)
+			}
+		}
+	}
+}
+
+func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, path := range []string{events, ofEcho, states} {
+		r := s.get(path)
+		r.next()
+		if path == states {
+			r.next()
+		}
+		if r.last == "" {
+			t.Fatalf("%s: there is no id to come back with", path)
+		}
+		_ = r.Body.Close()
+		run := fmt.Sprint("run", len(path))
+		s.start(local, "echo", "", run, "hello")
+		s.ended(run)
+		again := s.resume(path, r)
+		if got := again.until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: "+r.last+"\n\n") || strings.Contains(got, "SNAPSHOT") {
+			t.Errorf("%s: got %s", path, got)
+		}
+	}
+}
+
+// blocks cuts a stream into what a client acts on.
+func blocks(stream string) (all []string) {
+	for b := range strings.SplitAfterSeq(stream, "\n\n") {
+		if strings.Contains(b, "event: ") {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
+	for _, path := range []string{events, states} {
+		t.Run(path, func(t *testing.T) {
+			s := serve(t, transports.StreamConfig{})
+			whole, r := s.get(path), s.get(path)
+			whole.next()
+			r.next()
+			s.start(local, "", "demo", "one", "hello")
+			var got []string
+			for n := 1; ; n++ { // each connection is cut after one event more
+				for len(got) < n*n {
+					if b := r.next(); strings.Contains(b, "event: ") {
+						got = append(got, b)
+					}
+					if strings.Contains(got[len(got)-1], "demo-review") && strings.Contains(got[len(got)-1], "agent_complete") ||
+						strings.Contains(got[len(got)-1], "RUN_FINISHED") {
+						break
+					}
+				}
+				if len(got) < n*n {
+					break
+				}
+				r = s.resume(path, r)
+			}
+			want := blocks(whole.until(strings.SplitAfter(got[len(got)-1], "\n")[0]))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnknownPlaceBeginsAnew(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, id := range []string{"0123456789ab-7", "nonsense", "57", "-", "a-b-c"} {
+		for _, path := range []string{events, ofEcho} {
+			r := s.get(path, "Last-Event-ID", id)
+			first, second := r.next(), r.next()
+			if first != "retry: 1000\n\n" || second != "id: "+r.last+"\nevent: reset\ndata: {}\n\n" {
+				t.Errorf("%s behind %q: got %q %q", path, id, first, second)
+			}
+		}
+		r := s.get(states, "Last-Event-ID", id)
+		if first, second := r.next(), r.next(); first != "retry: 1000\n\n" || !strings.HasPrefix(second, "id: "+r.last+"\nevent: STATE_SNAPSHOT\n") {
+			t.Errorf("behind %q: got %q %q", id, first, second)
+		}
+	}
+}
+
+func TestPlacePastTheWindowBeginsAnew(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	plain, state := s.get(events), s.get(states)
+	plain.next()
+	state.until("STATE_SNAPSHOT")
+	_, _ = plain.Body.Close(), state.Body.Close()
+	s.script(local, "long", `{"tokens": 4200}`)
+	s.ended("long")
+	if got := s.resume(events, plain).until("data: "); !strings.Contains(got, "event: reset\ndata: {}\n\n") {
+		t.Errorf("got %s", got)
+	}
+	if got := s.resume(states, state).until("data: "); !strings.Contains(got, "event: STATE_SNAPSHOT\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestNewProcessBeginsAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "baton.db")
+	s := serveFile(t, transports.StreamConfig{}, path)
+	r := s.get(events)
+	r.next()
+	s.start(local, "echo", "", "one", "hello")
+	r.until("hello")
+	s.stop()
+	s = serveFile(t, transports.StreamConfig{}, path)
+	again := s.get(events, "Last-Event-ID", r.last)
+	if got := again.until("data: "); !strings.Contains(got, "event: reset\n") || again.last == r.last {
+		t.Errorf("behind %s: got %s", r.last, got)
+	}
+}
+
+func TestStoppingServerSaysWhenToComeBack(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	var all []*response
+	for _, path := range []string{events, ofEcho, states} {
+		r := s.get(path)
+		r.next()
+		all = append(all, r)
+	}
+	all[2].next()
+	s.stop()
+	for _, r := range all {
+		text, ok := strings.CutPrefix(strings.TrimSuffix(r.rest(), "\n\n"), "retry: ")
+		if ms, err := strconv.Atoi(text); !ok || err != nil || ms < 1000 || ms > 5000 {
+			t.Errorf("the stream ended with %q", text)
+		}
+	}
+}
+
+func TestNeighboursAreNotSeen(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	var all []*response
+	for _, path := range []string{events, ofEcho, states} {
+		all = append(all, s.get(path))
+	}
+	s.start(neighbour, "echo", "", "secret", "secret")
+	s.eventually("the neighbour's run has ended", func() bool {
+		r, err := s.rt.Run(t.Context(), neighbour, "secret")
+		return err == nil && r.Status == runtime.Completed
+	})
+	s.start(local, "echo", "", "mine", "mine")
+	for _, r := range all {
+		if got := r.until(`"text":"mine"`); strings.Contains(got, "secret") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: 500 * time.Millisecond})
+	stuck, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close()
+	_ = stuck.(*net.TCPConn).SetReadBuffer(4096)
+	if _, err := io.WriteString(stuck, "GET "+states+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the stuck stream is open", func() bool { return s.streams.Open() == 1 })
+	quick := s.get(events)
+	quick.next()
+	s.script(local, "long", `{"tokens": 500, "size": 4000, "delayMs": 1}`)
+	if n := strings.Count(quick.until("agent_complete"), "event: token\n"); n != 500 {
+		t.Errorf("the other reader got %d tokens", n)
+	}
+	s.ended("long")
+	s.eventually("the stuck stream has ended", func() bool { return s.streams.Open() == 1 })
+}
+
+func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	r := s.get(events)
+	r.next()
+	s.script(local, "long", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 7), ","))
+	s.ended("long")
+	got := 0
+	for {
+		b, err := r.block()
+		if err != nil {
+			if !errors.Is(err, io.EOF) || b != "" {
+				t.Errorf("the stream ended with %v and %q", err, b)
+			}
+			break
+		}
+		got += strings.Count(b, "event: token\n")
+	}
+	if got == 0 || got >= 7000 {
+		t.Errorf("it got %d tokens", got)
+	}
+	if got := s.resume(events, r).until("data: "); !strings.Contains(got, "event: reset\n") {
+		t.Errorf("it goes on with %s", got)
+	}
+}
+
+func TestManyReadersEachGetEveryEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{PaceAbove: 8})
+	const readers = 40
+	got := make([]string, readers)
+	var all []*response
+	for range readers {
+		r := s.get(events)
+		r.next()
+		all = append(all, r)
+	}
+	s.script(local, "one", `{"tokens": 500}`)
+	var wg sync.WaitGroup
+	for i, r := range all {
+		wg.Go(func() {
+			for !strings.Contains(got[i], "agent_complete") {
+				b, err := r.block()
+				if got[i] += b; err != nil {
+					break
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := strings.Count(got[0], "event: token\n"); n != 500 {
+		t.Errorf("there are %d tokens", n)
+	}
+	for i := range got {
+		if got[i] != got[0] {
+			t.Errorf("reader %d got\n%s", i, got[i])
+		}
+	}
+}
