@@ -1,0 +1,128 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// accept is what a client of streamable HTTP must accept.
+const accept = "application/json, text/event-stream"
+
+// answered is what the server said.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do makes a request to /mcp; header are pairs of name and value.
+func (s *server) do(method, body string, header ...string) answered {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+"/mcp", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", accept)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answered{res.StatusCode, res.Header, string(text)}
+}
+
+const (
+	ping  = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+)
+
+func TestEachRequestStandsForItself(t *testing.T) {
+	s := serve(t)
+	a := s.do("POST", hello)
+	if a.status != http.StatusOK || a.header.Get("Mcp-Session-Id") != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+		t.Errorf("initialize: %+v", a)
+	}
+	got := decode[struct {
+		Result struct {
+			ProtocolVersion string
+			Capabilities    map[string]json.RawMessage
+			ServerInfo      struct{ Name, Version string }
+			Instructions    string
+		}
+	}](t, a.body).Result
+	if got.ProtocolVersion != "2025-06-18" || len(got.Capabilities) != 1 || got.Capabilities["tools"] == nil ||
+		got.ServerInfo.Name != "baton" || got.ServerInfo.Version != "test" || got.Instructions == "" {
+		t.Errorf("initialize: %s", a.body)
+	}
+	if a := s.do("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`); a.status != http.StatusAccepted || a.body != "" {
+		t.Errorf("a notification: %+v", a)
+	}
+	if a := s.do("POST", ping); a.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("ping: %+v", a)
+	}
+	// It has nothing to tell but answers.
+	a = s.do("POST", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
+	if !strings.Contains(a.body, `"id":1`) {
+		t.Errorf("a subscription: %+v", a)
+	}
+}
+
+func TestRulesOfHTTPHoldForMCP(t *testing.T) {
+	s := serve(t)
+	deep := `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat("[", 1<<20)
+	for _, c := range []struct {
+		name, method, body string
+		header             []string
+		status             int
+		code               string
+	}{
+		{"GET", "GET", "", nil, 405, "method_not_allowed"},
+		{"DELETE", "DELETE", "", nil, 405, "method_not_allowed"},
+		{"PUT", "PUT", ping, nil, 405, "method_not_allowed"},
+		{"a foreign host", "POST", ping, []string{"Host", "evil.example"}, 421, "foreign_host"},
+		{"a foreign origin", "POST", ping, []string{"Origin", "https://evil.example"}, 403, "forbidden"},
+		{"the origin null", "POST", ping, []string{"Origin", "null"}, 403, "forbidden"},
+		{"a form", "POST", ping, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		{"a compressed body", "POST", ping, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type"},
+		{"JSON alone", "POST", ping, []string{"Accept", "application/json"}, 400, "invalid_request"},
+		{"no body", "POST", "", nil, 400, "invalid_request"},
+		{"no JSON", "POST", "{", nil, 400, "invalid_request"},
+		{"no message", "POST", "{}", nil, 400, "invalid_request"},
+		{"a version of no protocol", "POST", ping, []string{"Mcp-Protocol-Version", "1999-01-01"}, 400, "invalid_request"},
+		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":1,"method":"nothing"}`, nil, 400, "invalid_request"},
+		{"deep nesting", "POST", deep, nil, 400, "invalid_json"},
+		{"too much", "POST", strings.Repeat(" ", 33<<20), nil, 413, "body_too_large"},
+	} {
+		a := s.do(c.method, c.body, c.header...)
+		p := struct{ Detail, Code string }{}
+		_ = json.Unmarshal([]byte(a.body), &p)
+		if a.status != c.status || p.Code != c.code || p.Detail == "" || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s: %+v", c.name, a)
+		}
+		if c.status == 405 && a.header.Get("Allow") != "POST" {
+			t.Errorf("%s: allowed is %q", c.name, a.header.Get("Allow"))
+		}
+	}
+	if a := s.do("POST", ping, "Origin", s.base); a.status != http.StatusOK {
+		t.Errorf("the own origin: %+v", a)
+	}
+	if a := s.do("POST", ping+strings.Repeat(" ", 5<<20)); a.status != http.StatusOK {
+		t.Errorf("a body of 5 MB: %+v", a)
+	}
+}

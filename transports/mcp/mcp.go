@@ -1,0 +1,86 @@
+// Package mcp is Baton as a server of the Model Context Protocol: tools that start runs, continue, cancel and
+// list them, and read the log of one. It is served over streamable HTTP at /mcp, where each request stands for
+// itself, and over a pair of streams. What the tools answer is what the routes of REST answer.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// Transport serves a runtime's runs as tools.
+type Transport struct {
+	Runtime *runtime.Runtime
+	// Streams are the server's, so that a run started here goes before one of the same thread whose
+	// connection is gone. Nil when no run belongs to a connection.
+	Streams *transports.Streams
+	Log     *slog.Logger // default slog.Default
+	Version string       // of the program, which clients are told
+}
+
+// callerKey is the context's key of the runtime.Caller who calls a tool.
+type callerKey struct{}
+
+// Mount adds the route to r, which must stand for the root of the paths.
+func (t Transport) Mount(r fiber.Router) {
+	server := t.server()
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true,
+		DisableLocalhostProtection: true, // auth.Browser has looked at Host and Origin
+		MaxRequestBodyBytes:        -1,   // the server has its limit
+	})
+	r.Post("/mcp", func(c *fiber.Ctx) error {
+		if err := wire.Scan(c.BodyRaw()); err != nil {
+			return err
+		}
+		who, err := auth.ForProject(c, c.Query("projectId"))
+		if err != nil {
+			return err
+		}
+		ctx := context.WithValue(c.UserContext(), callerKey{}, who) // the adaptor's is reused by later requests
+		err = adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handler.ServeHTTP(w, r.WithContext(ctx))
+		})(c)
+		return errors.Join(err, explain(c))
+	})
+}
+
+// explain makes what the protocol's handler has refused in plain text an answer like all others.
+func explain(c *fiber.Ctx) error {
+	status := c.Response().StatusCode()
+	if status < 400 || !strings.HasPrefix(string(c.Response().Header.ContentType()), fiber.MIMETextPlain) {
+		return nil
+	}
+	text := strings.TrimSpace(string(c.Response().Body()))
+	if status >= 500 {
+		return errors.New(text)
+	}
+	return c.JSON(transports.Problem{Detail: text, Code: "invalid_request"})
+}
+
+func (t Transport) server() *sdk.Server {
+	s := sdk.NewServer(
+		&sdk.Implementation{Name: "baton", Title: "Baton", Version: t.Version},
+		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}},
+	)
+	for _, tool := range tools() {
+		s.AddTool(&tool.Tool, t.handler(&tool))
+	}
+	return s
+}
+
+const instructions = "Baton runs agents and workflows and keeps every event of them. start_agent_run starts a run and " +
+	"returns at once; get_agent_run_snapshot shows what has come of it, and get_agent_run_events what happens after " +
+	"that. A run whose status is WAITING asks something: list_agent_runs shows what, resume_agent_run answers."
