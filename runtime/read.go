@@ -141,16 +141,22 @@ func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool
 	if after == Latest {
 		after = end
 	}
-	if after < 0 || after > end {
-		rt.release(t)
-		return nil, beyond(after, end)
+	if after < 0 || after > end { // it may have been read from the store just now
+		if err := rt.checkCursor(ctx, th.Key, after); err != nil {
+			rt.release(t)
+			return nil, err
+		}
 	}
 	return &Cursor{rt: rt, t: t, after: after, follow: follow}, nil
 }
 
-// beyond is the refusal of a cursor behind the end of a log.
-func beyond(after, end int64) error {
-	return refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
+// checkCursor refuses a cursor beyond the end of what the store has of a log.
+func (rt *Runtime) checkCursor(ctx context.Context, threadKey, after int64) error {
+	end, err := rt.store.LastEventID(ctx, threadKey)
+	if err == nil && (after < 0 || after > end) {
+		return refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
+	}
+	return unavailable(err)
 }
 
 // learn reads where the thread's log ends and whether it is busy, unless a commit has told already.

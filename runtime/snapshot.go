@@ -282,12 +282,8 @@ func (rt *Runtime) record(ctx context.Context, t *thread, id int64) (*Record, er
 func (rt *Runtime) RunEvents(ctx context.Context, th Thread, run Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
 	t := rt.hold(th.Key, th.ID)
 	defer rt.release(t)
-	end, err := rt.store.LastEventID(ctx, th.Key)
-	if err != nil {
-		return nil, false, unavailable(err)
-	}
-	if after < 0 || after > end {
-		return nil, false, beyond(after, end)
+	if err := rt.checkCursor(ctx, th.Key, after); err != nil {
+		return nil, false, err
 	}
 	spans, err := rt.store.Spans(ctx, run.Key)
 	if err != nil {

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 
@@ -96,6 +97,57 @@ func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
 	t.Logf("checked %d snapshots", checked)
 	if checked < 2 {
 		t.Error("no snapshot was taken while the runs were at work")
+	}
+}
+
+// What parallel workers write stands in the order in which it began, for who watches and for who joins, at work
+// and at rest.
+func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
+	began, over := make(chan struct{}), make(chan struct{})
+	var b *bench
+	var at runtime.Snapshot
+	slow := agent{"slow", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		why := run.Reason()
+		if _, err := io.WriteString(why, "because"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		close(began)
+		<-over
+		return agui.WorkerOutput{}, why.Close()
+	}}
+	fast := agent{"fast", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		defer close(over)
+		<-began
+		if _, err := run.CallTool(ctx, "add", nil); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		th, err := b.Thread(ctx, local, "main")
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		at, err = b.Snapshot(ctx, th)
+		return agui.WorkerOutput{}, err
+	}}
+	pair := plugins.Workflow{Name: "pair", Nodes: []plugins.Node{{ID: "slow", Agent: "slow"}, {ID: "fast", Agent: "fast"}}}
+	b = open(t, runtime.Config{}, append(rich()[:1], slow, fast, pair)...)
+	b.wait(b.startWorkflow("main", "pair", "go").RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := b.Snapshot(t.Context(), th)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []agui.Role{agui.RoleUser, agui.RoleReasoning, agui.RoleAssistant, agui.RoleTool}
+	for when, s := range map[string]runtime.Snapshot{"at work": at, "at rest": end} {
+		var got []agui.Role
+		for _, m := range s.Messages {
+			got = append(got, m.Role)
+		}
+		if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
 	}
 }
 

@@ -14,22 +14,40 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports"
 	aguidoor "github.com/batonrun/baton/transports/agui"
+	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
 	"github.com/batonrun/baton/transports/transporttest"
+	"github.com/batonrun/baton/transports/ws"
 )
 
 func TestTransportsShowOneLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "baton.db")
-	start := func(t *testing.T) transporttest.Server { return serve(t, "sqlite:"+path) }
-	transporttest.Run(t, start, map[string]transporttest.View{
-		"SSE":        {Projection: agui.Seed, Read: readEvents},
-		"SSE answer": {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agent/runs"), FirstSpans: true},
-		"AG-UI":      {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agui/"), FirstSpans: true},
-		"REST":       {Projection: agui.Public, Read: readPages, Step: 7},
-	})
+	for name, open := range map[string]func(t *testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "baton.db") },
+		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := open(t)
+			start := func(t *testing.T) transporttest.Server { return serve(t, database) }
+			transporttest.Run(t, start, views())
+		})
+	}
+}
+
+func views() map[string]transporttest.View {
+	return map[string]transporttest.View{
+		"SSE":                  {Projection: agui.Seed, Read: readEvents},
+		"SSE answer":           {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agent/runs"), FirstSpans: true},
+		"AG-UI":                {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agui/"), FirstSpans: true},
+		"AG-UI over WebSocket": {Projection: agui.AGUI1, Read: readDoor, FirstSpans: true, NoIDs: true},
+		"WebSocket":            {Projection: agui.Seed, Read: readMirror},
+		"WebSocket for many":   {Projection: agui.Seed, Read: readSubscription, Step: 3},
+		"REST":                 {Projection: agui.Public, Read: readPages, Step: 7},
+		"MCP":                  {Projection: agui.Public, Read: readTool, Step: 31},
+	}
 }
 
 // serve starts a server with all transports.
@@ -55,6 +73,8 @@ func serve(t *testing.T, database string) transporttest.Server {
 	web, err := transports.New(transports.Config{Runtime: rt, Streams: streams, Log: log},
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},
+		ws.Transport{Runtime: rt, Streams: streams, Log: log},
+		mcp.Transport{Runtime: rt, Streams: streams, Log: log},
 		aguidoor.Transport{Runtime: rt, Streams: streams})
 	if err != nil {
 		t.Fatal(err)
