@@ -46,9 +46,6 @@ func (s *Streams) Guard(fn func()) {
 	fn()
 }
 
-// Leave ends a stream whose client has left. It may be called from any goroutine.
-func (w *Stream) Leave() { w.leave() }
-
 // Batch lets fn write and flushes, apart from the batches of other goroutines. It blocks and fails like Flush.
 func (w *Stream) Batch(fn func()) error {
 	w.turn.Lock()
@@ -120,7 +117,7 @@ func (w *Stream) interject(p []byte) (int, error) {
 	n, err := w.conn.Write(p)
 	if err != nil {
 		w.broken, w.torn = true, n > 0
-		w.leave()
+		w.Leave()
 	}
 	return n, err
 }

@@ -31,11 +31,10 @@ type Tail struct {
 // many is a batch that is not held back: the reader is behind, and what it has is worth a write.
 const many = 128
 
-// Follow writes the tail's events until the log ends, and then returns nil. Several goroutines may follow what
-// several tails show. It fails with the cause of ctx,
-// with ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only
-// the first event and terminal ones are written at once; others wait until something was last written a
-// while ago, and go out together.
+// Follow writes the tail's events until the log ends, and then returns nil. It fails with the cause of ctx, with
+// ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only the first
+// event and terminal ones are written at once; others wait until something was last written a while ago, and go
+// out together. Several goroutines may each follow a tail on one stream.
 func (w *Stream) Follow(ctx context.Context, t *Tail) error {
 	for began := false; ctx.Err() == nil; began = true {
 		recs, err := t.Cursor.Next(ctx)

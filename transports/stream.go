@@ -226,12 +226,12 @@ func (w *Stream) Gone() bool {
 	if w.duplex && p.peek(w.raw) != closed || !w.duplex && !p.left(w.raw) {
 		return false
 	}
-	w.leave()
+	w.Leave()
 	return true
 }
 
-// leave ends a stream whose client has left.
-func (w *Stream) leave() {
+// Leave ends a stream whose client has left. It may be called from any goroutine.
+func (w *Stream) Leave() {
 	w.cancel(ErrGone)
 	_ = w.conn.SetWriteDeadline(time.Now()) // it may be stuck in a write
 }
@@ -243,7 +243,7 @@ func (w *Stream) look(p *probe, now time.Time) {
 		return
 	}
 	if w.duplex && w.mute(p, now) || !w.duplex && p.left(w.raw) {
-		w.leave()
+		w.Leave()
 		return
 	}
 	late := now.UnixMilli() - w.due.Load()
@@ -260,10 +260,10 @@ func (w *Stream) look(p *probe, now time.Time) {
 	case full: // the kernel holds so much for it already that it has not read for long
 		if late > w.streams.cfg.WriteTimeout.Milliseconds() {
 			w.cancel(ErrSlow)
-			w.leave()
+			w.Leave()
 		}
 	case broken:
-		w.leave()
+		w.Leave()
 	}
 }
 
@@ -284,7 +284,7 @@ func (w *Stream) pingSlowly(now time.Time) {
 		defer w.mu.Unlock()
 		_ = w.conn.SetWriteDeadline(now.Add(w.streams.cfg.WriteTimeout))
 		if _, err := w.conn.Write(w.alive); err != nil {
-			w.leave()
+			w.Leave()
 		}
 	}()
 }

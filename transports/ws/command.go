@@ -1,0 +1,114 @@
+package ws
+
+import (
+	"context"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// take does a command and answers it.
+func (d *desk) take(ctx context.Context, s *socket, kind int, msg []byte) {
+	cmd, err := d.read(kind, msg)
+	var result any
+	var then func()
+	if err == nil {
+		result, then, err = d.do(ctx, s, &cmd)
+	}
+	if err != nil {
+		s.refuse(cmd.Ref, "", err)
+		return
+	}
+	s.say(reply{Op: "ack", Ref: cmd.Ref, Result: result})
+	if then != nil {
+		then()
+	}
+}
+
+// read reads a command.
+func (d *desk) read(kind int, msg []byte) (wire.Command, error) {
+	if kind != websocket.TextMessage {
+		return wire.Command{}, errBinary
+	}
+	cmd, err := wire.DecodeCommand(msg)
+	if err == nil && cmd.Op != "run" && int64(len(msg)) > d.t.Body {
+		err = errLarge
+	}
+	return cmd, err
+}
+
+// do returns a command's result, and what is to be done once that has been said. Once begun, a command is not
+// given up when the client leaves.
+func (d *desk) do(ctx context.Context, s *socket, cmd *wire.Command) (result any, then func(), err error) {
+	if cmd.Op == "subscribe" {
+		return d.subscribe(ctx, s, cmd.ThreadID, cmd.After)
+	}
+	ctx = context.WithoutCancel(ctx)
+	switch cmd.Op {
+	case "unsubscribe":
+		result, err = d.unsubscribe(cmd.ThreadID)
+	case "run":
+		result, err = d.run(ctx, cmd)
+	case "append":
+		result, err = d.append(ctx, cmd)
+	case "cancel":
+		result, err = d.cancel(ctx, cmd)
+	case "resume":
+		result, err = d.resume(ctx, cmd)
+	}
+	return result, nil, err
+}
+
+// run starts a run that only cancel ends.
+func (d *desk) run(ctx context.Context, cmd *wire.Command) (any, error) {
+	req, err := cmd.Run()
+	if err != nil {
+		return nil, err
+	}
+	if err := inProject(d.who, d.project, req.ProjectID); err != nil {
+		return nil, err
+	}
+	started, err := d.t.Streams.StartRun(ctx, d.who, req.StartRequest)
+	if err != nil {
+		return nil, err
+	}
+	d.t.Streams.Detach(d.who, started)
+	return wire.NewStarted(started), nil
+}
+
+func (d *desk) append(ctx context.Context, cmd *wire.Command) (any, error) {
+	req, err := wire.DecodeAppend(cmd.Body)
+	if err != nil {
+		return nil, err
+	}
+	run, err := d.t.Runtime.Run(ctx, d.who, cmd.RunID) // the answer has its first name
+	if err != nil {
+		return nil, err
+	}
+	msg, err := d.t.Runtime.Append(ctx, d.who, cmd.RunID, req)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewMessage(run.ID, &msg), nil
+}
+
+func (d *desk) cancel(ctx context.Context, cmd *wire.Command) (any, error) {
+	run, err := d.t.Runtime.Cancel(ctx, d.who, cmd.RunID)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewCancelled(&run), nil
+}
+
+func (d *desk) resume(ctx context.Context, cmd *wire.Command) (any, error) {
+	entries, err := wire.DecodeResume(cmd.Body)
+	if err != nil {
+		return nil, err
+	}
+	run, err := d.t.Runtime.Resume(ctx, d.who, cmd.RunID, entries)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewResumed(&run), nil
+}

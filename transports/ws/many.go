@@ -1,0 +1,188 @@
+package ws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// protocolMany is the subprotocol of a socket with many threads.
+const protocolMany = "baton.v1"
+
+// maxSubscriptions is how many threads a socket shows at a time.
+const maxSubscriptions = 256
+
+// desk is a socket with many threads. Commands are done in the order they come, one at a time, by the goroutine
+// that reads them: while one is done the next ones wait with the client. Each subscription has a goroutine that
+// follows its thread; all write to the socket in turn, and none has anything to write stored for it.
+type desk struct {
+	t       Transport
+	who     runtime.Caller
+	project string // that the query names
+
+	subs map[string]*subscription // by the name the client uses; of the reading goroutine
+
+	mu    sync.Mutex     // guards the fields below
+	all   sync.WaitGroup // the goroutines of subscriptions
+	ended bool           // there will be no other
+}
+
+// subscription is a thread that a socket shows.
+type subscription struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// many answers GET of the socket for many threads.
+func (t Transport) many(c *fiber.Ctx) error {
+	project := c.Query("projectId")
+	who, refusal := auth.ForProject(c, project)
+	d := &desk{t: t, who: who, project: project, subs: make(map[string]*subscription)}
+	return t.hold(c, conversation{
+		protocol: protocol(c, protocolMany), limit: t.Input, take: d.take,
+		talk: func(ctx context.Context, _ *socket) error {
+			if refusal != nil {
+				return refusal
+			}
+			<-ctx.Done()
+			d.end()
+			return context.Cause(ctx)
+		},
+	})
+}
+
+// reply is a frame that is no event.
+type reply struct {
+	Op       string          `json:"op"`
+	Ref      json.RawMessage `json:"ref,omitempty"`
+	ThreadID string          `json:"threadId,omitempty"`
+	Result   any             `json:"result,omitempty"`
+	Detail   string          `json:"detail,omitempty"`
+	Code     string          `json:"code,omitempty"`
+}
+
+// say writes a reply.
+func (s *socket) say(r reply) {
+	frame := encode(r)
+	_ = s.w.Batch(func() { bare(s.w, 0, frame) })
+}
+
+// refuse says that a command is refused, or that a thread cannot be shown any more.
+func (s *socket) refuse(ref json.RawMessage, threadID string, err error) {
+	_, p := s.problem(err)
+	s.say(reply{Op: "error", Ref: ref, ThreadID: threadID, Detail: p.Detail, Code: p.Code})
+}
+
+// subscribed is the answer to a subscription.
+type subscribed struct {
+	ThreadID string `json:"threadId"`
+	After    int64  `json:"afterEventId"` // what follows is behind it
+}
+
+// subscribe opens a thread, and returns what begins to show it.
+func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after int64) (any, func(), error) {
+	maps.DeleteFunc(d.subs, func(_ string, sub *subscription) bool { return sub.over() })
+	if d.subs[threadID] != nil {
+		return nil, nil, errSubscribed
+	}
+	if len(d.subs) == maxSubscriptions {
+		return nil, nil, errSubscriptions
+	}
+	th, err := d.t.Runtime.Thread(ctx, d.who, threadID)
+	if err != nil {
+		return nil, nil, err
+	}
+	cur, err := d.t.Runtime.Read(ctx, th, after, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	sub := &subscription{cancel, make(chan struct{})}
+	d.subs[threadID] = sub
+	tail := &transports.Tail{Cursor: cur, ThreadKey: th.Key, Projection: agui.Seed, Framing: named(threadID)}
+	return subscribed{threadID, cur.After()}, func() {
+		d.begin(func() {
+			defer close(sub.done)
+			d.t.Streams.Guard(func() { follow(ctx, s, threadID, tail) })
+		})
+	}, nil
+}
+
+// begin runs show, which ends when its client unsubscribes or the socket ends, in a goroutine unless that has
+// happened already.
+func (d *desk) begin(show func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		show()
+		return
+	}
+	d.all.Go(show)
+}
+
+// end waits for the subscriptions of a socket that has ended.
+func (d *desk) end() {
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	d.all.Wait()
+}
+
+// follow shows a thread.
+func follow(ctx context.Context, s *socket, threadID string, tail *transports.Tail) {
+	defer tail.Cursor.Close()
+	if err := s.w.Follow(ctx, tail); ctx.Err() == nil && !errors.Is(err, transports.ErrGone) {
+		s.refuse(nil, threadID, err)
+	}
+}
+
+// unsubscribe ends a subscription: when it returns no event of it follows.
+func (d *desk) unsubscribe(threadID string) (any, error) {
+	sub := d.subs[threadID]
+	if sub == nil {
+		return nil, errNotSubscribed
+	}
+	delete(d.subs, threadID)
+	sub.cancel()
+	<-sub.done
+	return unsubscribed{threadID}, nil
+}
+
+// unsubscribed is the answer to the end of a subscription.
+type unsubscribed struct {
+	ThreadID string `json:"threadId"`
+}
+
+// over reports whether nothing is shown any more.
+func (sub *subscription) over() bool {
+	select {
+	case <-sub.done:
+		sub.cancel()
+		return true
+	default:
+		return false
+	}
+}
+
+// The refusals of a socket with many threads.
+var (
+	errSubscribed = &runtime.Error{
+		Kind: runtime.KindConflict, Code: "already_subscribed", Detail: "This socket shows that thread already; unsubscribe first",
+	}
+	errNotSubscribed = &runtime.Error{
+		Kind: runtime.KindNotFound, Code: "not_subscribed", Detail: "This socket does not show that thread",
+	}
+	errSubscriptions = &runtime.Error{
+		Kind: runtime.KindOverloaded, Code: "too_many_subscriptions", Detail: "A socket shows at most 256 threads; open another",
+	}
+	errLarge = fiber.ErrRequestEntityTooLarge
+)

@@ -1,0 +1,352 @@
+package ws_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+)
+
+// many opens the socket for many threads.
+func (s *server) many() *socket {
+	s.Helper()
+	c := s.open("/api/v1/ws", protocolHeader, "baton.v1")
+	if c.Subprotocol() != "baton.v1" {
+		s.Fatalf("got the subprotocol %q", c.Subprotocol())
+	}
+	return c
+}
+
+// reply is a frame of such a socket.
+type reply struct {
+	Op       string
+	Ref      json.RawMessage
+	ThreadID string
+	ID       *int64
+	Event    json.RawMessage
+	Result   json.RawMessage
+	Detail   string
+	Code     string
+}
+
+// reply returns the next frame.
+func (c *socket) reply() (r reply) {
+	c.s.Helper()
+	if text := c.next(); json.Unmarshal([]byte(text), &r) != nil {
+		c.s.Fatalf("got %s", text)
+	}
+	return r
+}
+
+// do sends a command and returns the answer to it, which must be the next frame that is no event.
+func (c *socket) do(command string) reply {
+	c.s.Helper()
+	c.send(command)
+	for {
+		if r := c.reply(); r.Op != "event" {
+			return r
+		}
+	}
+}
+
+// done is do for a command that must be done, and returns its result.
+func (c *socket) done(command string) string {
+	c.s.Helper()
+	r := c.do(command)
+	if r.Op != "ack" {
+		c.s.Fatalf("%s: got %+v", command, r)
+	}
+	return string(r.Result)
+}
+
+func TestManyThreadsOnOneSocket(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	const threads = 5
+	for i := range threads {
+		s.script(fmt.Sprintf("t%d", i), `{"tokens": 100, "delayMs": 1}`)
+		if got, want := c.done(fmt.Sprintf(`{"op": "subscribe", "threadId": "t%d"}`, i)), fmt.Sprintf(`{"threadId":"t%d","afterEventId":0}`, i); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	got := make(map[string][]numbered)
+	for ended := 0; ended < threads; {
+		r := c.reply()
+		if r.Op != "event" || r.ID == nil {
+			t.Fatalf("got %+v", r)
+		}
+		got[r.ThreadID] = append(got[r.ThreadID], numbered{*r.ID, r.Event})
+		if strings.Contains(string(r.Event), `"type":"RUN_FINISHED"`) {
+			ended++
+		}
+	}
+	for thread, all := range got {
+		want := s.events(thread)
+		if n := len(want) - len(all); n > 0 { // those that came between the answers, which done has thrown away
+			want = want[n:]
+		}
+		if diff := cmp.Diff(want, all); diff != "" {
+			t.Errorf("%s: %s", thread, diff)
+		}
+	}
+}
+
+func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", words).RunID, "COMPLETED")
+	log := s.events("main")
+	c := s.many()
+	for n := range log {
+		c.done(fmt.Sprintf(`{"op": "subscribe", "threadId": "main", "afterEventId": %d}`, n))
+		for _, want := range log[n:] {
+			if r := c.reply(); r.ThreadID != "main" || *r.ID != want.ID || string(r.Event) != string(want.Event) {
+				t.Fatalf("behind %d: got %+v, want %+v", n, r, want)
+			}
+		}
+		c.done(`{"op": "unsubscribe", "threadId": "main"}`)
+	}
+	if got, want := c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`), fmt.Sprintf(`{"threadId":"main","afterEventId":%d}`, len(log)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s.script("main", `{"say": "more"}`)
+	if r := c.reply(); *r.ID != int64(len(log))+1 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestThreadIsCalledWhatTheClientCallsIt(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	run := s.script(`a "quoted" name`, `{"say": "x"}`)
+	for _, name := range []string{`a \"quoted\" name`, run.ConversationID} {
+		c := s.many()
+		c.done(`{"op": "subscribe", "threadId": "` + name + `"}`)
+		if got, want := c.next(), `{"op":"event","threadId":"`+name+`","id":1,"event":{"type":"RUN_STARTED"`; !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s…", got, want)
+		}
+	}
+}
+
+func TestCommandsAnswerLikeREST(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	var run started
+	if err := json.Unmarshal([]byte(c.done(`{"op": "run", "ref": 1, "agent": "typist", "threadId": "main", "content": "go", "runId": "a"}`)), &run); err != nil ||
+		run.ThreadID != "main" || run.RunID != "a" || run.ConversationID == "" || run.EventsURL != "/api/v1/agent/runs/main/events?after_event_id=0" {
+		t.Errorf("got %+v, %v", run, err)
+	}
+	var msg struct{ ID, RunID, Role, Content string }
+	if err := json.Unmarshal([]byte(c.done(`{"op": "append", "runId": "a", "content": "and", "contextItemIds": ["i"]}`)), &msg); err != nil ||
+		msg.ID == "" || msg.RunID != "a" || msg.Role != "user" || msg.Content != "and" {
+		t.Errorf("got %+v, %v", msg, err)
+	}
+	var end struct{ ID, Status, FinishedAt string }
+	if err := json.Unmarshal([]byte(c.done(`{"op": "cancel", "runId": "a"}`)), &end); err != nil || end.ID != "a" || end.Status != "CANCELLED" || end.FinishedAt == "" {
+		t.Errorf("got %+v, %v", end, err)
+	}
+
+	c.done(`{"op": "run", "runId": "b", ` + scripted("other", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)[1:])
+	s.status("b", "WAITING")
+	asks, err := s.rt.Interrupts(t.Context(), local, "b")
+	if err != nil || len(asks) != 1 {
+		t.Fatal(asks, err)
+	}
+	if got, want := c.done(`{"op": "resume", "runId": "b", "resume": [{"interruptId": "`+asks[0].ID+`", "status": "resolved", "payload": {}}]}`), `{"id":"b","status":"QUEUED"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s.status("b", "COMPLETED")
+}
+
+func TestRefComesBackAsItWas(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	for _, ref := range []string{`1`, `-1.5e3`, `"x"`, `"é\n"`, `""`} {
+		if r := c.do(`{"op": "cancel", "runId": "x", "ref": ` + ref + `}`); r.Op != "error" || string(r.Ref) != ref {
+			t.Errorf("%s: got %+v", ref, r)
+		}
+	}
+	for _, ref := range []string{`{}`, `[1]`, `true`, `"` + strings.Repeat("x", 300) + `"`} {
+		if r := c.do(`{"op": "cancel", "runId": "x", "ref": ` + ref + `}`); r.Op != "error" || r.Ref != nil || r.Code != "invalid_request" {
+			t.Errorf("%s: got %+v", ref, r)
+		}
+	}
+}
+
+func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
+	hers, err := s.rt.StartRun(t.Context(), ann, runtime.StartRequest{
+		Agent: "echo", ThreadID: "hers", RunID: "hers", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.watch(hers.ConversationID, "").all(4404)
+	s.status(s.script("mine", `{"say": "x"}`).RunID, "COMPLETED")
+	s.start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
+	c := s.many()
+	c.done(`{"op": "subscribe", "threadId": "busy"}`)
+	for command, want := range map[string]string{
+		``:                                    "invalid_json",
+		`{`:                                   "invalid_json",
+		`[]`:                                  "invalid_request",
+		`{}`:                                  "unknown_op",
+		`null`:                                "invalid_request",
+		"{\"op\": \"\xff\"}":                  "invalid_json",
+		`{"op": "fly"}`:                       "unknown_op",
+		`{"op": 7}`:                           "invalid_request",
+		`{"op": "subscribe"}`:                 "invalid_request",
+		`{"op": "subscribe", "threadId": ""}`: "invalid_name",
+		`{"op": "subscribe", "threadId": 7}`:  "invalid_request",
+		`{"op": "subscribe", "threadId": "nowhere"}`:                     "not_found",
+		`{"op": "subscribe", "threadId": "hers"}`:                        "not_found",
+		`{"op": "subscribe", "threadId": "` + hers.ConversationID + `"}`: "not_found",
+		`{"op": "subscribe", "threadId": "busy"}`:                        "already_subscribed",
+		`{"op": "subscribe", "threadId": "mine", "afterEventId": -2}`:    "invalid_cursor",
+		`{"op": "subscribe", "threadId": "mine", "afterEventId": "1"}`:   "invalid_cursor",
+		`{"op": "subscribe", "threadId": "mine", "afterEventId": 1.5}`:   "invalid_cursor",
+		`{"op": "subscribe", "threadId": "mine", "afterEventId": 1000}`:  "invalid_cursor",
+		`{"op": "unsubscribe", "threadId": "mine"}`:                      "not_subscribed",
+		`{"op": "run"}`: "missing_agent",
+		`{"op": "run", "agent": "nobody", "content": "x"}`:                                          "unknown_agent",
+		`{"op": "run", "agent": "echo", "content": "x", "projectId": "other"}`:                      "not_found",
+		`{"op": "run", "agent": "echo", "content": "x", "threadId": "busy", "multitask": "reject"}`: "thread_busy",
+		`{"op": "append", "content": "x"}`:                                                          "invalid_request",
+		`{"op": "append", "runId": "hers", "content": "x"}`:                                         "not_found",
+		`{"op": "append", "runId": "x", "content": 7}`:                                              "invalid_request",
+		`{"op": "cancel", "runId": "hers"}`:                                                         "not_found",
+		`{"op": "cancel", "runId": "x", "pad": "` + strings.Repeat("x", 3<<20) + `"}`:               "body_too_large",
+		`{"op": "resume", "runId": "x"}`:                                                            "invalid_request",
+	} {
+		if r := c.do(command); r.Op != "error" || r.Code != want || r.Detail == "" {
+			t.Errorf("%s: got %+v, want %s", brief(command), r, want)
+		}
+	}
+	if err := c.WriteMessage(websocket.BinaryMessage, []byte(`{"op": "unsubscribe", "threadId": "busy"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.reply(); r.Code != "invalid_request" {
+		t.Errorf("got %+v", r)
+	}
+	c.done(`{"op": "unsubscribe", "threadId": "busy"}`)
+}
+
+func TestNothingFollowsUnsubscribe(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", `{"tokens": 2000, "delayMs": 1}`)
+	c := s.many()
+	for i := range 20 {
+		c.done(`{"op": "subscribe", "threadId": "main"}`)
+		c.reply()
+		c.done(`{"op": "unsubscribe", "threadId": "main"}`)
+		if r := c.do(fmt.Sprintf(`{"op": "cancel", "runId": "x", "ref": %d}`, i)); r.Op == "event" {
+			t.Errorf("got %+v", r)
+		}
+		c.send(`{"op": "fly"}`)
+		if r := c.reply(); r.Op != "error" {
+			t.Errorf("behind the end of a subscription came %+v", r)
+		}
+	}
+}
+
+func TestSubscriptionsAreBounded(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	const limit = 256
+	runs := make([]started, limit/2+1)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() { runs[i] = s.script(fmt.Sprintf("t%d", i), "") })
+	}
+	all.Wait()
+	c := s.many()
+	for i := range limit {
+		run := runs[i/2]
+		c.done(fmt.Sprintf(`{"op": "subscribe", "threadId": %q}`, []string{run.ThreadID, run.ConversationID}[i%2]))
+	}
+	last := `{"op": "subscribe", "threadId": "` + runs[limit/2].ThreadID + `"}`
+	if r := c.do(last); r.Code != "too_many_subscriptions" {
+		t.Errorf("got %+v", r)
+	}
+	c.done(`{"op": "unsubscribe", "threadId": "t7"}`)
+	c.done(last)
+}
+
+func TestRunsOfASocketOutliveIt(t *testing.T) {
+	s := serve(t, quick)
+	c := s.many()
+	c.done(`{"op": "run", "agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+	_ = c.Close()
+	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.keys <- "still here"
+	close(s.keys)
+	s.status("a", "COMPLETED")
+}
+
+func TestRepeatedRunIsTheSame(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	first := c.done(`{"op": "run", "ref": 1, "agent": "echo", "threadId": "main", "content": "x", "runId": "a"}`)
+	s.status("a", "COMPLETED")
+	var a, b started
+	again := c.done(`{"ref": "other", "agent": "echo", "threadId": "main", "runId": "a", "content": "x", "op": "run"}`)
+	if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(again), &b) != nil || a.ConversationID != b.ConversationID || b.RunID != "a" {
+		t.Errorf("got %s and %s", first, again)
+	}
+	if r := c.do(`{"op": "run", "agent": "echo", "threadId": "main", "content": "y", "runId": "a"}`); r.Code != "run_exists" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestCommandsAreDoneInOrder(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	for i := range 20 { // sent without waiting for any answer
+		run := fmt.Sprintf(`{"op": "run", "ref": %d, "agent": "typist", "threadId": "t%d", "runId": "r%d", "content": "x"}`, 3*i, i, i)
+		c.send(run)
+		c.send(fmt.Sprintf(`{"op": "append", "ref": %d, "runId": "r%d", "content": "y"}`, 3*i+1, i))
+		c.send(fmt.Sprintf(`{"op": "cancel", "ref": %d, "runId": "r%d"}`, 3*i+2, i))
+	}
+	for ref := range 60 {
+		if r := c.reply(); r.Op != "ack" || string(r.Ref) != fmt.Sprint(ref) {
+			t.Fatalf("got %+v, want the answer to %d", r, ref)
+		}
+	}
+}
+
+func TestSubscriptionShowsRunsToCome(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "x"}`).RunID, "COMPLETED")
+	c := s.many()
+	c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`)
+	for range 3 {
+		c.send(`{"op": "run", "ref": "r", ` + scripted("main", `{"say": "more"}`)[1:])
+		c.until(`"type":"RUN_FINISHED"`)
+	}
+}
+
+func TestOversizedCommandClosesTheSocket(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := s.many()
+	_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op": "run", "content": "`+strings.Repeat("x", 33<<20)+`"}`)) // cut off half-way
+	c.all(1009)
+}
+
+func TestProjectOfAnother(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.open("/api/v1/ws?projectId=other").all(4404)
+	c := s.open("/api/v1/ws?projectId=default")
+	c.done(`{"op": "run", "agent": "echo", "content": "x", "projectId": "other"}`) // the query goes first
+	if _, total, err := s.rt.Runs(context.Background(), local, runtime.RunFilter{Limit: 1}); total != 1 || err != nil {
+		t.Error(total, err)
+	}
+}

@@ -1,0 +1,48 @@
+package ws
+
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+)
+
+// The subprotocols of clients that read bare AG-UI events, of dialect 0.0 and 1.0.
+const (
+	protocolAGUI0 = "agui"
+	protocolAGUI1 = "agui.1"
+)
+
+// quiet is how much a client may say at once that nobody listens to.
+const quiet = 1 << 10
+
+// mirror answers GET of a thread's socket: its log from a cursor on, as events show it.
+func (t Transport) mirror(c *fiber.Ctx) error {
+	v, refusal := t.Streams.View(c)
+	projection, framing := agui.Seed, numbered
+	name := protocol(c, protocolAGUI0, protocolAGUI1)
+	switch name {
+	case protocolAGUI0:
+		projection, framing = agui.AGUI0, bare
+	case protocolAGUI1:
+		projection, framing = agui.AGUI1, bare
+	}
+	return t.hold(c, conversation{protocol: name, framing: framing, limit: quiet, talk: func(ctx context.Context, s *socket) error {
+		if refusal != nil || v.Ended {
+			return refusal
+		}
+		return t.watch(ctx, s, v, projection)
+	}})
+}
+
+// watch shows a view until it ends. It is a function of its own for the sake of the stack on which it waits.
+func (t Transport) watch(ctx context.Context, s *socket, v *transports.View, p agui.Projection) error {
+	tail, err := t.Streams.Tail(ctx, v, p)
+	if err != nil {
+		return err
+	}
+	defer tail.Cursor.Close()
+	return s.w.Follow(ctx, tail)
+}

@@ -1,0 +1,232 @@
+package ws_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fasthttp/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/transports"
+)
+
+const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
+
+func TestViewersGetWhatTheEventStreamShows(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
+	const viewers, keys = 2, 50
+	got := make([][]string, viewers)
+	var began, ended sync.WaitGroup
+	for i := range got {
+		began.Add(1)
+		c := s.watch("main", "")
+		ended.Go(func() {
+			first := c.next()
+			began.Done()
+			got[i] = append([]string{first}, c.all(1000)...)
+		})
+	}
+	began.Wait()
+	for i := range keys {
+		s.keys <- fmt.Sprintf("key %d ", i)
+	}
+	close(s.keys)
+	ended.Wait()
+	log := s.events("main")
+	want := frames(log)
+	for i := range got {
+		if diff := cmp.Diff(want, got[i]); diff != "" {
+			t.Errorf("viewer %d: %s", i, diff)
+		}
+	}
+	for i, n := range log {
+		if n.ID != int64(i)+1 {
+			t.Fatalf("event %d has the id %d", i+1, n.ID)
+		}
+	}
+	if len(log) < keys+4 || !strings.Contains(want[len(want)-1], "RUN_FINISHED") {
+		t.Errorf("the last of %d events is %s", len(log), want[len(want)-1])
+	}
+}
+
+func TestResumeBehindAnyEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", words).RunID, "COMPLETED")
+	want := frames(s.events("main"))
+	for n := range want {
+		if diff := cmp.Diff(want[n:], s.watch("main", fmt.Sprintf("?after_event_id=%d", n)).all(1000)); diff != "" {
+			t.Errorf("behind %d: %s", n, diff)
+		}
+	}
+	for _, end := range []string{fmt.Sprint(len(want)), "latest"} { // where SSE says 204
+		if got := s.watch("main", "?after_event_id="+end).all(1000); got != nil {
+			t.Errorf("behind %s: got %s", end, got)
+		}
+	}
+}
+
+func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", `{"tokens": 60, "delayMs": 2}`)
+	var got []string
+	for n := 1; ; n++ { // each socket is cut after one event more
+		c := s.watch("main", fmt.Sprintf("?after_event_id=%d", len(got)))
+		before := len(got)
+		for range n {
+			_, msg, err := c.ReadMessage()
+			if err != nil {
+				break
+			}
+			got = append(got, string(msg))
+		}
+		_ = c.Close()
+		if len(got) == before {
+			break
+		}
+	}
+	if diff := cmp.Diff(frames(s.events("main")), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSubprotocolShowsBareEvents(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+	s.request("POST", "/api/projects/default/agent-runs/a/cancel", "")
+	for offered, want := range map[string]struct{ spoken, cancelled string }{
+		"agui":          {"agui", `"code":"CANCELLED"`},
+		"agui.1":        {"agui.1", `"outcome":{"type":"cancelled"}`},
+		"x, agui.1":     {"agui.1", `"outcome":{"type":"cancelled"}`},
+		"agui.1, agui ": {"agui.1", `"outcome":{"type":"cancelled"}`},
+	} {
+		c := s.watch("main", "", protocolHeader, offered)
+		all := c.all(1000)
+		if c.Subprotocol() != want.spoken || !strings.HasPrefix(all[0], `{"type":"RUN_STARTED"`) || !strings.Contains(all[len(all)-1], want.cancelled) {
+			t.Errorf("%s: got %q, %s", offered, c.Subprotocol(), all)
+		}
+	}
+	c := s.watch("main", "", protocolHeader, "graphql")
+	if all := c.all(1000); c.Subprotocol() != "" || !strings.HasPrefix(all[0], `{"id":1,"event":{`) {
+		t.Errorf("got %q, %s", c.Subprotocol(), all)
+	}
+}
+
+func TestFollowGoesOnOverRuns(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	c := s.watch("main", "?follow=true&after_event_id=latest")
+	for range 2 {
+		s.script("main", `{"say": "two"}`)
+		if got := strings.Join(c.until("RUN_FINISHED"), "\n"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestWhatIsWrongClosesTheSocket(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	for path, want := range map[string]int{
+		"main/ws?after_event_id=x":    4400,
+		"main/ws?after_event_id=-1":   4400,
+		"main/ws?after_event_id=1000": 4400,
+		"main/ws?follow=maybe":        4400,
+		"main/ws?gather=1001":         4400,
+		"main/ws?projectId=other":     4404,
+		"other/ws":                    4404,
+		"%25zz/ws":                    4404,
+	} {
+		_, _, err := s.open("/api/v1/agent/runs/" + path).ReadMessage()
+		if reason := (&socket{s: s}).closed(err, want); reason == "" || len(reason) > 123 {
+			t.Errorf("%s: got the reason %q", path, reason)
+		}
+	}
+}
+
+func TestFramesOfAnySize(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	var ops []string
+	for _, n := range []int{1, 100, 126, 40_000, 65_000, 66_000, 300_000} {
+		ops = append(ops, fmt.Sprintf(`{"tokens": 3, "size": %d}`, n))
+	}
+	s.status(s.script("main", strings.Join(ops, ",")).RunID, "COMPLETED")
+	if want, got := frames(s.events("main")), s.watch("main", "").all(1000); !slices.Equal(want, got) {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestCrowdGetsEveryEventInOrder(t *testing.T) {
+	s := serve(t, transports.StreamConfig{PaceAbove: 1})
+	s.script("main", `{"tokens": 500, "delayMs": 1}`)
+	streams := make(chan []string)
+	const viewers = 20
+	for range viewers {
+		c := s.watch("main", "?gather=20")
+		go func() { streams <- c.all(1000) }()
+	}
+	var got [][]string
+	for range viewers {
+		got = append(got, <-streams)
+	}
+	want := frames(s.events("main"))
+	for _, g := range got {
+		if !slices.Equal(g, want) {
+			t.Fatalf("got %d frames, want %d:\n%s", len(g), len(want), cmp.Diff(want, g))
+		}
+	}
+}
+
+func TestRemovedRangeIsShownWithoutIDs(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	first := s.script("main", `{"say": "one"}, {"state": {"n": 1}}`)
+	s.status(first.RunID, "COMPLETED")
+	s.status(s.script("main", `{"say": "two"}`).RunID, "COMPLETED")
+	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID, ""); status != http.StatusNoContent {
+		t.Fatalf("got %d %s", status, body)
+	}
+	want := frames(s.events("main"))
+	if !strings.Contains(want[0], `"log-reset"`) || !strings.HasPrefix(want[1], `{"event":{"type":"STATE_SNAPSHOT"`) {
+		t.Fatalf("got %s", want)
+	}
+	if diff := cmp.Diff(want, s.watch("main", "").all(1000)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	c := s.watch("main", "")
+	c.until("STEP_STARTED")
+	for range 100 {
+		c.send(strings.Repeat("x", 1000))
+		_ = c.WriteMessage(websocket.BinaryMessage, []byte{0, 1})
+	}
+	s.keys <- "hello"
+	c.until("hello")
+	c.send(strings.Repeat("x", 1<<20))
+	c.all(1009)
+	close(s.keys)
+}
+
+func TestClientThatClosesIsAnswered(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	for _, payload := range [][]byte{nil, websocket.FormatCloseMessage(1000, "bye"), websocket.FormatCloseMessage(1001, "")} {
+		c := s.watch("main", "")
+		c.until("STEP_STARTED")
+		_ = c.WriteMessage(websocket.CloseMessage, payload)
+		_, _, err := c.ReadMessage()
+		if _, ok := errors.AsType[*websocket.CloseError](err); !ok {
+			t.Errorf("got %v", err)
+		}
+		_ = c.Close()
+	}
+	s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+}

@@ -1,0 +1,136 @@
+package ws
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/fasthttp/websocket"
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// introduction is what a client has to say which run it wants.
+const introduction = time.Minute
+
+// asking is a socket on which one run is asked for.
+type asking struct {
+	t       Transport
+	who     runtime.Caller
+	project string // that the query names
+	agent   string
+	path    string
+	keys    [][]byte // the request's Idempotency-Key
+	dialect string   // the subprotocol, which goes before the input's protocolVersion
+	in      chan message
+}
+
+type message struct {
+	kind int
+	body []byte
+}
+
+// run answers GET of an agent's socket: the first message is a RunAgentInput, whose run's events come out. The
+// run belongs to the socket as that of a POST does to its connection.
+func (t Transport) run(c *fiber.Ctx) error {
+	project := c.Query("projectId")
+	who, refusal := auth.ForProject(c, project)
+	a := &asking{
+		t: t, who: who, project: project, agent: wire.Unescape(c.Params("agent")), path: c.Path(),
+		dialect: protocol(c, protocolAGUI0, protocolAGUI1), in: make(chan message, 1),
+	}
+	for _, key := range c.Request().Header.PeekAll("Idempotency-Key") {
+		a.keys = append(a.keys, bytes.Clone(key))
+	}
+	return t.hold(c, conversation{
+		protocol: a.dialect, framing: bare, limit: t.Input, take: a.take,
+		talk: func(ctx context.Context, s *socket) error {
+			if refusal != nil {
+				return refusal
+			}
+			return a.talk(ctx, s)
+		},
+	})
+}
+
+// take hands over the first message. What follows is nothing to anybody.
+func (a *asking) take(_ context.Context, s *socket, kind int, msg []byte) {
+	select {
+	case a.in <- message{kind, msg}:
+		s.conn.SetReadLimit(quiet)
+	default:
+	}
+}
+
+func (a *asking) talk(ctx context.Context, s *socket) error {
+	r, err := a.start(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.w.ShowRun(ctx, r); err != nil {
+		return err
+	}
+	return context.Cause(ctx) // of a server that stops, which ShowRun has said already
+}
+
+// start waits for the input and starts its run.
+func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
+	var msg message
+	late := time.NewTimer(introduction)
+	defer late.Stop()
+	select {
+	case msg = <-a.in:
+	case <-late.C:
+		return nil, fiber.ErrRequestTimeout
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if msg.kind != websocket.TextMessage {
+		return nil, errBinary
+	}
+	req, err := wire.DecodeRun(msg.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := inProject(a.who, a.project, req.ProjectID); err != nil {
+		return nil, err
+	}
+	if err := req.Address(a.t.Runtime.Plugins(), a.agent); err != nil {
+		return nil, err
+	}
+	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, msg.body); err != nil {
+		return nil, err
+	}
+	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
+	if err != nil {
+		return nil, err
+	}
+	r := &transports.RunStream{
+		Caller: a.who, Key: req.Idempotency, Started: started,
+		Projection: req.Dialect(), Background: req.Background(),
+	}
+	switch a.dialect {
+	case protocolAGUI0:
+		r.Projection = agui.AGUI0
+	case protocolAGUI1:
+		r.Projection = agui.AGUI1
+	}
+	return r, nil
+}
+
+var errBinary = &runtime.Error{
+	Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "A message must be a text frame that holds a JSON object",
+}
+
+// inProject checks the project that a message names: the query's goes before it, and a socket is for one.
+func inProject(who runtime.Caller, query, body string) error {
+	if query == "" && body != "" && body != who.Project {
+		return runtime.ErrProjectNotFound
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package ws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+)
+
+// The codes with which sockets are closed, beside 4000 and an HTTP status.
+const (
+	closeDone     = websocket.CloseNormalClosure
+	closeStopping = websocket.CloseGoingAway
+	closeStatus   = 4000
+	closeSlow     = 4008
+)
+
+// handshake is what a client has to answer that the socket is closed.
+const handshake = time.Second
+
+// socket is the server's end of a WebSocket.
+type socket struct {
+	conn *websocket.Conn // contrib's own is another socket's once its handler has returned
+	w    *transports.Stream
+	log  *slog.Logger
+}
+
+// serve is a socket's life.
+func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *conversation) {
+	s.conn.SetReadLimit(conv.limit)
+	deaf := make(chan struct{})
+	go func() { // ends when nothing more can be read, at the latest at the deadline set below
+		defer close(deaf)
+		defer s.w.Leave()
+		streams.Guard(func() { s.listen(ctx, conv) })
+	}()
+	wait := time.Duration(0) // also when talk panics: the reader must not outlive the connection
+	defer func() {
+		_ = s.conn.SetReadDeadline(time.Now().Add(wait))
+		<-deaf
+	}()
+	err := conv.talk(ctx, s)
+	if errors.Is(err, transports.ErrGone) {
+		err = context.Cause(ctx) // a write may fail because of what has ended the socket
+	}
+	wait = s.close(err)
+}
+
+// listen reads what the client sends until it has left.
+func (s *socket) listen(ctx context.Context, conv *conversation) {
+	for {
+		kind, r, err := s.conn.NextReader()
+		var msg []byte
+		if err == nil && conv.take != nil {
+			msg, err = io.ReadAll(r)
+		}
+		if err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				s.w.Linger() // the library may have said what is wrong, to a client that still sends
+			}
+			return
+		}
+		if conv.take != nil && ctx.Err() == nil {
+			conv.take(ctx, s, kind, msg)
+		}
+	}
+}
+
+// close closes the socket because of err, nil when all is done, and returns how long to wait for the client's
+// word on it.
+func (s *socket) close(err error) time.Duration {
+	slow := errors.Is(err, transports.ErrSlow)
+	if errors.Is(err, transports.ErrGone) && !slow {
+		return 0
+	}
+	payload := websocket.FormatCloseMessage(s.verdict(err))
+	if !slow && s.conn.WriteControl(websocket.CloseMessage, payload, time.Now().Add(handshake)) == nil {
+		return handshake
+	}
+	s.w.Farewell(append([]byte{0x88, byte(len(payload))}, payload...))
+	return 0
+}
+
+// verdict is what a client is told of why the socket is closed.
+func (s *socket) verdict(err error) (code int, reason string) {
+	switch {
+	case err == nil:
+		return closeDone, ""
+	case errors.Is(err, transports.ErrSlow):
+		return closeSlow, "The client is too slow; go on behind the last id"
+	case errors.Is(err, runtime.ErrStopping):
+		return closeStopping, "The server is stopping; come back soon"
+	}
+	status, p := s.problem(err)
+	return closeStatus + status, cut(p.Detail)
+}
+
+// problem is what a client is told of err.
+func (s *socket) problem(err error) (int, transports.Problem) {
+	status, p, _ := transports.Status(err)
+	if status == 500 && !errors.Is(err, transports.ErrGone) {
+		s.log.Error("a socket failed", "error", err)
+	}
+	return status, p
+}
+
+// maxReason is how long the reason of a close may be, in bytes.
+const maxReason = 123
+
+// cut shortens a reason at a rune.
+func cut(reason string) string {
+	if len(reason) <= maxReason {
+		return reason
+	}
+	end := maxReason
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end]
+}
+
+// encode returns v as JSON, which must be possible.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

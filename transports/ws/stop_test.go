@@ -1,0 +1,279 @@
+package ws_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton/transports"
+)
+
+func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	run := s.typing("")
+	var sockets []*socket
+	for i := range 300 { // more than two slices
+		c := s.many()
+		if i%2 == 0 {
+			c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`)
+		} else {
+			_ = c.Close()
+			c = s.watch("main", "?after_event_id=latest")
+		}
+		sockets = append(sockets, c)
+	}
+	waiting := s.open("/api/v1/agui/typist/ws")
+	deaf := s.connect(upgrading("/api/v1/ws")) // never answers
+	began, took := time.Now(), make(chan time.Duration)
+	go func() { s.stop(); took <- time.Since(began) }()
+	all := run.all(1001)
+	if len(all) != 1 || !strings.Contains(all[0], `"type":"RUN_ERROR"`) || !strings.Contains(all[0], `"code":"interrupted"`) {
+		t.Errorf("the run's socket ended with %s", all)
+	}
+	for _, c := range append(sockets, waiting) {
+		if all := c.all(1001); all != nil {
+			t.Fatalf("got %s", all)
+		}
+	}
+	if d := <-took; d > 10*time.Second {
+		t.Errorf("stopping took %v", d)
+	}
+	if n := s.streams.Open(); n != 0 {
+		t.Errorf("%d sockets are open", n)
+	}
+	_, _ = io.Copy(io.Discard, deaf)
+}
+
+// quiet opens a socket that reads nothing yet, with little memory for it.
+func (s *server) quiet(path string) *socket {
+	s.Helper()
+	c, _ := s.dial(path, func(c *net.TCPConn) { _ = c.SetReadBuffer(64 << 10) })
+	return c
+}
+
+const flood = `{"tokens": 1000, "size": 400}`
+
+func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
+	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	s.quiet("/api/v1/agent/runs/main/ws")
+	s.quiet("/api/v1/ws").send(`{"op": "subscribe", "threadId": "main"}`)
+	if all := s.watch("main", "").all(1000); len(all) < 5_000 {
+		t.Errorf("the other reader got %d events", len(all))
+	}
+	s.eventually("the stuck sockets have ended", func() bool { return s.streams.Open() == 0 })
+	for _, n := range s.events("main") {
+		if strings.Contains(string(n.Event), "RUN_FINISHED") {
+			return
+		}
+	}
+	t.Error("the run has not ended")
+}
+
+func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
+	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	c := s.quiet("/api/v1/ws")
+	c.send(`{"op": "subscribe", "threadId": "main"}`)
+	s.eventually("the stuck socket has ended", func() bool { return s.streams.Open() == 0 })
+	c.all(4008)
+}
+
+func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
+	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
+	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	c := s.quiet("/api/v1/agent/runs/main/ws")
+	s.eventually("the stuck socket has ended", func() bool { return s.streams.Open() == 0 })
+	got := c.all(4008)
+	for i := 0; i < 100 && len(got) > 0; i++ {
+		rest := s.watch("main", fmt.Sprintf("?after_event_id=%d", len(got))).all(1000)
+		if len(rest) == 0 {
+			break
+		}
+		got = append(got, rest...)
+	}
+	for i, f := range got {
+		if !strings.HasPrefix(f, fmt.Sprintf(`{"id":%d,`, i+1)) {
+			t.Fatalf("event %d is %s", i+1, brief(f))
+		}
+	}
+	if log := s.events("main"); len(log) != len(got) {
+		t.Errorf("got %d events of %d", len(got), len(log))
+	}
+}
+
+func TestSilentSocketIsPinged(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"} {
+		c := s.open(path)
+		pinged, pings := make(chan struct{}), 0
+		c.SetPingHandler(func(string) error {
+			if pings++; pings == 3 {
+				close(pinged)
+			}
+			return nil
+		})
+		began := time.Now()
+		go func() { _ = drain(c) }() // ends when the socket is closed
+		<-pinged
+		if took := time.Since(began); took < 3*120*time.Millisecond {
+			t.Errorf("%s: three pings came within %v", path, took)
+		}
+		_ = c.Close()
+	}
+}
+
+// drain reads until the socket ends.
+func drain(c *socket) error {
+	for {
+		if _, _, err := c.ReadMessage(); err != nil {
+			return err
+		}
+	}
+}
+
+func TestSocketThatAnswersPingsStays(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: 600 * time.Millisecond})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	c := s.watch("main", "")
+	got := make(chan error, 1)
+	go func() { got <- drain(c) }()
+	<-time.After(2 * time.Second) // three timeouts
+	if n := s.streams.Open(); n != 1 {
+		t.Errorf("%d sockets are open", n)
+	}
+	close(s.keys)
+	c.closed(<-got, 1000)
+}
+
+func TestVanishedClientIsGivenUp(t *testing.T) {
+	for name, path := range map[string]string{
+		"thread": "/api/v1/agent/runs/main/ws", "run": "/api/v1/agui/typist/ws", "many": "/api/v1/ws",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, transports.StreamConfig{Ping: 75 * time.Millisecond, WriteTimeout: 300 * time.Millisecond})
+			s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+			c := s.connect(upgrading(path)) // it takes everything and says nothing
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+			s.eventually("the socket is open", func() bool { return s.streams.Open() == 1 })
+			s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+		})
+	}
+}
+
+func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Ping: 15 * time.Millisecond, WriteTimeout: 300 * time.Millisecond, SendBuffer: 1})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	stuck := s.connect(upgrading("/api/v1/agent/runs/main/ws"))
+	_ = stuck.SetReadBuffer(1)
+	s.eventually("the socket is open", func() bool { return s.streams.Open() == 1 })
+	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+}
+
+// descriptors is how many sockets this process has open.
+func descriptors(tb testing.TB) (n int) {
+	tb.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		tb.Skip(err)
+	}
+	for _, fd := range all {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestClientThatLeftIsNoticed(t *testing.T) {
+	for name, leave := range map[string]func(*net.TCPConn){
+		"close": func(c *net.TCPConn) { _ = c.Close() },
+		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); _ = c.Close() },
+		"end":   func(c *net.TCPConn) { _ = c.CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, transports.StreamConfig{Ping: time.Hour}) // nobody asks
+			s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+			before := descriptors(t)
+			for i := range 30 {
+				path := []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"}[i%3]
+				c := s.connect(upgrading(path))
+				if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 101 ") {
+					t.Fatal(line, err)
+				}
+				leave(c)
+			}
+			s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+			if name != "end" { // whose client keeps its descriptor
+				s.eventually("their descriptors are free", func() bool { return descriptors(t) <= before })
+			}
+		})
+	}
+}
+
+func TestProtocolErrorsEndTheSocket(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	for name, frame := range map[string][]byte{
+		"unmasked":      {0x81, 1, 'x'},
+		"reserved bit":  {0xc1, 0x80, 0, 0, 0, 0},
+		"bad opcode":    {0x83, 0x80, 0, 0, 0, 0},
+		"long control":  {0x89, 0xfe, 0, 126, 0, 0, 0, 0},
+		"continuation":  {0x80, 0x80, 0, 0, 0, 0},
+		"bad close":     {0x88, 0x82, 0, 0, 0, 0, 0, 1},
+		"garbage":       []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"negative size": {0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
+	} {
+		for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"} {
+			c := s.open(path)
+			if _, err := c.NetConn().Write(frame); err != nil {
+				t.Fatal(err)
+			}
+			err := drain(c)
+			if !websocket.IsCloseError(err, 1002, 1006, 1009) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%s on %s: got %v", name, path, err)
+			}
+		}
+	}
+	s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+}
+
+func TestPongsStandBetweenBatches(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 10), ","))
+	c := s.watch("main", "")
+	go func() { // ends when the socket is closed
+		for c.WriteControl(websocket.PingMessage, []byte(strings.Repeat("x", 125)), time.Now().Add(patience)) == nil {
+		}
+	}()
+	pongs := 0
+	c.SetPongHandler(func(string) error { pongs++; return nil })
+	if all := c.all(1000); len(all) < 10_000 || pongs == 0 {
+		t.Errorf("got %d events and %d pongs", len(all), pongs)
+	}
+}
+
+func TestPanicEndsItsSocketAlone(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	other := s.many()
+	for _, path := range []string{"/panic/talk", "/panic/batch", "/panic/take"} {
+		c := s.open(path)
+		c.send("x")
+		if err := drain(c); err == nil {
+			t.Errorf("%s: the socket goes on", path)
+		}
+	}
+	s.eventually("all others have ended", func() bool { return s.streams.Open() == 1 })
+	if r := other.do(`{"op": "fly"}`); r.Code != "unknown_op" {
+		t.Errorf("got %+v", r)
+	}
+}

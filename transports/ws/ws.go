@@ -1,0 +1,110 @@
+// Package ws is the event stream of runs over WebSocket: a thread's log, as the stream of server-sent events
+// shows it; one run per socket for clients of AG-UI; and many threads on one socket, with commands.
+//
+// What is wrong with a request's credential or Origin is said before the upgrade, in HTTP. All else closes the
+// socket: with 4000 and the status that HTTP would have had, and a sentence. A socket that ends as it should is
+// closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, and with 4008 when
+// its client takes nothing: it goes on behind the last id it has got.
+//
+// Frames are written by the server's stream engine, whole batches at a time, not by the WebSocket library, which
+// does the handshake, reads, and writes control frames.
+package ws
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/gofiber/contrib/websocket"
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+)
+
+// Transport serves a runtime's runs over WebSockets. Its handlers return errors as they are: the server turns
+// them into answers.
+type Transport struct {
+	Runtime *runtime.Runtime
+	Streams *transports.Streams // the same as the server has
+	Log     *slog.Logger        // default slog.Default
+	Input   int64               // bytes of a message that may start a run, default 32 MiB
+	Body    int64               // of one that may not, default 2 MiB
+}
+
+// Mount adds the routes to r, which must stand for the root of the paths.
+func (t Transport) Mount(r fiber.Router) {
+	t.Log = cmp.Or(t.Log, slog.Default())
+	t.Input = cmp.Or(t.Input, 32<<20)
+	t.Body = cmp.Or(t.Body, 2<<20)
+	r.Get("/api/v1/agent/runs/:thread_id/ws", upgrade, t.mirror)
+	r.Get("/api/v1/agui/:agent/ws", upgrade, t.run)
+	r.Get("/api/v1/ws", upgrade, t.many)
+}
+
+// upgrade refuses requests that do not ask for a WebSocket.
+func upgrade(c *fiber.Ctx) error {
+	if websocket.IsWebSocketUpgrade(c) && c.Method() == fiber.MethodGet {
+		return c.Next()
+	}
+	c.Set(fiber.HeaderUpgrade, "websocket")
+	return fiber.ErrUpgradeRequired
+}
+
+// conversation is what happens on a socket.
+type conversation struct {
+	protocol string // of those that the client offers, "" for none
+	framing  transports.Framing
+	limit    int64 // bytes of a message from the client
+	// take is called with each message of the client, by one goroutine. Nil ignores them.
+	take func(ctx context.Context, s *socket, kind int, msg []byte)
+	// talk writes to the socket until it is to be closed, for the reason it returns.
+	talk func(ctx context.Context, s *socket) error
+}
+
+// hold upgrades c to a socket for a conversation, and returns at once.
+func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
+	cfg := websocket.Config{
+		Origins:         []string{"*"}, // the server has judged it
+		ReadBufferSize:  readBuffer,
+		WriteBufferPool: unused{},
+		RecoverHandler:  func(*websocket.Conn) {}, // Guard does
+	}
+	if conv.protocol != "" {
+		cfg.Subprotocols = []string{conv.protocol}
+	}
+	req := c.Context()
+	return websocket.New(func(pooled *websocket.Conn) {
+		s := &socket{conn: pooled.Conn, log: t.Log}
+		t.Streams.Guard(func() {
+			t.Streams.Attach(req, s.conn.NetConn(), ping, conv.framing, func(ctx context.Context, w *transports.Stream) {
+				s.w = w
+				s.serve(ctx, t.Streams, &conv)
+			})
+		})
+	}, cfg)(c)
+}
+
+// readBuffer is small: frames larger than it are read past it.
+const readBuffer = 256
+
+// unused is where the library would get buffers for messages, of which it writes none.
+type unused struct{}
+
+func (unused) Get() any { return nil }
+func (unused) Put(any)  {}
+
+// protocol returns the first subprotocol that the client offers and the route speaks, "" for none.
+func protocol(c *fiber.Ctx, spoken ...string) string {
+	offered := bytes.Join(c.Request().Header.PeekAll("Sec-WebSocket-Protocol"), []byte(","))
+	for name := range strings.SplitSeq(string(offered), ",") {
+		for _, s := range spoken {
+			if strings.TrimSpace(name) == s {
+				return s
+			}
+		}
+	}
+	return ""
+}
