@@ -1,0 +1,83 @@
+package openapi
+
+import (
+	"embed"
+	"maps"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/transports"
+)
+
+const (
+	asJSON   = "application/json"
+	asStream = "text/event-stream"
+)
+
+// accept is a body of JSON, with the names of examples.
+func accept(schema *jsonschema.Schema, examples ...string) *body {
+	return &body{Required: true, Content: map[string]media{asJSON: content(schema, examples)}}
+}
+
+// optional says that a body may be left out.
+func optional(b *body) *body {
+	b.Required = false
+	return b
+}
+
+// reply is an answer of JSON, with the names of examples.
+func reply(about string, schema *jsonschema.Schema, examples ...string) *answer {
+	return &answer{Description: about, Content: map[string]media{asJSON: content(schema, examples)}}
+}
+
+// stream is an answer that is an event stream, with the schema of its frames and the name of an example.
+func stream(about string, frame *jsonschema.Schema, example string) *answer {
+	return &answer{Description: about, Content: map[string]media{asStream: {Schema: frame, Example: sample(example + ".sse")}}}
+}
+
+func nothing(about string) *answer { return &answer{Description: about} }
+
+// and adds what else an answer with the same status may be.
+func (a *answer) and(other *answer) *answer {
+	maps.Copy(a.Content, other.Content)
+	return a
+}
+
+func content(schema *jsonschema.Schema, names []string) media {
+	if len(names) == 0 {
+		return media{Schema: schema}
+	}
+	if len(names) == 1 {
+		return media{Schema: schema, Example: raw(sample(names[0] + ".json"))}
+	}
+	examples := new(ordered[example])
+	for _, name := range names {
+		examples.add(name, example{Value: raw(sample(name + ".json"))})
+	}
+	return media{Schema: schema, Examples: examples}
+}
+
+//go:embed examples
+var examples embed.FS
+
+// sample returns the text of an example.
+func sample(name string) string {
+	text, err := examples.ReadFile("examples/" + name)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// usual is an answer that many operations give.
+func usual(name string) *answer { return &answer{Ref: "#/components/responses/" + name} }
+
+// refuse is an answer that says no, with an example of each detail by its code.
+func refuse(about string, codes ...string) *answer {
+	examples := new(ordered[example])
+	for code := range slices.Chunk(codes, 2) {
+		examples.add(code[0], example{Value: transports.Problem{Code: code[0], Detail: code[1]}})
+	}
+	return &answer{Description: about, Content: map[string]media{asJSON: {Schema: ref("Problem"), Examples: examples}}}
+}

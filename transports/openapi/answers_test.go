@@ -1,0 +1,254 @@
+package openapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every operation that answers over HTTP is asked here, or TestAnswersAreAsDescribed fails.
+func TestAnswersAreAsDescribed(t *testing.T) {
+	c := serve(t)
+	for _, area := range []struct {
+		name string
+		ask  func(*client)
+	}{
+		{"offers", (*client).offers},
+		{"runs", (*client).runs},
+		{"streams", (*client).streams},
+		{"questions", (*client).questions},
+		{"agui", (*client).agui},
+		{"log", (*client).log},
+		{"threads", (*client).threads},
+		{"monitor", (*client).monitor},
+		{"copilotkit", (*client).copilotkit},
+		{"mcp", (*client).mcp},
+		{"sockets", (*client).sockets},
+		{"pages", (*client).pages},
+		{"refusals", (*client).refusals},
+	} {
+		t.Run(area.name, func(t *testing.T) {
+			in := *c
+			in.T = t
+			area.ask(&in)
+		})
+	}
+	var missed []string
+	for _, op := range c.spec.operations() {
+		if name := op.method + " " + op.path; !c.met[name] {
+			missed = append(missed, name)
+		}
+	}
+	slices.Sort(missed)
+	if len(missed) > 0 {
+		t.Errorf("not asked:\n%s", strings.Join(missed, "\n"))
+	}
+}
+
+// all is a script that emits events of nearly all types.
+const all = `{"reason": "let me see"}, {"state": {"n": 1}}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"tool": "fail", "args": {"message": "no"}},
+	{"progress": 0.5, "message": "half"}, {"say": "hello world"}, {"state": {"n": 2}}`
+
+func (c *client) offers() {
+	c.do(200, "GET", "/api/v1/agents", "")
+	c.do(200, "GET", "/api/v1/workflows", "")
+	c.do(200, "GET", "/healthz", "")
+	c.do(200, "GET", "/readyz", "")
+}
+
+func (c *client) runs() {
+	run := c.do(202, "POST", runs, script(c.T, "runs", all)).(object)["runId"].(string)
+	at := runs + "/" + run
+	c.await(run, "COMPLETED")
+	c.do(200, "GET", runs+"?limit=1&threadId=runs&status=COMPLETED", "")
+	for _, part := range []string{"/steps", "/node-states", "/messages", "/messages?limit=1"} {
+		c.do(200, "GET", at+part, "")
+	}
+	c.do(201, "POST", at+"/messages", `{"content": "more", "contextItemIds": ["c"]}`)
+	c.await(run, "COMPLETED")
+	c.do(400, "POST", at+"/cancel", "")
+
+	failed := c.start(script(c.T, "failed", `{"fail": "boom", "code": "x"}`))
+	c.await(failed, "FAILED")
+	c.do(200, "GET", runs+"/"+failed+"/steps", "")
+	c.do(200, "GET", runs+"/"+failed+"/node-states", "")
+	c.do(204, "DELETE", runs+"/"+failed, "")
+
+	slow := c.start(script(c.T, "slow", `{"tool": "sleep", "args": {"ms": 60000}}`))
+	c.do(400, "DELETE", runs+"/"+slow, "")
+	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "slow", "content": "x", "multitask": "reject"}`)
+	c.do(200, "POST", runs+"/"+slow+"/cancel", "")
+	c.do(400, "POST", runs+"/"+slow+"/messages", `{"content": "x"}`)
+
+	demo := c.start(`{"workflowId": "demo", "threadId": "demo", "content": "What is new?"}`)
+	c.do(200, "GET", runs+"/"+demo+"/node-states", "")
+	c.await(demo, "COMPLETED")
+	c.do(200, "GET", runs+"/"+demo+"/steps", "")
+	c.do(200, "GET", runs+"/"+demo, "")
+}
+
+const asStream = "text/event-stream"
+
+func (c *client) streams() {
+	for i, ops := range []string{all, `{"fail": "boom"}`, `{"tokens": 20}`} {
+		thread := fmt.Sprint("streams", i)
+		body := script(c.T, thread, ops)
+		c.do(200, "POST", "/api/v1/agent/runs", body, "Accept", asStream)
+		c.do(200, "POST", "/api/v1/agent/runs", strings.Replace(body, "{", `{"protocolVersion": "1.0", `, 1), "Accept", asStream)
+		c.do(200, "GET", "/api/v1/agent/runs/"+thread+"/events?after_event_id=0&follow=false", "", "Accept", asStream)
+	}
+	for _, body := range []string{`{"agent": "echo", "content": "hello"}`, `{"workflowId": "demo", "content": "hello", "protocolVersion": "1.0"}`} {
+		c.do(200, "POST", "/api/v1/agent/runs", body, "Accept", asStream)
+	}
+	c.do(200, "GET", "/api/v1/agent/runs/demo/events", "")
+	c.do(204, "GET", "/api/v1/agent/runs/demo/events?after_event_id=latest", "")
+	c.do(400, "GET", "/api/v1/agent/runs/demo/events?after_event_id=999999", "")
+	c.do(404, "GET", "/api/v1/agent/runs/nobody/events", "")
+}
+
+// questions asks, answers, and calls a tool of the client's.
+func (c *client) questions() {
+	ask := script(c.T, "ask", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}, {"say": "done"}`)
+	list := c.do(200, "POST", "/api/v1/agent/runs", ask, "Accept", asStream).([]any)
+	run := list[0].(object)["data"].(object)["runId"].(string)
+	asked := c.await(run, "WAITING")["interrupts"].([]any)[0].(object)["id"]
+	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "ask", "content": "x"}`)
+	c.do(400, "POST", runs+"/"+run+"/resume", `{"resume": []}`)
+	answer := fmt.Sprintf(`{"resume": [{"interruptId": %q, "status": "resolved", "payload": {"approved": true}}]}`, asked)
+	c.do(202, "POST", runs+"/"+run+"/resume", answer)
+	c.await(run, "COMPLETED")
+	c.do(409, "POST", runs+"/"+run+"/resume", answer)
+	c.do(200, "GET", "/api/v1/agent/runs/ask/events", "")
+
+	cancelled := script(c.T, "cancelled", `{"ask": {"message": "Deploy?"}}`)
+	run = c.start(cancelled)
+	c.await(run, "WAITING")
+	c.do(200, "POST", runs+"/"+run+"/cancel", "")
+	c.do(200, "GET", "/api/v1/agent/runs/cancelled/events", "")
+}
+
+func (c *client) agui() {
+	body := `{"threadId": "agui", "runId": "r-1", "protocolVersion": "1.0", "state": {"a": 1}, "messages": [{"id": "m-1", "role": "user", "content": "hello"}], "tools": [], "context": [], "forwardedProps": {}}`
+	c.do(200, "POST", "/api/v1/agui/echo", body)
+	c.do(404, "POST", "/api/v1/agui/nobody", body)
+	for _, thread := range []string{"agui", "ask", "cancelled", "demo", "unknown"} {
+		for _, version := range []string{"", `"protocolVersion": "1.0", `} {
+			c.do(200, "POST", "/api/v1/agui/echo/connect", fmt.Sprintf(`{%s"threadId": %q, "runId": "r-2", "messages": []}`, version, thread))
+		}
+	}
+	c.do(400, "POST", "/api/v1/agui/echo/connect", `{}`)
+	c.do(200, "GET", "/api/v1/agui/echo/capabilities", "")
+	c.do(200, "GET", "/api/v1/agui/demo/capabilities", "")
+	c.do(404, "GET", "/api/v1/agui/nobody/capabilities", "")
+}
+
+func (c *client) log() {
+	run := c.await(c.start(script(c.T, "log", all)), "COMPLETED")
+	at := fmt.Sprintf("/api/v1/conversations/%s/agent-runs/%s", run["conversationId"], run["id"])
+	c.do(200, "GET", at+"/events", "")
+	c.do(200, "GET", at+"/events?limit=2", "")
+	c.do(200, "GET", at+"/snapshot", "")
+	c.do(400, "GET", at+"/events?limit=0", "")
+	c.do(404, "GET", at+"x/snapshot", "")
+}
+
+func (c *client) threads() {
+	c.do(200, "GET", "/api/v1/agent/history", "")
+	c.do(200, "GET", "/api/v1/agent/history?threadId=runs", "")
+	c.do(400, "GET", "/api/v1/agent/history?before=x", "")
+	c.do(404, "GET", "/api/v1/agent/history?threadId=nobody", "")
+	c.do(200, "GET", "/api/v1/threads?limit=2", "")
+	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}}`)
+	c.do(400, "PATCH", "/api/v1/threads/runs", `{"title": 1}`)
+	c.do(204, "DELETE", "/api/v1/threads/streams0", "")
+	c.do(404, "DELETE", "/api/v1/threads/nobody", "")
+}
+
+func (c *client) monitor() {
+	run := func() { c.start(script(c.T, "monitored", all)) }
+	c.watch("/api/v1/events", "agent_complete", run)
+	c.watch("/api/v1/agents/stream?agent=scripted", "agent_complete", run)
+	c.watch("/api/v1/agui/events", "RUN_FINISHED", run)
+	c.watch("/api/v1/events", "error", func() { c.start(script(c.T, "monitored", `{"fail": "boom"}`)) })
+	c.watch("/api/v1/events", "reset", func() {}, "Last-Event-ID", "gone-1")
+	c.watch("/api/v1/agui/events", "STATE_SNAPSHOT", func() {}, "Last-Event-ID", "gone-1")
+	c.do(400, "GET", "/api/v1/agents/stream", "")
+	c.do(404, "GET", "/api/v1/agents/stream?agent=nobody", "")
+}
+
+func (c *client) copilotkit() {
+	body := `{"threadId": "kit", "runId": "r-kit", "state": {}, "messages": [{"id": "m-1", "role": "user", "content": "hello"}], "tools": [], "context": [], "forwardedProps": {}}`
+	c.do(200, "GET", "/api/copilotkit/info", "")
+	c.do(200, "POST", "/api/copilotkit/agent/echo/run", body)
+	c.do(200, "POST", "/api/copilotkit/agent/echo/connect", body)
+	c.do(200, "POST", "/api/copilotkit/agent/echo/stop/kit", "")
+	c.start(script(c.T, "kit", all+`, {"tool": "sleep", "args": {"ms": 60000}}`))
+	c.do(200, "POST", "/api/copilotkit/agent/scripted/stop/kit", "{}")
+	c.do(200, "GET", "/api/copilotkit/threads?agentId=scripted", "")
+	for _, part := range []string{"messages", "events", "state"} {
+		c.do(200, "GET", "/api/copilotkit/threads/kit/"+part, "")
+	}
+	c.do(404, "GET", "/api/copilotkit/threads/kit/nothing", "")
+	for _, call := range []string{
+		`{"method": "info"}`,
+		`{"method": "agent/connect", "params": {"agentId": "echo"}, "body": ` + body + `}`,
+		`{"method": "agent/stop", "params": {"agentId": "echo", "threadId": "kit"}}`,
+		`{"method": "resource/request", "params": {"path": "/threads/kit/messages", "httpMethod": "GET"}}`,
+	} {
+		c.do(200, "POST", "/api/copilotkit", call)
+	}
+	c.do(400, "POST", "/api/copilotkit", `{"method": "nothing"}`)
+}
+
+func (c *client) mcp() {
+	ask := func(status int, text string) {
+		c.Helper()
+		c.do(status, "POST", "/mcp", text, "Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18")
+	}
+	ask(200, `{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}}`)
+	ask(202, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`)
+	ask(200, `{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}`)
+	ask(200, `{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "list_agents", "arguments": {}}}`)
+	ask(200, `{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "nothing", "arguments": {}}}`)
+	ask(400, `{"jsonrpc": "2.0", "id": 5, "method": "nothing"}`)
+}
+
+func (c *client) pages() {
+	c.do(200, "GET", "/docs", "")
+	c.do(200, "GET", "/docs/page.css", "")
+	c.do(200, "GET", "/docs/LICENSE", "")
+	c.do(404, "GET", "/docs/nothing", "")
+	c.do(200, "GET", "/openapi.json", "")
+}
+
+// refusals are answers that no operation gives alone.
+func (c *client) refusals() {
+	c.do(400, "GET", runs+"?limit=x", "")
+	c.do(400, "POST", runs, `{`)
+	c.do(404, "GET", runs+"/nobody", "")
+	c.do(404, "POST", runs, `{"agent": "nobody", "content": "x"}`)
+	c.do(404, "GET", "/api/projects/other/agent-runs", "")
+	c.do(403, "GET", runs, "", "Origin", "https://elsewhere.example")
+	c.do(413, "POST", runs+"/x/messages", `{"content": "`+strings.Repeat("x", 3<<20)+`"}`)
+	c.do(415, "POST", runs, `{}`, "Content-Type", "text/plain")
+	key := []string{"Idempotency-Key", "k"}
+	c.do(202, "POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "x"}`, key...)
+	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "y"}`, key...)
+
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, c.url+runs, http.NoBody)
+	if err != nil {
+		c.Fatal(err)
+	}
+	req.Host = "elsewhere.example"
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusMisdirectedRequest {
+		c.Errorf("a foreign Host got %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,24 @@
+package openapi_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports/openapi"
+)
+
+// BenchmarkFirst is what the first who asks for the document waits for.
+func BenchmarkFirst(b *testing.B) {
+	for b.Loop() {
+		app := fiber.New()
+		openapi.New("v1").Mount(app)
+		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody), -1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+}

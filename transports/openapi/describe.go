@@ -1,0 +1,70 @@
+package openapi
+
+import (
+	_ "embed"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+//go:embed about.md
+var about string
+
+// describe makes the document.
+func describe(version string) (document, error) {
+	d := &describer{
+		doc: document{
+			OpenAPI: "3.1.1",
+			Info: info{
+				Title: "Baton", Version: version, Summary: "Agent orchestration with live " +
+					"event streams", Description: about,
+				License: license{"Apache License 2.0", "Apache-2.0"},
+			},
+			Servers: []server{{"/", "This server"}},
+		},
+		schemas: newSchemas(),
+	}
+	d.models()
+	d.requests()
+	d.events()
+	d.streams()
+	d.agui()
+	d.runs()
+	d.threads()
+	d.offers()
+	d.monitor()
+	d.sockets()
+	d.log()
+	d.mcp()
+	d.copilotkit()
+	d.operations()
+	d.doc.Components = components{Schemas: d.schemas.named, Responses: refusals()}
+	return d.doc, d.schemas.err()
+}
+
+// refusals are the answers that many operations give.
+func refusals() map[string]*answer {
+	all := map[string]*answer{
+		"Invalid": refuse("The request is wrong; "+
+			"detail says what.", "invalid_request", "since must be a time like 2024-01-15T10:00:00Z"),
+		"NotFound":       refuse("It is not there, or not yours.", "not_found", "Agent run not found"),
+		"ThreadNotFound": refuse("There is no such thread, or it is not yours.", "not_found", "Thread not found"),
+		"AgentNotFound":  refuse("There is no such agent or workflow.", "unknown_agent", `There is no agent or workflow "nobody"`),
+		"Forbidden": refuse("It is yours but not allowed, or the request comes from a web page of a foreign origin.",
+			"forbidden", "Web pages of this Origin are not admitted; name it in the setting origins"),
+		"TooLarge": refuse("The body is too large.", "body_too_large", "The request's body is too large"),
+		"UnsupportedMediaType": refuse("The body is not JSON, or it is compressed.", "unsupported_media_type",
+			"A request's body must have the Content-Type application/json"),
+		"Misdirected": refuse("The Host is not a name of this server.", "foreign_host",
+			"This server does not answer to that Host; name it in the setting hosts"),
+		"Overloaded": refuse("There is too much to do.", "queue_full", "Too many runs are queued; try again later"),
+		"Unavailable": refuse("The server stops, or its "+
+			"database is away.", "stopping", "The server is stopping; try again shortly"),
+		"Internal": refuse("A mistake of the server. The log says more under the "+
+			"same requestId.", "internal", "internal error"),
+	}
+	again := map[string]header{"Retry-After": {
+		Description: "Seconds after which to try again.", Schema: &jsonschema.Schema{Type: "integer", Minimum: new(1.0)},
+	}}
+	all["Overloaded"].Headers, all["Unavailable"].Headers = again, again
+	return all
+}

@@ -1,0 +1,159 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// form is a form that events are shown in.
+type form struct {
+	bit   int
+	name  string // before the names of its schemas
+	about string
+}
+
+// The forms. All but the monitor's are projections of their own.
+const (
+	seed = 1 << iota
+	agui1
+	agui0
+	public
+	monitor
+
+	full   = seed | monitor // those with Baton's own members at top level
+	strict = agui1 | agui0  // those that AG-UI declares
+	whole  = seed | strict  // those that leave nothing of a thread out
+	logged = whole | public // those of a thread's log
+	every  = logged | monitor
+)
+
+// What many events have.
+var (
+	threadID = text("The thread, as its client named it.")
+	runID    = text("The run's name in this span.")
+)
+
+var forms = []form{
+	{seed, "Seed", "An event of the `seed` form: complete AG-UI 0.0 members, and beside them `agent`, `stage`, " +
+		"`workerAgentOutput` and `toolAgentOutput`."},
+	{agui1, "Agui", "An event of AG-UI 1.0, strictly as AG-UI declares it; what is Baton's own stands in `metadata`."},
+	{agui0, "Legacy", "An event of AG-UI 0.0, for clients that send no `protocolVersion`: sub-agents are steps, " +
+		"a cancelled run ends in RUN_ERROR with the code CANCELLED."},
+	{public, "Public", "An event of the `public` form: only types and shapes that the MCP tool " +
+		"get_agent_run_events declares."},
+	{monitor, "Monitor", "An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, " +
+		"`text` and `duration_ms` beside it; or of the agents' states."},
+}
+
+// events names the schemas of all events in all forms: SeedEvent, SeedRunStarted, and so on.
+func (d *describer) events() {
+	for _, f := range forms {
+		union := &jsonschema.Schema{Description: f.about}
+		mapping := make(map[string]string)
+		var known []any
+		for _, e := range events() {
+			known = append(known, string(e.typ))
+			if e.in&f.bit == 0 {
+				continue
+			}
+			name := f.name + camel(string(e.typ))
+			d.schemas.name(name, f.event(e))
+			union.OneOf = append(union.OneOf, ref(name))
+			mapping[string(e.typ)] = ref(name).Ref
+		}
+		switch f.bit {
+		case agui1:
+			d.schemas.name("AguiOther", f.other(known))
+			union.OneOf = append(union.OneOf, ref("AguiOther"))
+		case monitor:
+			d.states(union, mapping)
+		}
+		union.Extra = map[string]any{"discriminator": map[string]any{"propertyName": "type", "mapping": mapping}}
+		d.schemas.name(f.name+"Event", union)
+	}
+}
+
+// event is the schema of an event in a form.
+func (f form) event(e event) *jsonschema.Schema {
+	list := []member{must("type", constant(e.typ))}
+	if f.bit&full != 0 {
+		list = append(list, must("threadId", threadID), must("runId", runID),
+			may("agent", text("The agent that emitted the event.")))
+	}
+	for _, m := range e.members {
+		if m.in&f.bit != 0 {
+			list = append(list, m.member)
+		}
+	}
+	return object(e.about, append(list, f.common(e.typ)...)...)
+}
+
+// common are the members that every event of a form has or may have.
+func (f form) common(typ agui.Type) []member {
+	list := []member{may("timestamp", count("Milliseconds since 1970.")), may("rawEvent", anything("The provider's own event."))}
+	if f.bit == agui1 {
+		list = append(list, may("subagentRunId", text("The invocation of a sub-agent it belongs to.")))
+	}
+	if f.bit == monitor {
+		list = append(list, must("run_id", text("As `runId`.")), must("thread_id", text("As `threadId`.")))
+		switch typ {
+		case agui.TypeTextMessageContent:
+			list = append(list, must("text", text("As `delta`.")))
+		case agui.TypeRunFinished, agui.TypeRunError:
+			list = append(list, must("duration_ms", count("How long the span took.")))
+		}
+	}
+	if typ == agui.TypeRunFinished {
+		return append(list, may("metadata", ref("FinishMetadata")))
+	}
+	about := "What the agent or the provider added."
+	if f.bit&full == 0 {
+		switch typ {
+		case agui.TypeRunStarted:
+			about += " `agentId` is the agent."
+		case agui.TypeTextMessageStart:
+			about += " `agent` is the agent, `stage` the stage of its work."
+		case agui.TypeToolCallStart:
+			about += " `agent` is the agent."
+		case agui.TypeTextMessageEnd:
+			about += " `workerAgentOutput` is what the worker returned beside its answer."
+		case agui.TypeToolCallResult:
+			about += " `toolAgentOutput` is what the tool returned beside its summary."
+		}
+	}
+	return append(list, may("metadata", object(about)))
+}
+
+// other is an event of a type that is not among those known.
+func (f form) other(known []any) *jsonschema.Schema {
+	typ := &jsonschema.Schema{Type: "string", Pattern: "^[A-Z][A-Z0-9_]{0,63}$", Not: &jsonschema.Schema{Enum: known}}
+	s := object("An event of a type that Baton passes on from a plugin or a remote agent, with members of its own.",
+		append([]member{must("type", typ)}, f.common("")...)...)
+	s.AdditionalProperties = anything("")
+	return s
+}
+
+// frame is a frame of an event stream whose data is of a schema.
+func frame(data *jsonschema.Schema) *jsonschema.Schema {
+	return framed(count("The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one "+
+		"as `Last-Event-ID` to go on behind it. "+
+		"Absent on frames that are not of the log."), data)
+}
+
+func framed(id, data *jsonschema.Schema) *jsonschema.Schema {
+	return object("A frame of an event stream: `id: …`, `event: …` and `data: …`, on a line each. Frames that "+
+		"only say that the stream is alive, "+
+		"or where it begins, have no data.", may("id", id), must("event", text("The event's type.")), must("data", data))
+}
+
+// camel is RunStarted for RUN_STARTED.
+func camel(typ string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(typ, "_") {
+		b.WriteString(word[:1] + strings.ToLower(word[1:]))
+	}
+	return b.String()
+}

@@ -1,0 +1,244 @@
+package openapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+// patience is how long a test waits for what should come at once, before it calls it a hang.
+const patience = 20 * time.Second
+
+// client asks a real server, and holds each of its answers against the document that the server gives out.
+type client struct {
+	*testing.T
+	spec *spec
+	url  string
+	http *http.Client
+	met  map[string]bool // the operations that have answered with success
+}
+
+// serve starts the server as the program does, with the built-in plugins.
+func serve(t *testing.T) *client {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "baton.db")
+	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{T: t, url: s.URL(), http: &http.Client{Transport: new(http.Transport)}, met: make(map[string]bool)}
+	t.Cleanup(func() {
+		c.http.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		_ = s.Shutdown(ctx) // which says that it did not wait for runs
+	})
+	doc := decode(t, c.send("GET", "/openapi.json", "").body).(object)
+	c.spec = (&spec{doc: doc}).closed(t)
+	return c
+}
+
+// answered is what a server said.
+type answered struct {
+	status int
+	kind   string
+	body   []byte
+}
+
+// send makes a request. Header holds pairs of name and value.
+func (c *client) send(method, path, body string, header ...string) answered {
+	c.Helper()
+	resp := c.open(c.Context(), method, path, body, header...)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.Fatalf("%s %s: %v after %s", method, path, err, text)
+	}
+	return answered{resp.StatusCode, resp.Header.Get("Content-Type"), text}
+}
+
+func (c *client) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
+	c.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resp
+}
+
+// do makes a request, whose answer must have the status and be as the document says. It returns the answer's
+// body: JSON decoded, an event stream as a list of frames.
+func (c *client) do(status int, method, path, body string, header ...string) any {
+	c.Helper()
+	a := c.send(method, path, body, header...)
+	if a.status != status {
+		c.Fatalf("%s %s %s: got %d %s, want %d", method, path, body, a.status, a.body, status)
+	}
+	return c.check(method, path, a)
+}
+
+// check holds an answer against the document.
+func (c *client) check(method, path string, a answered) any {
+	c.Helper()
+	op := c.operation(method, path)
+	if a.status < 400 {
+		c.met[op.method+" "+op.path] = true
+	}
+	at := []string{"responses", fmt.Sprint(a.status)}
+	said, ok := c.spec.at(append([]string{"paths", op.path, op.method}, at...)...).(object)
+	if !ok {
+		c.Fatalf("%s %s does not tell of the answer %d %s", op.method, op.path, a.status, a.body)
+	}
+	content, _ := said["content"].(object)
+	if len(a.body) == 0 || content == nil {
+		if len(a.body) > 0 || content != nil {
+			c.Errorf("%s %s: the answer %d has the body %q, the document says %v", method, path, a.status, a.body, content)
+		}
+		return nil
+	}
+	kind, _, _ := strings.Cut(a.kind, ";")
+	if content[kind] == nil {
+		c.Fatalf("%s %s: does not tell of an answer of type %s", op.method, op.path, a.kind)
+	}
+	schema := c.spec.schema(c.T, c.spec.place(op, a.status, kind)...)
+	what := fmt.Sprintf("%s %s %d", method, path, a.status)
+	if kind != asStream {
+		var v any = string(a.body)
+		if kind == "application/json" {
+			v = decode(c.T, a.body)
+		}
+		validate(c.T, schema, v, what)
+		return v
+	}
+	list := frames(c.T, string(a.body))
+	for _, f := range list {
+		validate(c.T, schema, f, what)
+	}
+	return list
+}
+
+// place is where the schema of an answer stands.
+func (s *spec) place(op operation, status int, kind string) []string {
+	answer := op.object["responses"].(object)[fmt.Sprint(status)].(object)
+	if ref, ok := answer["$ref"].(string); ok {
+		return append(strings.Split(strings.TrimPrefix(ref, "#/"), "/"), "content", kind, "schema")
+	}
+	return []string{"paths", op.path, op.method, "responses", fmt.Sprint(status), "content", kind, "schema"}
+}
+
+// operation finds the operation that a request goes to: that with the most literal path.
+func (c *client) operation(method, path string) operation {
+	c.Helper()
+	path, _, _ = strings.Cut(path, "?")
+	var found operation
+	for _, op := range c.spec.operations() {
+		if strings.EqualFold(op.method, method) && fits(op.path, path) &&
+			(found.path == "" || strings.Count(op.path, "{") < strings.Count(found.path, "{")) {
+			found = op
+		}
+	}
+	if found.path == "" {
+		c.Fatalf("the document has no %s %s", method, path)
+	}
+	return found
+}
+
+func fits(template, path string) bool {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		if want[i] != got[i] && !strings.HasPrefix(want[i], "{") {
+			return false
+		}
+	}
+	return true
+}
+
+// script is a request for a run of the scripted agent.
+func script(t *testing.T, thread, ops string) string {
+	t.Helper()
+	return string(encode(t, object{"agent": "scripted", "threadId": thread, "content": `{"do": [` + ops + `]}`}))
+}
+
+const runs = "/api/projects/default/agent-runs"
+
+// start starts a run and returns its id.
+func (c *client) start(body string) string {
+	c.Helper()
+	return c.do(http.StatusAccepted, "POST", "/api/v1/agent/runs", body).(object)["runId"].(string)
+}
+
+// await waits until the run has the status, and returns it.
+func (c *client) await(run, status string) object {
+	c.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		r := c.do(http.StatusOK, "GET", runs+"/"+url.PathEscape(run), "").(object)
+		if r["status"] == status {
+			return r
+		}
+		if time.Now().After(deadline) {
+			c.Fatalf("the run is %v, not %s", r["status"], status)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// watch returns the first frames of a stream that does not end, up to one of that event.
+func (c *client) watch(path, event string, meanwhile func(), header ...string) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	resp := c.open(ctx, "GET", path, "", header...)
+	defer func() { _ = resp.Body.Close() }()
+	done := make(chan []byte, 1)
+	go func() { // ends with the frame, or with ctx
+		var text []byte
+		for buf := make([]byte, 4096); !strings.Contains(string(text), "event: "+event+"\n"); {
+			n, err := resp.Body.Read(buf)
+			text = append(text, buf[:n]...)
+			if err != nil {
+				break
+			}
+		}
+		done <- text
+	}()
+	meanwhile()
+	text := <-done
+	if !strings.Contains(string(text), "event: "+event+"\n") {
+		c.Errorf("%s: no %s in %s", path, event, text)
+	}
+	whole := text[:strings.LastIndex(string(text), "\n\n")+2]
+	c.check("GET", path, answered{resp.StatusCode, resp.Header.Get("Content-Type"), whole})
+}

@@ -1,0 +1,44 @@
+package openapi
+
+import (
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// log describes a run's log for programs that poll.
+func (d *describer) log() {
+	s := &d.schemas
+	infer[wire.PageInfo](s, "PageInfo", "Leads from one page of a run's log to the next.",
+		says("self", "This page's `after_event_id`."), says("next", "The next page's `after_event_id`; null "+
+			"when no more is stored, also while the run goes on."),
+		may("first", &jsonschema.Schema{Type: "null"}), may("prev", &jsonschema.Schema{Type: "null"}))
+	item := func(id *jsonschema.Schema) *jsonschema.Schema {
+		return list(object("", must("event_id", id), must("event", ref("PublicEvent"))), "")
+	}
+	infer[wire.EventPage](s, "EventPage", "A page of a run's log.", may("data", item(count("Its position in the thread's log."))))
+	infer[wire.RunSnapshot](s, "RunSnapshot", "What a run's log comes to, as of one of its events.",
+		says("after_event_id", "The last event that is in it: reading on begins here."),
+		may("events", item(orNull(count("Null for an event that stands for others and is not in the log.")))))
+
+	const run = "/api/v1/conversations/{conversation_id}/agent-runs/{run_id}"
+	d.area("Run log", "A run's events page by page, for programs that poll: the same JSON as the MCP tools "+
+		"`get_agent_run_events` and `get_agent_run_snapshot`.")
+	d.add("GET "+run+"/events", operation{
+		ID: "getRunEvents", Summary: "Read a run's events",
+		Parameters: []parameter{
+			query("after_event_id", count("The event behind which the page begins. Absent: the run's beginning.")),
+			query("limit", within(1, 500, 100, "How many events the page may hold.")), projectParam,
+		},
+		Answers: answers{"200": reply("A page of events in the `public` form. Ids keep their gaps where it "+
+			"leaves events out.", ref("EventPage"), "events")},
+	})
+	d.add("GET "+run+"/snapshot", operation{
+		ID: "getRunSnapshot", Summary: "Read what a run's events come to",
+		Description: "The beginning of its latest span, the thread's state and messages up to there, what is " +
+			"open, opened again, and the span's end. " +
+			"Reading events behind `after_event_id` goes on without a gap or a repeat.",
+		Parameters: []parameter{projectParam},
+		Answers:    answers{"200": reply("The snapshot.", ref("RunSnapshot"), "snapshot")},
+	})
+}

@@ -1,0 +1,128 @@
+package openapi
+
+import (
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// models names the schemas that more than one area uses. Those that others refer to come first.
+func (d *describer) models() {
+	s := &d.schemas
+	infer[transports.Problem](s, "Problem", "Why a request was refused.",
+		says("detail", "A sentence a person can act on."),
+		says("code", "What is wrong, for programs: snake_case."),
+		says("requestId", "With status 500 only: what the server's log calls the request."))
+	infer[agui.OutputError](s, "OutputError", "Why a worker or a tool failed.",
+		may("details", object("More, for programs.")))
+	infer[agui.WorkerOutput](s, "WorkerAgentOutput", "What a worker returned.",
+		may("status", choice("", agui.StatusSuccess, agui.StatusPartialSuccess, agui.StatusFailed)),
+		may("ui_hints", object("")))
+	infer[agui.ToolOutput](s, "ToolAgentOutput", "What a tool returned.",
+		may("tool_call_args", object("")), may("ui_hints", object("")),
+		may("status", choice("", agui.StatusSuccess, agui.StatusPartial, agui.StatusFailure)),
+		says("result_summary", "The result, as a model reads it."))
+	infer[agui.TokenUsage](s, "TokenUsage", "Tokens of one provider and model. Input and output are totals, the "+
+		"others parts of them.")
+	infer[agui.FinishMetadata](s, "FinishMetadata", "The provider and model of the last call, and the run's tokens.")
+	infer[agui.Interrupt](s, "Interrupt", "Something a run needs from outside before it can go on.",
+		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),
+		says("responseSchema", "A JSON Schema of the payload of an answer."),
+		may("expiresAt", moment("When the server answers it with `cancelled`.")),
+		may("metadata", object("")))
+	infer[agui.Outcome](s, "Outcome", "How a span ended that did not fail.",
+		says("interrupts", "With `interrupt`: what the run asks. Answer all of them at once."),
+		says("pendingToolCallIds", "With `success`: calls of the client's own tools that the run waits for."))
+	d.messages()
+	infer[agui.RunAgentInput](s, "RunStartedInput", "What is new to the thread.",
+		says("messages", "The messages that the thread did not have."))
+	s.name("JSONPatch", list(object("",
+		must("op", choice("", "add", "remove", "replace", "move", "copy", "test")),
+		must("path", text("")), may("from", text("")), may("value", anything(""))), "A patch as in RFC 6902."))
+	d.resources()
+	for _, f := range forms[:3] {
+		s.name(f.name+"Frame", frame(ref(f.name+"Event")))
+	}
+}
+
+// messages names the schemas of a thread's messages.
+func (d *describer) messages() {
+	s := &d.schemas
+	infer[agui.Source](s, "ContentSource", "Where the bytes of a part are.",
+		may("type", choice("", "data", "url", "file")), says("value", "Base64, a URL, or the provider's handle."))
+	infer[agui.Part](s, "ContentPart", "A part of a message's content.",
+		may("type", text("`text`, `image`, `audio`, `video` or `document`.")), may("metadata", object("")))
+	infer[agui.Tool](s, "ClientTool", "A tool that the client itself carries out.",
+		says("parameters", "A JSON Schema of its arguments."), may("metadata", object("")))
+	infer[agui.Context](s, "Context", "A named piece of information for a run.")
+	infer[agui.ResumeEntry](s, "ResumeEntry", "The answer to an interrupt.",
+		may("status", choice("", "resolved", "cancelled")), says("payload", "What the interrupt's "+
+			"responseSchema asks for."),
+		may("metadata", object("")))
+	call := object("A tool call of an assistant message.",
+		must("id", text("")), must("type", constant("function")),
+		must("function", object("", must("name", text("")), must("arguments", text("JSON.")))),
+		may("encryptedValue", text("")), may("metadata", object("")))
+	s.name("ToolCall", call)
+	s.name("ThreadMessage", object("A message of a thread, as AG-UI has it.",
+		append([]member{must("id", text("Unique in its thread.")), must("role", choice("", roles...))}, messageMembers()...)...))
+	known[agui.ToolCall](s, "ToolCall")
+	known[agui.Message](s, "ThreadMessage")
+}
+
+// messageMembers are a message's members beside its id and role.
+func messageMembers() []member {
+	return []member{
+		may("content", either("Text; of a user or tool message also parts; of an activity an object.",
+			text(""), list(anything(""), "Parts: see ContentPart. Dialect 0.0's `binary` parts "+
+				"are taken too."), object(""))),
+		may("name", text("")), may("toolCalls", list(ref("ToolCall"), "Of an assistant message.")),
+		may("toolCallId", text("Of a tool message.")), may("error", text("Of a tool message.")),
+		may("activityType", text("Of an activity message.")), may("encryptedValue", text("")),
+		may("subagentRunId", text("")), may("metadata", object("")),
+	}
+}
+
+// resources names the schemas of runs as resources.
+func (d *describer) resources() {
+	s := &d.schemas
+	infer[wire.Run](s, "Run", "A run.",
+		says("id", "The name its client gave it."),
+		says("workflowId", "The workflow, or the agent's name for a single agent."),
+		says("inputQuery", "The text of the user message it was started with."),
+		says("outputSummary", "What its last worker answered."),
+		says("threadId", "The thread, as its client named it."),
+		says("conversationId", "The thread, as Baton names it: a UUID."),
+		says("agent", "Null for a workflow."),
+		says("error", "Why it failed."),
+		says("generation", "Counts restarts, from 1."),
+		says("parentRunId", "The run this one was started for."),
+		says("interrupts", "What it asks now."))
+	infer[wire.Step](s, "Step", "One execution of a node.",
+		may("status", choice("", statuses[1:]...)),
+		says("stepNumber", "In the order they started, from 1."),
+		says("durationMs", "Null until it is over."))
+	infer[wire.Node](s, "NodeState", "The state of a node of a run.",
+		may("status", choice("", "PENDING", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED")),
+		may("progress", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}))
+	infer[wire.Message](s, "Message", "A message of a run.",
+		says("content", "Its text; media parts are left out."))
+	infer[wire.Started](s, "Started", "A run that was taken.",
+		says("status", "QUEUED while another run of the thread goes before it."),
+		says("eventsUrl", "Where to watch it, from the request on."))
+	infer[wire.Cancelled](s, "Cancelled", "A run that is cancelled.")
+	infer[wire.Resumed](s, "Resumed", "A run that goes on.")
+	pageOf[wire.Run](s, "RunPage")
+	pageOf[wire.Step](s, "StepPage")
+	pageOf[wire.Message](s, "MessagePage")
+	infer[wire.Items[wire.Node]](s, "NodeStates", "The states of a run's nodes.")
+}
+
+// pageOf names the schema of a page of a list.
+func pageOf[T any](s *schemas, name string) {
+	infer[wire.Page[T]](s, name, "A page of a list.",
+		says("nextCursor", "The `cursor` of the next page, null on the last."),
+		says("total", "How many the whole list has; counting stops at 10 000."))
+}

@@ -1,0 +1,114 @@
+package openapi
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// describer collects the document, area by area.
+type describer struct {
+	doc     document
+	schemas schemas
+	tag     string // of the operations that are added now
+}
+
+// area begins a group of operations.
+func (d *describer) area(name, about string) {
+	d.tag = name
+	d.doc.Tags = append(d.doc.Tags, tag{name, about})
+}
+
+// add adds an operation: "GET /path". What follows from its method, path and body is filled in: the path's
+// parameters, the refusals that any such request may meet, and the rules that hold everywhere.
+func (d *describer) add(route string, op operation) {
+	method, path, _ := strings.Cut(route, " ")
+	op.Tags = []string{d.tag}
+	op.Parameters = append(pathParameters(path), op.Parameters...)
+	refused := answers{"403": usual("Forbidden"), "421": usual("Misdirected"), "500": usual("Internal")}
+	if op.Socket == nil {
+		maps.Copy(refused, refusalsOf(method, path, &op))
+	}
+	maps.Copy(refused, op.Answers)
+	op.Answers = refused
+	item, ok := d.doc.Paths.get(path)
+	if !ok {
+		item = new(ordered[*operation])
+		d.doc.Paths.add(path, item)
+	}
+	item.add(strings.ToLower(method), &op)
+}
+
+// refusalsOf are the refusals of a plain request that follow from what it takes.
+func refusalsOf(method, path string, op *operation) answers {
+	refused := make(answers)
+	switch {
+	case strings.Contains(path, "{agent}"):
+		refused["404"] = usual("AgentNotFound")
+	case strings.Contains(path, "{thread_id}"):
+		refused["404"] = usual("ThreadNotFound")
+	case strings.Contains(path, "{"):
+		refused["404"] = usual("NotFound")
+	}
+	if len(op.Parameters) > 0 || op.Body != nil {
+		refused["400"] = usual("Invalid")
+	}
+	if op.Body != nil {
+		refused["413"], refused["415"] = usual("TooLarge"), usual("UnsupportedMediaType")
+	}
+	if strings.HasPrefix(path, "/api/") || method != "GET" {
+		refused["503"] = usual("Unavailable")
+	}
+	return refused
+}
+
+// The parameters that paths have, by name.
+var inPath = map[string]parameter{
+	"projectId": {Description: "The project. `default` unless accounts say otherwise.", Example: "default"},
+	"runId": {Description: "The run: the name its client gave it, or one of the further names it got " +
+		"with answers."},
+	"run_id": {Description: "The run: the name its client gave it, or one of the further names it got " +
+		"with answers."},
+	"thread_id": {Description: "The thread: your own name for it, or its `conversationId`. Percent-encode " +
+		"what a path cannot hold.", Example: "main"},
+	"conversation_id": {Description: "The thread: its `conversationId`, or your own name for it."},
+	"part":            {Description: "`messages`, `events` or `state`.", Example: "messages"},
+	"agent":           {Description: "The agent or workflow.", Example: "echo"},
+	"file":            {Description: "A file of the page.", Example: "page.css"},
+}
+
+// pathParameters declares the parameters of a path's template.
+func pathParameters(path string) []parameter {
+	var list []parameter
+	for segment := range strings.SplitSeq(path, "/") {
+		name, ok := strings.CutPrefix(segment, "{")
+		if !ok {
+			continue
+		}
+		p := inPath[strings.TrimSuffix(name, "}")]
+		p.Name, p.In, p.Required, p.Schema = strings.TrimSuffix(name, "}"), "path", true, text("")
+		list = append(list, p)
+	}
+	return list
+}
+
+func query(name string, schema *jsonschema.Schema) parameter {
+	return parameter{Name: name, In: "query", Description: schema.Description, Schema: undescribed(schema)}
+}
+
+func inHeader(name string, schema *jsonschema.Schema) parameter {
+	return parameter{Name: name, In: "header", Description: schema.Description, Schema: undescribed(schema)}
+}
+
+func (p parameter) required() parameter {
+	p.Required = true
+	return p
+}
+
+// undescribed is the schema of what is described beside it.
+func undescribed(s *jsonschema.Schema) *jsonschema.Schema {
+	s = s.CloneSchemas()
+	s.Description = ""
+	return s
+}

@@ -1,0 +1,37 @@
+package openapi
+
+import "github.com/google/jsonschema-go/jsonschema"
+
+// operations describes what those who run a server use.
+func (d *describer) operations() {
+	d.area("Operations", "For those who run the server.")
+	status := func(value string) *jsonschema.Schema { return object("", must("status", constant(value))) }
+	d.add("GET /healthz", operation{
+		ID: "health", Summary: "Is the process there?",
+		Answers: answers{"200": reply("It is.", status("ok"), "health")},
+	})
+	d.add("GET /readyz", operation{
+		ID: "ready", Summary: "Can it serve?",
+		Answers: answers{
+			"200": reply("It can.", status("ready"), "ready"),
+			"503": refuse("It stops, or its database or a plugin "+
+				"is not well.", "not_ready", "The database or a plugin is not well; the log says more",
+				"stopping", "The server is stopping; try again shortly"),
+		},
+	})
+	d.add("GET /openapi.json", operation{
+		ID: "openapi", Summary: "This document",
+		Answers: answers{"200": reply("The document.", object("An OpenAPI 3.1 document.")), "304": nothing("The client has it.")},
+	})
+	page := func(kinds ...string) answers {
+		files := make(map[string]media, len(kinds))
+		for _, kind := range kinds {
+			files[kind] = media{Schema: text("")}
+		}
+		return answers{"200": {Description: "The file.", Content: files}, "304": nothing("The client has it.")}
+	}
+	d.add("GET /docs", operation{ID: "docs", Summary: "This document as a page", Answers: page("text/html")})
+	d.add("GET /docs/{file}", operation{
+		ID: "docsFile", Summary: "A file of the page", Answers: page("text/html", "text/css", "text/javascript", "text/plain"),
+	})
+}

@@ -1,0 +1,111 @@
+package openapi
+
+// The parameters that several operations take.
+var (
+	cursorParam = query("cursor", text("The `nextCursor` of the page before."))
+	limitParam  = query("limit", within(1, 500, 50, "How many items the page may hold."))
+	userParam   = query("user", text("With a role that sees others' runs: whose run this is, where a name "+
+		"alone is ambiguous."))
+	projectParam = query("projectId", text("The project, instead of the body's or the credential's."))
+	keyHeader    = inHeader("Idempotency-Key", text("1 to 255 visible characters. The same key and body within "+
+		"24 hours get the first answer again; another body gets 409."))
+)
+
+// runs describes runs as resources.
+func (d *describer) runs() {
+	const (
+		runs = "/api/projects/{projectId}/agent-runs"
+		run  = runs + "/{runId}"
+	)
+	d.area("Runs", "Runs as resources: list, read, continue, cancel, delete. A run is QUEUED, RUNNING, WAITING "+
+		"(for an answer), COMPLETED, FAILED or CANCELLED.")
+	d.add("GET "+runs, operation{
+		ID: "listRuns", Summary: "List runs, newest first",
+		Parameters: []parameter{
+			query("status", choice("Only runs of this status.", statuses...)),
+			query("agent", text("Only runs of this agent.")),
+			query("workflowId", text("Only runs of this workflow.")),
+			query("threadId", name("Only runs of this thread.")),
+			query("since", moment("Only runs that were created then or later.")),
+			cursorParam, limitParam, userParam,
+		},
+		Answers: answers{
+			"200": reply("A page of runs.", ref("RunPage"), "runs"),
+			"400": refuse("A parameter is wrong.", "invalid_limit", "limit must be a number from 1 to 500",
+				"invalid_cursor", "The cursor is not one that this list has given"),
+		},
+	})
+	d.add("POST "+runs, operation{
+		ID: "createRun", Summary: "Start a run",
+		Description: "As `POST /api/v1/agent/runs`, always answered with JSON: only cancel ends the run.",
+		Parameters:  []parameter{keyHeader},
+		Body:        accept(ref("RunRequest"), startExamples...),
+		Answers:     startAnswers(answers{"202": reply("The run was taken.", ref("Started"), "started")}),
+	})
+	d.add("GET "+run, operation{
+		ID: "getRun", Summary: "Read a run", Parameters: []parameter{userParam},
+		Answers: answers{"200": reply("The run.", ref("Run"), "run")},
+	})
+	d.add("DELETE "+run, operation{
+		ID: "deleteRun", Summary: "Delete a run that is over", Parameters: []parameter{userParam},
+		Description: "Its events and messages are removed. Ids are not used again; readers that meet the gap " +
+			"are told so by `log-reset`.",
+		Answers: answers{
+			"204": nothing("It is deleted."),
+			"400": refuse("It is not over.", "invalid_state", "Run cannot be deleted. Current status: RUNNING"),
+		},
+	})
+	d.add("GET "+run+"/steps", operation{
+		ID: "listSteps", Summary: "List the steps of a run, by number",
+		Parameters: []parameter{cursorParam, limitParam, userParam},
+		Answers:    answers{"200": reply("A page of steps.", ref("StepPage"), "steps")},
+	})
+	d.add("GET "+run+"/node-states", operation{
+		ID: "listNodeStates", Summary: "List the states of a run's nodes", Parameters: []parameter{userParam},
+		Answers: answers{"200": reply("All of them.", ref("NodeStates"), "node-states")},
+	})
+	d.add("GET "+run+"/messages", operation{
+		ID: "listMessages", Summary: "List the messages of a run, in the order they came",
+		Parameters: []parameter{cursorParam, limitParam, userParam},
+		Answers:    answers{"200": reply("A page of messages.", ref("MessagePage"), "messages")},
+	})
+	d.add("POST "+run+"/messages", operation{
+		ID: "appendMessage", Summary: "Append a user message to a run",
+		Description: "A run at work gets it at its next safe boundary; a WAITING run takes it with the answer; " +
+			"one that is COMPLETED or FAILED restarts.",
+		Parameters: []parameter{userParam, keyHeader},
+		Body:       accept(ref("AppendRequest"), "append"),
+		Answers: answers{
+			"201": reply("The message.", ref("Message"), "message"),
+			"400": refuse("The body is wrong, or the run is cancelled.",
+				"invalid_state", "Run cannot accept messages. Current "+
+					"status: CANCELLED", "invalid_content", "Message content must not be empty"),
+			"409": refuse("The key was used with another body.", "idempotency_mismatch", "This Idempotency-Key "+
+				"was used with another body"),
+			"413": refuse("The body or the message is too large.", "content_too_large", "A message may hold 1048576 bytes"),
+			"429": usual("Overloaded"),
+		},
+	})
+	d.add("POST "+run+"/cancel", operation{
+		ID: "cancelRun", Summary: "Cancel a run", Parameters: []parameter{userParam},
+		Description: "Once it is answered, no event of the run follows its terminal one. Cancelling a cancelled " +
+			"run gets the same answer again.",
+		Answers: answers{
+			"200": reply("It is cancelled.", ref("Cancelled"), "cancelled"),
+			"400": refuse("It is over.", "invalid_state", "Run cannot be cancelled. Current status: COMPLETED"),
+		},
+	})
+	d.add("POST "+run+"/resume", operation{
+		ID: "resumeRun", Summary: "Answer what a run asks",
+		Description: "The answer covers every open interrupt and pending tool call; the same run goes on.",
+		Parameters:  []parameter{userParam},
+		Body: accept(object("", must("resume", nonempty(list(ref("ResumeEntry"), "An answer to each.")))),
+			"resume"),
+		Answers: answers{
+			"202": reply("It goes on.", ref("Resumed"), "resumed"),
+			"400": refuse("The body is wrong, or does not cover what is open.", "interrupts_open",
+				"The answer must cover every open interrupt and pending tool call of the run"),
+			"409": refuse("It was answered before.", "already_answered", "The interrupt has been answered already"),
+		},
+	})
+}

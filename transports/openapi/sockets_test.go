@@ -1,0 +1,111 @@
+package openapi_test
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fasthttp/websocket"
+)
+
+// sockets opens each WebSocket, and holds the frames both ways against the document.
+func (c *client) sockets() {
+	c.start(script(c.T, "mirrored", all))
+	for _, protocol := range []string{"", "agui", "agui.1"} {
+		c.socket("/api/v1/agent/runs/mirrored/ws", protocol).rest()
+	}
+	for _, protocol := range []string{"", "agui.1"} {
+		s := c.socket("/api/v1/agui/scripted/ws", protocol)
+		s.say(script(c.T, "mirrored", all))
+		s.rest()
+	}
+	s := c.socket("/api/v1/ws", "baton.v1")
+	for _, command := range []string{
+		`{"op": "subscribe", "ref": 1, "threadId": "mirrored", "afterEventId": "latest"}`,
+		`{"op": "run", "ref": "a", "agent": "echo", "threadId": "mirrored", "runId": "of-the-socket", "content": "hello"}`,
+		`{"op": "append", "runId": "of-the-socket", "content": "more"}`,
+		`{"op": "cancel", "ref": 3, "runId": "of-the-socket"}`,
+		`{"op": "unsubscribe", "threadId": "mirrored"}`,
+		`{"op": "subscribe", "ref": "last", "threadId": "nobody"}`,
+	} {
+		s.say(command)
+	}
+	for {
+		if frame := s.next().(object); frame["op"] == "error" && frame["ref"] == "last" {
+			break
+		}
+	}
+	c.do(http.StatusUpgradeRequired, "GET", "/api/v1/ws", "")
+}
+
+// socket is a WebSocket whose frames are checked.
+type socket struct {
+	*client
+	conn *websocket.Conn
+	op   operation
+}
+
+func (c *client) socket(path, protocol string) *socket {
+	c.Helper()
+	d := websocket.Dialer{HandshakeTimeout: patience}
+	if protocol != "" {
+		d.Subprotocols = []string{protocol}
+	}
+	conn, resp, err := d.Dial("ws"+strings.TrimPrefix(c.url, "http")+path, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	c.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	c.check("GET", path, answered{status: resp.StatusCode})
+	if got := conn.Subprotocol(); got != protocol {
+		c.Errorf("%s: speaks %q, want %q", path, got, protocol)
+	}
+	return &socket{c, conn, c.operation("GET", path)}
+}
+
+func (s *socket) say(text string) {
+	s.Helper()
+	schema := s.spec.schema(s.T, "paths", s.op.path, "get", "x-websocket", "send")
+	validate(s.T, schema, decode(s.T, []byte(text)), s.op.path)
+	if err := s.conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// next returns the next frame.
+func (s *socket) next() any {
+	s.Helper()
+	v, err := s.read()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v
+}
+
+// rest reads up to the end, which must be the one for what is done.
+func (s *socket) rest() {
+	s.Helper()
+	for n := 0; ; n++ {
+		_, err := s.read()
+		if err == nil {
+			continue
+		}
+		if !websocket.IsCloseError(err, websocket.CloseNormalClosure) || n == 0 {
+			s.Errorf("%s: %v after %d frames", s.op.path, err, n)
+		}
+		return
+	}
+}
+
+func (s *socket) read() (any, error) {
+	s.Helper()
+	_, text, err := s.conn.ReadMessage()
+	if err != nil {
+		return nil, err
+	}
+	v := decode(s.T, text)
+	validate(s.T, s.spec.schema(s.T, "paths", s.op.path, "get", "x-websocket", "receive"), v, s.op.path)
+	return v, nil
+}

@@ -1,0 +1,70 @@
+package openapi
+
+import (
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// threads describes conversations as people see them.
+func (d *describer) threads() {
+	const thread = "/api/v1/threads/{thread_id}"
+	d.conversations()
+	d.area("Threads", "Conversations as people see them.")
+	d.add("GET /api/v1/agent/history", operation{
+		ID: "getHistory", Summary: "Read a day of a thread's messages",
+		Parameters: []parameter{
+			query("threadId", name("The thread. Absent: your latest.")),
+			query("before", day("The latest day before this one, instead of the latest of all.")), projectParam,
+		},
+		Answers: answers{
+			"200": reply("The latest UTC day that has messages.", ref("History"), "history"),
+			"404": usual("ThreadNotFound"),
+		},
+	})
+	d.add("GET /api/v1/threads", operation{
+		ID: "listThreads", Summary: "List your threads, those with the latest activity first",
+		Parameters: []parameter{cursorParam, limitParam, projectParam},
+		Answers:    answers{"200": reply("A page of threads.", ref("ThreadPage"), "threads")},
+	})
+	d.add("PATCH "+thread, operation{
+		ID: "updateThread", Summary: "Give a thread a title", Parameters: []parameter{projectParam},
+		Description: "What is absent stays, what is null is taken away.",
+		Body: accept(object("",
+			may("title", orNull(text("At most 200 characters."))),
+			may("metadata", orNull(object("At most 64 KiB, in the place of the old one.")))),
+			"thread-patch"),
+		Answers: answers{"200": reply("The thread, as it is listed.", ref("Thread"), "thread")},
+	})
+	d.add("DELETE "+thread, operation{
+		ID: "deleteThread", Summary: "Delete a thread with all its runs", Parameters: []parameter{projectParam},
+		Description: "Runs that are not over are cancelled first.",
+		Answers:     answers{"204": nothing("It is deleted.")},
+	})
+}
+
+// conversations names the schemas of threads and their histories.
+func (d *describer) conversations() {
+	s := &d.schemas
+	infer[wire.Thread](s, "Thread", "A thread.",
+		may("threadId", threadID), says("conversationId", "The thread, as Baton names it: a UUID."),
+		may("metadata", object("")),
+		says("runId", "The run that is running or waiting, else the latest; null when there has been none."),
+		says("agent", "The agent or workflow of that run."),
+		says("updatedAt", "When something last happened on it."))
+	pageOf[wire.Thread](s, "ThreadPage")
+	infer[wire.HistoryMessage](s, "HistoryMessage", "A message, as histories show it.",
+		may("role", choice("", "user", "assistant", "system", "tool")), says("seq", "Rises over the whole thread."),
+		says("content", "Its text; the parts of a message that is more than text are in the metadata."),
+		may("metadata", object("`toolCalls`, `toolCallId`, `parts`, `attachments`, and what agents added.")))
+	infer[wire.HistoryPart](s, "HistoryPart", "A day of a thread.",
+		may("scope", constant("history_day")), may("day", orNull(day("UTC; null when there are no messages."))),
+		says("hasMore", "An older day has messages."))
+	infer[wire.History](s, "History", "A day of a thread's messages.",
+		may("type", constant("STATE_SNAPSHOT")), says("threadId", "Absent when there is no thread yet."))
+}
+
+// day is a day of the calendar.
+func day(about string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "date", Description: about}
+}
