@@ -5,12 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 )
+
+// engine is a database and a runtime of this process, without a server.
+type engine struct {
+	db *storage.DB
+	rt *runtime.Runtime
+}
+
+// startEngine starts an engine, which has the database for itself until it is closed.
+func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*engine, error) {
+	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
+	db, err := openDatabase(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := startRuntime(ctx, cfg, db, "", log, list)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &engine{db, rt}, nil
+}
+
+// close releases what runs in the database to the next server.
+func (e *engine) close(ctx context.Context) error {
+	return errors.Join(e.rt.Shutdown(ended(ctx)), e.db.Close())
+}
 
 // openDatabase opens the configured database for a server, with this version's schema.
 func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (*storage.DB, error) {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -19,8 +17,7 @@ var caller = runtime.Caller{Project: "default", User: "local", Role: runtime.Rol
 
 // local is a run of this process.
 type local struct {
-	db      *storage.DB
-	rt      *runtime.Runtime
+	*engine
 	started runtime.Started
 	cursor  *runtime.RunCursor
 	ready   []*runtime.Record // read and not yet returned
@@ -28,19 +25,16 @@ type local struct {
 
 // startLocal starts a run in this process, which has the database for itself until the feed is closed.
 func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.Logger, list []plugins.Plugin) (_ feed, err error) {
-	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
-	l := &local{}
+	e, err := startEngine(ctx, cfg, log, list)
+	if err != nil {
+		return nil, err
+	}
+	l := &local{engine: e}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close(ctx))
 		}
 	}()
-	if l.db, err = openDatabase(ctx, cfg, log); err != nil {
-		return nil, err
-	}
-	if l.rt, err = startRuntime(ctx, cfg, l.db, "", log, list); err != nil {
-		return nil, err
-	}
 	run, err := wire.DecodeRun(req.body())
 	if err != nil {
 		return nil, err
@@ -79,17 +73,9 @@ func (l *local) cancel(ctx context.Context) error {
 	return err
 }
 
-// close releases what else runs in the database to the next server.
 func (l *local) close(ctx context.Context) error {
-	var errs []error
 	if l.cursor != nil {
 		l.cursor.Close()
 	}
-	if l.rt != nil {
-		errs = append(errs, l.rt.Shutdown(ended(ctx)))
-	}
-	if l.db != nil {
-		errs = append(errs, l.db.Close())
-	}
-	return errors.Join(errs...)
+	return l.engine.close(ctx)
 }

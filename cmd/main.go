@@ -24,14 +24,15 @@ import (
 // Main runs the command line of this process with the plugins given, and ends the process with the
 // command's exit code.
 func Main(list ...plugins.Plugin) {
-	p := Program{Plugins: list, Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr}
+	p := Program{Plugins: list, Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(p.Run(context.Background()))
 }
 
 // Program is one execution of the command. Tests run it in process.
 type Program struct {
 	Plugins []plugins.Plugin
-	Args    []string // without the program's name
+	Args    []string  // without the program's name
+	Stdin   io.Reader // default os.Stdin
 	Stdout  io.Writer
 	Stderr  io.Writer
 }
@@ -80,11 +81,13 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 	}
 	root.SetVersionTemplate("baton {{.Version}}\n")
 	root.SetArgs(append([]string{}, p.Args...)) // not nil, for which cobra takes the process's own
+	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
 	root.AddCommand(
 		p.serveCommand(),
 		p.runCommand(),
+		p.mcpCommand(),
 		migrateCommand(),
 		backupCommand(),
 		healthCommand(),

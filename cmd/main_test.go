@@ -173,7 +173,7 @@ func TestVersion(t *testing.T) {
 
 func TestHelpNamesEveryCommand(t *testing.T) {
 	r := baton(t.Context()).want(t, 0)
-	for _, name := range []string{"serve", "run", "migrate", "backup", "config", "health", "version", "bench"} {
+	for _, name := range []string{"serve", "run", "mcp", "migrate", "backup", "config", "health", "version", "bench"} {
 		if !strings.Contains(r.stdout, "\n  "+name+" ") {
 			t.Errorf("no %s in the help:\n%s", name, r.stdout)
 		}

@@ -104,8 +104,21 @@ func (p *Program) run(ctx context.Context, cfg config.Config, server string, req
 
 // feed starts the run where it belongs.
 func (p *Program) feed(ctx context.Context, cfg config.Config, server string, req request) (feed, error) {
-	if server != "" {
-		return startRemote(ctx, strings.TrimSuffix(server, "/"), req)
+	url, err := findServer(ctx, cfg, server)
+	if err != nil {
+		return nil, err
+	}
+	if url != "" {
+		return startRemote(ctx, url, req)
+	}
+	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), p.Plugins)
+}
+
+// findServer returns the URL of the server whose client a command is: the one it was given, else the one that has
+// the database. It returns "" when nobody has it.
+func findServer(ctx context.Context, cfg config.Config, given string) (string, error) {
+	if given != "" {
+		return strings.TrimSuffix(given, "/"), nil
 	}
 	if !strings.HasPrefix(cfg.Database, "sqlite:") {
 		// The database does not tell whether a server lives, and the runs of one must not be taken over.
@@ -113,20 +126,20 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server string, re
 		probe, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err := ready(probe, url); err != nil {
-			return nil, fmt.Errorf("on PostgreSQL, run needs a server: start one with serve, or name it with --server (%w)", err)
+			return "", fmt.Errorf("on PostgreSQL, run and mcp need a server: start one with serve, or name it with --server (%w)", err)
 		}
-		return startRemote(ctx, url, req)
+		return url, nil
 	}
 	addr, held, err := storage.LockHolder(cfg.Database)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case held && addr == "":
-		return nil, errors.New("the database is in use by a program that serves nobody; try again when it has ended")
+		return "", errors.New("the database is in use by a program that serves nobody; try again when it has ended")
 	case held:
-		return startRemote(ctx, "http://"+dialable(addr), req)
+		return "http://" + dialable(addr), nil
 	}
-	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), p.Plugins)
+	return "", nil
 }
 
 // follow shows a run until it ends. When stop ends it cancels the run and shows the rest, until now ends.

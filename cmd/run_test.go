@@ -153,7 +153,7 @@ func TestRunSurvivesARestartOfTheServer(t *testing.T) {
 
 func TestRunOnPostgreSQLNeedsAServer(t *testing.T) {
 	r := baton(t.Context(), "run", "--listen", freeAddr(t), "--database", "postgres://nobody@127.0.0.1:1/none", "echo", "x").want(t, 1)
-	if !strings.Contains(r.stderr, "run needs a server") {
+	if !strings.Contains(r.stderr, "run and mcp need a server") {
 		t.Errorf("got %q", r.stderr)
 	}
 }

@@ -6,8 +6,13 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/agui"
+	"github.com/batonrun/baton/transports/mcp"
+	"github.com/batonrun/baton/transports/monitor"
+	"github.com/batonrun/baton/transports/openapi"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
+	"github.com/batonrun/baton/transports/ws"
 )
 
 // newWeb mounts the transports on a server.
@@ -35,5 +40,10 @@ func newWeb(cfg config.Config, rt *runtime.Runtime, log *slog.Logger) (*transpor
 		},
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},
+		ws.Transport{Runtime: rt, Streams: streams, Log: log, Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body)},
+		agui.Transport{Runtime: rt, Streams: streams},
+		mcp.Transport{Runtime: rt, Streams: streams, Log: log, Version: buildVersion()},
+		monitor.Transport{Runtime: rt, Streams: streams},
+		openapi.New(buildVersion()),
 	)
 }

@@ -29,6 +29,8 @@ type conn struct {
 	body []byte // of the answer, without chunks; body[b:] is not looked at yet
 	b    int
 	seen int // of body[b:], without a frame's end in it
+
+	socket bool // a WebSocket: the body is its frames
 }
 
 // dial connects to addr, a host and a port.
@@ -222,6 +224,9 @@ var frameEnd = []byte("\n\n")
 
 // frame returns the next frame, waiting for it, and io.EOF when the server has ended the stream.
 func (c *conn) frame() (frame, error) {
+	if c.socket {
+		return c.message()
+	}
 	for {
 		if i := bytes.Index(c.body[c.b+c.seen:], frameEnd); i >= 0 {
 			raw := c.body[c.b : c.b+c.seen+i+2]
@@ -230,39 +235,56 @@ func (c *conn) frame() (frame, error) {
 			return parse(raw), nil
 		}
 		c.seen = max(0, len(c.body)-c.b-1)
-		if c.b > 64<<10 {
-			c.body = c.body[:copy(c.body, c.body[c.b:])]
-			c.b = 0
-		}
+		c.compact()
 		if err := c.more(); err != nil {
 			return frame{}, err
 		}
 	}
 }
 
+// compact forgets what was looked at of the body, when that is much.
+func (c *conn) compact() {
+	if c.b > 64<<10 {
+		c.body = c.body[:copy(c.body, c.body[c.b:])]
+		c.b = 0
+	}
+}
+
 func parse(raw []byte) frame {
-	f := frame{raw: raw}
-	rest := raw
-	if after, ok := bytes.CutPrefix(rest, []byte("id: ")); ok {
-		i := 0
-		for ; i < len(after) && after[i] >= '0' && after[i] <= '9'; i++ {
-			f.id = 10*f.id + int64(after[i]-'0')
-		}
-		rest = after[min(i+1, len(after)):]
+	id, rest := leadingID(raw, "id: ")
+	return frame{id: id, kind: leadingKind(rest, "event: ", '\n'), raw: raw}
+}
+
+// leadingID reads the number behind prefix, and returns what follows it and the byte that ends it.
+func leadingID(raw []byte, prefix string) (id int64, rest []byte) {
+	after, ok := bytes.CutPrefix(raw, []byte(prefix))
+	if !ok {
+		return 0, raw
 	}
-	if after, ok := bytes.CutPrefix(rest, []byte("event: ")); ok {
-		switch kind := after[:max(0, bytes.IndexByte(after, '\n'))]; string(kind) {
-		case textContent:
-			f.kind = textContent
-		case toolCallEnd:
-			f.kind = toolCallEnd
-		case runFinished:
-			f.kind = runFinished
-		case runError:
-			f.kind = runError
-		}
+	i := 0
+	for ; i < len(after) && after[i] >= '0' && after[i] <= '9'; i++ {
+		id = 10*id + int64(after[i]-'0')
 	}
-	return f
+	return id, after[min(i+1, len(after)):]
+}
+
+// leadingKind reads the type behind prefix, up to end.
+func leadingKind(raw []byte, prefix string, end byte) string {
+	after, ok := bytes.CutPrefix(raw, []byte(prefix))
+	if !ok {
+		return ""
+	}
+	switch kind := after[:max(0, bytes.IndexByte(after, end))]; string(kind) {
+	case textContent:
+		return textContent
+	case toolCallEnd:
+		return toolCallEnd
+	case runFinished:
+		return runFinished
+	case runError:
+		return runError
+	}
+	return ""
 }
 
 func cut(err error) error {

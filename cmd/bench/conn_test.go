@@ -145,3 +145,43 @@ func (e endless) Read(p []byte) (int, error) {
 	}
 	return e.Reader.Read(p)
 }
+
+func TestMessagesComeWholeHoweverTheyAreCut(t *testing.T) {
+	var wire strings.Builder
+	message := func(text string) {
+		switch n := len(text); {
+		case n < 126:
+			wire.Write([]byte{textFrame, byte(n)})
+		case n < 1<<16:
+			wire.Write([]byte{textFrame, 126, byte(n >> 8), byte(n)})
+		default:
+			wire.Write([]byte{textFrame, 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		}
+		wire.WriteString(text)
+	}
+	sizes := []int{0, 50, 80, 100, 125, 126, 1000, 65_000, 66_000, 200_000}
+	for i, n := range sizes {
+		message(fmt.Sprintf(`{"id":%d,"event":{"type":%q,"delta":%q}}`, i+8, textContent, strings.Repeat("x", n)))
+	}
+	message(fmt.Sprintf(`{"id":%d,"event":{"type":"RUN_FINISHED"}}`, len(sizes)+8))
+	wire.Write([]byte{closeFrame, 0})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 5 {
+		c := pipe(t, wire.String(), func() int { return 1 + rnd.IntN(5000) })
+		c.left, c.socket = -1, true
+		size, last := 0, ""
+		for next := int64(8); ; next++ {
+			f, err := c.frame()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || f.id != next {
+				t.Fatalf("got %d, %v, want %d", f.id, err, next)
+			}
+			size, last = size+len(f.raw), f.kind
+		}
+		if size != wire.Len()-2 || last != runFinished {
+			t.Fatalf("got %d bytes of %d, the last is %q", size, wire.Len(), last)
+		}
+	}
+}

@@ -38,6 +38,8 @@ func newThread() string { return "bench-" + uuid.NewString() }
 
 func events(thread string) string { return "/api/v1/agent/runs/" + thread + "/events" }
 
+func socketOf(thread string) string { return "/api/v1/agent/runs/" + thread + "/ws" }
+
 const acceptStream = "Accept: text/event-stream\r\n"
 
 // body asks for a run of a script.

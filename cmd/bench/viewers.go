@@ -18,10 +18,15 @@ type viewersOptions struct {
 	delay   time.Duration // between them
 	bursts  int           // of 16 events
 	gap     time.Duration // between them
+
+	transports []string // over which they watch, one after the other
 }
 
 func defaultViewers() *viewersOptions {
-	return &viewersOptions{viewers: 1000, events: 200, delay: 25 * time.Millisecond, bursts: 40, gap: 100 * time.Millisecond}
+	return &viewersOptions{
+		viewers: 1000, events: 200, delay: 25 * time.Millisecond, bursts: 40, gap: 100 * time.Millisecond,
+		transports: []string{"sse"},
+	}
 }
 
 func viewersCommand(o *options) *cobra.Command {
@@ -32,6 +37,7 @@ func viewersCommand(o *options) *cobra.Command {
 	cmd.Flags().DurationVar(&vo.delay, "delay", vo.delay, "pause between two of them")
 	cmd.Flags().IntVar(&vo.bursts, "bursts", vo.bursts, "bursts of 16 events")
 	cmd.Flags().DurationVar(&vo.gap, "gap", vo.gap, "pause between two of them")
+	cmd.Flags().StringSliceVar(&vo.transports, "transport", vo.transports, "how they watch: sse, ws, or both as sse,ws")
 	return cmd
 }
 
@@ -39,27 +45,43 @@ func viewersCommand(o *options) *cobra.Command {
 // the tool call that makes the pause.
 const burst = 16
 
-func (o *viewersOptions) bench(ctx context.Context, t *target) ([]report, error) {
+func (o *viewersOptions) bench(ctx context.Context, t *target) (all []report, err error) {
+	for _, transport := range o.transports {
+		if transport != "sse" && transport != "ws" {
+			return nil, fmt.Errorf("transport: want sse or ws, got %q", transport)
+		}
+		reports, err := o.over(ctx, t, transport)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, reports...)
+	}
+	return all, nil
+}
+
+// over is the bench of viewers that watch over one transport.
+func (o *viewersOptions) over(ctx context.Context, t *target, transport string) ([]report, error) {
 	single := fmt.Sprintf(`{"do": [{"tokens": %d, "delayMs": %d}]}`, o.events, o.delay.Milliseconds())
-	one, err := o.watched(ctx, t, fmt.Sprintf("%d viewers, events one by one each %v", o.viewers, o.delay), single, 1, o.delay)
+	name := fmt.Sprintf("%d viewers over %s, ", o.viewers, transport)
+	one, err := o.watched(ctx, t, transport, name+fmt.Sprintf("events one by one each %v", o.delay), single, 1, o.delay)
 	if err != nil {
 		return nil, err
 	}
 	cycle := fmt.Sprintf(`{"tokens": %d}, {"tool": "sleep", "args": {"ms": %d}}`, burst-6, o.gap.Milliseconds())
 	many := `{"do": [` + strings.TrimSuffix(strings.Repeat(cycle+", ", o.bursts), ", ") + `]}`
-	bursts, err := o.watched(ctx, t, fmt.Sprintf("%d viewers, bursts of %d events each %v", o.viewers, burst, o.gap), many, burst, o.gap)
+	bursts, err := o.watched(ctx, t, transport, name+fmt.Sprintf("bursts of %d events each %v", burst, o.gap), many, burst, o.gap)
 	return []report{one, bursts}, err
 }
 
 // watched plays a script before viewers that were there first. The bare loop it is compared with writes the
 // same frames, group at a time with the same pauses.
-func (o *viewersOptions) watched(ctx context.Context, t *target, name, script string, group int, gap time.Duration) (report, error) {
+func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name, script string, group int, gap time.Duration) (report, error) {
 	c, err := dial(t.addr)
 	if err != nil {
 		return report{}, err
 	}
 	defer func() { _ = c.Close() }()
-	a, err := openAudience(ctx, t, c, o.viewers)
+	a, err := openAudience(ctx, t, c, o.viewers, transport)
 	if err != nil {
 		return report{}, err
 	}
@@ -109,21 +131,17 @@ type audience struct {
 	finished []time.Time
 }
 
-// openAudience makes a thread and lets n viewers follow it.
-func openAudience(ctx context.Context, t *target, c *conn, n int) (*audience, error) {
+// openAudience makes a thread and lets n viewers follow it over a transport, sse or ws.
+func openAudience(ctx context.Context, t *target, c *conn, n int, transport string) (*audience, error) {
 	a := &audience{thread: newThread(), finished: make([]time.Time, n)}
 	if err := a.begin(c, t); err != nil {
 		return nil, err
 	}
-	path := fmt.Sprintf("%s?follow=true&after_event_id=%d", events(a.thread), a.from)
 	for range n {
 		v, err := dial(t.addr)
 		if err == nil {
 			a.conns = append(a.conns, v)
-			err = v.stream(path)
-		}
-		if err == nil {
-			_, err = v.frame() // the block without data: the viewer is there
+			err = v.follow(a, transport)
 		}
 		if err != nil {
 			a.close()
@@ -131,6 +149,19 @@ func openAudience(ctx context.Context, t *target, c *conn, n int) (*audience, er
 		}
 	}
 	return a, pause(ctx, 300*time.Millisecond) // what opening has left to do is not measured
+}
+
+// follow has the viewer watch what comes on a's thread.
+func (c *conn) follow(a *audience, transport string) error {
+	query := fmt.Sprintf("?follow=true&after_event_id=%d", a.from)
+	if transport == "ws" {
+		return c.upgrade(socketOf(a.thread) + query)
+	}
+	if err := c.stream(events(a.thread) + query); err != nil {
+		return err
+	}
+	_, err := c.frame() // the block without data: the viewer is there
+	return err
 }
 
 // begin gives the thread a first run and reads how long its log is then.

@@ -1,0 +1,4 @@
+package cmd
+
+// Routes are the routes that s has mounted.
+func (s *Server) Routes() []string { return s.web.Routes() }
