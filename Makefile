@@ -13,7 +13,7 @@ help: ## Show this help
 run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs Go alone
 	go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
 
-test: ## Run all tests with the race detector, on SQLite and PostgreSQL
+test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
 	.ci/setup
 	go test -race -timeout 20m ./...
 

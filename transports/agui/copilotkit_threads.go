@@ -56,20 +56,23 @@ func (k copilotKit) resource(c *fiber.Ctx, path, query string) error {
 
 // kitThread is a thread as the list shows it.
 type kitThread struct {
-	ID             string    `json:"id"`
-	Name           *string   `json:"name"`
-	AgentID        string    `json:"agentId"` // of its latest run
-	OrganizationID string    `json:"organizationId"`
-	CreatedByID    string    `json:"createdById"`
-	Archived       bool      `json:"archived"`
-	CreatedAt      time.Time `json:"createdAt"`
-	UpdatedAt      time.Time `json:"updatedAt"`
+	ID             string  `json:"id"`
+	Name           *string `json:"name"`
+	AgentID        string  `json:"agentId"` // of its latest run
+	OrganizationID string  `json:"organizationId"`
+	CreatedByID    string  `json:"createdById"`
+	Archived       bool    `json:"archived"`
+	CreatedAt      string  `json:"createdAt"`
+	UpdatedAt      string  `json:"updatedAt"`
 }
+
+// kitTime has one width: front ends sort threads by the text of their times.
+const kitTime = "2006-01-02T15:04:05.000Z"
 
 func newKitThread(th *runtime.ListedThread) kitThread {
 	t := kitThread{
 		ID: th.ID, AgentID: th.Agent, OrganizationID: th.Project, CreatedByID: th.User,
-		CreatedAt: th.CreatedAt.UTC(), UpdatedAt: th.UpdatedAt.UTC(),
+		CreatedAt: th.CreatedAt.UTC().Format(kitTime), UpdatedAt: th.UpdatedAt.UTC().Format(kitTime),
 	}
 	if th.Title != "" {
 		t.Name = &th.Title

@@ -1,0 +1,35 @@
+package clients
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A browser follows a thread across a crash of the server, event by event, and only pages of admitted origins
+// can.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		missing(t, "chromium")
+	}
+	needs(t, "browser")
+	page := httptest.NewUnstartedServer(nil)
+	origin := "http://" + page.Listener.Addr().String()
+	s := start(t, "BATON_ORIGINS="+origin)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>a page</title>")
+	})
+	mux.HandleFunc("POST /crash", s.onCrash)
+	page.Config.Handler = mux
+	page.Start()
+	t.Cleanup(page.Close)
+	stranger := strings.Replace(origin, "127.0.0.1", "localhost", 1)
+	judge(t, "browser", "browser.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+origin, "STRANGER="+stranger, "CHROMIUM="+chromium)
+}

@@ -1,0 +1,11 @@
+package clients
+
+import "testing"
+
+// CopilotKit's core takes Baton for its runtime.
+func TestCopilotKit(t *testing.T) {
+	t.Parallel()
+	needs(t, "copilotkit")
+	s := start(t)
+	judge(t, "copilotkit", "core.mjs", nil, "BATON_URL="+s.url(""), "COPILOTKIT_TELEMETRY_DISABLED=true")
+}
