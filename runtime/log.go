@@ -169,6 +169,34 @@ func (r *Cursor) After() int64 { return r.after }
 // Close lets go of the thread. It may be called once.
 func (r *Cursor) Close() { r.rt.release(r.t) }
 
+// Source is what a cursor reads: from the same place on, cursors of one source return the same records.
+type Source struct {
+	Thread int64 // its key
+	Run    int64 // the key of the run of a RunCursor, 0 for a Cursor
+	Follow bool
+}
+
+// Source returns what r reads.
+func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
+
+// Fork returns another cursor of the same source at the same place. Both are to be closed.
+func (r *Cursor) Fork() *Cursor {
+	r.rt.mu.Lock()
+	r.t.holders++
+	r.rt.mu.Unlock()
+	return &Cursor{rt: r.rt, t: r.t, after: r.after, follow: r.follow, run: r.run}
+}
+
+// Skip has r go on behind the event with the id after, which another cursor of its source has returned.
+func (r *Cursor) Skip(after int64) { r.after = after }
+
+// Waits reports whether Next would wait.
+func (r *Cursor) Waits() bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	return !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
+}
+
 // Ended reports whether Next would return io.EOF at once.
 func (r *Cursor) Ended() bool {
 	r.t.mu.Lock()
@@ -308,12 +336,19 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	return &RunCursor{Cursor: r, started: s}, nil
 }
 
+// ErrRemoved means that events were removed before their reader got them.
+var ErrRemoved = errors.New("events were removed before they were shown")
+
 // Next returns the run's next events like Cursor.Next, and io.EOF after the span's terminal event. A run
-// that was cancelled before it wrote an event gets a span whose records have no id.
+// that was cancelled before it wrote an event gets a span whose records have no id. It fails with ErrRemoved
+// when the span's rest was deleted.
 func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 	for !r.ended {
 		recs, err := r.Cursor.Next(ctx)
-		if errors.Is(err, io.EOF) && !r.began {
+		if errors.Is(err, io.EOF) {
+			if r.began {
+				return nil, ErrRemoved
+			}
 			r.ended = true
 			return r.neverRan(), nil
 		}
@@ -326,6 +361,9 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 	}
 	return nil, io.EOF
 }
+
+// Ended reports whether the span's terminal event was returned.
+func (r *RunCursor) Ended() bool { return r.ended }
 
 // own keeps the span's records of recs.
 func (r *RunCursor) own(recs []*Record) []*Record {

@@ -15,24 +15,35 @@ import (
 // ErrSlow means that a stream's client is there but takes nothing any more. It is an ErrGone.
 var ErrSlow = fmt.Errorf("%w: it takes nothing any more", ErrGone)
 
-// Framing writes one event to a stream: its JSON, which is shared, behind its id, which is 0 when it has none.
-type Framing func(w *Stream, id int64, event []byte)
+// Framing is how a stream writes an event. Streams of equal framings may be written the same bytes, so that its
+// values must be comparable.
+type Framing interface {
+	// Append appends an event, its JSON, under its id, which is 0 when it has none.
+	Append(dst []byte, id int64, event []byte) []byte
+}
+
+// Duplex says what is written to a connection on which both ends talk.
+type Duplex struct {
+	Framing Framing             // how the stream writes events, for all Tails that do not say
+	Ping    []byte              // asks the client for a sign of life
+	Last    func(p []byte) bool // reports whether p, which somebody else writes, is the last that is to be written
+}
 
 // Attach runs fn with the stream of a connection that has left HTTP and on which both ends talk, and returns
 // when fn has. The connection stays the caller's to read, in a goroutine that calls Leave when that fails;
-// whatever is read counts as a sign of life, which is asked for with ping and must come within WriteTimeout.
-// What others write to c goes between two batches of the stream. Framing says how the stream writes events.
-// Of the request nothing is left when fn runs.
+// whatever is read counts as a sign of life, which is asked for with a ping and must come within WriteTimeout.
+// What others write to c goes between two batches of the stream. Of the request nothing is left when fn runs.
 //
 // fn's context ends as that of Serve does, with the cause ErrSlow for a client that takes nothing.
-func (s *Streams) Attach(req *fasthttp.RequestCtx, c net.Conn, ping []byte, f Framing, fn func(ctx context.Context, w *Stream)) {
+func (s *Streams) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx context.Context, w *Stream)) {
 	release(req)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	w := &Stream{streams: s, duplex: true, framing: f}
+	w := &Stream{streams: s, duplex: true, framing: d.Framing}
 	w.begin(c, cancel, &s.cfg)
-	w.alive = ping
+	w.alive = d.Ping
 	w.pingAfter(time.Now())
 	if w.own != nil {
+		w.own.last = d.Last
 		w.own.stream.Store(w)
 	}
 	s.add(w)
@@ -63,8 +74,8 @@ func (w *Stream) endTurn() {
 	w.turn.Unlock()
 }
 
-// Fit sees to it that the next n bytes go out in one write, if a write can hold so many.
-func (w *Stream) Fit(n int) {
+// fit sees to it that the next n bytes go out in one write, if a write can hold so many.
+func (w *Stream) fit(n int) {
 	if w.piece != nil && w.piece.n+n > len(w.piece.buf)-chunkTail {
 		w.send()
 	}
@@ -106,8 +117,8 @@ func (w *Stream) keep(rest []byte, err error) error {
 	return fmt.Errorf("%w: %w", ErrSlow, err)
 }
 
-// interject writes p, which is whole, between two batches.
-func (w *Stream) interject(p []byte) (int, error) {
+// interject writes p, which is whole, between two batches. Behind the last nothing is written any more.
+func (w *Stream) interject(p []byte, last bool) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.broken {
@@ -118,6 +129,8 @@ func (w *Stream) interject(p []byte) (int, error) {
 	if err != nil {
 		w.broken, w.torn = true, n > 0
 		w.Leave()
+	} else if last {
+		w.broken, w.torn, w.alive = true, true, nil
 	}
 	return n, err
 }

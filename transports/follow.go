@@ -15,14 +15,17 @@ import (
 // Cursor is what a stream follows: a *runtime.Cursor or *runtime.RunCursor.
 type Cursor interface {
 	Next(ctx context.Context) ([]*runtime.Record, error)
+	Waits() bool
 	After() int64
+	Skip(after int64)
+	Source() runtime.Source
+	Fork() *runtime.Cursor
 	Close()
 }
 
 // Tail says which events a stream shows and how.
 type Tail struct {
 	Cursor     Cursor
-	ThreadKey  int64
 	Projection agui.Projection
 	Gather     time.Duration // between two writes at least, 0 for as soon as can be
 	Framing    Framing       // nil for the stream's own
@@ -36,7 +39,16 @@ const many = 128
 // event and terminal ones are written at once; others wait until something was last written a while ago, and go
 // out together. Several goroutines may each follow a tail on one stream.
 func (w *Stream) Follow(ctx context.Context, t *Tail) error {
+	crowds := &w.streams.crowds
+	c := crowds.join(w, t)
+	defer crowds.leave(c)
 	for began := false; ctx.Err() == nil; began = true {
+		if t.Gather == 0 && crowds.large(c) && t.Cursor.Waits() {
+			if err := c.wait(ctx, w, t); err != nil {
+				return err
+			}
+			continue
+		}
 		recs, err := t.Cursor.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -44,58 +56,85 @@ func (w *Stream) Follow(ctx context.Context, t *Tail) error {
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 		}
-		held := began && len(recs) < many && !hasTerminal(recs) && w.hold(ctx, t)
-		if err := w.batch(t, recs, held); err != nil {
+		if pace := max(t.Gather, w.streams.pace()); began && pace > 0 {
+			recs = gather(ctx, t.Cursor, recs, w.wroteLast().Add(pace))
+		}
+		if err := w.batch(t, recs); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// batch writes recs and, when they were held back, what has come meanwhile.
-func (w *Stream) batch(t *Tail, recs []*runtime.Record, held bool) error {
+// pace is how long must be between two writes to a reader now.
+func (s *Streams) pace() time.Duration {
+	if s.Open() <= s.cfg.PaceAbove {
+		return 0
+	}
+	return s.cfg.Pace
+}
+
+// gather adds to recs, which a cursor has just returned, what it returns until then. It does not wait when they
+// are many or the last of a span.
+func gather(ctx context.Context, cur interface {
+	Next(ctx context.Context) ([]*runtime.Record, error)
+}, recs []*runtime.Record, until time.Time,
+) []*runtime.Record {
+	if urgent(recs) || time.Until(until) <= 0 {
+		return recs
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for recs = slices.Clone(recs); !urgent(recs); {
+		more, err := cur.Next(ctx)
+		if err != nil {
+			break // if it is more than that time is up, the next read says so again
+		}
+		recs = append(recs, more...)
+	}
+	return recs
+}
+
+func urgent(recs []*runtime.Record) bool {
+	return len(recs) >= many || slices.ContainsFunc(recs, (*runtime.Record).Terminal)
+}
+
+// batch writes recs.
+func (w *Stream) batch(t *Tail, recs []*runtime.Record) error {
 	w.turn.Lock()
 	defer w.endTurn()
-	w.frames(recs, t)
-	for more := 0; held && more < 4 && w.err == nil; more++ {
-		recs, err := t.Cursor.Next(expired)
-		if err != nil {
-			break // nothing more is ready; the next round learns if it is something else
+	framing := w.framingOf(t)
+	var buf []byte
+	for _, rec := range recs {
+		frame := rec.SSE(t.Projection)
+		if framing != nil {
+			buf = appendFrame(buf[:0], rec, t.Projection, framing)
+			frame = buf
+			w.fit(len(frame))
 		}
-		w.frames(recs, t)
+		if _, err := w.Write(frame); err != nil {
+			break
+		}
 	}
 	return w.Flush()
 }
 
-// frames writes what the tail shows of recs.
-func (w *Stream) frames(recs []*runtime.Record, t *Tail) {
-	framing := t.Framing
-	if framing == nil {
-		framing = w.framing
+func (w *Stream) framingOf(t *Tail) Framing {
+	if t.Framing != nil {
+		return t.Framing
 	}
-	for _, rec := range recs {
-		if framing == nil {
-			_, _ = w.Write(rec.SSE(t.Projection))
-		} else if event := rec.JSON(t.Projection); event != nil {
-			framing(w, rec.ID, event)
-		}
-		if w.err != nil {
-			return
-		}
-	}
+	return w.framing
 }
 
-// hold waits until it is time for another write, and reports whether it had to.
-func (w *Stream) hold(ctx context.Context, t *Tail) bool {
-	length := t.Gather
-	if cfg := &w.streams.cfg; w.streams.Open() > cfg.PaceAbove {
-		length = max(length, cfg.Pace)
+// appendFrame appends what projection p shows of rec, as an event of SSE when framing is nil.
+func appendFrame(dst []byte, rec *runtime.Record, p agui.Projection, framing Framing) []byte {
+	if framing == nil {
+		return append(dst, rec.SSE(p)...)
 	}
-	if length == 0 || time.Since(w.wroteLast()) >= length {
-		return false
+	if event := rec.JSON(p); event != nil {
+		dst = framing.Append(dst, rec.ID, event)
 	}
-	w.streams.windows.wait(ctx, windowKey{t.ThreadKey, length}, t.Cursor.After())
-	return true
+	return dst
 }
 
 func (w *Stream) wroteLast() time.Time {
@@ -103,14 +142,3 @@ func (w *Stream) wroteLast() time.Time {
 	defer w.turn.Unlock()
 	return w.wrote
 }
-
-func hasTerminal(recs []*runtime.Record) bool {
-	return slices.ContainsFunc(recs, (*runtime.Record).Terminal)
-}
-
-// expired makes a cursor's Next return what is ready, or fail.
-var expired = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

@@ -48,6 +48,7 @@ type conn struct {
 	net.Conn
 	linger atomic.Bool
 	stream atomic.Pointer[Stream] // on which both ends talk: see Streams.Attach
+	last   func(p []byte) bool    // of Duplex; set before stream
 }
 
 // Read reads, and tells the stream that its client is alive.
@@ -62,7 +63,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // Write writes, once there is a stream between two of its batches.
 func (c *conn) Write(p []byte) (int, error) {
 	if w := c.stream.Load(); w != nil {
-		return w.interject(p)
+		return w.interject(p, c.last(p))
 	}
 	return c.Conn.Write(p)
 }

@@ -54,6 +54,7 @@ func (s *Streams) StartRun(ctx context.Context, who runtime.Caller, req runtime.
 // Idempotency-Key, nil when it had none.
 func (s *Streams) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Held {
 	o := &s.owners
+	who.Role = runtime.RoleUser // to whom the name of an own run never means another's
 	h := &Held{o: o, who: who, started: started, peer: p}
 	if key != nil {
 		h.scope = key.Scope

@@ -9,11 +9,7 @@ import (
 // open and the last write was a moment ago. A source that does not Follow a thread calls it before it looks what
 // there is to write, so that what comes meanwhile goes out together.
 func (w *Stream) Pace(ctx context.Context) {
-	cfg := &w.streams.cfg
-	if w.streams.Open() <= cfg.PaceAbove {
-		return
-	}
-	wait := cfg.Pace - time.Since(w.wroteLast())
+	wait := w.streams.pace() - time.Since(w.wroteLast())
 	if wait <= 0 {
 		return
 	}

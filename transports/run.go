@@ -29,30 +29,44 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes what ServeRun answers with, and returns when that is all, or with ErrGone.
 func (w *Stream) ShowRun(ctx context.Context, r *RunStream) error {
-	if err := w.Flush(); err != nil {
-		return err
-	}
 	s := w.streams
 	held := (*Held)(nil)
 	if !r.Background {
-		held = s.Hold(w, r.Caller, r.Key, r.Started)
+		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
 	cur, err := s.cfg.Runtime.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
 	if err != nil {
 		held.Release()
 		return w.Interrupt(err, r.Projection)
 	}
-	err = w.Follow(ctx, &Tail{Cursor: cur, ThreadKey: r.Started.ThreadKey, Projection: r.Projection})
+	if err = w.Flush(); err == nil {
+		err = w.Follow(ctx, &Tail{Cursor: cur, Projection: r.Projection})
+	}
 	if errors.Is(err, ErrGone) {
 		held.Drop(cur)
 		return err
 	}
 	held.Release()
 	cur.Close()
-	if err == nil {
+	if err == nil || cur.Ended() {
 		return nil
 	}
 	return w.Interrupt(fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection)
+}
+
+// owner is a stream that a run belongs to: gone as soon as it was given up, while its client may still be there.
+type owner struct {
+	*Stream
+	over <-chan struct{}
+}
+
+func (o owner) Gone() bool {
+	select {
+	case <-o.over:
+		return true
+	default:
+		return o.Stream.Gone()
+	}
 }
 
 // Interrupt ends a stream of AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
@@ -63,7 +77,7 @@ func (w *Stream) Interrupt(err error, p agui.Projection) error {
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}
 	if w.framing != nil {
-		w.framing(w, 0, ev.AppendJSON(nil, p))
+		_, _ = w.Write(w.framing.Append(nil, 0, ev.AppendJSON(nil, p)))
 	} else {
 		_, _ = w.Write(agui.AppendSSE(nil, 0, ev, p))
 	}

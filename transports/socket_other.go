@@ -33,3 +33,5 @@ func (*probe) peek(syscall.RawConn) input { return nothing }
 func (*probe) left(syscall.RawConn) bool { return false }
 
 func (*probe) send(syscall.RawConn, []byte) outcome { return full }
+
+func (*probe) start(syscall.RawConn, []byte) int { return 0 }

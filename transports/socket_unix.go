@@ -19,6 +19,8 @@ type probe struct {
 	read  func(fd uintptr)
 	look  func(fd uintptr)
 	write func(fd uintptr)
+	begin func(fd uintptr)
+	n     int // bytes taken
 }
 
 // input is what there is to read.
@@ -41,7 +43,7 @@ const (
 
 var probes = sync.Pool{New: func() any {
 	p := new(probe)
-	p.read, p.look, p.write = p.recvFrom, p.peekAt, p.sendTo
+	p.read, p.look, p.write, p.begin = p.recvFrom, p.peekAt, p.sendTo, p.sendSome
 	return p
 }}
 
@@ -106,5 +108,19 @@ func (p *probe) sendTo(fd uintptr) {
 		p.sent = broken
 	default:
 		p.sent = sent
+	}
+}
+
+// start sends what can be sent of b at once, and returns how much that was.
+func (p *probe) start(c syscall.RawConn, b []byte) int {
+	p.out, p.n = b, 0
+	_ = c.Control(p.begin) // who sends the rest learns why it failed
+	p.out = nil
+	return p.n
+}
+
+func (p *probe) sendSome(fd uintptr) {
+	if n, err := unix.Write(int(fd), p.out); err == nil { // Go's sockets never block
+		p.n = n
 	}
 }

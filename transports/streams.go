@@ -38,9 +38,9 @@ type StreamConfig struct {
 // more goroutine, while streams are open, pings the silent ones and finds those whose client has left. A stream
 // on which both ends talk (see Attach) has one more, which reads.
 type Streams struct {
-	cfg     StreamConfig
-	windows windows
-	owners  owners
+	cfg    StreamConfig
+	crowds crowds
+	owners owners
 
 	live     atomic.Int64
 	stopping atomic.Bool
@@ -63,11 +63,11 @@ func NewStreams(cfg StreamConfig) *Streams {
 	cfg.SendBuffer = cmp.Or(cfg.SendBuffer, 64<<10)
 	cfg.Grace = cmp.Or(cfg.Grace, 3*time.Second)
 	return &Streams{
-		cfg:     cfg,
-		windows: windows{rt: cfg.Runtime, open: make(map[windowKey]*window)},
-		owners:  owners{rt: cfg.Runtime, grace: cfg.Grace, log: cfg.Log, held: make(map[threadName][]*Held)},
-		quit:    make(chan struct{}),
-		open:    make(map[*Stream]struct{}),
+		cfg:    cfg,
+		crowds: crowds{open: make(map[form]*crowd)},
+		owners: owners{rt: cfg.Runtime, grace: cfg.Grace, log: cfg.Log, held: make(map[threadName][]*Held)},
+		quit:   make(chan struct{}),
+		open:   make(map[*Stream]struct{}),
 	}
 }
 

@@ -55,9 +55,9 @@ func (s *Streams) View(c *fiber.Ctx) (*View, error) {
 func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*Tail, error) {
 	cur, err := s.cfg.Runtime.Read(ctx, runtime.Thread{Key: v.ThreadKey, ID: v.ThreadID}, v.After, v.Follow)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 	}
-	return &Tail{Cursor: cur, ThreadKey: v.ThreadKey, Projection: p, Gather: v.Gather}, nil
+	return &Tail{Cursor: cur, Projection: p, Gather: v.Gather}, nil
 }
 
 // parse reads the query and the header of a client that comes back.

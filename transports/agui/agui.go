@@ -62,22 +62,13 @@ func (t Transport) decode(c *fiber.Ctx, agent string, body []byte) (wire.RunRequ
 	if err != nil {
 		return req, runtime.Caller{}, err
 	}
-	if other := req.Agent + req.WorkflowID; other != "" && other != agent {
-		return req, runtime.Caller{}, &runtime.Error{
-			Kind: runtime.KindInvalid, Code: "invalid_request",
-			Detail: fmt.Sprintf("The path is that of %q, but the request names %q; leave agent and workflowId out", agent, other),
-		}
+	if _, err := t.find(agent); err != nil {
+		return req, runtime.Caller{}, err
+	}
+	if err := req.Address(t.Runtime.Plugins(), agent); err != nil {
+		return req, runtime.Caller{}, err
 	}
 	who, err := auth.ForProject(c, cmp.Or(c.Query("projectId"), req.ProjectID))
-	if err != nil {
-		return req, who, err
-	}
-	p, err := t.find(agent)
-	if _, ok := p.(plugins.Workflow); ok {
-		req.Agent, req.WorkflowID = "", agent
-	} else {
-		req.Agent, req.WorkflowID = agent, ""
-	}
 	return req, who, err
 }
 

@@ -29,6 +29,7 @@ type viewer struct {
 	key        int64  // of the thread, 0 when it is unknown
 	id         string // its name
 	after      int64  // the last event that the prelude tells of
+	running    bool   // the prelude leaves its span open
 	prelude    []byte // nil once it was written
 	projection agui.Projection
 }
@@ -43,22 +44,19 @@ func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error
 	if !runtime.ValidName(req.ThreadID) || req.RunID != "" && !runtime.ValidName(req.RunID) {
 		return nil, errNames
 	}
-	v := &viewer{rt: t.Runtime, projection: req.Dialect()}
+	var snap runtime.Snapshot
 	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
+	if err == nil {
+		t.Streams.Join(who, &th)
+		snap, err = t.Runtime.Snapshot(c.UserContext(), th)
+	}
 	if errors.Is(err, runtime.ErrThreadNotFound) {
-		v.id = req.ThreadID
-		v.begin(&runtime.Snapshot{RunID: req.RunID, State: []byte("{}")})
-		return v, nil
+		th, snap, err = runtime.Thread{ID: req.ThreadID}, runtime.Snapshot{State: []byte("{}")}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.key, v.id = th.Key, th.ID
-	t.Streams.Join(who, &th)
-	snap, err := t.Runtime.Snapshot(c.UserContext(), th)
-	if err != nil {
-		return nil, err
-	}
+	v := &viewer{rt: t.Runtime, key: th.Key, id: th.ID, after: snap.After, running: snap.Running, projection: req.Dialect()}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
 	return v, nil
@@ -69,7 +67,6 @@ var errNames = refuse("invalid_name", "A threadId is needed; threadId and runId 
 // begin makes the snapshot the stream's prelude: a span that brings a client which knows nothing, or has an
 // older copy, to where the snapshot is. Its events are not the log's and have no ids.
 func (v *viewer) begin(s *runtime.Snapshot) {
-	v.after = s.After
 	base := agui.Base{ThreadID: v.id, RunID: cmp.Or(s.RunID, uuid.Must(uuid.NewV7()).String())}
 	started := agui.RunStarted{Base: base, ProtocolVersion: "1.0"}
 	if s.Run != nil {
@@ -103,40 +100,54 @@ func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 		return w.Interrupt(err, v.projection)
 	}
 	defer cur.Close()
-	tail := &tail{Cursor: cur, projection: v.projection}
-	err = w.Follow(ctx, &transports.Tail{Cursor: tail, ThreadKey: v.key, Projection: v.projection})
+	tail := &tail{Cursor: cur, projection: v.projection, ended: v.after}
+	if v.running {
+		tail.ended = -1
+	}
+	err = w.Follow(ctx, &transports.Tail{Cursor: tail, Projection: v.projection})
+	if err == nil && !tail.between() {
+		err = runtime.ErrRemoved
+	}
 	switch {
 	case err == nil, errors.Is(err, transports.ErrGone):
 		return err
-	case tail.failed && errors.Is(err, runtime.ErrStopping):
+	case !tail.between() || !tail.failed && !cur.Ended():
+		return w.Interrupt(err, v.projection)
+	case errors.Is(err, runtime.ErrStopping):
 		return nil
-	case tail.failed:
-		return err
 	}
-	return w.Interrupt(err, v.projection)
+	return err
 }
 
 // tail is a cursor that keeps to the order that AG-UI's clients enforce.
 type tail struct {
 	*runtime.Cursor
 	projection agui.Projection
-	failed     bool // the last event was a RUN_ERROR, behind which only a RUN_STARTED may stand
+	ended      int64 // the id of the last event that ended a span, or of the one before the tail if no span is open there
+	failed     bool  // that event was a RUN_ERROR, behind which only a RUN_STARTED may stand
+	removed    bool  // events were removed
 }
 
-// errRemoved means that events were removed before the viewer got them. It cannot be told where a run that it
-// saw begin has ended, so that it has to join anew.
-var errRemoved = errors.New("events were removed before they were shown")
+// between reports whether what was shown last ended a span.
+func (t *tail) between() bool { return t.After() == t.ended }
 
-// Next returns the next records of the log.
+// Next returns the next records of the log. It fails with ErrRemoved, from then on, when some were removed: it
+// cannot be told where a run that the viewer saw begin has ended, so that it has to join anew.
 func (t *tail) Next(ctx context.Context) ([]*runtime.Record, error) {
+	if t.removed {
+		return nil, runtime.ErrRemoved
+	}
 	recs, err := t.Cursor.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
 	last := recs[len(recs)-1]
-	if last.ID == 0 {
-		return nil, errRemoved
+	if t.removed = last.ID == 0; t.removed {
+		return nil, runtime.ErrRemoved
 	}
-	t.failed = last.Terminal() && agui.Project(last.Event, t.projection).Type() == agui.TypeRunError
+	if last.Terminal() {
+		t.ended = last.ID
+		t.failed = agui.Project(last.Event, t.projection).Type() == agui.TypeRunError
+	}
 	return recs, nil
 }

@@ -3,6 +3,8 @@ package agui
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -186,8 +188,11 @@ func (k copilotKit) state(ctx context.Context, th *runtime.Thread) (any, error) 
 	return snap.State, err
 }
 
-// maxInspected is how many of a thread's events are shown, the latest.
-const maxInspected = 1000
+// What is shown of a thread's events: the latest.
+const (
+	maxInspected      = 1000
+	maxInspectedBytes = 8 << 20
+)
 
 func (k copilotKit) events(ctx context.Context, th *runtime.Thread) (any, error) {
 	end, err := k.Runtime.Read(ctx, *th, runtime.Latest, false)
@@ -200,16 +205,24 @@ func (k copilotKit) events(ctx context.Context, th *runtime.Thread) (any, error)
 		return nil, err
 	}
 	defer cur.Close()
-	list := []json.RawMessage{}
+	list, size := []json.RawMessage{}, 0
 	for cur.After() < end.After() {
 		recs, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil, runtime.ErrThreadNotFound // it was deleted meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}
 		for _, rec := range recs {
 			if data := rec.JSON(agui.AGUI0); data != nil {
 				list = append(list, data)
+				size += len(data)
 			}
+		}
+		for size > maxInspectedBytes {
+			size -= len(list[0])
+			list = list[1:]
 		}
 	}
 	return list, nil

@@ -2,9 +2,11 @@ package agui_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -205,5 +207,66 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// chatter is an agent that writes a bit of everything, again and again.
+type chatter struct{ name string }
+
+func (c chatter) Info() plugins.Info { return plugins.Info{Name: c.name} }
+
+func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	for i := range 8 {
+		text := run.Text("", "")
+		for j := range 6 {
+			if _, err := fmt.Fprintf(text, "%s %d.%d ", c.name, i, j); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			<-time.After(time.Millisecond)
+		}
+		if err := text.Close(); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := run.State(map[string]any{c.name: i, "last": c.name}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.CallTool(ctx, "calculator", map[string]string{"expression": fmt.Sprint(i, "+1")}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if i%4 == 3 && c.name != "child" {
+			if _, err := run.CallAgent(ctx, "child", "go"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+	}
+	return agui.WorkerOutput{Answer: "done"}, nil
+}
+
+// TestViewersOfParallelNodesEndUpAlike joins, again and again, a thread on which several nodes write at once.
+func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "one", Agent: "ann"}, {ID: "two", Agent: "ben"}, {ID: "three", Agent: "cy"},
+		{ID: "last", Agent: "echo", Needs: []string{"one", "two", "three"}},
+	}}
+	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow, chatter{"ann"}, chatter{"ben"}, chatter{"cy"}, chatter{"child"})
+	for _, dialect := range []string{modern, ""} {
+		id := "t" + dialect
+		join := func() *response { return s.do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
+		early := join().all()
+		whole := s.run("flow", id, "one"+id, "go", dialect)
+		queued := s.run("flow", id, "two"+id, "again", dialect)
+		var joined []*response
+		for run, _ := s.rt.Run(t.Context(), local, "two"+id); !run.Status.Final(); run, _ = s.rt.Run(t.Context(), local, "two"+id) {
+			joined = append(joined, join())
+			<-time.After(time.Duration(len(joined)%7) * time.Millisecond)
+		}
+		want := folded(t, early+whole.all()+queued.all())
+		t.Log(len(joined), len(want.Messages))
+		for i, r := range joined {
+			stream := r.all()
+			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
+				t.Fatalf("joined as number %d of %d:\n%s\n%s", i+1, len(joined), diff, brief(stream))
+			}
+		}
 	}
 }

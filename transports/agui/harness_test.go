@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"go.uber.org/goleak"
 
 	"github.com/batonrun/baton/plugins"
@@ -82,6 +83,7 @@ type server struct {
 	web     *transports.Server
 	addr    string
 	keys    chan string
+	taken   func() // called when a handler has returned and its answer has not begun, unless nil
 	stopped sync.Once
 	stop    func()
 }
@@ -114,7 +116,7 @@ func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...p
 	cfg.Runtime, cfg.Log = s.rt, log
 	s.streams = transports.NewStreams(cfg)
 	s.web, err = transports.New(transports.Config{Runtime: s.rt, Streams: s.streams, Log: log, Origins: []string{page}},
-		door.Transport{Runtime: s.rt, Streams: s.streams}, sse.Transport{Runtime: s.rt, Streams: s.streams}, rest.Transport{Runtime: s.rt})
+		hook{s}, door.Transport{Runtime: s.rt, Streams: s.streams}, sse.Transport{Runtime: s.rt, Streams: s.streams}, rest.Transport{Runtime: s.rt})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -136,6 +138,19 @@ func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...p
 	}
 	tb.Cleanup(s.stop)
 	return s
+}
+
+// hook calls taken.
+type hook struct{ s *server }
+
+func (h hook) Mount(r fiber.Router) {
+	r.Use(func(c *fiber.Ctx) error {
+		err := c.Next()
+		if h.s.taken != nil {
+			h.s.taken()
+		}
+		return err
+	})
 }
 
 // response is an answer whose body is read as it comes.

@@ -17,7 +17,7 @@ func (p Panicking) Mount(r fiber.Router) {
 	r.Get("/panic/batch", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(_ context.Context, s *socket) error {
 			return s.w.Batch(func() {
-				bare(s.w, 0, []byte("half"))
+				_, _ = s.w.Write(bare.Append(nil, 0, []byte("half")))
 				panic("batch")
 			})
 		}})

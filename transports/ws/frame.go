@@ -10,49 +10,47 @@ import (
 // ping is a frame that asks the client for a sign of life.
 var ping = []byte{0x89, 0}
 
-// room is how long the header of a frame may be, in bytes.
-const room = 10
+// closes reports whether a frame closes the socket: a client may get none behind it.
+func closes(frame []byte) bool { return frame[0] == 0x88 }
 
-// text writes a text frame that holds label, body and end. The first room bytes of label are not part of it: they
-// take the header.
-func text(w *transports.Stream, label, body []byte, end string) {
-	n := len(label) - room + len(body) + len(end)
-	head := label[:room]
-	switch { // a server masks nothing
+// header appends the header of a text frame of n bytes. A server masks nothing.
+func header(dst []byte, n int) []byte {
+	switch {
 	case n < 126:
-		head = append(head[:room-2], 0x81, byte(n))[room-2:]
+		return append(dst, 0x81, byte(n))
 	case n < 1<<16:
-		head = binary.BigEndian.AppendUint16(append(head[:room-4], 0x81, 126), uint16(n))[room-4:]
-	default:
-		head = binary.BigEndian.AppendUint64(append(head[:0], 0x81, 127), uint64(n))
+		return binary.BigEndian.AppendUint16(append(dst, 0x81, 126), uint16(n))
 	}
-	w.Fit(len(head) + n)
-	_, _ = w.Write(label[room-len(head):])
-	_, _ = w.Write(body)
-	_, _ = w.WriteString(end)
+	return binary.BigEndian.AppendUint64(append(dst, 0x81, 127), uint64(n))
 }
 
-// bare writes a JSON text alone.
-func bare(w *transports.Stream, _ int64, event []byte) {
-	var buf [room]byte
-	text(w, buf[:], event, "")
-}
+// framing is how a socket's events are written: in an object that begins with these members, or bare.
+type framing string
 
-// numbered writes an event beside its id.
-func numbered(w *transports.Stream, id int64, event []byte) { labelled(w, "{", id, event) }
+const (
+	bare     framing = ""
+	numbered framing = "{" // beside its id
+)
+
+var _ transports.Framing = bare
 
 // named returns the framing of a thread's events on a socket with many.
-func named(threadID string) transports.Framing {
-	before := `{"op":"event","threadId":` + string(encode(threadID)) + `,`
-	return func(w *transports.Stream, id int64, event []byte) { labelled(w, before, id, event) }
+func named(threadID string) framing {
+	return framing(`{"op":"event","threadId":` + string(encode(threadID)) + `,`)
 }
 
-// labelled writes an event in an object that begins with the members before.
-func labelled(w *transports.Stream, before string, id int64, event []byte) {
-	var buf [128]byte
-	label := append(buf[:room], before...)
+// Append appends a frame with an event.
+func (f framing) Append(dst []byte, id int64, event []byte) []byte {
+	if f == bare {
+		return append(header(dst, len(event)), event...)
+	}
+	var buf [64]byte
+	label := buf[:0]
 	if id != 0 {
 		label = append(strconv.AppendInt(append(label, `"id":`...), id, 10), ',')
 	}
-	text(w, append(label, `"event":`...), event, "}")
+	label = append(label, `"event":`...)
+	dst = header(dst, len(f)+len(label)+len(event)+1)
+	dst = append(append(append(dst, f...), label...), event...)
+	return append(dst, '}')
 }

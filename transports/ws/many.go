@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +74,7 @@ type reply struct {
 // say writes a reply.
 func (s *socket) say(r reply) {
 	frame := encode(r)
-	_ = s.w.Batch(func() { bare(s.w, 0, frame) })
+	_ = s.w.Batch(func() { _, _ = s.w.Write(bare.Append(nil, 0, frame)) })
 }
 
 // refuse says that a command is refused, or that a thread cannot be shown any more.
@@ -97,18 +98,18 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	if len(d.subs) == maxSubscriptions {
 		return nil, nil, errSubscriptions
 	}
-	th, err := d.t.Runtime.Thread(ctx, d.who, threadID)
+	th, err := d.t.Runtime.Thread(context.WithoutCancel(ctx), d.who, threadID)
 	if err != nil {
 		return nil, nil, err
 	}
-	cur, err := d.t.Runtime.Read(ctx, th, after, true)
+	cur, err := d.t.Runtime.Read(context.WithoutCancel(ctx), th, after, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	sub := &subscription{cancel, make(chan struct{})}
 	d.subs[threadID] = sub
-	tail := &transports.Tail{Cursor: cur, ThreadKey: th.Key, Projection: agui.Seed, Framing: named(threadID)}
+	tail := &transports.Tail{Cursor: cur, Projection: agui.Seed, Framing: named(threadID)}
 	return subscribed{threadID, cur.After()}, func() {
 		d.begin(func() {
 			defer close(sub.done)
@@ -140,8 +141,9 @@ func (d *desk) end() {
 // follow shows a thread.
 func follow(ctx context.Context, s *socket, threadID string, tail *transports.Tail) {
 	defer tail.Cursor.Close()
-	if err := s.w.Follow(ctx, tail); ctx.Err() == nil && !errors.Is(err, transports.ErrGone) {
-		s.refuse(nil, threadID, err)
+	err := s.w.Follow(ctx, tail)
+	if ctx.Err() == nil && !errors.Is(err, transports.ErrGone) {
+		s.refuse(nil, threadID, cmp.Or(err, error(runtime.ErrThreadNotFound))) // it ends only with its thread
 	}
 }
 

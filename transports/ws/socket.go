@@ -86,6 +86,7 @@ func (s *socket) close(err error) time.Duration {
 	if !slow && s.conn.WriteControl(websocket.CloseMessage, payload, time.Now().Add(handshake)) == nil {
 		return handshake
 	}
+	s.w.Linger() // what it still sends must not cost it the farewell
 	s.w.Farewell(append([]byte{0x88, byte(len(payload))}, payload...))
 	return 0
 }

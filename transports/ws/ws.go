@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"log/slog"
 	"strings"
 
@@ -44,13 +45,28 @@ func (t Transport) Mount(r fiber.Router) {
 	r.Get("/api/v1/ws", upgrade, t.many)
 }
 
-// upgrade refuses requests that do not ask for a WebSocket.
+// upgrade refuses requests that do not ask for a WebSocket, or not as the library takes it.
 func upgrade(c *fiber.Ctx) error {
-	if websocket.IsWebSocketUpgrade(c) && c.Method() == fiber.MethodGet {
-		return c.Next()
+	if !websocket.IsWebSocketUpgrade(c) || c.Method() != fiber.MethodGet || !c.Request().Header.IsHTTP11() ||
+		c.Get(versionHeader) != version {
+		c.Set(fiber.HeaderUpgrade, "websocket")
+		c.Set(versionHeader, version)
+		return fiber.ErrUpgradeRequired
 	}
-	c.Set(fiber.HeaderUpgrade, "websocket")
-	return fiber.ErrUpgradeRequired
+	if key, err := base64.StdEncoding.DecodeString(c.Get("Sec-WebSocket-Key")); err != nil || len(key) != 16 {
+		return errKey
+	}
+	return c.Next()
+}
+
+// The version of the protocol, and where it stands.
+const (
+	version       = "13"
+	versionHeader = "Sec-WebSocket-Version"
+)
+
+var errKey = &runtime.Error{
+	Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "Sec-WebSocket-Key must be 16 bytes in base64",
 }
 
 // conversation is what happens on a socket.
@@ -73,13 +89,13 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 		RecoverHandler:  func(*websocket.Conn) {}, // Guard does
 	}
 	if conv.protocol != "" {
-		cfg.Subprotocols = []string{conv.protocol}
+		c.Set(protocolHeader, conv.protocol)
 	}
 	req := c.Context()
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), ping, conv.framing, func(ctx context.Context, w *transports.Stream) {
+			t.Streams.Attach(req, s.conn.NetConn(), transports.Duplex{Framing: conv.framing, Ping: ping, Last: closes}, func(ctx context.Context, w *transports.Stream) {
 				s.w = w
 				s.serve(ctx, t.Streams, &conv)
 			})
@@ -96,9 +112,11 @@ type unused struct{}
 func (unused) Get() any { return nil }
 func (unused) Put(any)  {}
 
+const protocolHeader = "Sec-WebSocket-Protocol"
+
 // protocol returns the first subprotocol that the client offers and the route speaks, "" for none.
 func protocol(c *fiber.Ctx, spoken ...string) string {
-	offered := bytes.Join(c.Request().Header.PeekAll("Sec-WebSocket-Protocol"), []byte(","))
+	offered := bytes.Join(c.Request().Header.PeekAll(protocolHeader), []byte(","))
 	for name := range strings.SplitSeq(string(offered), ",") {
 		for _, s := range spoken {
 			if strings.TrimSpace(name) == s {
