@@ -205,7 +205,11 @@ func (s *starting) resume(ctx context.Context, tx Tx, th *Thread, run *Run, a *a
 		if err := json.Unmarshal(run.Input, &in); err != nil {
 			return err
 		}
-		in.SpanName, in.BodyHash = s.req.RunID, s.req.BodyHash
+		in.SpanName = s.req.RunID
+		if in.Requests == nil {
+			in.Requests = make(map[string]string)
+		}
+		in.Requests[s.req.RunID] = s.req.BodyHash
 		run.Input = mustJSON(in)
 		if err := tx.Put(&RunName{RunKey: run.Key, Name: s.req.RunID}); err != nil {
 			return err

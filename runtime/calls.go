@@ -288,52 +288,66 @@ func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent
 		s.note(opened)
 	}
 	l.mu.Unlock()
-	_ = sub.own.Add(opened)
+	own := opened
+	own.ParentSubagentRunID = "" // that one is the parent's account
+	_ = sub.own.Add(own)
 	if isOpen {
 		return sub, nil
 	}
 	return sub, l.emit(s, []Row{s.keep(m)}, nil, append(s.takeHeld(), opened)...)
 }
 
-// closeAgent ends a sub-agent: with its output, as suspended while it waits, or as failed.
+// closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
 func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput, err error) error {
 	sub.end()
-	base := agui.Base{SubagentRunID: m.CallID, Agent: name, Metadata: mustJSON(map[string]string{"name": name})}
 	switch {
 	case err == nil:
-		return s.record(m, mustJSON(out), append(sub.takeHeld(), agui.SubagentFinished{Base: base})...)
+		m.Done, m.Output = true, mustJSON(out)
+		row := s.keep(m)
+		return s.l.wait(func(done func(error)) error {
+			return sub.leave(row, done, agui.WorkerOutput{Status: agui.StatusSuccess})
+		})
 	case errors.Is(err, plugins.ErrWaiting):
-		suspended := agui.SubagentFinished{Base: base, Outcome: json.RawMessage(`{"type":"suspended"}`)}
-		s.hold(append(sub.takeHeld(), suspended)...) // a crash before the step waits, too, finds it open
+		s.hold(sub.takeHeld()...)
 		return err
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		return cause
 	}
 	shown := s.l.rt.shown(name, err)
-	held := sub.takeHeld()
-	l := s.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if closed := s.closedBy(l); closed != nil {
-		return closed
-	}
-	it := &item{t: l.t, l: l}
-	failed := agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}
-	var closeErr error
-	for _, ev := range held {
-		closeErr = errors.Join(closeErr, l.stage(it, sub, ev))
-	}
-	closeErr = errors.Join(closeErr, sub.closeOpen(it, failed, codeInterrupted, true))
-	row := *m
-	row.CallID = "" // called again after a crash, it is another one
-	l.memos[memoKey{m.Step, m.Name, m.N}] = &row
-	it.rows = append(it.rows, &row)
-	l.rt.com.add(it) // what was numbered is written
-	if closeErr != nil {
-		return closeErr
+	m.CallID = "" // called again after a crash, it is another one
+	if err := sub.leave(s.keep(m), nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
+		return err
 	}
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
+}
+
+// leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
+// together with row. done may be nil.
+func (s *step) leave(row Row, done func(error), left agui.WorkerOutput) error {
+	l := s.l
+	held := s.takeHeld()
+	l.rt.com.room(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := s.parent.closedBy(l); err != nil {
+		return err
+	}
+	it := &item{t: l.t, l: l}
+	defer l.rt.com.add(it) // what was numbered is written
+	for _, ev := range held {
+		if err := l.stage(it, s, ev); err != nil {
+			return err
+		}
+	}
+	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
+		return err
+	}
+	it.rows = append(it.rows, row)
+	if done != nil {
+		it.done = append(it.done, done)
+	}
+	return nil
 }
 
 func (l *live) currentState() json.RawMessage {

@@ -119,7 +119,7 @@ var errNotClaimed = refuse(KindConflict, "not_claimed", "The run cannot be claim
 func (rt *Runtime) claimFirst(ctx context.Context, tx Tx, head Run, out *outcome) error {
 	th, err := tx.LockThread(head.ThreadKey)
 	if err != nil {
-		return err
+		return threadGone(err)
 	}
 	open, err := tx.OpenRuns(ctx, th.Key)
 	if err != nil {

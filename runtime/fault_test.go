@@ -98,6 +98,38 @@ func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
+func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
+	step := make(chan struct{})
+	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		<-step
+		return agui.WorkerOutput{Answer: "still here"}, nil
+	}}
+	b := open(t, runtime.Config{}, worker)
+	f := &faulty{}
+	b.inject(f)
+	s := b.start("main", "worker", "x")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := runtime.ErrDiskFull
+	f.before.Store(&full)
+	close(step)
+	for b.Ready(t.Context()) == nil {
+		<-tick()
+	}
+	_, err = b.Snapshot(t.Context(), th)
+	refusal, ok := errors.AsType[*runtime.Error](err)
+	if !ok || refusal.Code != "disk_full" {
+		t.Errorf("got %v", refusal)
+	}
+	f.before.Store(nil)
+	b.wait(s.RunID, runtime.Completed)
+	if snap, err := b.Snapshot(t.Context(), th); err != nil || len(snap.Messages) != 2 {
+		t.Errorf("got %+v, %v", snap, err)
+	}
+}
+
 func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
 	poison := agent{"poison", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text(agui.RoleAssistant, "")

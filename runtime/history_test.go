@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"testing"
@@ -237,5 +238,50 @@ func TestHistoryOfTheLatestThread(t *testing.T) {
 	viewer := runtime.Caller{Project: "default", User: "bob", Role: runtime.RoleViewer}
 	if seen, err := b.History(ctx, viewer, h.Thread.ConversationID, nil); err != nil || seen.Day.IsZero() {
 		t.Errorf("a viewer: %+v, %v", seen, err)
+	}
+}
+
+// A message that was accepted on one day and taken on the next stands where the log has it.
+func TestSeqsRiseOverTheDays(t *testing.T) {
+	ctx := context.Background()
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "intro", nil, func(context.Context) error { return say(run, "which?") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, err := run.Next(ctx)
+		return agui.WorkerOutput{Answer: "done"}, err
+	}}
+	b := open(t, runtime.Config{}, asker)
+	s := b.start("main", "asker", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "yesterday"}); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`UPDATE messages SET created_at = created_at - 86400000, day = day - 1 WHERE state = 'queued'`)
+	asks, err := b.Interrupts(ctx, local, s.RunID)
+	if err != nil || len(asks) != 1 {
+		t.Fatalf("%v, %v", asks, err)
+	}
+	if _, err := b.Resume(ctx, local, s.RunID, []agui.ResumeEntry{{InterruptID: asks[0].ID, Status: "resolved"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.log("main")
+	b.checkHistory("a message that had to wait", len(b.foldedHistory()))
+}
+
+// exec changes the database behind the runtime's back.
+func (b *bench) exec(statement string) {
+	b.t.Helper()
+	db, err := sql.Open("sqlite", b.path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		b.t.Fatal(err)
 	}
 }

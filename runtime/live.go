@@ -75,7 +75,8 @@ type runInput struct {
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
 	RollBack       *rollBack       `json:"rollBack,omitempty"`
 	SpanName       string          `json:"spanName,omitempty"` // the run's latest name, which its spans echo
-	BodyHash       string          `json:"bodyHash,omitempty"` // of the request that named the run
+
+	Requests map[string]string `json:"requests,omitempty"` // the hashes of the requests that named the run, by name
 }
 
 // begins returns the state a run begins with on a thread of that state.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,10 +159,15 @@ type Cursor struct {
 	follow bool
 	run    int64 // end also when this run was cancelled before it wrote an event; 0 for none
 	buf    []*Record
+	fit    int // how many records of the size of those read last make a page, 0 before the first
 }
 
 // page is how many records one Next returns at most.
 const page = 500
+
+// pageBytes is about how large the records are that Next returns from the store: a reader that is stuck holds
+// them, all to itself.
+const pageBytes = 256 << 10
 
 // After returns the id of the last event Next returned, or where the reader began.
 func (r *Cursor) After() int64 { return r.after }
@@ -246,6 +252,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		}
 		from := int(r.after + 1 - t.ring[0].ID)
 		recs := t.ring[from:min(len(t.ring), from+page)]
+		clear(r.buf)
 		r.buf = append(r.buf[:0], recs...)
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
@@ -262,11 +269,12 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 // stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
 // as one CUSTOM log-reset with the range's last id and two snapshots without ids (WIRE 2.7).
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
-	evs, err := r.rt.store.Events(ctx, r.t.key, r.after, page)
+	clear(r.buf)
+	r.buf = r.buf[:0]
+	evs, err := r.rt.store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
 	if err != nil {
 		return nil, err
 	}
-	r.buf = r.buf[:0]
 	if len(evs) == 0 {
 		r.t.mu.Lock()
 		end := r.t.committed
@@ -276,10 +284,12 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	if evs[0].ID > r.after+1 {
 		return r.removed(ctx, evs[0].ID-1)
 	}
+	size := 0
 	for i := range evs {
-		if evs[i].ID != r.after+1 {
-			break // the gap is the next call's
+		if evs[i].ID != r.after+1 || size >= pageBytes {
+			break // the gap and what is too much are the next call's
 		}
+		size += len(evs[i].Payload)
 		rec, err := r.t.decode(&evs[i])
 		if err != nil {
 			return nil, err
@@ -287,6 +297,7 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 		r.buf = append(r.buf, rec)
 		r.after = rec.ID
 	}
+	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
 	return r.buf, nil
 }
 

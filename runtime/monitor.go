@@ -40,6 +40,7 @@ const (
 	window    = 4096     // notices that a feed keeps
 	feedBytes = 8 << 20  // of one feed
 	allBytes  = 64 << 20 // of all feeds
+	maxRings  = 256      // of all projects, unless more are being watched: a ring alone takes 128 KiB
 	unwatched = time.Hour
 )
 
@@ -74,7 +75,7 @@ func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
 	f.readers++
 	opened := f.ring == nil
 	if opened {
-		f.ring, f.epoch = new([window]slot), newID()[24:]
+		f.ring, f.epoch, f.wake = new([window]slot), newID()[24:], make(chan struct{})
 		f.first, f.last = 1, 0
 		m.rings++
 	}
@@ -84,6 +85,7 @@ func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
 	w.agents = f.statuses()
 	f.mu.Unlock()
 	if opened {
+		m.evict()
 		m.divide()
 	}
 	return w
@@ -131,8 +133,8 @@ func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
 // read fills buf with what is there, and returns a channel that is closed when there is more.
 func (w *Monitor) read() (<-chan struct{}, error) {
 	f := w.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.mu.RLock()
+	defer f.mu.RUnlock()
 	if w.after+1 < f.first {
 		return nil, ErrLagged
 	}
@@ -142,9 +144,6 @@ func (w *Monitor) read() (<-chan struct{}, error) {
 		if n := f.notice(w.after); w.shows(n) {
 			w.buf = append(w.buf, n)
 		}
-	}
-	if f.wake == nil {
-		f.wake = make(chan struct{})
 	}
 	return f.wake, nil
 }
@@ -186,7 +185,7 @@ type feed struct {
 	m       *monitors
 	project string
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.RWMutex // guards the fields below; who writes waits for no reader that comes after it
 	runs    map[int64]*watched
 	latest  *watched // of runs: the one that was asked for last
 	working []int    // executions of each agent
@@ -197,7 +196,7 @@ type feed struct {
 	first   int64 // the oldest offset in the ring
 	last    int64 // the newest
 	bytes   int
-	wake    chan struct{}
+	wake    chan struct{} // closed, and replaced, when readers have more to read
 }
 
 // feed returns the project's feed. m.mu is held.
@@ -232,6 +231,36 @@ func (m *monitors) drop(f *feed) {
 
 func (f *feed) empty() bool { return f.ring == nil && len(f.runs) == 0 }
 
+// evict closes the ring that was left first, when there are too many. m.mu is held.
+func (m *monitors) evict() {
+	if m.rings <= maxRings {
+		return
+	}
+	var first *feed
+	var left time.Time
+	for _, f := range m.feeds {
+		f.mu.Lock()
+		if f.ring != nil && f.readers == 0 && (first == nil || f.left.Before(left)) {
+			first, left = f, f.left
+		}
+		f.mu.Unlock()
+	}
+	if first != nil {
+		m.shut(first)
+	}
+}
+
+// shut closes a feed's ring, at which nobody may look. m.mu is held.
+func (m *monitors) shut(f *feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ring, f.bytes = nil, 0
+	m.rings--
+	if f.empty() {
+		delete(m.feeds, f.project)
+	}
+}
+
 // divide gives each ring an equal share of what all may hold. m.mu is held.
 func (m *monitors) divide() {
 	share := min(feedBytes, allBytes/max(m.rings, 1))
@@ -254,14 +283,11 @@ func (m *monitors) sweep(now time.Time) {
 	rings := m.rings
 	for _, f := range m.feeds {
 		f.mu.Lock()
-		if f.ring != nil && f.readers == 0 && now.Sub(f.left) >= unwatched {
-			f.ring, f.bytes = nil, 0
-			m.rings--
-		}
-		if f.empty() {
-			delete(m.feeds, f.project)
-		}
+		over := f.ring != nil && f.readers == 0 && now.Sub(f.left) >= unwatched
 		f.mu.Unlock()
+		if over {
+			m.shut(f)
+		}
 	}
 	if m.rings < rings {
 		m.divide()
@@ -298,7 +324,7 @@ func (f *feed) statuses() []AgentStatus {
 
 // slot is a place in a ring.
 type slot struct {
-	n    *Notice // nil until a reader comes to an event that is all there is to show
+	n    atomic.Pointer[Notice] // nil until a reader comes to an event that is all there is to show
 	run  *watched
 	rec  *Record
 	size int
@@ -308,18 +334,21 @@ type slot struct {
 // that it refers to, size are the event's or the text's: its frames have as many again.
 func (f *feed) add(run *watched, agent string, size int) *Notice {
 	n := &Notice{epoch: f.epoch, offset: f.last + 1, run: run, agent: agent}
-	f.put(slot{n: n, size: size})
+	f.put(n, run, nil, size)
 	return n
 }
 
-// put puts s at the end of the ring.
-func (f *feed) put(s slot) {
+// put puts a notice, or the event that one is to be made of, at the end of the ring.
+func (f *feed) put(n *Notice, run *watched, rec *Record, size int) {
 	if f.last+1-f.first == window {
 		f.forget()
 	}
-	s.size = 3*s.size + 512
 	f.last++
-	f.ring[f.last%window] = s
+	s := &f.ring[f.last%window]
+	if n != nil {
+		s.n.Store(n)
+	}
+	s.run, s.rec, s.size = run, rec, 3*size+512
 	f.bytes += s.size
 	f.trim(int(f.m.share.Load()))
 }
@@ -327,13 +356,17 @@ func (f *feed) put(s slot) {
 // notice returns the notice at an offset. A text without an agent is one that a user has appended.
 func (f *feed) notice(offset int64) *Notice {
 	s := &f.ring[offset%window]
-	if s.n == nil {
-		s.n = &Notice{epoch: f.epoch, offset: offset, run: s.run, agent: s.rec.Event.Common().Agent, rec: s.rec}
-		if _, ok := s.rec.Event.(agui.TextMessageContent); ok && s.n.agent != "" {
-			s.n.kind = token
-		}
+	if n := s.n.Load(); n != nil {
+		return n
 	}
-	return s.n
+	n := &Notice{epoch: f.epoch, offset: offset, run: s.run, agent: s.rec.Event.Common().Agent, rec: s.rec}
+	if _, ok := s.rec.Event.(agui.TextMessageContent); ok && n.agent != "" {
+		n.kind = token
+	}
+	if s.n.CompareAndSwap(nil, n) {
+		return n
+	}
+	return s.n.Load() // another reader came to it at the same time
 }
 
 // trim forgets the oldest notices beyond so many bytes, but not the newest one.
@@ -346,6 +379,9 @@ func (f *feed) trim(bytes int) {
 func (f *feed) forget() {
 	s := &f.ring[f.first%window]
 	f.bytes -= s.size
-	*s = slot{}
+	if s.n.Load() != nil { // a store costs as much as all the rest
+		s.n.Store(nil)
+	}
+	s.run, s.rec, s.size = nil, nil, 0
 	f.first++
 }

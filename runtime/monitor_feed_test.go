@@ -117,6 +117,53 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 	}
 }
 
+// However large its arguments were, a call whose result was shown is not kept for it.
+func TestResultsDoNotKeepArguments(t *testing.T) {
+	s := newStage("p", nil)
+	w := s.watch()
+	defer w.Close()
+	const calls, args = 50, 1 << 20
+	for i := range calls {
+		id := fmt.Sprint(i)
+		s.write(agui.ToolCallStart{ToolCallID: id, ToolCallName: "t"},
+			agui.ToolCallArgs{ToolCallID: id, Delta: `{"a":"` + strings.Repeat("x", args) + `"}`}, agui.ToolCallEnd{ToolCallID: id})
+	}
+	for i := range calls {
+		s.write(agui.ToolCallResult{MessageID: "m", ToolCallID: fmt.Sprint(i), Content: "x"})
+	}
+	f, kept, seen := s.monitors.feeds["p"], 0, make(map[*call]bool)
+	for at := f.first; at <= f.last; at++ {
+		if n := f.notice(at); n.call != nil && !seen[n.call] {
+			seen[n.call] = true
+			kept += n.call.size
+		}
+	}
+	if kept > feedBytes {
+		t.Errorf("the notices keep %d bytes of arguments", kept)
+	}
+	s.write(agui.ToolCallStart{ToolCallID: "open", ToolCallName: "t"}, agui.ToolCallArgs{ToolCallID: "open", Delta: "{}"}, agui.RunFinished{})
+	if run := f.notice(f.last).run; len(run.calls) != 0 {
+		t.Errorf("a run that has ended keeps %d calls", len(run.calls))
+	}
+}
+
+func TestRingsAtWhichNobodyLooksAreFew(t *testing.T) {
+	s := newStage("watched", nil)
+	w := s.watch()
+	defer w.Close()
+	for i := range 2 * maxRings {
+		newStage(fmt.Sprint("p", i), s.Runtime).watch().Close()
+	}
+	m := s.monitors
+	if m.rings > maxRings || len(m.feeds) > maxRings || m.feeds["watched"] == nil {
+		t.Errorf("there are %d rings and %d feeds", m.rings, len(m.feeds))
+	}
+	first, last := newStage("p0", s.Runtime), newStage(fmt.Sprint("p", 2*maxRings-1), s.Runtime)
+	if m.feeds[first.owner.project] != nil || m.feeds[last.owner.project] == nil {
+		t.Error("the one that was left last is gone first")
+	}
+}
+
 func TestArgumentsAreAnObject(t *testing.T) {
 	for args, want := range map[string]string{
 		``:                    `{}`,

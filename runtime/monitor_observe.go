@@ -76,9 +76,9 @@ func (m *monitors) observe(it *item) {
 	case it.l != nil && it.op != nil: // it is over, or another's
 		f.leave(f.run(it.l.run.Key))
 	}
-	if f.wake != nil && f.last > last {
+	if f.readers > 0 && f.last > last {
 		close(f.wake)
-		f.wake = nil
+		f.wake = make(chan struct{})
 	}
 	gone := f.empty()
 	f.mu.Unlock()
@@ -133,9 +133,10 @@ func (f *feed) takeUp(l *live, began []execution) {
 	run := f.run(l.run.Key)
 	if run == nil { // its span was begun by an earlier process
 		run = f.open(&watched{
-			key: l.run.Key, owner: l.w.owner, agent: l.run.WorkflowID, runID: l.w.runID, threadID: l.w.thread.ID,
+			key: l.run.Key, owner: l.w.owner, runID: l.w.runID, threadID: l.w.thread.ID,
 		})
 	}
+	run.agent = l.run.WorkflowID
 	for _, x := range began {
 		f.begin(run, x.id, x.agent, run.began)
 	}
@@ -158,6 +159,7 @@ func (f *feed) leave(run *watched) {
 	}
 	delete(f.runs, run.key)
 	f.latest = nil
+	run.running, run.calls = nil, nil // its notices keep it
 }
 
 func (f *feed) tick(l *live, t *tick) {
@@ -186,7 +188,7 @@ func (f *feed) record(rec *Record, cut string) {
 	switch rec.Event.(type) {
 	case agui.TextMessageContent, agui.TextMessageStart, agui.TextMessageEnd, agui.RunStarted:
 		if f.ring != nil {
-			f.put(slot{run: run, rec: rec, size: rec.size})
+			f.put(nil, run, rec, rec.size)
 		}
 	case agui.ToolCallStart, agui.ToolCallArgs, agui.ToolCallEnd, agui.ToolCallResult:
 		f.call(run, rec)
@@ -224,6 +226,7 @@ func (f *feed) call(run *watched, rec *Record) {
 	case agui.ToolCallEnd:
 		if c = run.calls[ev.ToolCallID]; c != nil {
 			shown, size = toolStart, c.size
+			run.calls[ev.ToolCallID] = &call{agent: c.agent, tool: c.tool} // the notice alone has use for the arguments
 		}
 	case agui.ToolCallResult:
 		c, shown = run.calls[ev.ToolCallID], toolEnd
@@ -239,7 +242,9 @@ func (f *feed) call(run *watched, rec *Record) {
 		agent = run.agent
 	}
 	n := f.add(run, agent, size)
-	n.rec, n.call, n.kind = rec, c, shown
+	if n.rec, n.kind = rec, shown; shown != silent {
+		n.call = c
+	}
 }
 
 // subagent follows the executions of sub-agents. What a remote agent tells of its own is not executed here: it

@@ -413,6 +413,35 @@ func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
 	}
 }
 
+// What the crash had left open is ended first, in the name of who wrote it.
+func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
+	half, again := make(chan struct{}), make(chan struct{})
+	writer := agent{"writer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "cut sho"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := run.Do(ctx, "flush", nil, func(context.Context) error { return nil }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		select {
+		case half <- struct{}{}:
+			return agui.WorkerOutput{}, hang(ctx)
+		case <-again:
+			return agui.WorkerOutput{}, nil
+		}
+	}}
+	b := open(t, runtime.Config{}, writer, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "writer"}}})
+	b.startWorkflow("main", "flow", "x")
+	<-half
+	b.crash()
+	w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	close(again)
+	frames := w.until("RUN_FINISHED")
+	if last := frames[len(frames)-1]; !strings.Contains(last, `"agent":"flow"`) {
+		t.Errorf("the run ends with %s", last)
+	}
+}
+
 func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
 	b := open(t, runtime.Config{Drain: time.Millisecond}, release(nil))
 	w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})

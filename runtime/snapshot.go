@@ -40,7 +40,7 @@ func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
 		} else {
 			s, err := rt.settled(ctx, th.Key)
 			if !errors.Is(err, errSettled) {
-				return s, unavailable(err)
+				return s, unavailable(threadGone(err))
 			}
 		}
 		if err := rt.await(ctx, changed); err != nil {
@@ -49,8 +49,11 @@ func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
 	}
 }
 
-// await waits for a thread's next change.
+// await waits for a thread's next change. It refuses while the database does not commit: there is none.
 func (rt *Runtime) await(ctx context.Context, changed <-chan struct{}) error {
+	if err := rt.com.trouble.Load(); err != nil {
+		return unavailable(*err)
+	}
 	select {
 	case <-changed:
 		return nil
@@ -152,9 +155,6 @@ func (l *live) stored(ctx context.Context, id int64) error {
 // settled is a thread on which no span is open. It fails with errSettled when one is, or was opened meanwhile.
 func (rt *Runtime) settled(ctx context.Context, threadKey int64) (Snapshot, error) {
 	th, err := rt.store.Thread(ctx, threadKey)
-	if errors.Is(err, ErrNotFound) {
-		return Snapshot{}, ErrThreadNotFound
-	}
 	if err != nil {
 		return Snapshot{}, err
 	}

@@ -214,13 +214,14 @@ type starting struct {
 	slot   bool // a slot was taken
 
 	inTheWay []Run // with errInTheWay
+	late     bool  // a message of the request answers a call that was answered before
 	started  Started
 	claimed  bool
 }
 
 // op decides the request. It refuses before it has written anything.
 func (s *starting) op(ctx context.Context, tx Tx, out *outcome) error {
-	s.started, s.claimed = Started{}, false
+	s.started, s.claimed, s.late = Started{}, false, false
 	if done, err := s.repeated(ctx, tx); done || err != nil {
 		return err
 	}
@@ -298,7 +299,7 @@ func (s *starting) named(ctx context.Context, tx Tx, th *Thread) (bool, error) {
 	if err := json.Unmarshal(runs[0].Input, &in); err != nil {
 		return false, err
 	}
-	if runs[0].ThreadKey != th.Key || in.BodyHash == "" || in.BodyHash != s.req.BodyHash {
+	if runs[0].ThreadKey != th.Key || s.req.BodyHash == "" || in.Requests[s.req.RunID] != s.req.BodyHash {
 		return false, refuse(KindConflict, "run_exists", "There is a run %q already", s.req.RunID)
 	}
 	spans, err := tx.Spans(ctx, runs[0].Key)
@@ -306,8 +307,8 @@ func (s *starting) named(ctx context.Context, tx Tx, th *Thread) (bool, error) {
 		return false, err
 	}
 	s.answer(th, &runs[0])
-	if len(spans) > 0 {
-		s.started.After = spans[0].First - 1
+	if i := slices.IndexFunc(spans, func(sp Span) bool { return sp.RunID == s.req.RunID }); i >= 0 {
+		s.started.After = spans[i].First - 1
 	}
 	s.started.Replayed = true
 	return true, nil
@@ -337,6 +338,9 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 	msgs, err := s.newMessages(ctx, tx, th, s.req.Messages)
 	if err != nil {
 		return err
+	}
+	if len(msgs) == 0 && s.late {
+		return errAnswered
 	}
 	if len(open) > 0 && (s.req.Multitask == InterruptRuns || s.req.Multitask == RollbackRuns) {
 		s.inTheWay = open
@@ -443,10 +447,10 @@ func (s *starting) admit(ctx context.Context, tx Tx, open []Run, waiting *Run) e
 func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
 	agent, workflow := s.req.Agent, s.req.WorkflowID
 	if agent == "" && workflow == "" {
-		if th.Key == 0 {
+		last, err := tx.LastRun(ctx, th.Key)
+		if errors.Is(err, ErrNotFound) {
 			return nil, refuse(KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 		}
-		last, err := tx.LastRun(ctx, th.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -456,7 +460,10 @@ func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
 	}
 	in := runInput{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps,
-		RewindTo: s.req.RewindTo, RollBack: s.req.rollBack, BodyHash: s.req.BodyHash,
+		RewindTo: s.req.RewindTo, RollBack: s.req.rollBack,
+	}
+	if s.req.RunID != "" {
+		in.Requests = map[string]string{s.req.RunID: s.req.BodyHash}
 	}
 	if st := bytes.TrimSpace(s.req.State); len(st) > 0 && string(st) != "null" && string(st) != "{}" {
 		in.State = st
@@ -515,7 +522,11 @@ func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread, msgs []ag
 	var fresh []Message
 	size := 0
 	for _, m := range msgs {
-		if known[m.ID] || m.Role == agui.RoleTool && known[m.ToolCallID] {
+		if known[m.ID] {
+			continue
+		}
+		if m.Role == agui.RoleTool && known[m.ToolCallID] {
+			s.late = true
 			continue
 		}
 		if !first && m.Role != agui.RoleUser {

@@ -357,8 +357,8 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	return msgs, <-stored
 }
 
-// closeOpen closes what the step has left open; with answer, the calls it left unanswered fail with code.
-// l.mu is held.
+// closeOpen closes what the step has left open; with answer, the calls it left unanswered fail with code, and
+// without, as the step waits, its sub-agents are suspended. l.mu is held.
 func (s *step) closeOpen(it *item, output agui.WorkerOutput, code string, answer bool) error {
 	l := s.l
 	for _, ev := range s.own.Closers() {
@@ -372,8 +372,12 @@ func (s *step) closeOpen(it *item, output agui.WorkerOutput, code string, answer
 			if err := s.failCalls(it, code, answer); err != nil {
 				return err
 			}
-			if output.Error != nil {
+			switch {
+			case output.Error != nil:
 				ev = agui.SubagentError{Base: e.Base, Message: output.Error.Message, Code: output.Error.Code}
+			case !answer:
+				e.Outcome = json.RawMessage(`{"type":"suspended"}`)
+				ev = e
 			}
 		}
 		if err := l.stage(it, s, ev); err != nil {

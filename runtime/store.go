@@ -118,8 +118,7 @@ type Reader interface {
 	// HistoryDay returns the latest UTC day before that of a time on which the thread has messages of which
 	// History lists some.
 	HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error)
-	// History lists those of the thread's consumed messages that came on a UTC day, by seq, from those above
-	// after: all that are not hidden, reasoning or activities.
+	// History lists the thread's consumed messages of a Day, by seq, from those above after.
 	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]Message, error)
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
@@ -294,13 +293,14 @@ const (
 
 // Message is a message of a thread.
 type Message struct {
-	Key            int64 // in the order they came; given by Put
+	Key            int64 // in the order they came; filled by reads
 	ThreadKey      int64
 	RunKey         int64
 	Seq            int64 // in log order; 0 while queued
 	EventID        int64 // of the event that completed it; 0 while queued
 	State          MessageState
 	ContextItemIDs []string
+	Day            time.Time // the midnight of the UTC day in whose history it stands; zero for none
 	CreatedAt      time.Time // the time of the transaction that inserts it when zero; no later Put changes it
 	agui.Message             // Put replaces the row with the same ThreadKey and Message.ID
 }

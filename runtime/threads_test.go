@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -276,4 +277,125 @@ func TestLongThreadIsDeletedUnderFire(t *testing.T) {
 	last := b.start("main", "echo", "last")
 	b.wait(last.RunID, runtime.Completed)
 	checkLog(t, b.log("main"))
+}
+
+// The runs of a thread that were deleted one by one leave none that could name the next one's agent.
+func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
+	ctx := context.Background()
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	s := b.start("main", "echo", "x")
+	b.wait(s.RunID, runtime.Completed)
+	if err := b.Delete(ctx, local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`main ""  `}, b.titles()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := b.StartRun(ctx, local, runtime.StartRequest{ThreadID: "main", Messages: user("y")}); code(err) != "missing_agent" {
+		t.Errorf("got %v", err)
+	}
+	b.wait(b.start("main", "echo", "y").RunID, runtime.Completed)
+}
+
+// fencing is a store whose instance is fenced after some more commits.
+type fencing struct {
+	runtime.Store
+	left atomic.Int64
+}
+
+func (f *fencing) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	if f.left.Add(-1) < 0 {
+		return runtime.ErrFenced
+	}
+	return f.Store.Commit(ctx, n, evs, apply)
+}
+
+// A deletion that a crash has cut short leaves a thread that can be read, used and deleted.
+func TestDeletionThatWasCutShortIsRepeated(t *testing.T) {
+	ctx := context.Background()
+	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for i := range 1100 {
+			if err := say(run, fmt.Sprint(i)); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, talker, answering("echo", strings.ToUpper))
+	s := b.start("main", "talker", "x")
+	b.wait(s.RunID, runtime.Completed)
+	before := b.log("main")
+	end := before[len(before)-1].ID
+
+	dying := &fencing{Store: b.store}
+	dying.left.Store(1 << 30)
+	if err := b.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cfg := b.cfg
+	cfg.Store = dying
+	old, err := runtime.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	dying.left.Store(2) // of the parts that it takes
+	if err := old.DeleteThread(ctx, local, "main"); code(err) != "unavailable" {
+		t.Fatalf("got %v", err)
+	}
+	if err := old.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := b.store.Close(); err != nil {
+		t.Error(err)
+	}
+	b.up()
+
+	if diff := cmp.Diff([]string{`main "" talker COMPLETED`}, b.titles()); diff != "" {
+		t.Error(diff)
+	}
+	rest := b.log("main")
+	if rest[0].ID != end || !strings.Contains(string(rest[0].JSON(agui.Seed)), "log-reset") {
+		t.Errorf("what is left begins with %d %s", rest[0].ID, rest[0].JSON(agui.Seed))
+	}
+	h, err := b.History(ctx, local, "main", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := b.HistoryMessages(ctx, h, 0, 2000)
+	if err != nil || len(left) == 0 || len(left) >= 1100 {
+		t.Errorf("%d messages are left, %v", len(left), err)
+	}
+	next := b.start("main", "echo", "more")
+	b.wait(next.RunID, runtime.Completed)
+	if next.After != end {
+		t.Errorf("a run goes on behind %d, want %d", next.After, end)
+	}
+	if err := b.DeleteThread(ctx, local, s.ConversationID); err != nil {
+		t.Fatal(err)
+	}
+	if all := b.titles(); all != nil {
+		t.Errorf("left are %q", all)
+	}
+	b.wait(b.start("main", "echo", "anew").RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
+}
+
+func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	f := &faulty{}
+	b.inject(f)
+	for i := range 5 {
+		s := b.start("main", "hello", "x")
+		b.wait(s.RunID, runtime.Completed)
+		f.after.Store(int64(1 + i%3))
+		if err := b.DeleteThread(context.Background(), local, "main"); err != nil {
+			t.Fatal(err)
+		}
+		if all := b.titles(); all != nil {
+			t.Errorf("left are %q", all)
+		}
+	}
 }

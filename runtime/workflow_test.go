@@ -247,6 +247,28 @@ func TestSubAgentsAreAttributed(t *testing.T) {
 	}
 }
 
+func TestSubAgentsHaveSubAgents(t *testing.T) {
+	chain := func(name, next string) agent {
+		return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if err := run.Emit(agui.StepStarted{StepName: "left open"}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if next == "" {
+				_, err := run.CallTool(ctx, "calculator", map[string]string{"expression": "6*7"})
+				return agui.WorkerOutput{Answer: "here"}, err
+			}
+			out, err := run.CallAgent(ctx, next, "on")
+			return agui.WorkerOutput{Answer: out.Answer + " by " + name}, err
+		}}
+	}
+	b := open(t, runtime.Config{}, chain("one", "two"), chain("two", "three"), chain("three", "four"), chain("four", ""))
+	s := b.start("main", "one", "x")
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "here by three by two by one" {
+		t.Errorf("output %q", *run.OutputSummary)
+	}
+	checkLog(t, b.log("main"))
+}
+
 func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 	leave := make(chan struct{})
 	deaf := agent{"deaf", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -107,14 +108,20 @@ func (w *writer) encode(ev agui.Event) []byte {
 }
 
 // reserve gives a message that begins its seq: messages stand in the order in which they began, as clients keep
-// them, and not in that in which parallel workers complete them.
+// them, and not in that in which parallel workers complete them. Its day in the history is told by the same clock
+// at the same moment, so that seqs rise over the days: that of a message which had to wait is not the one on which
+// it was accepted.
 func (w *writer) reserve(id string) {
-	if _, ok := w.fold.Message(id); !ok {
+	msg, ok := w.fold.Message(id)
+	if !ok {
 		return
 	}
 	if m := w.known(id); m.Seq == 0 {
 		w.seq++
 		m.Seq = w.seq
+		if msg.Role != agui.RoleReasoning && msg.Role != agui.RoleActivity {
+			m.Day = time.Now().UTC().Truncate(24 * time.Hour)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/batonrun/baton/runtime"
 )
@@ -85,10 +86,8 @@ func (db *DB) Commit(ctx context.Context, n int64, events []runtime.StoredEvent,
 	if apply == nil && db.d.unnest && len(events) > 0 {
 		return db.append(ctx, n, events)
 	}
-	err := db.transact(ctx, func(tx *tx) error {
-		if err := tx.advance(n); err != nil {
-			return err
-		}
+	begin := func(tx *tx) error { return tx.beginBatch(n) }
+	err := db.transactFrom(ctx, begin, func(tx *tx) error {
 		tx.Append(events...)
 		if apply == nil {
 			return nil
@@ -142,14 +141,44 @@ func columns(rows []packed) (threads, firsts, lasts, runs int8s, payloads texts)
 	return threads, firsts, lasts, runs, payloads
 }
 
-// advance moves the instance's commit number to n, or says why that must not be.
-func (tx *tx) advance(n int64) error {
-	now, err := one(tx.ctx, tx, scanTime, advanceInstance, n, tx.db.instance, n-1)
+// begin begins a transaction that writes.
+func (tx *tx) begin() error { return tx.session.exec(tx.ctx, tx.d.begin) }
+
+// beginBatch begins the transaction of batch n: it moves the instance's commit number to n, or says why that
+// must not be.
+func (tx *tx) beginBatch(n int64) (err error) {
+	q := querier(tx)
+	if tx.db.d.quote != nil {
+		q = opening{tx}
+	} else if err := tx.begin(); err != nil {
+		return err
+	}
+	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.instance, n-1)
 	if errors.Is(err, runtime.ErrNotFound) {
 		return tx.whyNot(n)
 	}
-	tx.now = now
 	return err
+}
+
+// opening runs the first statement of a transaction in one message with what begins it, which saves a round trip.
+// Such a message can have no parameters.
+type opening struct{ *tx }
+
+func (o opening) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	message := strings.Builder{}
+	message.WriteString(o.db.d.begin + ";")
+	for i, part := range strings.Split(query, "?") {
+		message.WriteString(part)
+		if i == len(args) {
+			break
+		}
+		if text, ok := args[i].(string); ok {
+			message.WriteString(o.db.d.quote(text))
+		} else {
+			fmt.Fprint(&message, args[i])
+		}
+	}
+	return o.session.conn.QueryContext(ctx, message.String())
 }
 
 // whyNot says why the instance could not advance to n.
@@ -178,12 +207,14 @@ func (tx *tx) whyNot(n int64) error {
 // transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.
 // The caller holds mu.
 func (db *DB) transact(ctx context.Context, fn func(*tx) error) error {
+	return db.transactFrom(ctx, (*tx).begin, fn)
+}
+
+// transactFrom is transact for a transaction that begin begins.
+func (db *DB) transactFrom(ctx context.Context, begin, fn func(*tx) error) error {
 	session, err := db.writer(ctx)
 	if err != nil {
 		return err
-	}
-	if err := session.exec(ctx, db.d.begin); err != nil {
-		return db.broken(ctx, err)
 	}
 	tx := newTx(ctx, db, session)
 	done := false
@@ -192,6 +223,9 @@ func (db *DB) transact(ctx context.Context, fn func(*tx) error) error {
 			db.rollback(ctx, tx)
 		}
 	}()
+	if err := begin(tx); err != nil {
+		return tx.failed(ctx, err)
+	}
 	if err := fn(tx); err != nil {
 		return err
 	}

@@ -25,9 +25,10 @@ type dialect struct {
 	words *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
 	batch int               // how many rows one INSERT takes at most; a power of two
 
-	begin  string // begins a transaction that writes
-	single bool   // one process has the database to itself
-	unnest bool   // many rows of events go into one statement
+	begin  string              // begins a transaction that writes
+	quote  func(string) string // a literal, where a message may hold several statements; else nil
+	single bool                // one process has the database to itself
+	unnest bool                // many rows of events go into one statement
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none

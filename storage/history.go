@@ -2,10 +2,11 @@ package storage
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 const (
@@ -25,24 +26,37 @@ func dayOf(t time.Time) int64 {
 	return t.UTC().Truncate(24*time.Hour).Unix() / secondsPerDay
 }
 
-// historyDay is the day in whose history a message stands, NULL if it stands in none.
-func historyDay(m *runtime.Message) any {
-	if m.Role == agui.RoleReasoning || m.Role == agui.RoleActivity {
+// dayOrNull is the day of a time, NULL for the zero time.
+func dayOrNull(t time.Time) any {
+	if t.IsZero() {
 		return nil
 	}
-	return dayOf(m.CreatedAt)
+	return dayOf(t)
+}
+
+type dayInto struct{ t *time.Time }
+
+func (s dayInto) Scan(src any) error {
+	*s.t = time.Time{}
+	switch day := src.(type) {
+	case nil:
+	case int64:
+		*s.t = time.Unix(day*secondsPerDay, 0).UTC()
+	default:
+		return fmt.Errorf("a day is a %T", src)
+	}
+	return nil
 }
 
 // HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
 func (r reader) HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error) {
-	day, err := one(ctx, r.q, scalar[int64], selectHistoryDay, threadKey, dayOf(before))
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.Unix(day*secondsPerDay, 0).UTC(), nil
+	return one(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
+		err = rows.Scan(dayInto{&day})
+		return day, err
+	}, selectHistoryDay, threadKey, dayOf(before))
 }
 
-// History lists the messages in the history of a UTC day, by seq, from those above after.
+// History lists the thread's consumed messages of a UTC day, by seq, from those above after.
 func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]runtime.Message, error) {
 	return all(ctx, r.q, scanMessage, selectHistory, threadKey, dayOf(day), after, limit)
 }

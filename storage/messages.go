@@ -11,19 +11,16 @@ import (
 )
 
 const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
-	message, created_at`
+	message, day, created_at`
 
 const (
 	upsertMessage = `
-INSERT INTO messages (` + messageColumns + `, day)
+INSERT INTO messages (` + messageColumns + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
-	message = excluded.message`
-
-	insertMessage = upsertMessage + `
-RETURNING key`
+	message = excluded.message, day = excluded.day`
 
 	selectRunMessages = `
 SELECT ` + messageColumns + `, key FROM messages
@@ -60,7 +57,7 @@ UPDATE messages SET state = 'hidden' WHERE thread_key = ? AND seq >= ? AND state
 func messageArgs(m *runtime.Message) []any {
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
-		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), ms(m.CreatedAt), historyDay(m),
+		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), dayOrNull(m.Day), ms(m.CreatedAt),
 	}
 }
 
@@ -68,7 +65,7 @@ func scanMessage(rows *sql.Rows) (m runtime.Message, err error) {
 	var run sql.NullInt64
 	var id, toolCallID string
 	err = rows.Scan(&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs}, jsonInto{&m.Message}, timeInto{&m.CreatedAt}, &m.Key)
+		jsonInto{&m.ContextItemIDs}, jsonInto{&m.Message}, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return m, err
 }

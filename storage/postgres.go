@@ -25,6 +25,7 @@ func postgresDialect() *dialect {
 		bind:    sqlx.DOLLAR,
 		batch:   32,
 		begin:   "BEGIN",
+		quote:   pq.QuoteLiteral,
 		unnest:  true,
 		open:    openPostgres,
 		lock:    func(Config) (*fileLock, error) { return nil, nil },

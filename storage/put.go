@@ -94,9 +94,6 @@ func (tx *tx) put(row runtime.Row) error {
 		if row.CreatedAt.IsZero() {
 			row.CreatedAt = tx.now
 		}
-		if row.Key == 0 {
-			return tx.insert(messages, &row.Key, insertMessage, messageArgs(row))
-		}
 		return tx.buffer(messages, pair{row.ThreadKey, row.ID}, messageArgs(row))
 	case *runtime.Memo:
 		return tx.buffer(memos, [4]any{row.RunKey, row.Generation, row.Step, pair{row.Name, row.N}}, memoArgs(row))

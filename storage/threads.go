@@ -129,7 +129,7 @@ func (r reader) Threads(ctx context.Context, f runtime.ThreadFilter) ([]runtime.
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
-	if f.BeforeKey == 0 {
+	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	total, err := one(ctx, r.q, scalar[int], countThreads, f.Project, f.User, maxCount)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -70,6 +71,24 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What opens a message again says nothing of it that its own metadata has changed.
+func TestOpenersKeepToTheMetadata(t *testing.T) {
+	f := fold.New(nil, nil)
+	mine := agui.Base{Agent: "writer", Metadata: json.RawMessage(`{"agent":"mine","stage":"final"}`)}
+	apply(t, f,
+		agui.TextMessageStart{Base: agui.Base{Agent: "writer"}, MessageID: "m", Stage: "draft"},
+		agui.TextMessageContent{Base: mine, MessageID: "m", Delta: "x"},
+		agui.ToolCallStart{Base: mine, ToolCallID: "c", ToolCallName: "look", ParentMessageID: "m"},
+	)
+	want := []agui.Event{
+		agui.TextMessageStart{MessageID: "m"},
+		agui.ToolCallStart{ToolCallID: "c", ToolCallName: "look", ParentMessageID: "m"},
+	}
+	if diff := cmp.Diff(want, f.Open()); diff != "" {
+		t.Errorf("Open (-want +got):\n%s", diff)
+	}
+}
+
 func TestToolCalls(t *testing.T) {
 	f := fold.New(nil, []agui.Message{{ID: "u", Role: agui.RoleUser, Content: "hi"}})
 	apply(t, f,
@@ -116,6 +135,27 @@ func TestToolCalls(t *testing.T) {
 `)
 	if _, err := f.Apply(agui.ToolCallResult{MessageID: "r1", ToolCallID: "c3"}); err == nil {
 		t.Error("a result under a message id that is taken was accepted")
+	}
+}
+
+func TestLongArgumentsOpenInParts(t *testing.T) {
+	f := fold.New(nil, nil)
+	long := `"` + strings.Repeat("aé€😀", 400_000) + `"`
+	apply(t, f,
+		agui.ToolCallStart{ToolCallID: "c", ToolCallName: "a"},
+		agui.ToolCallArgs{ToolCallID: "c", Delta: long[:1_500_001]},
+		agui.ToolCallArgs{ToolCallID: "c", Delta: long[1_500_001:]},
+	)
+	got := ""
+	for _, ev := range f.Open()[1:] {
+		delta := ev.(agui.ToolCallArgs).Delta
+		if len(delta) > 1<<20 || !utf8.ValidString(delta) {
+			t.Errorf("a delta has %d bytes", len(delta))
+		}
+		got += delta
+	}
+	if got != long {
+		t.Errorf("got %d bytes, want %d", len(got), len(long))
 	}
 }
 

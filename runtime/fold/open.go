@@ -1,7 +1,10 @@
 package fold
 
 import (
+	"encoding/json"
+	"iter"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -12,21 +15,59 @@ import (
 func (f *Fold) Open() []agui.Event {
 	var list []agui.Event
 	for _, ev := range f.open {
-		list = append(list, ev)
-		start, ok := ev.(agui.ToolCallStart)
-		if !ok {
-			continue
-		}
-		if c := f.calls[start.ToolCallID]; c != nil && len(c.args) > 0 {
-			list = append(list, agui.ToolCallArgs{
-				Base:       start.Base,
-				ToolCallID: start.ToolCallID,
-				Delta:      string(c.args),
-			})
+		switch e := ev.(type) {
+		case agui.TextMessageStart:
+			if m := f.byID[e.MessageID]; m != nil {
+				e.Agent, e.Stage = still(m.Metadata, "agent", e.Agent), still(m.Metadata, "stage", e.Stage)
+			}
+			list = append(list, e)
+		case agui.ToolCallStart:
+			c := f.calls[e.ToolCallID]
+			if c == nil {
+				list = append(list, e)
+				continue
+			}
+			e.Agent = still(c.call().Metadata, "agent", e.Agent)
+			list = append(list, e)
+			for args := range chunks(c.args) {
+				list = append(list, agui.ToolCallArgs{Base: e.Base, ToolCallID: e.ToolCallID, Delta: args})
+			}
+		default:
+			list = append(list, ev)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b agui.Event) int { return rank(a) - rank(b) })
 	return list
+}
+
+// still returns val, empty if the metadata's member of that name is another by now: what opens something again
+// must not take it back.
+func still(metadata json.RawMessage, name, val string) string {
+	if val != "" && string(members(metadata)[name]) != string(quote(val)) {
+		return ""
+	}
+	return val
+}
+
+// maxDelta keeps an event that opens something again within the size of one, however its text is escaped.
+const maxDelta = 1 << 20
+
+// chunks cuts text into deltas, between its characters.
+func chunks(text []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for len(text) > 0 {
+			n := min(len(text), maxDelta)
+			for range utf8.UTFMax - 1 {
+				if n < len(text) && !utf8.RuneStart(text[n]) {
+					n--
+				}
+			}
+			if !yield(string(text[:n])) {
+				return
+			}
+			text = text[n:]
+		}
+	}
 }
 
 func rank(ev agui.Event) int {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -53,6 +54,9 @@ func testThreads(t *testing.T, f *fixture) {
 		}
 		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
 	}
+	forged := runtime.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
+	all, _, err := f.Threads(t.Context(), forged)
+	equal(t, "Threads before the end of time", all, err, want)
 	one, err := f.ListedThread(t.Context(), threads[0].Key)
 	equal(t, "ListedThread", one, err, want[4])
 }
@@ -62,25 +66,27 @@ func testHistory(t *testing.T, f *fixture) {
 	run := f.newRun(t, thread, "run", runtime.Completed)
 	day := func(n int) time.Time { return time.Date(2026, 2, n, 0, 0, 0, 0, time.UTC) }
 	seq := int64(0)
-	put := func(id string, state runtime.MessageState, role agui.Role, at time.Time) {
+	put := func(id string, state runtime.MessageState, role agui.Role, day time.Time) {
 		seq++
 		m := message(run, id, seq, state)
-		m.Role, m.CreatedAt = role, at
+		m.Role, m.Day = role, day
 		if role == agui.RoleActivity {
 			m.Content, m.Parts, m.ActivityType = "", json.RawMessage(`{}`), "plan"
 		}
 		f.put(t, m)
 	}
-	put("last of the first", runtime.MessageConsumed, agui.RoleUser, day(1).Add(24*time.Hour-time.Millisecond))
-	put("thought alone", runtime.MessageConsumed, agui.RoleReasoning, day(2))
-	put("activity alone", runtime.MessageConsumed, agui.RoleActivity, day(2))
+	put("last of the first", runtime.MessageConsumed, agui.RoleUser, day(1))
+	put("thought alone", runtime.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("activity alone", runtime.MessageConsumed, agui.RoleActivity, time.Time{})
 	put("first of the third", runtime.MessageConsumed, agui.RoleUser, day(3))
-	put("thought", runtime.MessageConsumed, agui.RoleReasoning, day(3))
-	put("answer", runtime.MessageConsumed, agui.RoleAssistant, day(3).Add(12*time.Hour))
-	put("appended before the answer", runtime.MessageConsumed, agui.RoleUser, day(3).Add(time.Hour))
+	put("thought", runtime.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("answer", runtime.MessageConsumed, agui.RoleAssistant, day(3))
+	put("appended", runtime.MessageConsumed, agui.RoleUser, day(3))
 	put("hidden", runtime.MessageHidden, agui.RoleUser, day(4))
 	put("queued", runtime.MessageQueued, agui.RoleUser, day(5))
-	f.put(t, message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", runtime.Running), "a", 9, runtime.MessageConsumed))
+	elsewhere := message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", runtime.Running), "a", 9, runtime.MessageConsumed)
+	elsewhere.Day = day(3)
+	f.put(t, elsewhere)
 
 	ctx := t.Context()
 	for _, test := range []struct{ before, want time.Time }{
@@ -101,7 +107,7 @@ func testHistory(t *testing.T, f *fixture) {
 			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
 		}
 	}
-	third := []string{"first of the third", "answer", "appended before the answer"}
+	third := []string{"first of the third", "answer", "appended"}
 	got, err := f.History(ctx, thread.Key, day(3), 0, 10)
 	equal(t, "History", ids(got), err, third)
 	var paged []runtime.Message
@@ -120,9 +126,9 @@ func testHistory(t *testing.T, f *fixture) {
 	none, err := f.History(ctx, thread.Key, day(2), 0, 10)
 	equal(t, "History of thoughts", ids(none), err, []string{})
 
-	moved := message(run, "answer", 6, runtime.MessageConsumed)
-	moved.CreatedAt = day(20)
-	f.put(t, moved) // no later Put changes when it came
+	again := got[1]
+	again.Content = "another answer"
+	f.put(t, &again)
 	got, err = f.History(ctx, thread.Key, day(3), 0, 10)
 	equal(t, "History after another Put", ids(got), err, third)
 }

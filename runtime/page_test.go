@@ -1,0 +1,70 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// A reader that is stuck holds what Next has returned: events are gathered by size too, not only by number.
+func TestPageOfLargeEventsIsShort(t *testing.T) {
+	for name, c := range map[string]struct{ events, size int }{"tiny": {2000, 1}, "small": {600, 2000}, "large": {12, 100_000}, "huge": {2, 1 << 20}} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				text := run.Text("", "")
+				for range c.events {
+					if _, err := io.WriteString(text, strings.Repeat("x", c.size)); err != nil {
+						return agui.WorkerOutput{}, err
+					}
+				}
+				return agui.WorkerOutput{}, text.Close()
+			}})
+			b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
+			th, err := b.Thread(context.Background(), local, "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cur, err := b.Read(context.Background(), th, 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cur.Close()
+			id, deltas, longest := int64(0), 0, 0
+			for {
+				recs, err := cur.Next(context.Background())
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				size := 0
+				for _, rec := range recs {
+					if id++; rec.ID != id {
+						t.Fatalf("id %d, want %d", rec.ID, id)
+					}
+					if e, ok := rec.Event.(agui.TextMessageContent); ok {
+						deltas++
+						size += len(e.Delta)
+					}
+				}
+				longest = max(longest, len(recs))
+				if size > 256<<10+c.size {
+					t.Errorf("%d bytes in %d events at once", size, len(recs))
+				}
+			}
+			if deltas != c.events {
+				t.Errorf("got %d of %d deltas", deltas, c.events)
+			}
+			if longest > 500 || c.size == 1 && longest < 500 {
+				t.Errorf("the longest page has %d events", longest)
+			}
+		})
+	}
+}
