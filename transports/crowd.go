@@ -194,8 +194,8 @@ func (c *crowd) give(p *probe, recs []*runtime.Record, after int64, now time.Tim
 	defer c.mu.Unlock()
 	from := c.after
 	c.after = after
-	for i := len(c.seats) - 1; i >= 0; i-- {
-		switch st := c.seats[i]; {
+	for _, st := range slices.Backward(c.seats) { // free moves those that were served already
+		switch {
 		case st.after >= after: // it has read this itself
 		case st.after > from || !st.take(p, out, after, now):
 			c.free(st)

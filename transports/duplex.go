@@ -124,6 +124,9 @@ func (w *Stream) interject(p []byte, last bool) (int, error) {
 	if w.broken {
 		return 0, ErrGone
 	}
+	if last {
+		w.cancel(ErrGone) // before its client knows: what that asks next finds the stream gone
+	}
 	_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout()))
 	n, err := w.conn.Write(p)
 	if err != nil {

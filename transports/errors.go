@@ -45,6 +45,7 @@ var problems = map[int]Problem{
 	fiber.StatusMisdirectedRequest:          {"", "foreign_host", ""},
 	fiber.StatusUpgradeRequired:             {"This path is a WebSocket; ask for the upgrade", "upgrade_required", ""},
 	fiber.StatusRequestHeaderFieldsTooLarge: {"The request's headers are too large", "headers_too_large", ""},
+	fiber.StatusBadGateway:                  {"The connection broke before the request was whole", "request_broken", ""}, // which nobody reads
 }
 
 // Status returns the status and body that tell a client of err, and after which time it may try again, 0

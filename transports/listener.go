@@ -5,24 +5,37 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
-// good, and whose connections can linger.
+// good, and whose connections can linger and be hurried.
 type listener struct {
 	net.Listener
 	log *slog.Logger
+
+	mu    sync.Mutex         // guards the fields below
+	open  map[*conn]struct{} // its connections
+	until time.Time          // by which all must have been read; zero until hurry
+}
+
+func newListener(ln net.Listener, log *slog.Logger) *listener {
+	return &listener{Listener: ln, log: log, open: make(map[*conn]struct{})}
 }
 
 // Accept waits for the next connection.
-func (l listener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			return &conn{Conn: c}, nil
+			own := &conn{Conn: c, ln: l}
+			l.mu.Lock()
+			l.open[own] = struct{}{}
+			l.mu.Unlock()
+			return own, nil
 		}
 		if !shortage(err) {
 			return nil, err
@@ -30,6 +43,28 @@ func (l listener) Accept() (net.Conn, error) {
 		l.log.Warn("cannot accept a connection", "error", err, "retry", wait)
 		<-time.After(wait)
 	}
+}
+
+// hurry gives up requests that have not arrived by then: fasthttp would wait for them, and its own limit is long.
+func (l *listener) hurry(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
+	for c := range l.open {
+		if c.stream.Load() == nil {
+			_ = c.Conn.SetReadDeadline(until)
+		}
+	}
+}
+
+// soonest returns t, or the time by which all must have been read.
+func (l *listener) soonest(t time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.until.IsZero() && (t.IsZero() || t.After(l.until)) {
+		return l.until
+	}
+	return t
 }
 
 // shortage reports whether Accept may succeed later.
@@ -46,6 +81,7 @@ func shortage(err error) bool {
 // bytes unread resets the connection, and the client would never read the answer that refused them.
 type conn struct {
 	net.Conn
+	ln     *listener
 	linger atomic.Bool
 	stream atomic.Pointer[Stream] // on which both ends talk: see Streams.Attach
 	last   func(p []byte) bool    // of Duplex; set before stream
@@ -76,6 +112,14 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// SetReadDeadline sets the time by which reads must be done, for requests that of a server that stops at the latest.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if c.stream.Load() == nil {
+		t = c.ln.soonest(t)
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
 // What a lingering connection reads at most, and for how long.
 const (
 	lingerBytes = 64 << 20
@@ -84,6 +128,9 @@ const (
 
 // Close closes the connection.
 func (c *conn) Close() error {
+	c.ln.mu.Lock()
+	delete(c.ln.open, c)
+	c.ln.mu.Unlock()
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) && w.CloseWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
 		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)

@@ -38,6 +38,7 @@ type Held struct {
 	started runtime.Started
 	scope   string // of the request's Idempotency-Key
 	peer    Peer
+	early   bool               // of a repeat: it owns nothing yet, but will if the request that it repeats comes to hold the run
 	grace   context.CancelFunc // ends the grace; nil while the connection is there
 }
 
@@ -62,10 +63,16 @@ func (s *Streams) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, sta
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := o.find(h.thread(), started.RunKey)
-	if old == nil && started.Replayed || o.stopped {
+	switch {
+	case o.stopped:
 		return h
-	}
-	if old != nil {
+	case old == nil:
+		h.early = started.Replayed
+	case old.early && !started.Replayed:
+		old.early = false
+		return h
+	default:
+		h.early = old.early
 		o.forget(old)
 	}
 	o.held[h.thread()] = append(o.held[h.thread()], h)
@@ -119,7 +126,8 @@ func (h *Held) Drop(cur *runtime.RunCursor) {
 	o := h.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stopped || o.find(h.thread(), h.started.RunKey) != h {
+	if o.stopped || h.early || o.find(h.thread(), h.started.RunKey) != h {
+		o.forget(h)
 		cur.Close()
 		return
 	}
@@ -168,7 +176,7 @@ func (o *owners) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	o.mu.Lock()
 	var others []*Held
 	for _, h := range o.held[threadName{who.Project, who.User, req.ThreadID}] {
-		if !h.repeated(req) {
+		if !h.early && !h.repeated(req) {
 			others = append(others, h)
 		}
 	}

@@ -76,8 +76,9 @@ type Server struct {
 	app      *fiber.App
 	stopping atomic.Bool
 
-	mu   sync.Mutex // guards the field below
+	mu   sync.Mutex // guards the fields below
 	addr string
+	ln   *listener // nil before Serve
 }
 
 // New checks cfg and mounts the transports.
@@ -143,7 +144,11 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	return s.app.Listener(listener{ln, s.cfg.Log})
+	own := newListener(ln, s.cfg.Log)
+	s.mu.Lock()
+	s.ln = own
+	s.mu.Unlock()
+	return s.app.Listener(own)
 }
 
 // Addr is the address served on, "" before Listen or Serve.
@@ -161,11 +166,17 @@ func (s *Server) setAddr(ln net.Listener) {
 
 // Shutdown closes the listener, ends the open streams and waits for requests under way, until ctx is done
 // and for a second at least: a runtime that took all the time there was must not cost clients the goodbye.
+// Requests that have not arrived after a second are given up.
 // Shut the runtime down before it (see the package's comment).
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := atLeast(ctx, goodbye)
 	defer cancel()
 	s.stopping.Store(true)
+	s.mu.Lock()
+	if s.ln != nil {
+		s.ln.hurry(time.Now().Add(goodbye))
+	}
+	s.mu.Unlock()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)

@@ -140,6 +140,21 @@ func TestKitShowsThreads(t *testing.T) {
 	s.do("GET", kit+"/threads/a%2Fb/secrets", "").refused(http.StatusNotFound, "not_found")
 }
 
+func TestKitShowsTheLatestEventsThatFit(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, run := range []string{"a", "b", "c"} {
+		s.run("echo", "main", run, run+strings.Repeat("x", 3<<20), "").all()
+	}
+	got := s.do("GET", kit+"/threads/main/events", "").all()
+	var list struct{ Events []json.RawMessage }
+	if err := json.Unmarshal([]byte(got), &list); err != nil || len(got) > 9<<20 || len(got) < 3<<20 {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	if last := string(list.Events[len(list.Events)-1]); !strings.Contains(last, `"runId":"c"`) || !strings.Contains(last, "RUN_FINISHED") {
+		t.Errorf("the last is %s", brief(last))
+	}
+}
+
 func TestKitPagesThroughThreads(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for i := range 7 {

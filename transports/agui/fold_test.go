@@ -245,23 +245,28 @@ func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, 
 // TestViewersOfParallelNodesEndUpAlike joins, again and again, a thread on which several nodes write at once.
 func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "one", Agent: "ann"}, {ID: "two", Agent: "ben"}, {ID: "three", Agent: "cy"},
+		{ID: "one", Agent: "ann"},
+		{ID: "two", Agent: "ben"},
+		{ID: "three", Agent: "cy"},
 		{ID: "last", Agent: "echo", Needs: []string{"one", "two", "three"}},
 	}}
 	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow, chatter{"ann"}, chatter{"ben"}, chatter{"cy"}, chatter{"child"})
-	for _, dialect := range []string{modern, ""} {
-		id := "t" + dialect
+	for id, dialect := range map[string]string{"new": modern, "old": ""} {
 		join := func() *response { return s.do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
 		early := join().all()
-		whole := s.run("flow", id, "one"+id, "go", dialect)
-		queued := s.run("flow", id, "two"+id, "again", dialect)
+		whole := s.run("flow", id, id+"-1", "go", dialect)
+		queued := s.run("flow", id, id+"-2", "again", dialect)
 		var joined []*response
-		for run, _ := s.rt.Run(t.Context(), local, "two"+id); !run.Status.Final(); run, _ = s.rt.Run(t.Context(), local, "two"+id) {
+		for over := false; !over; {
 			joined = append(joined, join())
 			<-time.After(time.Duration(len(joined)%7) * time.Millisecond)
+			run, err := s.rt.Run(t.Context(), local, id+"-2")
+			over = err != nil || run.Status.Final()
 		}
 		want := folded(t, early+whole.all()+queued.all())
-		t.Log(len(joined), len(want.Messages))
+		if len(joined) < 10 || len(want.Messages) < 100 {
+			t.Errorf("%d viewers joined, the runs came to %d messages", len(joined), len(want.Messages))
+		}
 		for i, r := range joined {
 			stream := r.all()
 			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {

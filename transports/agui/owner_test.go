@@ -47,10 +47,55 @@ func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
 	}
 }
 
-// away is a connection whose client has left.
-type away struct{}
+// peer is a connection whose client is there or has left.
+type peer bool
 
-func (away) Gone() bool { return true }
+func (p peer) Gone() bool { return !bool(p) }
+
+func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
+	s := serve(t, quick)
+	started, err := s.streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := func(h *transports.Held) {
+		cur, err := s.rt.ReadRun(t.Context(), started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Drop(cur)
+	}
+	again := started
+	again.Replayed = true
+	left := s.streams.Hold(peer(true), local, nil, again)
+	repeat := s.streams.Hold(peer(true), local, nil, again)
+	drop(left)
+	first := s.streams.Hold(peer(false), local, nil, started)
+	drop(first)
+	<-time.After(2 * quick.Grace)
+	s.status("a", runtime.Running)
+	drop(repeat)
+	s.status("a", runtime.Cancelled)
+}
+
+func TestRepeatOfADetachedRunOwnsNothing(t *testing.T) {
+	s := serve(t, quick)
+	started, err := s.streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.streams.Detach(local, started)
+	started.Replayed = true
+	cur, err := s.rt.ReadRun(t.Context(), started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.streams.Hold(peer(false), local, nil, started)
+	s.do("POST", "/api/v1/agui/echo", `{"threadId": "main", "runId": "b"}`).drop()
+	h.Drop(cur)
+	<-time.After(2 * quick.Grace)
+	s.status("a", runtime.Running)
+}
 
 func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 	s := serve(t, quick)
@@ -64,7 +109,7 @@ func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.streams.Hold(away{}, boss, nil, started).Drop(cur)
+	s.streams.Hold(peer(false), boss, nil, started).Drop(cur)
 	s.eventually("the run is cancelled", func() bool {
 		boss.Role = runtime.RoleUser
 		run, err := s.rt.Run(t.Context(), boss, "a")
@@ -74,17 +119,17 @@ func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 }
 
 func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
+	s := serve(t, transports.StreamConfig{}, mirror{})
 	long := strings.Repeat("x", 7_000_000)
-	first := s.run("echo", "main", "a", long, "").all()
-	again := s.run("echo", "main", "a", long, "")
-	again.next()
+	first := s.run("mirror", "main", "a", long, "").all()
+	again := s.run("mirror", "main", "a", long, "")
+	again.until("STEP_FINISHED")
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		s.stop()
 	}()
-	<-time.After(300 * time.Millisecond) // the rest is on its way, up to the terminal event
+	<-time.After(300 * time.Millisecond) // the terminal event is on its way, and larger than what the connection holds
 	rest := again.all()
 	<-stopped
 	if strings.Contains(rest, "interrupted") || !strings.HasSuffix(first, rest) {

@@ -107,6 +107,7 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 		{"a version of no protocol", "POST", ping, []string{"Mcp-Protocol-Version", "1999-01-01"}, 400, "invalid_request"},
 		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":1,"method":"nothing"}`, nil, 400, "invalid_request"},
 		{"deep nesting", "POST", deep, nil, 400, "invalid_json"},
+		{"a large batch", "POST", " [" + strings.Repeat(ping+",", 32) + ping + "]", nil, 400, "batch_too_large"},
 		{"too much", "POST", strings.Repeat(" ", 33<<20), nil, 413, "body_too_large"},
 	} {
 		a := s.do(c.method, c.body, c.header...)
@@ -118,6 +119,9 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 		if c.status == 405 && a.header.Get("Allow") != "POST" {
 			t.Errorf("%s: allowed is %q", c.name, a.header.Get("Allow"))
 		}
+	}
+	if a := s.do("POST", "["+ping+"]"); a.status != http.StatusOK || a.body != `[{"jsonrpc":"2.0","id":1,"result":{}}]` {
+		t.Errorf("a batch: %+v", a)
 	}
 	if a := s.do("POST", ping, "Origin", s.base); a.status != http.StatusOK {
 		t.Errorf("the own origin: %+v", a)

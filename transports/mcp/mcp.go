@@ -4,7 +4,9 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -42,7 +44,7 @@ func (t Transport) Mount(r fiber.Router) {
 		MaxRequestBodyBytes:        -1,   // the server has its limit
 	})
 	r.Post("/mcp", func(c *fiber.Ctx) error {
-		if err := wire.Scan(c.BodyRaw()); err != nil {
+		if err := scan(c.BodyRaw()); err != nil {
 			return err
 		}
 		who, err := auth.ForProject(c, c.Query("projectId"))
@@ -55,6 +57,25 @@ func (t Transport) Mount(r fiber.Router) {
 		})(c)
 		return errors.Join(err, explain(c))
 	})
+}
+
+// maxBatch is how many messages may come in one request: their answers are kept until all are there.
+const maxBatch = 32
+
+// scan refuses what the protocol's handler would choke on.
+func scan(body []byte) error {
+	if err := wire.Scan(body); err != nil {
+		return err
+	}
+	var batch []json.RawMessage
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && json.Unmarshal(body, &batch) == nil && len(batch) > maxBatch {
+		return errBatch
+	}
+	return nil
+}
+
+var errBatch = &runtime.Error{
+	Kind: runtime.KindInvalid, Code: "batch_too_large", Detail: "A request may hold at most 32 messages",
 }
 
 // explain makes what the protocol's handler has refused in plain text an answer like all others.

@@ -3,6 +3,8 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,4 +264,19 @@ func TestWhatBreaksInsideShowsNothing(t *testing.T) {
 		}
 	}
 	t.Error("nothing broke")
+}
+
+func TestInputThatUsesAnIDTwiceEndsLikeAnyOther(t *testing.T) {
+	s := serve(t)
+	const call = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_agents"}}` + "\n"
+	in := hello + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + strings.Repeat(call, 5)
+	r, w := io.Pipe()
+	served := make(chan error, 1)
+	go func() { // ends with in
+		served <- s.tools.Serve(context.WithoutCancel(t.Context()), ann, io.NopCloser(strings.NewReader(in)), w)
+	}()
+	out, err := io.ReadAll(r)
+	if err = errors.Join(err, <-served); err != nil || !strings.Contains(string(out), `"id":5,"result"`) {
+		t.Errorf("got %v, %s", err, out)
+	}
 }

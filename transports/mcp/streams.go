@@ -27,7 +27,7 @@ type patient struct{ sdk.Transport }
 
 func (p patient) Connect(ctx context.Context) (sdk.Connection, error) {
 	c, err := p.Transport.Connect(ctx)
-	pc := &patientConn{Connection: c}
+	pc := &patientConn{Connection: c, asked: make(map[jsonrpc.ID]struct{})}
 	pc.changed.L = &pc.mu
 	return pc, err
 }
@@ -36,8 +36,8 @@ type patientConn struct {
 	sdk.Connection
 	changed sync.Cond // of the fields below
 
-	mu     sync.Mutex // guards the fields below
-	asked  int        // requests that are not answered
+	mu     sync.Mutex              // guards the fields below
+	asked  map[jsonrpc.ID]struct{} // requests that are not answered; one of an ID in use never is
 	closed bool
 }
 
@@ -45,20 +45,20 @@ func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := c.Connection.Read(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for err != nil && c.asked > 0 && !c.closed {
+	for err != nil && len(c.asked) > 0 && !c.closed {
 		c.changed.Wait()
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		c.asked++
+		c.asked[req.ID] = struct{}{}
 	}
 	return msg, err
 }
 
 func (c *patientConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, msg)
-	if _, ok := msg.(*jsonrpc.Response); ok {
+	if res, ok := msg.(*jsonrpc.Response); ok {
 		c.mu.Lock()
-		c.asked--
+		delete(c.asked, res.ID)
 		c.mu.Unlock()
 		c.changed.Broadcast()
 	}

@@ -30,7 +30,8 @@ func (d *describer) agui() {
 		Body: accept(ref("RunRequest"), "connect"),
 		Answers: answers{
 			"200": joined(),
-			"400": refuse("The body is wrong.", "missing_thread", "Give the threadId of the thread to join"),
+			"400": refuse("The body is wrong.", "invalid_json", "The request body is not valid JSON", "invalid_name",
+				"A threadId is needed; threadId and runId must be 1 to 200 characters without control characters"),
 		},
 	})
 	d.schemas.name("Capabilities", capabilities())

@@ -234,6 +234,20 @@ func (c *client) refusals() {
 	c.do(403, "GET", runs, "", "Origin", "https://elsewhere.example")
 	c.do(413, "POST", runs+"/x/messages", `{"content": "`+strings.Repeat("x", 3<<20)+`"}`)
 	c.do(415, "POST", runs, `{}`, "Content-Type", "text/plain")
+	for _, path := range []string{
+		"/api/v1/threads", "/api/v1/agent/history", "/api/v1/agent/runs/demo/events", "/api/v1/events", "/api/v1/agui/events",
+		"/api/v1/agents/stream?agent=echo", "/api/v1/conversations/demo/agent-runs/x/events", "/api/copilotkit/threads",
+	} {
+		sep := "?"
+		if strings.Contains(path, "?") {
+			sep = "&"
+		}
+		c.do(404, "GET", path+sep+"projectId=other", "")
+	}
+	c.do(404, "PATCH", "/api/v1/threads/runs?projectId=other", `{}`)
+	c.do(413, "PATCH", "/api/v1/threads/runs", `{"metadata": {"a": "`+strings.Repeat("x", 70<<10)+`"}}`)
+	c.do(400, "GET", "/api/v1/threads?cursor=x", "")
+	c.do(415, "PATCH", "/api/v1/threads/runs", `{}`, "Content-Type", "text/plain")
 	key := []string{"Idempotency-Key", "k"}
 	c.do(202, "POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "x"}`, key...)
 	c.do(409, "POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "y"}`, key...)

@@ -40,8 +40,12 @@ func (d *describer) copilotkit() {
 	d.add("POST "+base, operation{
 		ID: "copilotkitSingle", Summary: "All of the above behind one path", Parameters: []parameter{projectParam},
 		Body: accept(ref("CopilotKitCall"), "copilotkit-info", "copilotkit-run"),
-		Answers: startAnswers(answers{"200": aguiStream("The answer of the route that method names.").and(
-			reply("", either("", ref("CopilotKitInfo"), ref("CopilotKitStopped"), ref("CopilotKitThreads"), ref("CopilotKitThread"))))}),
+		Answers: startAnswers(answers{
+			"200": aguiStream("The answer of the route that method names.").and(
+				reply("", either("", ref("CopilotKitInfo"), ref("CopilotKitStopped"), ref("CopilotKitThreads"), ref("CopilotKitThread")))),
+			"400": refuse("The body is wrong, or the method unknown.", "invalid_json", "The request body is not valid JSON",
+				"unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request"),
+		}),
 	})
 }
 

@@ -45,10 +45,15 @@ func describe(version string) (document, error) {
 func refusals() map[string]*answer {
 	all := map[string]*answer{
 		"Invalid": refuse("The request is wrong; "+
-			"detail says what.", "invalid_request", "since must be a time like 2024-01-15T10:00:00Z"),
-		"NotFound":       refuse("It is not there, or not yours.", "not_found", "Agent run not found"),
-		"ThreadNotFound": refuse("There is no such thread, or it is not yours.", "not_found", "Thread not found"),
-		"AgentNotFound":  refuse("There is no such agent or workflow.", "unknown_agent", `There is no agent or workflow "nobody"`),
+			"detail says what.", "invalid_request", "since must be a time like 2024-01-15T10:00:00Z",
+			"invalid_json", "The request body is not valid JSON",
+			"invalid_limit", "limit must be a number from 1 to 500",
+			"invalid_cursor", "The cursor is not one that this list has given",
+			"invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters"),
+		"NotFound":        refuse("It is not there, or not yours.", "not_found", "Agent run not found"),
+		"ThreadNotFound":  refuse("There is no such thread, or it is not yours.", "not_found", "Thread not found"),
+		"ProjectNotFound": refuse("There is no such project, or you are not in it.", "not_found", "Project not found"),
+		"AgentNotFound":   refuse("There is no such agent or workflow.", "unknown_agent", `There is no agent or workflow "nobody"`),
 		"Forbidden": refuse("It is yours but not allowed, or the request comes from a web page of a foreign origin.",
 			"forbidden", "Web pages of this Origin are not admitted; name it in the setting origins"),
 		"TooLarge": refuse("The body is too large.", "body_too_large", "The request's body is too large"),

@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -107,6 +108,20 @@ func (c *client) do(status int, method, path, body string, header ...string) any
 	return c.check(method, path, a)
 }
 
+// exemplified checks that the code of a refusal is among the examples that the document gives of it.
+func (c *client) exemplified(a answered, said object, what string) {
+	c.Helper()
+	var refusal struct{ Code string }
+	if a.status < 400 || json.Unmarshal(a.body, &refusal) != nil || refusal.Code == "" {
+		return
+	}
+	said = c.spec.resolve(said).(object)
+	media, _ := said["content"].(object)["application/json"].(object)
+	if examples, _ := media["examples"].(object); examples[refusal.Code] == nil {
+		c.Errorf("%s has no example of the answer %d %s", what, a.status, a.body)
+	}
+}
+
 // check holds an answer against the document.
 func (c *client) check(method, path string, a answered) any {
 	c.Helper()
@@ -126,6 +141,7 @@ func (c *client) check(method, path string, a answered) any {
 		}
 		return nil
 	}
+	c.exemplified(a, said, op.method+" "+op.path)
 	kind, _, _ := strings.Cut(a.kind, ";")
 	if content[kind] == nil {
 		c.Fatalf("%s %s: does not tell of an answer of type %s", op.method, op.path, a.kind)

@@ -70,8 +70,8 @@ func (d *describer) monitor() {
 		Parameters: []parameter{query("agent", text("The agent.")).required(), again, projectParam},
 		Answers: answers{
 			"200": notices["200"],
-			"400": refuse("The parameter agent is missing.", "invalid_request", "Give the agent to watch"),
-			"404": refuse("There is no such agent.", "unknown_agent", `There is no agent "nobody"`),
+			"400": refuse("The parameter agent is missing.", "invalid_request", "The parameter agent must name an agent"),
+			"404": refuse("There is no such agent or project.", "not_found", "Agent not found"),
 		},
 	})
 	d.add("GET /api/v1/agui/events", operation{

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -50,6 +51,8 @@ func refusalsOf(method, path string, op *operation) answers {
 		refused["404"] = usual("ThreadNotFound")
 	case strings.Contains(path, "{"):
 		refused["404"] = usual("NotFound")
+	case slices.ContainsFunc(op.Parameters, func(p parameter) bool { return p.Name == projectParam.Name }):
+		refused["404"] = usual("ProjectNotFound")
 	}
 	if len(op.Parameters) > 0 || op.Body != nil {
 		refused["400"] = usual("Invalid")

@@ -29,11 +29,7 @@ func (d *describer) runs() {
 			query("since", moment("Only runs that were created then or later.")),
 			cursorParam, limitParam, userParam,
 		},
-		Answers: answers{
-			"200": reply("A page of runs.", ref("RunPage"), "runs"),
-			"400": refuse("A parameter is wrong.", "invalid_limit", "limit must be a number from 1 to 500",
-				"invalid_cursor", "The cursor is not one that this list has given"),
-		},
+		Answers: answers{"200": reply("A page of runs.", ref("RunPage"), "runs")},
 	})
 	d.add("POST "+runs, operation{
 		ID: "createRun", Summary: "Start a run",
@@ -82,7 +78,8 @@ func (d *describer) runs() {
 					"status: CANCELLED", "invalid_content", "Message content must not be empty"),
 			"409": refuse("The key was used with another body.", "idempotency_mismatch", "This Idempotency-Key "+
 				"was used with another body"),
-			"413": refuse("The body or the message is too large.", "content_too_large", "A message may hold 1048576 bytes"),
+			"413": refuse("The body or the message is too large.", "body_too_large",
+				"The request's body is too large", "content_too_large", "A message may hold 1048576 bytes"),
 			"429": usual("Overloaded"),
 		},
 	})
@@ -103,8 +100,8 @@ func (d *describer) runs() {
 			"resume"),
 		Answers: answers{
 			"202": reply("It goes on.", ref("Resumed"), "resumed"),
-			"400": refuse("The body is wrong, or does not cover what is open.", "interrupts_open",
-				"The answer must cover every open interrupt and pending tool call of the run"),
+			"400": refuse("The body is wrong, or does not cover what is open.", "invalid_request",
+				"resume must hold at least one answer", "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
 			"409": refuse("It was answered before.", "already_answered", "The interrupt has been answered already"),
 		},
 	})

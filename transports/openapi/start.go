@@ -47,7 +47,7 @@ func (d *describer) requests() {
 func startAnswers(own answers) answers {
 	all := answers{
 		"400": refuse("The body is wrong, or asks what the thread's state does not admit.",
-			"invalid_request", "threadId must be a string",
+			"invalid_request", "threadId must be a string", "invalid_json", "The request body is not valid JSON",
 			"missing_agent", "Give an agent or a workflowId: the thread has had no run",
 			"interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
 		"404": refuse("There is no such agent, workflow "+

@@ -34,7 +34,14 @@ func (d *describer) threads() {
 			may("title", orNull(text("At most 200 characters."))),
 			may("metadata", orNull(object("At most 64 KiB, in the place of the old one.")))),
 			"thread-patch"),
-		Answers: answers{"200": reply("The thread, as it is listed.", ref("Thread"), "thread")},
+		Answers: answers{
+			"200": reply("The thread, as it is listed.", ref("Thread"), "thread"),
+			"400": refuse("The body is wrong.", "invalid_request", "metadata must be an object", "invalid_json",
+				"The request body is not valid JSON", "invalid_title",
+				"title must be at most 200 characters without control characters"),
+			"413": refuse("The body or the metadata is too large.", "body_too_large", "The request's body is too large",
+				"metadata_too_large", "A thread's metadata may hold 65536 bytes"),
+		},
 	})
 	d.add("DELETE "+thread, operation{
 		ID: "deleteThread", Summary: "Delete a thread with all its runs", Parameters: []parameter{projectParam},

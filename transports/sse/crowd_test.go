@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -88,7 +89,7 @@ func (s *server) inParts() string {
 	var all strings.Builder
 	for last := 0; ; {
 		r := s.get("main", "", "Last-Event-ID", fmt.Sprint(last))
-		if r.StatusCode == 204 {
+		if r.StatusCode == http.StatusNoContent {
 			return all.String()
 		}
 		for range 1 + rand.N(200) {

@@ -31,6 +31,7 @@ type desk struct {
 	project string // that the query names
 
 	subs map[string]*subscription // by the name the client uses; of the reading goroutine
+	turn chan struct{}            // holds one while a subscription has events to write
 
 	mu    sync.Mutex     // guards the fields below
 	all   sync.WaitGroup // the goroutines of subscriptions
@@ -47,7 +48,7 @@ type subscription struct {
 func (t Transport) many(c *fiber.Ctx) error {
 	project := c.Query("projectId")
 	who, refusal := auth.ForProject(c, project)
-	d := &desk{t: t, who: who, project: project, subs: make(map[string]*subscription)}
+	d := &desk{t: t, who: who, project: project, subs: make(map[string]*subscription), turn: make(chan struct{}, 1)}
 	return t.hold(c, conversation{
 		protocol: protocol(c, protocolMany), limit: t.Input, take: d.take,
 		talk: func(ctx context.Context, _ *socket) error {
@@ -109,13 +110,47 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	ctx, cancel := context.WithCancel(ctx)
 	sub := &subscription{cancel, make(chan struct{})}
 	d.subs[threadID] = sub
-	tail := &transports.Tail{Cursor: cur, Projection: agui.Seed, Framing: named(threadID)}
+	tail := &transports.Tail{Cursor: &reader{cur, d.turn, false}, Projection: agui.Seed, Framing: named(threadID)}
 	return subscribed{threadID, cur.After()}, func() {
 		d.begin(func() {
 			defer close(sub.done)
 			d.t.Streams.Guard(func() { follow(ctx, s, threadID, tail) })
 		})
 	}, nil
+}
+
+// reader is a subscription's cursor. Those of a socket have events in turn, as they write them: a client that takes
+// nothing would keep a page of each.
+type reader struct {
+	*runtime.Cursor
+	turn chan struct{}
+	has  bool // it is this one's turn
+}
+
+func (r *reader) Next(ctx context.Context) ([]*runtime.Record, error) {
+	if !r.Waits() {
+		select {
+		case r.turn <- struct{}{}:
+			r.has = true
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return r.Cursor.Next(ctx)
+}
+
+// Waits also says that what was returned last is written.
+func (r *reader) Waits() bool {
+	if r.has {
+		r.has = false
+		<-r.turn
+	}
+	return r.Cursor.Waits()
+}
+
+func (r *reader) Close() {
+	_ = r.Waits()
+	r.Cursor.Close()
 }
 
 // begin runs show, which ends when its client unsubscribes or the socket ends, in a goroutine unless that has
