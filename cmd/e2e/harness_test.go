@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ type server struct {
 	db   database
 	addr string
 	env  []string
+	exe  string // empty for the program with the race detector
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -77,13 +79,14 @@ type server struct {
 	log  bytes.Buffer
 }
 
-func start(t *testing.T, db database) *server {
+// start starts the server. Env are settings such as BATON_STREAM_PING=1s.
+func start(t *testing.T, db database, env ...string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, db: db, addr: ln.Addr().String()}
+	s := &server{t: t, db: db, addr: ln.Addr().String(), env: env}
 	_ = ln.Close()
 	s.up()
 	t.Cleanup(func() {
@@ -116,7 +119,7 @@ func (s *server) output() string {
 // up starts the process and waits until it is ready.
 func (s *server) up() {
 	s.t.Helper()
-	cmd := exec.Command(binary, "serve", "--listen", s.addr, "--database", s.db.url)
+	cmd := exec.Command(cmp.Or(s.exe, binary), "serve", "--listen", s.addr, "--database", s.db.url)
 	cmd.Stdout, cmd.Stderr = s, s
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Dir = s.t.TempDir()

@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+// stroll has clients come and go for a while at all doors, each in its own way: some leave while they still ask,
+// some at once, some in the middle of a frame, and some with a reset. It returns how many streams were opened.
+func stroll(addr string, clients int, d time.Duration, thread string) (opened int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	over := time.Now().Add(d)
+	for i := range clients {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			for n := 0; time.Now().Before(over); n++ {
+				at := doors[rng.IntN(len(doors))]
+				v := visit{thread: thread, script: `{"do":[{"tokens":50,"delayMs":5}]}`}
+				if at.owner {
+					v.thread = fmt.Sprintf("stroll-%d-%d", i, n%3)
+				}
+				if at.pass(addr, v, rng) {
+					mu.Lock()
+					opened++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return opened
+}
+
+// pass opens a stream, or begins to, and leaves. It reports whether the stream was open.
+func (d *door) pass(addr string, v visit, rng *rand.Rand) bool {
+	if rng.IntN(3) == 0 {
+		c, err := dialTap(addr)
+		if err != nil {
+			return false
+		}
+		ask := d.bytes(v)
+		_, _ = c.Write(ask[:rng.IntN(len(ask)+1)]) // all of it, perhaps, and not a look at the answer
+		c.leave(rng)
+		return false
+	}
+	st, err := d.open(addr, v)
+	if err != nil {
+		return false
+	}
+	defer st.close()
+	_ = st.conn.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(400)) * time.Millisecond)) // perhaps nothing comes
+	for range rng.IntN(20) {
+		if _, err := st.next(); err != nil {
+			break
+		}
+	}
+	_, _ = st.in.Peek(1 + rng.IntN(200)) // the beginning of a frame
+	st.conn.leave(rng)
+	return true
+}
+
+// leave closes the connection, with a reset now and then.
+func (c *tap) leave(rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		_ = c.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// Clients that come and go, however they do it, leave nothing behind and disturb no run.
+func TestClientsThatComeAndGoLeaveNothing(t *testing.T) {
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms", "BATON_STREAM_PING=1s", "BATON_STREAM_WRITE_TIMEOUT=2s")
+	length := time.Duration(count(30)) * time.Second
+	s.ended(s.run("main", `{"do":[{"say":"hello"}]}`))
+	before, threads := s.sockets(), s.threads()
+	run := s.run("main", fmt.Sprintf(`{"do":[{"tokens":%d,"delayMs":10}]}`, length/(10*time.Millisecond)))
+	other := s.run("other", `{"do":[{"tokens":200,"delayMs":10}]}`)
+	v := s.watch("main")
+	n := stroll(s.addr, 200, length, "main")
+	for _, run := range []string{run, other} {
+		if row := s.ended(run); row["status"] != "COMPLETED" {
+			t.Errorf("the run is %v: %v", row["status"], row["error"])
+		}
+	}
+	frames := v.wait(t)
+	checkLog(t, "main", frames)
+	sameFrames(t, "read again", frames, s.all("main"))
+	s.settled()
+	s.until("without their sockets", func() bool { return s.sockets() <= before })
+	t.Logf("%d streams were opened; the server had %d threads and has %d", n, threads, s.threads())
+	if s.threads() > threads+32 {
+		t.Errorf("the server has %d threads", s.threads())
+	}
+	for i := range 200 {
+		for j := range 3 {
+			s.strolled(t, fmt.Sprintf("stroll-%d-%d", i, j))
+		}
+	}
+	if log := s.output(); strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("the server takes clients that leave for its own errors:\n%s", tail(log, 2000))
+	}
+	s.stops(t)
+}
+
+// strolled checks the log of a thread whose clients have left it, if there ever was a run.
+func (s *server) strolled(t *testing.T, thread string) {
+	t.Helper()
+	if rand.IntN(20) > 0 { // some will do
+		return
+	}
+	if status, _ := s.call("GET", "/api/v1/agent/history?threadId="+thread, nil); status == 200 {
+		if frames := s.all(thread); len(frames) > 0 {
+			checkLog(t, thread, frames)
+		}
+	}
+}
+
+// The same inside of this process, where more can be seen: no goroutine is left, and nothing that a thread or a
+// stream holds in memory.
+func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
+	rate := runtime.MemProfileRate
+	runtime.MemProfileRate = 64 // count nearly every object
+	defer func() { runtime.MemProfileRate = rate }()
+	cfg := config.Default()
+	cfg.Listen, cfg.Database = "127.0.0.1:0", sqlite(t).url
+	cfg.Timeouts.OnDisconnectGrace = 50 * time.Millisecond
+	cfg.Stream.Ping, cfg.Stream.WriteTimeout = time.Second, 2*time.Second
+	ctx := context.Background()
+	srv, err := cmd.Start(ctx, cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), builtin.Plugins()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := &server{t: t, addr: srv.Addr()}
+	s.ended(s.run("main", `{"do":[{"say":"hello"}]}`))
+	round := func(d time.Duration) {
+		s.run("main", `{"do":[{"tokens":200,"delayMs":10}]}`)
+		t.Logf("%d streams were opened", stroll(s.addr, 100, d, "main"))
+		s.settled()
+		s.ended(s.run("main", `{"do":[{"tokens":4200}]}`)) // all that monitors keep is of it
+		s.until("at rest", func() bool { return workers() == "" })
+	}
+	round(300 * time.Millisecond) // what is made once and kept
+	descriptors, before := socketsOf("self"), objects()
+	round(time.Duration(count(20)) * time.Second)
+	s.until("without their sockets", func() bool {
+		client.CloseIdleConnections()
+		return socketsOf("self") <= descriptors
+	})
+	for site, n := range objects() {
+		if n > before[site]+before[site]/4+50 { // the profile is a sample
+			t.Errorf("%d objects are in use, %d were before, of %s", n, before[site], site)
+		}
+	}
+}
+
+// workers returns the goroutines that serve a stream or execute a run, "" when there are none.
+func workers() string {
+	buf := make([]byte, 1<<20)
+	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	var some bytes.Buffer
+	for g := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		for _, part := range []string{"/transports.(*Stream", "/transports.(*windows)", "/transports/ws.", "/transports/monitor.", "/runtime.(*live)", "/runtime.(*Cursor)"} {
+			if bytes.Contains(g, []byte(part)) {
+				_, _ = some.Write(append(g, '\n', '\n'))
+				break
+			}
+		}
+	}
+	return some.String()
+}
+
+// objects counts what is in use of what the server's own code has allocated, by where it was.
+func objects() map[string]int {
+	runtime.GC()
+	runtime.GC() // the profile is as of the one before
+	records := make([]runtime.MemProfileRecord, 1<<10)
+	for n, ok := runtime.MemProfile(records, false); ; n, ok = runtime.MemProfile(records, false) {
+		if ok {
+			records = records[:n]
+			break
+		}
+		records = make([]runtime.MemProfileRecord, n+n/4)
+	}
+	all := make(map[string]int)
+	for i := range records {
+		frames := runtime.CallersFrames(records[i].Stack())
+		for more := true; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); strings.HasPrefix(f.Function, "github.com/batonrun/baton/transports") || strings.HasPrefix(f.Function, "github.com/batonrun/baton/runtime") {
+				all[f.Function+" at "+f.File+":"+strconv.Itoa(f.Line)] += int(records[i].InUseObjects())
+				break
+			}
+		}
+	}
+	return all
+}

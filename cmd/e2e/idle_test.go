@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// crowd opens n streams at the doors, in turn, on a thread; runs that they start are endless too, and few.
+func (s *server) crowd(n int, thread string, at []*door) []*stream {
+	s.t.Helper()
+	all := make([]*stream, n)
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := worker; i < n; i += 8 {
+				d := at[i%len(at)]
+				v := visit{thread: thread, script: endless}
+				if d.owner && i < 200 {
+					v.thread = thread + "-" + strconv.Itoa(i)
+				} else if d.owner {
+					d = doors[0]
+				}
+				st, err := d.open(s.addr, v)
+				if err != nil {
+					s.t.Errorf("%s: %v", d.name, err)
+					return
+				}
+				all[i] = st
+			}
+		})
+	}
+	wg.Wait()
+	if s.t.Failed() {
+		s.t.FailNow()
+	}
+	return all
+}
+
+// Streams that idle cost little, and when their clients have left nothing: neither descriptors nor memory.
+func TestIdleStreamsGiveAllBack(t *testing.T) {
+	s := start(t, sqlite(t))
+	soak := os.Getenv("BATON_SOAK") != ""
+	if soak {
+		s.unraced() // its memory means something
+	}
+	s.run("main", endless)
+	for _, kind := range []struct {
+		name   string
+		socket bool
+		goal   int // bytes of a stream
+	}{{"server-sent events", false, 16 << 10}, {"WebSocket", true, 28 << 10}} {
+		var at []*door
+		for _, d := range doors {
+			if d.socket == kind.socket && !d.owner {
+				at = append(at, d)
+			}
+		}
+		leave := func(all []*stream, descriptors int) {
+			for _, st := range all {
+				st.close()
+			}
+			s.until("rid of its streams", func() bool { return s.holds(all) == 0 && s.sockets() <= descriptors })
+		}
+		descriptors := s.sockets()
+		leave(s.crowd(50, "main", at), descriptors) // what is allocated once
+		empty, first := s.rss(), 0
+		for round := range max(2, count(8)) {
+			n := count(2000)
+			all := s.crowd(n, "main", at)
+			pause(500 * time.Millisecond) // what handshakes took is free
+			full := s.rss()
+			if round == 0 {
+				first = full
+			}
+			if round == 0 && soak {
+				t.Logf("%d idle streams of %s: %d kB each, the goal is %d kB", n, kind.name, (full-empty)/n>>10, kind.goal>>10)
+			}
+			if full > first+max(first/2, 32<<20) {
+				t.Errorf("%s: %d kB with the streams of round %d, %d kB with those of the first", kind.name, full>>10, round+1, first>>10)
+			}
+			s.keeps(all)
+			leave(all, descriptors)
+		}
+		t.Logf("%s: %d kB before, %d kB with the streams, %d kB when all have left", kind.name, empty>>10, first>>10, s.rss()>>10)
+	}
+}
+
+// A server that stops says goodbye to each of its streams, whatever they are and however many, and ends well.
+func TestStopWithManyStreams(t *testing.T) {
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_DRAIN=1s")
+	s.run("main", endless)
+	all := s.crowd(count(2000), "main", doors)
+	type end struct {
+		last message
+		err  error
+	}
+	ends := make([]end, len(all))
+	var wg sync.WaitGroup
+	for i, st := range all {
+		wg.Go(func() {
+			defer st.close()
+			for ends[i].err == nil {
+				m, err := st.next()
+				if err == nil {
+					ends[i].last = m
+				}
+				ends[i].err = err
+			}
+		})
+	}
+	s.stops(t)
+	wg.Wait()
+	for i, st := range all {
+		if err := goodbye(st, ends[i].last, ends[i].err); err != nil {
+			t.Errorf("%s: %v", st.name, err)
+		}
+	}
+}
+
+// goodbye checks how a stopping server has ended a stream: last is what it has said before.
+func goodbye(st *stream, last message, err error) error {
+	interrupted := st.owner && (last.typ != "RUN_ERROR" || last.id != "")
+	switch ms, _ := strconv.Atoi(last.retry); {
+	case st.socket && !errors.Is(err, closed(1001)) || !st.socket && !errors.Is(err, io.EOF):
+		return err
+	case interrupted:
+		return fmt.Errorf("the last message was %+v, not word that it was interrupted", last)
+	case !st.socket && !st.owner && st.name != "connect" && (ms < 1000 || ms > 5000):
+		return fmt.Errorf("the last message was %+v, not word of when to come back", last)
+	}
+	return nil
+}
