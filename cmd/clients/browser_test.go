@@ -13,11 +13,7 @@ import (
 // can.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		missing(t, "chromium")
-	}
-	needs(t, "browser")
+	chromium := browser(t)
 	page := httptest.NewUnstartedServer(nil)
 	origin := "http://" + page.Listener.Addr().String()
 	s := start(t, "BATON_ORIGINS="+origin)
@@ -31,5 +27,24 @@ func TestBrowser(t *testing.T) {
 	page.Start()
 	t.Cleanup(page.Close)
 	stranger := strings.Replace(origin, "127.0.0.1", "localhost", 1)
-	judge(t, "browser", "browser.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+origin, "STRANGER="+stranger, "CHROMIUM="+chromium)
+	judge(t, "browser", "browser.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+origin, "STRANGER="+stranger, chromium)
+}
+
+// The pages of the API and of a monitor work with what Baton alone serves.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	s := start(t)
+	judge(t, "browser", "pages.mjs", nil, "BATON_URL="+s.url(""), chromium)
+}
+
+// browser returns the setting that tells a script where the browser is.
+func browser(t *testing.T) string {
+	t.Helper()
+	needs(t, "browser")
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		missing(t, "chromium")
+	}
+	return "CHROMIUM=" + path
 }

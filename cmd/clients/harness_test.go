@@ -15,17 +15,21 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
-var binary string // the real program, built by TestMain
+// The programs, built by TestMain: the real one, and the one with the agents of testbaton as well.
+var binary, testBinary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "baton-clients")
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "baton")
-	build := exec.Command("go", "build", "-race", "-o", binary, "github.com/batonrun/baton/cmd/baton")
+	binary, testBinary = filepath.Join(dir, "baton"), filepath.Join(dir, "testbaton")
+	build := exec.Command("go", "build", "-race", "-o", dir,
+		"github.com/batonrun/baton/cmd/baton", "github.com/batonrun/baton/cmd/clients/testbaton")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
@@ -71,12 +75,25 @@ func judge(t *testing.T, folder, script string, stdin io.Reader, env ...string) 
 	}
 }
 
-// server is the real binary on a fixed address, so that clients find it again after a restart.
+// onEachDatabase runs a test with the setting of a new database of each kind.
+func onEachDatabase(t *testing.T, test func(t *testing.T, database string)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "BATON_DATABASE=sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, "BATON_DATABASE="+storagetest.Postgres(t).NewDatabase(t))
+	})
+}
+
+// server is a program on a fixed address, so that clients find it again after a restart.
 type server struct {
-	t    *testing.T
-	dir  string // where it runs and has its database
-	addr string
-	env  []string
+	t       *testing.T
+	program string
+	dir     string // where it runs and has its database, unless env says otherwise
+	addr    string
+	env     []string
 
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -85,14 +102,19 @@ type server struct {
 	log bytes.Buffer
 }
 
-// start serves a new database with the settings of env until the test ends.
+// start has the real program serve with the settings of env until the test ends.
 func start(t *testing.T, env ...string) *server {
+	t.Helper()
+	return startProgram(t, binary, env...)
+}
+
+func startProgram(t *testing.T, program string, env ...string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: t.TempDir(), addr: ln.Addr().String(), env: env}
+	s := &server{t: t, program: program, dir: t.TempDir(), addr: ln.Addr().String(), env: env}
 	_ = ln.Close()
 	if err := s.up(); err != nil {
 		t.Fatal(err)
@@ -112,7 +134,7 @@ func start(t *testing.T, env ...string) *server {
 
 // up starts the process and waits until it is ready.
 func (s *server) up() error {
-	cmd := exec.Command(binary, "serve", "--listen", s.addr)
+	cmd := exec.Command(s.program, "serve", "--listen", s.addr)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = s, s
 	if err := cmd.Start(); err != nil {

@@ -38,7 +38,8 @@ func (p *player) begin(body object) (run string, wait func()) {
 	p.t.Cleanup(reading.Wait)
 	return run, func() {
 		reading.Wait()
-		p.streams = append(p.streams, record{fmt.Sprintf("%s, run %d", p.thread, len(p.streams)+1), p.projection, events})
+		name := fmt.Sprintf("%s, run %d", p.thread, len(p.streams)+1)
+		p.streams = append(p.streams, record{Thread: name, Projection: p.projection, Events: events})
 	}
 }
 
@@ -55,6 +56,13 @@ func (p *player) script(ops string) string {
 	return p.run(object{"agent": "scripted", "content": `{"do":[` + ops + `]}`})
 }
 
+// asked reports whether the last run ended with questions.
+func (p *player) asked() bool {
+	p.t.Helper()
+	last := p.streams[len(p.streams)-1].Events
+	return bytes.Contains(last[len(last)-1], []byte(`"type":"interrupt"`))
+}
+
 // answer answers the questions that the last run ended with.
 func (p *player) answer() {
 	p.t.Helper()
@@ -67,7 +75,7 @@ func (p *player) answer() {
 	for _, i := range open {
 		resume = append(resume, object{"interruptId": i.(object)["id"], "status": "resolved", "payload": object{"ok": true}})
 	}
-	p.run(object{"agent": "scripted", "resume": resume})
+	p.run(object{"resume": resume})
 }
 
 // find returns the last stream's event of that type.

@@ -3,7 +3,11 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,31 +16,34 @@ type record struct {
 	Thread     string            `json:"thread"`
 	Projection string            `json:"projection"` // seed, agui or agui.1
 	Events     []json.RawMessage `json:"events"`
+	Joined     []json.RawMessage `json:"joined,omitempty"` // what a client is shown that joins the thread behind them
 }
 
 // The schemas and the order rules of both dialects' packages hold over everything Baton shows of every
-// scenario: each package's over its own dialect, both over the seed projection.
+// scenario: each package's over its own dialect, both over the seed projection. A whole log makes the messages
+// and the state that those get who join behind it.
 func TestEventsPassSchemas(t *testing.T) {
 	needs(t, "agui0")
 	needs(t, "agui1")
-	s := start(t)
-	records := play(t, s)
-	checkTypes(t, records)
-	for folder, projections := range map[string][]string{"agui0": {"seed", "agui"}, "agui1": {"seed", "agui", "agui.1"}} {
-		t.Run(folder, func(t *testing.T) {
-			t.Parallel()
-			in, err := json.Marshal(slices.DeleteFunc(slices.Clone(records), func(r record) bool {
-				return !slices.Contains(projections, r.Projection)
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			judge(t, folder, "../agui/schemas.mjs", bytes.NewReader(in))
-		})
-	}
+	onEachDatabase(t, func(t *testing.T, database string) {
+		records := play(t, startProgram(t, testBinary, database))
+		checkTypes(t, records)
+		for folder, projections := range map[string][]string{"agui0": {"seed", "agui"}, "agui1": {"seed", "agui", "agui.1"}} {
+			t.Run(folder, func(t *testing.T) {
+				t.Parallel()
+				in, err := json.Marshal(slices.DeleteFunc(slices.Clone(records), func(r record) bool {
+					return !slices.Contains(projections, r.Projection)
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				judge(t, folder, "../agui/schemas.mjs", bytes.NewReader(in))
+			})
+		}
+	})
 }
 
-// checkTypes checks that the scenarios have brought forth every type of event but sub-agents' and activities'.
+// checkTypes checks that the scenarios have brought forth every type of event where it may be.
 func checkTypes(t *testing.T, records []record) {
 	seen := make(map[string]bool)
 	for _, r := range records {
@@ -53,15 +60,23 @@ func checkTypes(t *testing.T, records []record) {
 			"RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "STEP_STARTED", "STEP_FINISHED",
 			"TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END",
 			"REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END", "REASONING_END",
-			"TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
-			"STATE_SNAPSHOT", "STATE_DELTA", "MESSAGES_SNAPSHOT", "CUSTOM",
+			"REASONING_ENCRYPTED_VALUE", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
+			"STATE_SNAPSHOT", "STATE_DELTA", "MESSAGES_SNAPSHOT", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "CUSTOM", "RAW",
 		} {
 			if !seen[projection+" "+typ] {
 				t.Errorf("there is no %s in projection %s", typ, projection)
 			}
 		}
+		for _, typ := range []string{"SUBAGENT_STARTED", "SUBAGENT_FINISHED", "SUBAGENT_ERROR", "THEIR_OWN"} {
+			if seen[projection+" "+typ] != (projection == "agui.1") {
+				t.Errorf("that there is a %s in projection %s is %t", typ, projection, seen[projection+" "+typ])
+			}
+		}
 	}
 }
+
+// dialects are the projections of AG-UI's clients, with the protocolVersion that they send.
+var dialects = map[string]string{"agui": "", "agui.1": "1.0"}
 
 // play plays every scenario for clients of both dialects, and returns what their streams have shown and every
 // thread's log in every projection.
@@ -69,8 +84,8 @@ func play(t *testing.T, s *server) []record {
 	t.Helper()
 	var players []*player
 	t.Run("play", func(t *testing.T) {
-		for name, scenario := range scenarios {
-			for projection, version := range map[string]string{"agui": "", "agui.1": "1.0"} {
+		for name, scenario := range allScenarios(t) {
+			for projection, version := range dialects {
 				p := &player{s: s, thread: name + ", " + projection, projection: projection, version: version}
 				players = append(players, p)
 				t.Run(p.thread, func(t *testing.T) {
@@ -86,12 +101,37 @@ func play(t *testing.T, s *server) []record {
 	var records []record
 	for _, p := range append(players, crash) {
 		records = append(records, p.streams...)
-		records = append(records, record{p.thread, "seed", s.events(t, p.log()+"/events")})
-		for _, projection := range []string{"agui", "agui.1"} {
-			records = append(records, record{p.thread, projection, s.mirror(t, p.log()+"/ws", projection)})
+		records = append(records, record{Thread: p.thread, Projection: "seed", Events: s.events(t, p.log()+"/events")})
+		for projection, version := range dialects {
+			whole := s.mirror(t, p.log()+"/ws", projection)
+			joined := s.post(t, "/api/v1/agui/echo/connect", object{"threadId": p.thread, "protocolVersion": version})
+			records = append(records, record{p.thread, projection, whole, joined})
 		}
 	}
 	return records
+}
+
+// allScenarios are scenarios and those of the scripts, with events that no built-in plugin emits.
+func allScenarios(t *testing.T) map[string]func(p *player) {
+	t.Helper()
+	raw, err := os.ReadFile("agui/events.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &scripts); err != nil {
+		t.Fatal(err)
+	}
+	all := maps.Clone(scenarios)
+	for name, moves := range scripts {
+		all[name] = func(p *player) {
+			p.run(object{"agent": "outer", "content": fmt.Sprintf(`{"do":%s}`, moves)})
+			for p.asked() {
+				p.answer()
+			}
+		}
+	}
+	return all
 }
 
 // scenarios are what a thread can hold.
@@ -163,6 +203,11 @@ var scenarios = map[string]func(p *player){
 		p.run(object{"agent": "scripted", "multitask": "rollback", "content": `{"do":[{"say":"instead"}]}`})
 		wait()
 	},
+	"a megabyte": func(p *player) {
+		p.run(object{"agent": "echo", "content": strings.Repeat("é-", 350_000)})
+		p.script(`{"tokens":256,"size":4096}`)
+	},
+	"5,000 deltas": func(p *player) { p.script(`{"tokens":5000}`) },
 	"rewound": func(p *player) {
 		p.run(object{"agent": "echo", "messages": []object{{"id": "first", "role": "user", "content": "one"}}})
 		p.run(object{"agent": "echo", "messages": []object{{"id": "second", "role": "user", "content": "two"}}})

@@ -56,8 +56,13 @@ export const runsOf = (agent) =>
   get(`/api/projects/default/agent-runs?threadId=${encodeURIComponent(agent.threadId)}`).then(({ items }) => items);
 export const status = async (agent) => (await runsOf(agent))[0]?.status;
 
-// A message as the history shows it.
-export const brief = ({ id, role, content, toolCalls }) => ({ id, role, content: content ?? "", ...(toolCalls?.length && { toolCalls }) });
+// A message as the history shows it: parts as their text, and developers as the system.
+export const brief = ({ id, role, content, toolCalls }) => ({
+  id,
+  role: role === "developer" ? "system" : role,
+  content: Array.isArray(content) ? content.flatMap(({ text }) => text ?? []).join("\n") : (content ?? ""),
+  ...(toolCalls?.length && { toolCalls: toolCalls.map(({ id, type, function: f }) => ({ id, type, function: f })) }),
+});
 const shown = ({ role }) => role !== "reasoning" && role !== "activity";
 export const texts = ({ messages }) => messages.filter(({ role }) => role === "assistant").map(({ content }) => content);
 

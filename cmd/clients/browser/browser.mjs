@@ -1,22 +1,13 @@
 // Chromium with a page of an admitted origin (PAGE), of another one (STRANGER), and Baton at BATON_URL.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { launch } from "./launch.mjs";
 
-const { BATON_URL: base, PAGE, STRANGER, CHROMIUM } = process.env;
-const flags = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-dev-shm-usage",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--no-first-run",
-];
+const { BATON_URL: base, PAGE, STRANGER } = process.env;
 
 let browser, page, stranger;
 before(async () => {
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: flags });
+  browser = await launch();
   const open = async (url) => {
     const page = await browser.newPage();
     await page.goto(url);
