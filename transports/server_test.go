@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // mount is a transport made of a function.
 type mount func(r fiber.Router)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,23 +14,17 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.uber.org/goleak"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/rest"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { transporttest.Main(m) }
 
 var (
 	ann = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
@@ -49,49 +41,16 @@ type server struct {
 	schemas map[string]*jsonschema.Schema // of each tool's output
 }
 
-// serve starts a server with the built-in plugins and some more.
+// serve starts a server with some plugins beside the built-in ones.
 func serve(t *testing.T, plugs ...plugins.Plugin) *server {
 	t.Helper()
-	var cfg runtime.Config
-	cfg.Registry = new(plugins.Registry)
-	if err := cfg.Registry.Add(append(builtin.Plugins(), plugs...)...); err != nil {
-		t.Fatal(err)
-	}
-	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Store = db
-	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	s := &server{t: t, http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}}, schemas: outputs(t)}
-	if s.rt, err = runtime.New(cfg); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.rt.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	streams := transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
-	s.tools = mcp.Transport{Runtime: s.rt, Streams: streams, Log: cfg.Log, Version: "test"}
-	web, err := transports.New(transports.Config{Runtime: s.rt, Streams: streams, Log: cfg.Log},
-		rest.Transport{Runtime: s.rt, Streams: streams}, s.tools)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.base = "http://" + ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }() // ends with Shutdown
-	t.Cleanup(func() {
-		s.http.CloseIdleConnections()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what still runs is released at once
-		if err := errors.Join(s.rt.Shutdown(ctx), web.Shutdown(ctx), <-served, db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	kit := transporttest.Serve(t, transporttest.Config{Plugins: plugs, Mount: func(kit *transporttest.Server) []transports.Mounter {
+		s.tools = mcp.Transport{Runtime: kit.Runtime, Streams: kit.Streams, Log: kit.Logger, Version: "test"}
+		return []transports.Mounter{rest.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s.tools}
+	}})
+	s.rt, s.base = kit.Runtime, kit.URL
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 

@@ -2,39 +2,27 @@ package monitor_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var (
+	anEpoch   = regexp.MustCompile(`id: [0-9a-f]{12}`)
+	aDuration = regexp.MustCompile(`"duration_ms":[0-9]+`)
+)
 
-var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|id: [0-9a-f]{12}|"duration_ms":[0-9]+`)
-
-// masker replaces what differs from run to run, ids by their order.
+// masker replaces what differs from run to run.
 func masker() func(string) string {
-	names := make(map[string]string)
+	ids := transporttest.IDMask()
 	return func(s string) string {
-		return varying.ReplaceAllStringFunc(s, func(v string) string {
-			switch {
-			case strings.HasPrefix(v, "id: "):
-				return "id: <epoch>"
-			case strings.HasPrefix(v, `"dur`):
-				return `"duration_ms":<ms>`
-			case names[v] == "":
-				names[v] = fmt.Sprintf("<id %d>", len(names)+1)
-			}
-			return names[v]
-		})
+		s = anEpoch.ReplaceAllString(ids(s), "id: <epoch>")
+		return aDuration.ReplaceAllString(s, `"duration_ms":<ms>`)
 	}
 }
 
@@ -79,19 +67,7 @@ func TestTranscripts(t *testing.T) {
 				all = all[:strings.LastIndex(strings.TrimSuffix(all, "\n\n"), "\n\n")+2]
 				fmt.Fprintf(&text, "\n%s", mask(all))
 			}
-			path := filepath.Join("testdata", name+".txtar")
-			if *update {
-				if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), text.String()); diff != "" {
-				t.Error(diff)
-			}
+			transporttest.Golden(t, name, text.String())
 		})
 	}
 }

@@ -79,7 +79,7 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 		if path == states {
 			r.next()
 		}
-		if r.last == "" {
+		if r.LastID == "" {
 			t.Fatalf("%s: there is no id to come back with", path)
 		}
 		_ = r.Body.Close()
@@ -87,7 +87,7 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 		s.start(local, "echo", "", run, "hello")
 		s.ended(run)
 		again := s.resume(path, r)
-		if got := again.until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: "+r.last+"\n\n") || strings.Contains(got, "SNAPSHOT") {
+		if got := again.until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: "+r.LastID+"\n\n") || strings.Contains(got, "SNAPSHOT") {
 			t.Errorf("%s: got %s", path, got)
 		}
 	}
@@ -141,12 +141,12 @@ func TestUnknownPlaceBeginsAnew(t *testing.T) {
 		for _, path := range []string{events, ofEcho} {
 			r := s.get(path, "Last-Event-ID", id)
 			first, second := r.next(), r.next()
-			if first != "retry: 1000\n\n" || second != "id: "+r.last+"\nevent: reset\ndata: {}\n\n" {
+			if first != "retry: 1000\n\n" || second != "id: "+r.LastID+"\nevent: reset\ndata: {}\n\n" {
 				t.Errorf("%s behind %q: got %q %q", path, id, first, second)
 			}
 		}
 		r := s.get(states, "Last-Event-ID", id)
-		if first, second := r.next(), r.next(); first != "retry: 1000\n\n" || !strings.HasPrefix(second, "id: "+r.last+"\nevent: STATE_SNAPSHOT\n") {
+		if first, second := r.next(), r.next(); first != "retry: 1000\n\n" || !strings.HasPrefix(second, "id: "+r.LastID+"\nevent: STATE_SNAPSHOT\n") {
 			t.Errorf("behind %q: got %q %q", id, first, second)
 		}
 	}
@@ -177,9 +177,9 @@ func TestNewProcessBeginsAnew(t *testing.T) {
 	r.until("hello")
 	s.stop()
 	s = serveFile(t, transports.StreamConfig{}, path)
-	again := s.get(events, "Last-Event-ID", r.last)
-	if got := again.until("data: "); !strings.Contains(got, "event: reset\n") || again.last == r.last {
-		t.Errorf("behind %s: got %s", r.last, got)
+	again := s.get(events, "Last-Event-ID", r.LastID)
+	if got := again.until("data: "); !strings.Contains(got, "event: reset\n") || again.LastID == r.LastID {
+		t.Errorf("behind %s: got %s", r.LastID, got)
 	}
 }
 

@@ -3,31 +3,22 @@ package rest_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// script is a transcript of requests and answers. What differs from run to run is masked: an id is <id 1>,
-// <id 2> … in the order they appear.
+// transcript is one of requests and answers, in which what differs from run to run is masked.
 type transcript struct {
 	*server
-	text  bytes.Buffer
-	names map[string]string
+	text bytes.Buffer
+	ids  func(string) string
 }
 
 var (
-	anID       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	aTime      = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z"`)
 	aDuration  = regexp.MustCompile(`"durationMs": \d+`)
 	aCursor    = regexp.MustCompile(`"nextCursor": "[\w-]+"`)
@@ -36,13 +27,7 @@ var (
 )
 
 func (tr *transcript) mask(s string) string {
-	s = anID.ReplaceAllStringFunc(s, func(id string) string {
-		if tr.names[id] == "" {
-			tr.names[id] = fmt.Sprintf("<id %d>", len(tr.names)+1)
-		}
-		return tr.names[id]
-	})
-	s = aTime.ReplaceAllString(s, markedTime)
+	s = aTime.ReplaceAllString(tr.ids(s), markedTime)
 	s = aDuration.ReplaceAllString(s, `"durationMs": "<ms>"`)
 	s = aCursor.ReplaceAllString(s, `"nextCursor": "<cursor>"`)
 	return inACursor.ReplaceAllString(s, "cursor=<cursor>")
@@ -71,30 +56,9 @@ func (tr *transcript) say(method, path, body string, header ...string) answered 
 	return a
 }
 
-// golden compares the transcript with a file.
-func (tr *transcript) golden(name string) {
-	tr.t.Helper()
-	file := filepath.Join("testdata", name+".txtar")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			tr.t.Fatal(err)
-		}
-		if err := os.WriteFile(file, tr.text.Bytes(), 0o644); err != nil {
-			tr.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(tr.text.String(), "\n")); diff != "" {
-		tr.t.Errorf("%s differs (run with -update and read the diff):\n%s", file, diff)
-	}
-}
-
 func TestTranscript(t *testing.T) {
 	s := serve(t, runtime.Config{})
-	tr := &transcript{server: s, names: map[string]string{}}
+	tr := &transcript{server: s, ids: transporttest.IDMask()}
 
 	a := tr.say("POST", runs, `{"agent": "scripted", "threadId": "main", "contextItemIds": ["ctx_1", "ctx_2"], "content": "{\"do\": [{\"say\": \"hello\"}, {\"progress\": 0.5, \"message\": \"half\"}, {\"tool\": \"calculator\", \"args\": {\"expression\": \"6*7\"}}]}"}`)
 	id := as[run](a, 202).RunID
@@ -139,5 +103,5 @@ func TestTranscript(t *testing.T) {
 	tr.say("GET", runs+"?limit=0", "")
 	tr.say("PUT", runs, `{}`)
 	tr.say("GET", "/api/v1/workflows", "")
-	tr.golden("agent-runs")
+	transporttest.Golden(t, "agent-runs", tr.text.String())
 }

@@ -2,36 +2,24 @@ package rest_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/rest"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { transporttest.Main(m) }
 
 // server is a runtime behind a real listener, and a client of it.
 type server struct {
@@ -41,46 +29,14 @@ type server struct {
 	http *http.Client
 }
 
-// serve starts a server with the built-in plugins and some more.
+// serve starts a server with some plugins beside the built-in ones.
 func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
 	t.Helper()
-	cfg.Registry = new(plugins.Registry)
-	if err := cfg.Registry.Add(append(builtin.Plugins(), plugs...)...); err != nil {
-		t.Fatal(err)
-	}
-	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Store = db
-	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	s := &server{t: t, http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
-	if s.rt, err = runtime.New(cfg); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.rt.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	streams := transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
-	web, err := transports.New(transports.Config{Runtime: s.rt, Streams: streams, Log: cfg.Log}, rest.Transport{Runtime: s.rt, Streams: streams})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.base = "http://" + ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }() // ends with Shutdown
-	t.Cleanup(func() {
-		s.http.CloseIdleConnections()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what still runs is released at once
-		if err := errors.Join(s.rt.Shutdown(ctx), web.Shutdown(ctx), <-served, db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	kit := transporttest.Serve(t, transporttest.Config{Runtime: cfg, Plugins: plugs, Mount: func(s *transporttest.Server) []transports.Mounter {
+		return []transports.Mounter{rest.Transport{Runtime: s.Runtime, Streams: s.Streams}}
+	}})
+	s := &server{t, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 

@@ -6,46 +6,21 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-// dial connects a client that speaks for itself.
 func (s *server) dial(request string) *net.TCPConn {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, request); err != nil {
-		s.Fatal(err)
-	}
-	return c.(*net.TCPConn)
+	return s.Dial(request)
 }
 
 func watch(version, more string) string {
 	return "GET /api/v1/agent/runs/main/events HTTP/" + version + "\r\nHost: localhost\r\n" + more + "\r\n"
-}
-
-// sockets is how many this process has open.
-func sockets(tb testing.TB) (n int) {
-	tb.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		tb.Skip(err)
-	}
-	for _, fd := range all {
-		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "socket:") {
-			n++
-		}
-	}
-	return n
 }
 
 func (s *server) typist() {
@@ -66,7 +41,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{}) // with the delays of a real server
 			s.typist()
-			before := sockets(t)
+			before := transporttest.Sockets(t)
 			for range 20 {
 				c := s.dial(watch("1.1", ""))
 				if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
@@ -81,7 +56,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 			if !strings.HasPrefix(name, "end") { // whose client keeps its descriptor
-				s.eventually("their descriptors are free", func() bool { return sockets(t) <= before })
+				s.eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
 			}
 		})
 	}
@@ -142,7 +117,7 @@ func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	r := &response{resp, s, bufio.NewReader(resp.Body)}
+	r := &response{s.Reading(resp)}
 	r.until(": ping")
 	_, _ = io.WriteString(c, strings.Repeat("more garbage", 10_000))
 	close(s.keys)

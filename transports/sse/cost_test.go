@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -122,16 +120,7 @@ func (c *child) delivery(b *testing.B, viewers, bursts, size, pauseMs int) {
 	ended.Wait()
 	ours := float64(s.ask("cpu")-start) / float64(viewers*bursts*size)
 
-	port := s.ask("bare")
-	for range viewers {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = conn.Close() })
-		go func() { _, _ = io.Copy(io.Discard, conn) }() // ends when conn is closed
-	}
-	bare := float64(s.ask(fmt.Sprintf("write %d %d %d", viewers, bursts, size*frame))) / float64(viewers*bursts*size)
+	bare := float64(s.Bare(viewers, bursts, size*frame)) / float64(viewers*bursts*size)
 	b.ReportMetric(ours, "µs/delivery")
 	b.ReportMetric(bare, "µs/bare")
 	b.ReportMetric(ours/bare, "ratio")

@@ -1,82 +1,35 @@
 package sse_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { transporttest.Main(m) }
 
-// patience is how long a test waits for what should come at once, before it calls it a hang.
-const patience = 20 * time.Second
+const patience = transporttest.Patience
 
-var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
-
-// typist is an agent that writes what a test hands it, a delta each, until it is told to end.
-type typist struct {
-	keys chan string
-}
-
-func (typist) Info() plugins.Info { return plugins.Info{Name: "typist"} }
-
-func (a typist) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	text := run.Text("", "")
-	for {
-		select {
-		case key, ok := <-a.keys:
-			if !ok {
-				return agui.WorkerOutput{}, text.Close()
-			}
-			if _, err := io.WriteString(text, key); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		case <-ctx.Done():
-			return agui.WorkerOutput{}, context.Cause(ctx)
-		}
-	}
-}
-
-// server is a Baton behind a real listener.
+// server has event streams, and REST to start what they show.
 type server struct {
-	testing.TB
+	*transporttest.Server
 	rt      *runtime.Runtime
 	streams *transports.Streams
-	web     *transports.Server
 	addr    string
-	keys    chan string
-	stopped sync.Once
+	keys    chan string // what the typist writes
 	stop    func()
 }
 
-// serve starts a server with the built-in plugins, a typist and a drummer. It lets no run go on when it stops.
+// serve starts a server with a typist and a drummer. It lets no run go on when it stops.
 func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 	tb.Helper()
 	return serveDraining(tb, cfg, time.Millisecond)
@@ -84,148 +37,52 @@ func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 
 func serveDraining(tb testing.TB, cfg transports.StreamConfig, drain time.Duration) *server {
 	tb.Helper()
-	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s := &server{TB: tb, keys: make(chan string)}
-	reg := new(plugins.Registry)
-	if err := reg.Add(append(builtin.Plugins(), typist{s.keys}, drummer{})...); err != nil {
-		tb.Fatal(err)
-	}
-	db, err := storage.Open(tb.Context(), storage.Config{URL: "sqlite:" + filepath.Join(tb.TempDir(), "baton.db"), Migrate: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if s.rt, err = runtime.New(runtime.Config{Store: db, Registry: reg, Log: log, Grace: time.Second, Drain: drain, Runs: 5000}); err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.rt.Start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
-	cfg.Runtime, cfg.Log = s.rt, log
-	s.streams = transports.NewStreams(cfg)
-	s.web, err = transports.New(transports.Config{Runtime: s.rt, Streams: s.streams, Log: log},
-		sse.Transport{Runtime: s.rt, Streams: s.streams}, rest.Transport{Runtime: s.rt})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.addr = ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- s.web.Serve(ln) }() // ends with Shutdown
-	s.stop = func() {
-		s.stopped.Do(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			if err := errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx), <-served, db.Close()); err != nil {
-				tb.Error(err)
-			}
-		})
-	}
-	tb.Cleanup(s.stop)
-	return s
+	keys := make(chan string)
+	s := transporttest.Serve(tb, transporttest.Config{
+		Runtime: runtime.Config{Grace: time.Second, Drain: drain, Runs: 5000},
+		Streams: cfg,
+		Plugins: []plugins.Plugin{transporttest.Typist{Keys: keys}, transporttest.Drummer{}},
+		Mount: func(s *transporttest.Server) []transports.Mounter {
+			return []transports.Mounter{sse.Transport{Runtime: s.Runtime, Streams: s.Streams}, rest.Transport{Runtime: s.Runtime}}
+		},
+	})
+	return &server{Server: s, rt: s.Runtime, streams: s.Streams, addr: s.Addr, keys: keys, stop: s.Stop}
 }
 
 // response is an answer whose body is read as it comes.
-type response struct {
-	*http.Response
-	s  *server
-	in *bufio.Reader
+type response struct{ *transporttest.Response }
+
+func (r *response) block() (string, error) { return r.Block() }
+
+func (r *response) next() string {
+	r.Helper()
+	return r.Next()
 }
 
-// do sends a request over a connection of its own. Header holds pairs of name and value.
+func (r *response) until(part string) string {
+	r.Helper()
+	return r.Until(part)
+}
+
+func (r *response) all() string {
+	r.Helper()
+	return r.All()
+}
+
+func (r *response) refused(status int, code string) {
+	r.Helper()
+	r.Refused(status, code)
+}
+
 func (s *server) do(method, path, body string, header ...string) *response {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	s.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+path, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = resp.Body.Close() })
-	return &response{resp, s, bufio.NewReader(resp.Body)}
+	return &response{s.Do(method, path, body, header...)}
 }
 
 // get watches a thread.
 func (s *server) get(thread, query string, header ...string) *response {
 	s.Helper()
 	return s.do("GET", "/api/v1/agent/runs/"+thread+"/events"+query, "", header...)
-}
-
-// block returns the next block of the stream, up to and with its empty line, or what there is at its end.
-func (r *response) block() (string, error) {
-	var b strings.Builder
-	for {
-		line, err := r.in.ReadString('\n')
-		b.WriteString(line)
-		if err != nil || line == "\n" {
-			return b.String(), err
-		}
-	}
-}
-
-// next returns the next block, which must be there.
-func (r *response) next() string {
-	r.s.Helper()
-	b, err := r.block()
-	if err != nil {
-		r.s.Fatalf("%v after %s", err, brief(b))
-	}
-	return b
-}
-
-// brief is a stream's end, for messages.
-func brief(s string) string {
-	if len(s) > 2000 {
-		return "…" + s[len(s)-2000:]
-	}
-	return s
-}
-
-// until returns the stream up to a block that holds part, and fails at its end.
-func (r *response) until(part string) string {
-	r.s.Helper()
-	for all := ""; ; {
-		b := r.next()
-		all += b
-		if strings.Contains(b, part) {
-			return all
-		}
-	}
-}
-
-// all returns the rest of the body, which must end as it should.
-func (r *response) all() string {
-	r.s.Helper()
-	b, err := io.ReadAll(r.in)
-	if err != nil {
-		r.s.Fatalf("%v after %s", err, brief(string(b)))
-	}
-	return string(b)
-}
-
-// refused checks an error answer.
-func (r *response) refused(status int, code string) {
-	r.s.Helper()
-	var p transports.Problem
-	body := r.all()
-	if err := json.Unmarshal([]byte(body), &p); r.StatusCode != status || err != nil || p.Code != code || p.Detail == "" {
-		r.s.Errorf("got %d %s, want %d with the code %s", r.StatusCode, body, status, code)
-	}
-	if got := r.Header.Get("Content-Type"); got != "application/json" {
-		r.s.Errorf("got the Content-Type %q", got)
-	}
 }
 
 type started struct{ ThreadID, RunID, ConversationID, Status, EventsURL string }
@@ -252,25 +109,12 @@ func scripted(thread, ops string) string {
 	return fmt.Sprintf(`{"agent": "scripted", "threadId": %q, "content": %s}`, thread, content)
 }
 
-// status waits until the run has one of the statuses.
 func (s *server) status(run string, want ...runtime.Status) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("run %s is %v", run, want), func() bool {
-		r, err := s.rt.Run(context.Background(), local, run)
-		if err != nil {
-			s.Fatal(err)
-		}
-		return slices.Contains(want, r.Status)
-	})
+	s.Await(run, want...)
 }
 
-// eventually waits for what must become true.
 func (s *server) eventually(what string, ok func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
-		if time.Now().After(deadline) {
-			s.Fatalf("never: %s", what)
-		}
-		<-time.After(2 * time.Millisecond)
-	}
+	s.Eventually(what, ok)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fasthttp/websocket"
 
@@ -33,8 +32,7 @@ func (w *witness) see(data string) {
 
 // doomed is a thread that is watched at every door while it is deleted.
 type doomed struct {
-	*testing.T
-	transporttest.Server
+	*transporttest.Server
 	watching sync.WaitGroup
 }
 
@@ -122,7 +120,7 @@ func TestWatchersOfADeletedThreadComeToAnEnd(t *testing.T) {
 		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &doomed{T: t, Server: serve(t, open(t))}
+			d := &doomed{Server: serve(t, open(t))}
 			for _, messages := range []int{1, 1200, 1, 1} { // the long thread goes in parts
 				d.play(messages)
 			}
@@ -200,18 +198,11 @@ func (d *doomed) play(messages int) {
 	}
 }
 
-// await waits until a run has a status.
+// await waits until a run is there and has a status.
 func (d *doomed) await(run string, want runtime.Status) {
 	d.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+	d.Eventually(fmt.Sprintf("run %s is %s", run, want), func() bool {
 		r, err := d.Runtime.Run(d.Context(), d.Caller, run)
-		if err == nil && r.Status == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.Fatalf("run %s is %s, %v, want %s", run, r.Status, err, want)
-		}
-	}
+		return err == nil && r.Status == want
+	})
 }

@@ -7,24 +7,15 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Server is what a scene is played on.
-type Server struct {
-	URL     string // http://host:port
-	Runtime *runtime.Runtime
-	Caller  runtime.Caller // who clients of URL are
-	Stop    func()         // returns when the server has ended
-}
-
 // Scene is a thread with the runs that were played on it: two parallel nodes, tool calls, reasoning and state,
 // a question and its answer, a cancel, and a restart by a message.
 type Scene struct {
-	Server
+	*Server
 	Thread         string
 	ConversationID string
 	Runs           []Played // in the order they were started
@@ -65,12 +56,12 @@ func (s *Scene) play() {
 	ctx := context.Background()
 	s.start(0)
 	close(s.begun)
-	s.until(0, runtime.Completed)
+	s.Await(s.Runs[0].ID, runtime.Completed)
 	s.start(1)
-	s.until(1, runtime.Completed)
+	s.Await(s.Runs[1].ID, runtime.Completed)
 
 	s.start(2)
-	s.until(2, runtime.Waiting)
+	s.Await(s.Runs[2].ID, runtime.Waiting)
 	asks, err := s.Runtime.Interrupts(ctx, s.Caller, s.Runs[2].ID)
 	if err != nil || len(asks) != 1 {
 		s.t.Fatalf("%d questions, %v", len(asks), err)
@@ -79,19 +70,19 @@ func (s *Scene) play() {
 	if _, err := s.Runtime.Resume(ctx, s.Caller, s.Runs[2].ID, answer); err != nil {
 		s.t.Fatal(err)
 	}
-	s.until(2, runtime.Completed)
+	s.Await(s.Runs[2].ID, runtime.Completed)
 
 	s.start(3)
-	s.until(3, runtime.Running)
+	s.Await(s.Runs[3].ID, runtime.Running)
 	if _, err := s.Runtime.Cancel(ctx, s.Caller, s.Runs[3].ID); err != nil {
 		s.t.Fatal(err)
 	}
-	s.until(3, runtime.Cancelled)
+	s.Await(s.Runs[3].ID, runtime.Cancelled)
 
 	if _, err := s.Runtime.Append(ctx, s.Caller, s.Runs[1].ID, runtime.AppendRequest{Content: everything}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.until(1, runtime.Completed)
+	s.Await(s.Runs[1].ID, runtime.Completed)
 }
 
 // request is a run that asks an agent, or a workflow.
@@ -127,28 +118,6 @@ func (s *Scene) start(run int) {
 	}
 	if run == 0 { // viewers read it from then on
 		s.ConversationID = started.ConversationID
-	}
-}
-
-// until waits until the run has that status.
-func (s *Scene) until(run int, want runtime.Status) {
-	s.t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		r, err := s.Runtime.Run(context.Background(), s.Caller, s.Runs[run].ID)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if r.Status == want {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("run %s is %s, want %s", r.ID, r.Status, want)
-		}
 	}
 }
 

@@ -1,19 +1,10 @@
 package transporttest_test
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"net"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports"
 	aguidoor "github.com/batonrun/baton/transports/agui"
@@ -31,7 +22,7 @@ func TestTransportsShowOneLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := open(t)
-			start := func(t *testing.T) transporttest.Server { return serve(t, database) }
+			start := func(t *testing.T) *transporttest.Server { return serve(t, database) }
 			transporttest.Run(t, start, views())
 		})
 	}
@@ -51,54 +42,15 @@ func views() map[string]transporttest.View {
 }
 
 // serve starts a server with all transports.
-func serve(t *testing.T, database string) transporttest.Server {
+func serve(t *testing.T, database string) *transporttest.Server {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	reg := new(plugins.Registry)
-	if err := reg.Add(builtin.Plugins()...); err != nil {
-		t.Fatal(err)
-	}
-	db, err := storage.Open(t.Context(), storage.Config{URL: database, Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rt, err := runtime.New(runtime.Config{Store: db, Registry: reg, Log: log, Drain: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rt.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	streams := transports.NewStreams(transports.StreamConfig{Runtime: rt, Log: log})
-	web, err := transports.New(transports.Config{Runtime: rt, Streams: streams, Log: log},
-		rest.Transport{Runtime: rt, Streams: streams},
-		sse.Transport{Runtime: rt, Streams: streams},
-		ws.Transport{Runtime: rt, Streams: streams, Log: log},
-		mcp.Transport{Runtime: rt, Streams: streams, Log: log},
-		aguidoor.Transport{Runtime: rt, Streams: streams})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }() // ends with stop
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
+	return transporttest.Serve(t, transporttest.Config{Database: database, Mount: func(s *transporttest.Server) []transports.Mounter {
+		return []transports.Mounter{
+			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
+			sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
+			ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
+			mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
+			aguidoor.Transport{Runtime: s.Runtime, Streams: s.Streams},
 		}
-		stopped = true
-		ctx := context.Background()
-		if err := errors.Join(rt.Shutdown(ctx), web.Shutdown(ctx), <-served, db.Close()); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(stop)
-	return transporttest.Server{
-		URL: "http://" + ln.Addr().String(), Runtime: rt, Stop: stop,
-		Caller: runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser},
-	}
+	}})
 }

@@ -1,6 +1,6 @@
 // Package transporttest is the contract of transports as a suite: whatever shows a thread's log shows the same
 // events under the same ids, live and afterwards, from any place in the log on, also when the server was
-// started anew.
+// started anew. It is also the kit that the tests of transports are made of: a server, its clients and what it costs.
 package transporttest
 
 import (
@@ -43,7 +43,7 @@ type View struct {
 // Run plays the scene on a server with the plugins of package builtin, and looks at it through the views.
 // Start starts the server; called again it starts another one on the same database, after the first has been
 // stopped.
-func Run(t *testing.T, start func(t *testing.T) Server, views map[string]View) {
+func Run(t *testing.T, start func(t *testing.T) *Server, views map[string]View) {
 	s := &Scene{Server: start(t), t: t, seen: make(map[string][]Event)}
 	live := s.watch(views)
 	s.play()

@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/transports"
 )
@@ -17,16 +15,7 @@ import (
 // connect sends a request over a connection of its own, and reads nothing.
 func (s *server) connect(request string) *net.TCPConn {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, request); err != nil {
-		s.Fatal(err)
-	}
-	return c.(*net.TCPConn)
+	return s.Dial(request)
 }
 
 // browser is what a browser says when it asks for a WebSocket, or for a stream.
@@ -114,7 +103,7 @@ func BenchmarkDelivery(b *testing.B) {
 			for i := range b.N {
 				sse, _ := s.delivery(b, fmt.Sprintf("sse-%d", i), "events", viewers, c.bursts, c.size, c.pauseMs)
 				ws, frame := s.delivery(b, fmt.Sprintf("ws-%d", i), "ws", viewers, c.bursts, c.size, c.pauseMs)
-				bare := s.bare(b, viewers, c.bursts, c.size, frame)
+				bare := float64(s.Bare(viewers, c.bursts, c.size*frame)) / float64(viewers*c.bursts*c.size)
 				b.ReportMetric(sse, "µs/sse")
 				b.ReportMetric(ws, "µs/ws")
 				b.ReportMetric(bare, "µs/bare")
@@ -167,19 +156,4 @@ func (c *child) delivery(b *testing.B, thread, route string, viewers, bursts, si
 	s.start(fmt.Sprintf(`{"agent": "drummer", "threadId": %q, "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, thread, bursts, size, pauseMs))
 	ended.Wait()
 	return float64(s.ask("cpu")-start) / float64(viewers*bursts*size), frame
-}
-
-// bare has a loop write as many bytes, and returns the µs of each.
-func (c *child) bare(b *testing.B, viewers, bursts, size, frame int) float64 {
-	b.Helper()
-	port := c.ask("bare")
-	for range viewers {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = conn.Close() })
-		go func() { _, _ = io.Copy(io.Discard, conn) }() // ends when conn is closed
-	}
-	return float64(c.ask(fmt.Sprintf("write %d %d %d", viewers, bursts, size*frame))) / float64(viewers*bursts*size)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
@@ -179,21 +179,6 @@ func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
 	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
 }
 
-// descriptors is how many sockets this process has open.
-func descriptors(tb testing.TB) (n int) {
-	tb.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		tb.Skip(err)
-	}
-	for _, fd := range all {
-		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "socket:") {
-			n++
-		}
-	}
-	return n
-}
-
 func TestClientThatLeftIsNoticed(t *testing.T) {
 	for name, leave := range map[string]func(*net.TCPConn){
 		"close": func(c *net.TCPConn) { _ = c.Close() },
@@ -203,7 +188,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: time.Hour}) // nobody asks
 			s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-			before := descriptors(t)
+			before := transporttest.Sockets(t)
 			for i := range 30 {
 				path := []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"}[i%3]
 				c := s.connect(upgrading(path))
@@ -214,7 +199,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 			}
 			s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
 			if name != "end" { // whose client keeps its descriptor
-				s.eventually("their descriptors are free", func() bool { return descriptors(t) <= before })
+				s.eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
 			}
 		})
 	}
@@ -265,7 +250,7 @@ func TestPongsStandBetweenBatches(t *testing.T) {
 func TestPanicEndsItsSocketAlone(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	other := s.many()
-	for _, path := range []string{"/panic/talk", "/panic/batch", "/panic/take"} {
+	for _, path := range []string{"/panic/talk", "/panic/batch", "/panic/guarded", "/panic/take"} {
 		c := s.open(path)
 		c.send("x")
 		if err := drain(c); err == nil {
