@@ -360,3 +360,66 @@ func TestRunThatCannotBeClaimedFails(t *testing.T) {
 	b.wait(bad.RunID, runtime.Failed)
 	checkLog(t, b.log("main"))
 }
+
+// unshown is a store whose commits are stored but not answered while it is held.
+type unshown struct {
+	runtime.Store
+	held  atomic.Bool
+	shown chan struct{}
+}
+
+func (u *unshown) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+	err := u.Store.Commit(ctx, n, evs, apply)
+	if u.held.Load() {
+		<-u.shown
+	}
+	return err
+}
+
+// Whoever has read of a run's end does not get it again as what comes next.
+func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{}, gated(gate))
+	store := &unshown{Store: b.store, shown: make(chan struct{})}
+	b.injectStore(store)
+	s := b.start("main", "gated", "x")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := b.Read(t.Context(), th, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	store.held.Store(true)
+	close(gate)
+	for ; ; <-tick() { // whatever it takes to store the end
+		run, err := b.Run(t.Context(), local, s.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Status.Final() {
+			last, err := b.store.LastEventID(t.Context(), th.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cur, err := b.Read(t.Context(), th, runtime.Latest, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cur.After() != last {
+				t.Errorf("latest is %d, the log's end is %d", cur.After(), last)
+			}
+			cur.Close()
+			break
+		}
+		select {
+		case store.shown <- struct{}{}:
+		default:
+		}
+	}
+	store.held.Store(false)
+	close(store.shown)
+	b.log("main")
+}

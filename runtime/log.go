@@ -50,6 +50,9 @@ func (r *Record) JSON(p agui.Projection) []byte {
 	return frame[i+len(before) : len(frame)-len(after)]
 }
 
+// Size is how large the event is, in bytes of its stored form.
+func (r *Record) Size() int { return r.size }
+
 // Terminal reports whether the event ends a span of a run.
 func (r *Record) Terminal() bool { return r.terminal }
 
@@ -196,11 +199,15 @@ func (r *Cursor) Fork() *Cursor {
 // Skip has r go on behind the event with the id after, which another cursor of its source has returned.
 func (r *Cursor) Skip(after int64) { r.after = after }
 
-// Waits reports whether Next would wait.
+// Waits reports whether Next would wait. What that has returned last is not valid then any more.
 func (r *Cursor) Waits() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	return !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
+	waits := !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
+	if waits {
+		r.buf = nil // as in Next
+	}
+	return waits
 }
 
 // Ended reports whether Next would return io.EOF at once.

@@ -3,9 +3,12 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	goruntime "runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -66,5 +69,70 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 				t.Errorf("the longest page has %d events", longest)
 			}
 		})
+	}
+}
+
+// A page of a run's events is an answer as a whole.
+func TestRunEventsFitIntoAnAnswer(t *testing.T) {
+	const n, size = 12, 1 << 20
+	b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for range n {
+			if err := run.Emit(agui.Custom{Name: "large", Value: fmt.Appendf(nil, "%q", strings.Repeat("x", size))}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}})
+	run := b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
+	b.log("main")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	custom := func(r *runtime.Record) bool { return r.Event.Type() == agui.TypeCustom }
+	got := 0
+	for after, more := int64(0), true; more; {
+		var recs []*runtime.Record
+		if recs, more, err = b.RunEvents(t.Context(), th, run, after, 500, custom); err != nil || len(recs) == 0 {
+			t.Fatalf("%d events, %v", len(recs), err)
+		}
+		if len(recs)*size > 9<<20 {
+			t.Errorf("%d MiB at once", len(recs))
+		}
+		after = recs[len(recs)-1].ID
+		got += len(recs)
+	}
+	if got != n {
+		t.Errorf("got %d events, want %d", got, n)
+	}
+}
+
+// Somebody else may wait in the place of a reader that asks whether Next would.
+func TestIdleReaderHoldsNoRecords(t *testing.T) {
+	b := open(t, runtime.Config{RingEvents: 16}, tokens)
+	b.wait(b.start("main", "tokens", "x").RunID, runtime.Completed)
+	b.log("main")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.Read(t.Context(), th, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	var last weak.Pointer[runtime.Record]
+	for !cur.Waits() {
+		recs, err := cur.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = weak.Make(recs[0]) // too old for the ring
+	}
+	for range 10 {
+		goruntime.GC()
+	}
+	if last.Value() != nil {
+		t.Error("the reader holds the last page it has returned")
 	}
 }

@@ -138,11 +138,9 @@ func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool
 	t.mu.Lock()
 	end := t.committed
 	t.mu.Unlock()
-	if after == Latest {
-		after = end
-	}
-	if after < 0 || after > end { // it may have been read from the store just now
-		if err := rt.checkCursor(ctx, th.Key, after); err != nil {
+	if after < 0 || after > end { // what was stored just now may have been read from there already
+		var err error
+		if after, err = rt.place(ctx, th.Key, after); err != nil {
 			rt.release(t)
 			return nil, err
 		}
@@ -150,13 +148,18 @@ func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool
 	return &Cursor{rt: rt, t: t, after: after, follow: follow}, nil
 }
 
-// checkCursor refuses a cursor beyond the end of what the store has of a log.
-func (rt *Runtime) checkCursor(ctx context.Context, threadKey, after int64) error {
+// place returns after, or for Latest the end of what the store has of a log. It refuses a cursor beyond that.
+func (rt *Runtime) place(ctx context.Context, threadKey, after int64) (int64, error) {
 	end, err := rt.store.LastEventID(ctx, threadKey)
-	if err == nil && (after < 0 || after > end) {
-		return refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
+	switch {
+	case err != nil:
+		return 0, unavailable(threadGone(err))
+	case after == Latest:
+		return end, nil
+	case after < 0 || after > end:
+		return 0, refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
 	}
-	return unavailable(err)
+	return after, nil
 }
 
 // learn reads where the thread's log ends and whether it is busy, unless a commit has told already.

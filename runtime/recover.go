@@ -207,7 +207,7 @@ func (l *live) replay(ctx context.Context) error {
 			evs = append(evs, ev)
 			l.w.last = stored[i].ID
 		}
-		if len(stored) < page {
+		if len(stored) == 0 {
 			break
 		}
 	}

@@ -277,18 +277,19 @@ func (rt *Runtime) record(ctx context.Context, t *thread, id int64) (*Record, er
 }
 
 // RunEvents returns up to limit of the run's events behind the one with the id after, those that admit holds
-// true for, and whether another such event is stored behind them. It fails for a cursor beyond the end of the
-// thread's log.
+// true for, fewer when they are large, and whether another such event is stored behind them. It fails for a cursor
+// beyond the end of the thread's log.
 func (rt *Runtime) RunEvents(ctx context.Context, th Thread, run Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
 	t := rt.hold(th.Key, th.ID)
 	defer rt.release(t)
-	if err := rt.checkCursor(ctx, th.Key, after); err != nil {
+	if after, err = rt.place(ctx, th.Key, after); err != nil {
 		return nil, false, err
 	}
 	spans, err := rt.store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, false, unavailable(err)
 	}
+	size := 0
 	at := after // a page may reach into the next span
 	for i := range spans {
 		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
@@ -307,10 +308,11 @@ func (rt *Runtime) RunEvents(ctx context.Context, th Thread, run Run, after int6
 				if !admit(rec) {
 					continue
 				}
-				if len(recs) == limit {
+				if len(recs) == limit || size >= maxEvent {
 					return recs, true, nil
 				}
 				recs = append(recs, rec)
+				size += len(evs[j].Payload)
 			}
 			if len(evs) == 0 {
 				break

@@ -123,8 +123,8 @@ type Reader interface {
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 
-	// Events returns up to limit events of the thread with an id above after, by id. Fewer mean that there
-	// are no more.
+	// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large.
+	// None means that there are no more.
 	Events(ctx context.Context, threadKey, after int64, limit int) ([]StoredEvent, error)
 	// LastEventID returns the id of the thread's last event, also when that event has been removed.
 	LastEventID(ctx context.Context, threadKey int64) (int64, error)

@@ -40,11 +40,14 @@ SELECT last_seq FROM threads WHERE key = ?`
 DELETE FROM events WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ?`
 )
 
-// Events returns up to limit events of the thread with an id above after, by id. Fewer than limit means that
-// there are no more.
+// maxPage is about how large the events are that Events returns at once, however many a reader asks for.
+const maxPage = 1 << 20
+
+// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
+// means that there are no more.
 func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
 	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
-	for rows, read := 64, 0; len(p.events) < limit; {
+	for rows, read := 64, 0; len(p.events) < limit && p.size < maxPage; {
 		more, err := r.readOn(ctx, p, rows)
 		if err != nil {
 			return nil, err
@@ -64,6 +67,7 @@ type page struct {
 	thread, after int64
 	limit         int
 	events        []runtime.StoredEvent
+	size          int // of their payloads
 	kinds         map[string]agui.Type
 }
 
@@ -90,7 +94,12 @@ func (p *page) grow(rows []packed) {
 // sealed meanwhile are found in the one or the other.
 func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err error) {
 	at := p.end()
-	rows, err := all(ctx, r.q, scanPacked, selectEvents, p.thread, at, limit)
+	size := p.size
+	fits := func(row packed) bool {
+		size += len(row.payload)
+		return size < maxPage
+	}
+	rows, err := some(ctx, r.q, scanPacked, fits, selectEvents, p.thread, at, limit)
 	if err != nil {
 		return false, err
 	}
@@ -108,7 +117,7 @@ func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err 
 			return false, r.q.failed(ctx, err)
 		}
 	}
-	return len(rows) == limit, nil
+	return len(rows) == limit || size >= maxPage, nil
 }
 
 func firstOf(rows []packed) int64 {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -92,11 +93,12 @@ func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// proxy stands between the program and the database and can swallow all that is sent.
+// proxy stands between the program and the database. It can swallow all that is sent, and cut a connection.
 type proxy struct {
 	listener net.Listener
 	target   string
 	silent   atomic.Bool
+	left     atomic.Int64 // how many more pieces it passes on, in either direction, before the one it cuts at
 	wg       sync.WaitGroup
 }
 
@@ -112,6 +114,7 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 		t.Fatal(err)
 	}
 	p := &proxy{listener: l, target: u.Host}
+	p.left.Store(math.MaxInt64)
 	p.wg.Go(p.serve)
 	t.Cleanup(func() { _ = l.Close() })
 	u.Host = l.Addr().String()
@@ -135,7 +138,7 @@ func (p *proxy) serve() {
 }
 
 // copy passes on what it reads, but not what it reads while the proxy is silent, nor that the end came.
-func (p *proxy) copy(to io.WriteCloser, from io.Reader) {
+func (p *proxy) copy(to io.WriteCloser, from io.ReadCloser) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -149,9 +152,55 @@ func (p *proxy) copy(to io.WriteCloser, from io.Reader) {
 			_ = to.Close()
 			return
 		}
+		if p.left.Add(-1) == 0 {
+			_, _ = to.Close(), from.Close()
+			return
+		}
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
 		}
+	}
+}
+
+// Whatever question or answer a connection is cut at, a commit that is repeated is written once.
+func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
+	direct := storagetest.Postgres(t).NewDatabase(t)
+	p, through := newProxy(t, direct)
+	db := open(t, through)
+	log := newLog(t, joined(t, db), 1)
+	said, runs := 0, 1
+	for _, decides := range []bool{false, true} {
+		for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
+			events := log.batch(2)
+			said += len(events)
+			var apply func(runtime.Tx) error
+			if decides {
+				runs++
+				apply = func(tx runtime.Tx) error {
+					_, _, err := log.newRun(tx)
+					return err
+				}
+			}
+			log.n++
+			p.left.Store(cut)
+			tries := retry(t, func() error { return db.Commit(t.Context(), log.n, events, apply) })
+			if clean++; tries > 1 {
+				clean = 0
+			}
+			p.left.Store(math.MaxInt64)
+		}
+	}
+	for i, ev := range readLog(t, db, log.threads[0], 500) {
+		if ev.ID != int64(i+1) {
+			t.Fatalf("event %d is at place %d", ev.ID, i+1)
+		}
+		said--
+	}
+	if said != 0 {
+		t.Errorf("%d events are missing", said)
+	}
+	if _, total, err := db.Runs(t.Context(), runtime.RunFilter{Project: "p"}); err != nil || total != runs {
+		t.Errorf("%d runs, %v, want %d", total, err, runs)
 	}
 }
 

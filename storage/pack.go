@@ -149,6 +149,7 @@ func (p *page) add(r *packed) error {
 			kind, line, _ = bytes.Cut(line, []byte{' '})
 			line = slices.Clip(line)
 		}
+		p.size += len(line)
 		p.events = append(p.events, runtime.StoredEvent{
 			ThreadKey: p.thread, ID: id, RunKey: r.run, Kind: intern(p.kinds, kind), Payload: line,
 		})

@@ -54,6 +54,11 @@ type reader struct {
 
 // all returns what query selects, each row read by scan.
 func all[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	return some(ctx, q, scan, func(T) bool { return true }, query, args...)
+}
+
+// some is all, up to the row after which more reports false.
+func some[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), more func(T) bool, query string, args ...any) ([]T, error) {
 	rows, err := q.query(ctx, query, args)
 	if err != nil {
 		return nil, q.failed(ctx, err)
@@ -65,7 +70,9 @@ func all[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error),
 		if err != nil {
 			return nil, q.failed(ctx, err)
 		}
-		list = append(list, v)
+		if list = append(list, v); !more(v) {
+			return list, nil
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, q.failed(ctx, err)

@@ -40,10 +40,10 @@ func readLog(tb testing.TB, db runtime.Store, thread int64, limit int) []runtime
 		if err != nil {
 			tb.Fatal(err)
 		}
-		all = append(all, page...)
-		if len(page) < limit {
+		if len(page) == 0 {
 			return all
 		}
+		all = append(all, page...)
 		after = page[len(page)-1].ID
 	}
 }

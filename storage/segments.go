@@ -95,7 +95,7 @@ func (s *segment) damaged() error {
 
 // readSegments adds to the page the sealed events after at and before an event.
 func (r reader) readSegments(ctx context.Context, p *page, at, before int64) error {
-	for len(p.events) < p.limit {
+	for len(p.events) < p.limit && p.size < maxPage {
 		segments, err := all(ctx, r.q, scanSegment, selectSegments, p.thread, at, before, 1)
 		if err != nil || len(segments) == 0 {
 			return err

@@ -89,11 +89,12 @@ func (s *crowds) large(c *crowd) bool {
 	return c.size >= crowded
 }
 
-// wait has others write to the stream until it must go on by itself. It blocks and fails like Flush.
-func (c *crowd) wait(ctx context.Context, w *Stream, t *Tail) error {
+// wait has others write to the stream until it must go on by itself, and reports false when they cannot. It blocks
+// and fails like Flush.
+func (c *crowd) wait(ctx context.Context, w *Stream, t *Tail) (sat bool, err error) {
 	st := c.sit(w, t.Cursor)
 	if st == nil {
-		return nil
+		return false, nil
 	}
 	select {
 	case <-st.freed:
@@ -101,7 +102,7 @@ func (c *crowd) wait(ctx context.Context, w *Stream, t *Tail) error {
 		c.rise(st)
 	}
 	t.Cursor.Skip(st.after)
-	return w.finish(st.left)
+	return true, w.finish(st.left)
 }
 
 // sit takes a seat, nil when the crowd has got further than the stream.

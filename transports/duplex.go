@@ -65,11 +65,12 @@ func (w *Stream) Batch(fn func()) error {
 	return w.Flush()
 }
 
-// endTurn ends a batch, also one that panicked half-way.
+// endTurn ends a batch, and the stream when the batch panicked half-way.
 func (w *Stream) endTurn() {
 	if w.piece != nil {
-		w.err = ErrGone
+		w.err, w.broken, w.torn = ErrGone, true, true
 		w.giveBack()
+		w.Leave()
 	}
 	w.turn.Unlock()
 }

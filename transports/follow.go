@@ -31,8 +31,12 @@ type Tail struct {
 	Framing    Framing       // nil for the stream's own
 }
 
-// many is a batch that is not held back: the reader is behind, and what it has is worth a write.
-const many = 128
+// A batch of so many events, or of so many bytes, is not held back: the reader is behind, and what it has is worth
+// a write.
+const (
+	many  = 128
+	large = 256 << 10
+)
 
 // Follow writes the tail's events until the log ends, and then returns nil. It fails with the cause of ctx, with
 // ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only the first
@@ -44,10 +48,13 @@ func (w *Stream) Follow(ctx context.Context, t *Tail) error {
 	defer crowds.leave(c)
 	for began := false; ctx.Err() == nil; began = true {
 		if t.Gather == 0 && crowds.large(c) && t.Cursor.Waits() {
-			if err := c.wait(ctx, w, t); err != nil {
+			sat, err := c.wait(ctx, w, t)
+			if err != nil {
 				return err
 			}
-			continue
+			if sat {
+				continue
+			}
 		}
 		recs, err := t.Cursor.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -75,7 +82,7 @@ func (s *Streams) pace() time.Duration {
 }
 
 // gather adds to recs, which a cursor has just returned, what it returns until then. It does not wait when they
-// are many or the last of a span.
+// are many, large or the last of a span.
 func gather(ctx context.Context, cur interface {
 	Next(ctx context.Context) ([]*runtime.Record, error)
 }, recs []*runtime.Record, until time.Time,
@@ -96,7 +103,11 @@ func gather(ctx context.Context, cur interface {
 }
 
 func urgent(recs []*runtime.Record) bool {
-	return len(recs) >= many || slices.ContainsFunc(recs, (*runtime.Record).Terminal)
+	size := 0
+	for _, rec := range recs {
+		size += rec.Size()
+	}
+	return len(recs) >= many || size >= large || slices.ContainsFunc(recs, (*runtime.Record).Terminal)
 }
 
 // batch writes recs.

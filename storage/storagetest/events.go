@@ -27,10 +27,10 @@ func readAll(t *testing.T, store runtime.Reader, thread int64, limit int) []runt
 		if len(page) > limit {
 			t.Fatalf("Events after %d: %d of at most %d", after, len(page), limit)
 		}
-		all = append(all, page...)
-		if len(page) < limit {
+		if len(page) == 0 {
 			return all
 		}
+		all = append(all, page...)
 		after = page[len(page)-1].ID
 	}
 }
@@ -169,9 +169,9 @@ func testEventSizes(t *testing.T, f *fixture) {
 	}
 	f.commit(t, batch[:4], nil)
 	f.commit(t, batch[4:], func(runtime.Tx) error { return nil })
-	got, err := f.Events(t.Context(), run.ThreadKey, 0, 100)
-	if err != nil || len(got) != len(batch) {
-		t.Fatalf("Events: %d of %d, %v", len(got), len(batch), err)
+	got := readAll(t, f, run.ThreadKey, 100)
+	if len(got) != len(batch) {
+		t.Fatalf("Events: %d of %d", len(got), len(batch))
 	}
 	for i := range got {
 		if got[i].ID != batch[i].ID || got[i].Kind != batch[i].Kind || !bytes.Equal(got[i].Payload, batch[i].Payload) {
@@ -182,6 +182,32 @@ func testEventSizes(t *testing.T, f *fixture) {
 	_ = append(got[0].Payload, "overwritten"...)
 	if !bytes.Equal(got[1].Payload, batch[1].Payload) {
 		t.Error("appending to a payload changed the next")
+	}
+}
+
+// However many events a reader asks for, it is not given more than it can hold.
+func testLargeEvents(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
+	const n, size = 12, 400_000
+	batch := events(run, 1, n)
+	for i := range batch {
+		batch[i].Payload = fmt.Appendf(nil, `{"type":"CUSTOM","value":%q}`, strings.Repeat("x", size))
+		batch[i].Kind = "CUSTOM"
+	}
+	f.commit(t, batch, nil)
+	for after := int64(0); after < n; {
+		page, err := f.Events(t.Context(), run.ThreadKey, after, 500)
+		if err != nil || len(page) == 0 {
+			t.Fatalf("Events after %d: %d, %v", after, len(page), err)
+		}
+		if held := len(page) * size; held > 2<<20 {
+			t.Errorf("Events after %d: %d bytes at once", after, held)
+		}
+		for _, ev := range page {
+			if after++; ev.ID != after {
+				t.Fatalf("event %d is at place %d", ev.ID, after)
+			}
+		}
 	}
 }
 

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"EventsNameTheirRun", testEventsRunID},
 		{"EventsOverGaps", testEventsGaps},
 		{"EventsOfAnySize", testEventSizes},
+		{"LargeEventsComeInShortPages", testLargeEvents},
 		{"EventsThatAreRefused", testBadEvents},
 		{"LastEventIDOutlivesEvents", testLastEventID},
 		{"ReadersNeverSkip", testConcurrentReaders},

@@ -22,6 +22,18 @@ func (p Panicking) Mount(r fiber.Router) {
 			})
 		}})
 	})
+	r.Get("/panic/guarded", func(c *fiber.Ctx) error {
+		return p.hold(c, conversation{talk: func(ctx context.Context, s *socket) error {
+			p.Streams.Guard(func() { // as a subscription
+				_ = s.w.Batch(func() {
+					_, _ = s.w.Write(bare.Append(nil, 0, []byte("half")))
+					panic("guarded")
+				})
+			})
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}})
+	})
 	r.Get("/panic/take", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{
 			take: func(context.Context, *socket, int, []byte) { panic("take") },
