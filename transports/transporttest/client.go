@@ -86,6 +86,16 @@ func (r *Response) Next() string {
 	return b
 }
 
+// Line returns the next line of the stream, which must be there.
+func (r *Response) Line() string {
+	r.Helper()
+	line, err := r.in.ReadString('\n')
+	if err != nil {
+		r.Fatalf("%v after %s", err, Brief(line))
+	}
+	return line
+}
+
 // Until returns the stream up to a block that holds part, and fails at its end.
 func (r *Response) Until(part string) string {
 	r.Helper()

@@ -9,7 +9,7 @@ const scenarios = JSON.parse(readFileSync(new URL("events.json", import.meta.url
 
 // play has an agent do something and answers what it asks. Whoever joins, at every nth event, ends up like the
 // one who was there from the start.
-const play = async (agent, name, content, nth = 3) => {
+const play = async (agent, name, content, nth = 7) => {
   const turn = async (run) => {
     const viewers = [];
     await run({ onEvent: () => void (agent.types.length % nth === 0 && viewers.push(connected(name, agent.threadId))) });
