@@ -111,16 +111,17 @@ func summaries(frames []string) (all []string) {
 		if json.Unmarshal([]byte(data), &d) != nil {
 			return append(all, "not JSON: "+f)
 		}
-		s := event + " " + d["agent"].(string)
+		var s strings.Builder
+		s.WriteString(event + " " + d["agent"].(string))
 		for _, name := range []string{"text", "tool", "result", "error"} {
 			if v, ok := d[name]; ok {
-				s += fmt.Sprint(" ", v)
+				fmt.Fprint(&s, " ", v)
 			}
 		}
 		if v, ok := d["args"]; ok {
-			s += " " + string(mustJSON(v))
+			s.WriteString(" " + string(mustJSON(v)))
 		}
-		all = append(all, s)
+		all = append(all, s.String())
 	}
 	return all
 }

@@ -146,16 +146,16 @@ func TestLongArgumentsOpenInParts(t *testing.T) {
 		agui.ToolCallArgs{ToolCallID: "c", Delta: long[:1_500_001]},
 		agui.ToolCallArgs{ToolCallID: "c", Delta: long[1_500_001:]},
 	)
-	got := ""
+	var got strings.Builder
 	for _, ev := range f.Open()[1:] {
 		delta := ev.(agui.ToolCallArgs).Delta
 		if len(delta) > 1<<20 || !utf8.ValidString(delta) {
 			t.Errorf("a delta has %d bytes", len(delta))
 		}
-		got += delta
+		got.WriteString(delta)
 	}
-	if got != long {
-		t.Errorf("got %d bytes, want %d", len(got), len(long))
+	if got.String() != long {
+		t.Errorf("got %d bytes, want %d", len(got.String()), len(long))
 	}
 }
 
