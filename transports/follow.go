@@ -83,10 +83,7 @@ func (s *Streams) pace() time.Duration {
 
 // gather adds to recs, which a cursor has just returned, what it returns until then. It does not wait when they
 // are many, large or the last of a span.
-func gather(ctx context.Context, cur interface {
-	Next(ctx context.Context) ([]*runtime.Record, error)
-}, recs []*runtime.Record, until time.Time,
-) []*runtime.Record {
+func gather(ctx context.Context, cur Cursor, recs []*runtime.Record, until time.Time) []*runtime.Record {
 	if urgent(recs) || time.Until(until) <= 0 {
 		return recs
 	}

@@ -66,11 +66,11 @@ func (v *View) parse(c *fiber.Ctx) (err error) {
 		return err
 	}
 	if v.Follow, err = strconv.ParseBool(c.Query("follow", "false")); err != nil {
-		return invalid("invalid_request", "follow must be true or false")
+		return wire.Refuse("invalid_request", "follow must be true or false")
 	}
 	ms, err := strconv.ParseUint(c.Query("gather", "0"), 10, 16)
 	if err != nil || ms > maxGather {
-		return invalid("invalid_request", "gather must be a number of milliseconds from 0 to 1000")
+		return wire.Refuse("invalid_request", "gather must be a number of milliseconds from 0 to 1000")
 	}
 	v.Gather = time.Duration(ms) * time.Millisecond
 	return nil
@@ -83,11 +83,7 @@ func parseCursor(s string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		return 0, invalid("invalid_cursor", "A cursor is the id of an event, or latest")
+		return 0, wire.Refuse("invalid_cursor", "A cursor is the id of an event, or latest")
 	}
 	return int64(n), nil
-}
-
-func invalid(code, detail string) error {
-	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
 }

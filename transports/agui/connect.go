@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // connect answers POST connect: the thread as it is, then what happens on it. The thread need not be the
@@ -62,7 +63,7 @@ func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error
 	return v, nil
 }
 
-var errNames = refuse("invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters")
+var errNames = wire.Refuse("invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters")
 
 // begin makes the snapshot the stream's prelude: a span that brings a client which knows nothing, or has an
 // older copy, to where the snapshot is. Its events are not the log's and have no ids.

@@ -50,7 +50,7 @@ func (k copilotKit) single(c *fiber.Ctx) error {
 		Body json.RawMessage `json:"body"`
 	}
 	if err := json.Unmarshal(c.BodyRaw(), &call); err != nil {
-		return refuse("invalid_request", "The request must be a JSON object with the strings method, params.agentId and params.threadId")
+		return wire.Refuse("invalid_request", "The request must be a JSON object with the strings method, params.agentId and params.threadId")
 	}
 	switch call.Method {
 	case "info":
@@ -63,16 +63,12 @@ func (k copilotKit) single(c *fiber.Ctx) error {
 		return k.stop(c, call.Params.AgentID, call.Params.ThreadID, call.Body)
 	case "resource/request":
 		if call.Params.HTTPMethod != fiber.MethodGet {
-			return refuse("invalid_request", "params.httpMethod must be GET")
+			return wire.Refuse("invalid_request", "params.httpMethod must be GET")
 		}
 		path, query, _ := strings.Cut(call.Params.Path, "?")
 		return k.resource(c, path, query)
 	}
-	return refuse("unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request")
-}
-
-func refuse(code, detail string) error {
-	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
+	return wire.Refuse("unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request")
 }
 
 // kitAgent is an agent as info lists it.
@@ -136,7 +132,7 @@ func (k copilotKit) stop(c *fiber.Ctx, agent, thread string, body []byte) error 
 		RunID string `json:"runId"`
 	}
 	if len(body) > 0 && json.Unmarshal(body, &named) != nil {
-		return refuse("invalid_request", "The body must be a JSON object with the string runId, or empty")
+		return wire.Refuse("invalid_request", "The body must be a JSON object with the string runId, or empty")
 	}
 	who, err := auth.ForProject(c, c.Query("projectId"))
 	if err != nil {

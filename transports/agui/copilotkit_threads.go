@@ -6,9 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -25,7 +23,7 @@ var errNoResource = fiber.NewError(fiber.StatusNotFound)
 func (k copilotKit) resource(c *fiber.Ctx, path, query string) error {
 	args, err := url.ParseQuery(query)
 	if err != nil {
-		return refuse("invalid_request", "The query is not valid")
+		return wire.Refuse("invalid_request", "The query is not valid")
 	}
 	who, err := auth.ForProject(c, c.Query("projectId"))
 	if err != nil {
@@ -92,9 +90,8 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	if err != nil {
 		return err
 	}
-	list := kitList(wire.List("copilotkit threads " + args.Get("agentId")))
-	f := runtime.ThreadFilter{Limit: limit}
-	if f.BeforeTime, f.BeforeKey, err = list.position(args.Get("cursor")); err != nil {
+	f, err := wire.ThreadsAfter(who, args.Get("cursor"), limit)
+	if err != nil {
 		return err
 	}
 	threads, last := []kitThread{}, false
@@ -103,7 +100,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 		if err != nil {
 			return err
 		}
-		last = len(rows) < limit
+		last = len(rows) < f.Limit
 		for i := range rows {
 			if len(threads) == limit {
 				last = false
@@ -117,39 +114,10 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	}
 	next := (*string)(nil)
 	if !last {
-		next = list.cursor(f.BeforeTime, f.BeforeKey)
+		cursor := wire.ThreadsCursor(who, f.BeforeTime, f.BeforeKey)
+		next = &cursor
 	}
 	return c.JSON(fiber.Map{"threads": threads, "nextCursor": next})
-}
-
-// kitList is a list whose positions are a time and a key: a cursor of the list for the one, and one of the
-// list's part at that time for the other.
-type kitList wire.List
-
-func (l kitList) at(ms int64) wire.List {
-	return wire.List(string(l) + " " + strconv.FormatInt(ms, 10))
-}
-
-func (l kitList) cursor(t time.Time, key int64) *string {
-	ms := t.UnixMilli()
-	cursor := wire.List(l).Cursor(ms) + "." + l.at(ms).Cursor(key)
-	return &cursor
-}
-
-func (l kitList) position(cursor string) (time.Time, int64, error) {
-	if cursor == "" {
-		return time.Time{}, 0, nil
-	}
-	first, second, _ := strings.Cut(cursor, ".")
-	ms, err := wire.List(l).Position(first)
-	if err != nil {
-		return time.Time{}, 0, err
-	}
-	key, err := l.at(ms).Position(second)
-	if err == nil && key == 0 {
-		err = refuse("invalid_cursor", "The cursor is not one that this list has given")
-	}
-	return time.UnixMilli(ms), key, err
 }
 
 // kitMessage is a message as CopilotKit's inspector shows it.

@@ -56,12 +56,12 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	switch f.Status {
 	case "", runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled:
 	default:
-		return f, "", invalid("status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+		return f, "", wire.Refuse("invalid_request", "status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
 	}
 	if q.Since != "" {
 		var err error
 		if f.Since, err = time.Parse(time.RFC3339, q.Since); err != nil {
-			return f, "", invalid("since must be a time like 2024-01-15T10:00:00Z")
+			return f, "", wire.Refuse("invalid_request", "since must be a time like 2024-01-15T10:00:00Z")
 		}
 	}
 	if q.ThreadID != "" {
@@ -73,10 +73,6 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	}
 	return f, wire.List(fmt.Sprintf("runs %q %q %q %q %q %d %d",
 		who.Project, who.User, f.Status, f.Agent, f.WorkflowID, f.ThreadKey, f.Since.UnixMilli())), nil
-}
-
-func invalid(detail string) error {
-	return &runtime.Error{Kind: runtime.KindInvalid, Code: "invalid_request", Detail: detail}
 }
 
 // Asks returns the open questions of a run that the caller may see.

@@ -6,7 +6,7 @@ import "github.com/batonrun/baton/plugins"
 // fails when r names another. Whether there is one of that name is for StartRun to say.
 func (r *RunRequest) Address(reg *plugins.Registry, name string) error {
 	if other := r.Agent + r.WorkflowID; other != "" && other != name {
-		return refuse(codeRequest, "The path is that of %q, but the request names %q; leave agent and workflowId out", name, other)
+		return Refuse(codeRequest, "The path is that of %q, but the request names %q; leave agent and workflowId out", name, other)
 	}
 	r.Agent, r.WorkflowID = name, ""
 	if _, ok := reg.Workflow(name); ok {

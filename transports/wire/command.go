@@ -36,7 +36,7 @@ func DecodeCommand(body []byte) (Command, error) {
 			r.need("runId", cmd.RunID)
 		case "run":
 		default:
-			r.err = refuse("unknown_op", "op must be subscribe, unsubscribe, run, append, cancel or resume")
+			r.err = Refuse("unknown_op", "op must be subscribe, unsubscribe, run, append, cancel or resume")
 		}
 	}
 	return cmd, r.err
@@ -66,7 +66,7 @@ func (r *request) ref() json.RawMessage {
 		return nil
 	}
 	if first := val[0]; len(val) > maxRef || first != '"' && first != '-' && (first < '0' || first > '9') {
-		r.err = refuse(codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
+		r.err = Refuse(codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
 		return nil
 	}
 	return val
@@ -83,7 +83,7 @@ func (r *request) cursor(name string) int64 {
 	}
 	id, err := strconv.ParseUint(string(val), 10, 63)
 	if err != nil {
-		r.err = refuse("invalid_cursor", `%s must be the id of an event, a number, or "latest"`, name)
+		r.err = Refuse("invalid_cursor", `%s must be the id of an event, a number, or "latest"`, name)
 	}
 	return int64(id)
 }
@@ -91,6 +91,6 @@ func (r *request) cursor(name string) int64 {
 // need refuses a request without a name that it must have.
 func (r *request) need(name, val string) {
 	if val == "" {
-		r.err = refuse(codeRequest, "%s is missing", name)
+		r.err = Refuse(codeRequest, "%s is missing", name)
 	}
 }

@@ -59,7 +59,7 @@ func (l List) positions(cursor string, n int) ([]int64, error) {
 	return position, nil
 }
 
-var errCursor = refuse("invalid_cursor", "The cursor is not one that this list has given")
+var errCursor = Refuse("invalid_cursor", "The cursor is not one that this list has given")
 
 func (l List) sum(position []int64) []byte {
 	h := sha256.New()
@@ -85,7 +85,7 @@ func Limit(limit string) (int, error) {
 	}
 	n, err := strconv.Atoi(limit)
 	if err != nil || n < 1 || n > MaxLimit {
-		return 0, refuse("invalid_limit", "limit must be a number from 1 to %d", MaxLimit)
+		return 0, Refuse("invalid_limit", "limit must be a number from 1 to %d", MaxLimit)
 	}
 	return n, nil
 }

@@ -77,7 +77,7 @@ func Day(name, day string) (*time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return nil, refuse(codeRequest, "%s must be a day like 2024-01-15", name)
+		return nil, Refuse(codeRequest, "%s must be a day like 2024-01-15", name)
 	}
 	return &t, nil
 }

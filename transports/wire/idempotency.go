@@ -16,7 +16,7 @@ func Idempotency(c runtime.Caller, method, path string, keys [][]byte, body []by
 		return nil, nil
 	}
 	if len(keys) > 1 || !validKey(keys[0]) {
-		return nil, refuse("invalid_idempotency_key", "Idempotency-Key must be 1 to %d visible characters", maxKey)
+		return nil, Refuse("invalid_idempotency_key", "Idempotency-Key must be 1 to %d visible characters", maxKey)
 	}
 	scope, err := json.Marshal([]string{c.Project, c.User, method, path, string(keys[0])})
 	if err != nil {

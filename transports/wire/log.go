@@ -104,7 +104,7 @@ func EventCursor(cursor string) (int64, error) {
 	}
 	id, err := strconv.ParseUint(cursor, 10, 63)
 	if err != nil {
-		return 0, refuse("invalid_cursor", "after_event_id must be the id of an event, or 0")
+		return 0, Refuse("invalid_cursor", "after_event_id must be the id of an event, or 0")
 	}
 	return int64(id), nil
 }

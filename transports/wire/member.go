@@ -31,7 +31,7 @@ func (r *request) into(dst any, name, kind string) bool {
 		return false
 	}
 	if json.Unmarshal(val, dst) != nil {
-		r.err = refuse(codeRequest, "%s must be %s", name, kind)
+		r.err = Refuse(codeRequest, "%s must be %s", name, kind)
 	}
 	return r.err == nil
 }
@@ -46,7 +46,7 @@ func (r *request) text(name string) (s string) {
 func (r *request) name(name string) string {
 	var s string
 	if r.into(&s, name, "a string") && s == "" {
-		r.err = refuse("invalid_name", "%s must be 1 to 200 characters without control characters", name)
+		r.err = Refuse("invalid_name", "%s must be 1 to 200 characters without control characters", name)
 	}
 	return s
 }
@@ -58,7 +58,7 @@ func (r *request) object(name string) json.RawMessage {
 		return nil
 	}
 	if val[0] != '{' {
-		r.err = refuse(codeRequest, "%s must be an object", name)
+		r.err = Refuse(codeRequest, "%s must be an object", name)
 		return nil
 	}
 	return val
@@ -73,7 +73,7 @@ func (r *request) texts(name string) []string {
 	texts := make([]string, len(vals))
 	for i, val := range vals {
 		if val == nil {
-			r.err = refuse(codeRequest, "%s must be a string", fmt.Sprintf("%s[%d]", name, i))
+			r.err = Refuse(codeRequest, "%s must be a string", fmt.Sprintf("%s[%d]", name, i))
 			return nil
 		}
 		texts[i] = *val

@@ -72,7 +72,7 @@ func (r *request) content(req *RunRequest) {
 		return
 	}
 	if _, both := r.has("messages"); both {
-		r.err = refuse(codeRequest, "Give content or messages, not both")
+		r.err = Refuse(codeRequest, "Give content or messages, not both")
 		return
 	}
 	if strings.TrimSpace(content) == "" {
@@ -105,12 +105,12 @@ func DecodeResume(body []byte) ([]agui.ResumeEntry, error) {
 		}
 	}
 	if len(in.Resume) == 0 {
-		return nil, refuse(codeRequest, "resume must hold at least one answer")
+		return nil, Refuse(codeRequest, "resume must hold at least one answer")
 	}
 	return in.Resume, nil
 }
 
 // wrongMember is the refusal that says what agui's decoder found.
 func wrongMember(err error) error {
-	return refuse(codeRequest, "%s", strings.Replace(err.Error(), ": ", " ", 1))
+	return Refuse(codeRequest, "%s", strings.Replace(err.Error(), ": ", " ", 1))
 }

@@ -16,24 +16,24 @@ const maxDepth = 256
 // its members. Of two with the same name the last counts.
 func members(body []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(body) {
-		return nil, refuse(codeJSON, "The request body is not valid UTF-8")
+		return nil, Refuse(codeJSON, "The request body is not valid UTF-8")
 	}
 	if err := Scan(body); err != nil {
 		return nil, err
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 {
-		return nil, refuse(codeJSON, "The request body is empty; send a JSON object")
+		return nil, Refuse(codeJSON, "The request body is empty; send a JSON object")
 	}
 	if !json.Valid(body) {
-		return nil, refuse(codeJSON, "The request body is not valid JSON")
+		return nil, Refuse(codeJSON, "The request body is not valid JSON")
 	}
 	if trimmed[0] != '{' {
-		return nil, refuse(codeRequest, "The request must be a JSON object")
+		return nil, Refuse(codeRequest, "The request must be a JSON object")
 	}
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(body, &m); err != nil {
-		return nil, refuse(codeJSON, "The request body is not valid JSON")
+		return nil, Refuse(codeJSON, "The request body is not valid JSON")
 	}
 	return m, nil
 }
@@ -48,7 +48,7 @@ func Scan(body []byte) error {
 			i = stringEnd(body, i)
 		case b == '{' || b == '[':
 			if depth++; depth > maxDepth {
-				return refuse(codeJSON, "The request nests deeper than %d levels", maxDepth)
+				return Refuse(codeJSON, "The request nests deeper than %d levels", maxDepth)
 			}
 		case b == '}' || b == ']':
 			depth--
@@ -58,7 +58,7 @@ func Scan(body []byte) error {
 				end++
 			}
 			if !fits(body[i:end]) {
-				return refuse(codeJSON, "The request holds a number that is out of range")
+				return Refuse(codeJSON, "The request holds a number that is out of range")
 			}
 			i = end - 1
 		}

@@ -53,10 +53,16 @@ func ThreadsAfter(who runtime.Caller, cursor string, limit int) (runtime.ThreadF
 	return f, err
 }
 
+// ThreadsCursor returns the cursor that leads on behind the thread of that key with the latest activity at that
+// time.
+func ThreadsCursor(who runtime.Caller, at time.Time, key int64) string {
+	return threads(who).Cursor(at.UnixMilli(), key)
+}
+
 // NewThreads makes a page of the caller's threads, which were read with the filter of ThreadsAfter.
 func NewThreads(who runtime.Caller, rows []runtime.ListedThread, limit, total int) Page[Thread] {
 	return newPage(rows, limit, total, NewThread, func(t *runtime.ListedThread) string {
-		return threads(who).Cursor(t.UpdatedAt.UnixMilli(), t.Key)
+		return ThreadsCursor(who, t.UpdatedAt, t.Key)
 	})
 }
 

@@ -24,8 +24,8 @@ func Unescape(param string) string {
 	return s
 }
 
-// refuse is a refusal of a request for what it says.
-func refuse(code, format string, args ...any) error {
+// Refuse is a refusal of a request for what it says.
+func Refuse(code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 

@@ -1,0 +1,215 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func TestResumeAtAnyNotice(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("a", func(q string) string { return q + " and more" }))
+	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
+		q := runtime.MonitorQuery{View: view}
+		w := b.watch(local, q)
+		start := w.ID()
+		for range 3 {
+			b.see("a")
+		}
+		all := w.all()
+		ids := []string{start}
+		for _, f := range all {
+			id, _, _ := strings.Cut(strings.TrimPrefix(f, "id: "), "\n")
+			ids = append(ids, id)
+		}
+		for i, id := range ids {
+			q.After = id
+			again := b.watch(local, q)
+			if !again.Resumed() || again.ID() != id {
+				t.Errorf("behind %s it begins at %s", id, again.ID())
+			}
+			if diff := cmp.Diff(all[i:], again.all(), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("behind %s: %s", id, diff)
+			}
+		}
+		epoch, _, _ := strings.Cut(start, "-")
+		for _, id := range []string{"", "x", "1", "-1", "-", epoch, epoch + "-", epoch + "--1", epoch + "-1x", epoch + "-99999", "0123456789ab-1", epoch + "-9223372036854775807"} {
+			q.After = id
+			again := b.watch(local, q)
+			if again.Resumed() || len(again.all()) > 0 {
+				t.Errorf("%q is taken for a place", id)
+			}
+		}
+	}
+}
+
+// flood writes many tokens.
+var flood = agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	w := run.Text(agui.RoleAssistant, "")
+	for range 6000 {
+		if _, err := io.WriteString(w, "abcd"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	return agui.WorkerOutput{}, w.Close()
+}}
+
+func TestReaderThatFallsBehindIsDropped(t *testing.T) {
+	b := open(t, runtime.Config{}, flood)
+	slow, quick := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	neighbour := b.watch(runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}, runtime.MonitorQuery{})
+	passed := make(chan string, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var done sync.WaitGroup
+	done.Go(func() { // it sees nothing, but learns how far it is
+		for {
+			notices, err := neighbour.Next(ctx)
+			if err != nil {
+				return
+			}
+			if len(notices) > 0 {
+				t.Errorf("the neighbour sees %d notices", len(notices))
+			}
+			passed <- neighbour.ID()
+		}
+	})
+	began := quick.ID()
+	s := b.start("main", "flood", "x")
+	n := len(quick.until(`"duration_ms"`))
+	b.wait(s.RunID, runtime.Completed)
+	if n < 6000 {
+		t.Errorf("the quick reader got %d frames", n)
+	}
+	if _, err := slow.Next(context.Background()); !errors.Is(err, runtime.ErrLagged) {
+		t.Errorf("the slow one got %v", err)
+	}
+	if b.watch(local, runtime.MonitorQuery{After: began}).Resumed() {
+		t.Error("what has left the window is taken for a place")
+	}
+	if id := <-passed; !b.watch(local, runtime.MonitorQuery{After: quick.ID()}).Resumed() || id == began {
+		t.Errorf("the neighbour stands at %s", id)
+	}
+	cancel()
+	done.Wait()
+}
+
+// board is the agents' states as a client keeps them.
+type board struct {
+	t   *testing.T
+	doc []byte
+}
+
+func (b *board) apply(frame string) {
+	_, data, _ := strings.Cut(frame, "\ndata: ")
+	var d struct {
+		Type     string
+		Snapshot json.RawMessage
+		Delta    json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(data), &d); err != nil {
+		b.t.Errorf("%v in %s", err, frame)
+	}
+	switch d.Type {
+	case "STATE_SNAPSHOT":
+		b.doc = d.Snapshot
+	case "STATE_DELTA":
+		patch, err := jsonpatch.DecodePatch(d.Delta)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		next, err := patch.Apply(b.doc)
+		if err != nil {
+			b.t.Errorf("%s does not apply to %s: %v", d.Delta, b.doc, err)
+		} else if bytes.Equal(next, b.doc) {
+			b.t.Errorf("%s changes nothing in %s", d.Delta, b.doc)
+		}
+		b.doc = next
+	}
+}
+
+func TestDeltasAlwaysApply(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	n := func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }
+	work := func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for range n(4) {
+			if err := say(run, "x"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if run.Input.Execution > 0 && n(3) == 0 {
+				_, _ = run.CallAgent(ctx, "c", "x")
+			}
+		}
+		switch n(6) {
+		case 0:
+			return agui.WorkerOutput{}, errors.New("failed")
+		case 1:
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		return agui.WorkerOutput{Answer: "ok"}, nil
+	}
+	leaf := agent{"c", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "c"}, nil
+	}}
+	b := open(t, runtime.Config{}, agent{"a", work}, agent{"b", work}, leaf, waiting,
+		plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "a", Agent: "a"}, {ID: "b", Agent: "b"}, {ID: "q", Agent: "asker"}, {ID: "c", Agent: "c", Needs: []string{"a"}}}})
+	ctx, stop := context.WithCancel(context.Background())
+	var readers, runs sync.WaitGroup
+	boards := make([]*board, 20)
+	follow := func(k int) {
+		q := runtime.MonitorQuery{View: runtime.AGUIView}
+		w := b.watch(local, q)
+		boards[k] = &board{t: t}
+		boards[k].apply(string(w.Snapshot()))
+		readers.Go(func() {
+			for {
+				notices, err := w.Next(ctx)
+				if err != nil {
+					return
+				}
+				for _, n := range notices {
+					boards[k].apply(string(n.SSE(q.View)))
+				}
+			}
+		})
+	}
+	for k := range boards {
+		follow(k)
+		for i := range 4 {
+			runs.Go(func() {
+				s := b.startWorkflow(fmt.Sprint(k, " ", i), "w", "x")
+				if n(2) == 0 {
+					b.wait(s.RunID, runtime.Running, runtime.Waiting, runtime.Failed, runtime.Completed)
+				}
+				_, _ = b.Cancel(ctx, local, s.RunID)
+				b.wait(s.RunID, runtime.Cancelled, runtime.Failed, runtime.Completed)
+			})
+		}
+	}
+	runs.Wait()
+	b.expect()
+	want := &board{t: t}
+	want.apply(string(b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView}).Snapshot()))
+	stop() // they still read what is there
+	readers.Wait()
+	for k, got := range boards {
+		if !jsonpatch.Equal(got.doc, want.doc) {
+			t.Errorf("reader %d has %s, want %s", k, got.doc, want.doc)
+		}
+	}
+}
