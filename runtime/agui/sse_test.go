@@ -3,6 +3,7 @@ package agui_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +92,7 @@ func FuzzSSE(f *testing.F) {
 	}
 	f.Add([]byte("{\"type\":\"CUSTOM\",\"name\":\"a\",\"value\":\"\u2028\\u000d\\n\"}"), int64(1))
 	f.Add([]byte(`{"type":"ACTIVITY_DELTA","messageId":"a","patch":[],"Type":"plan"}`), int64(1))
+	f.Add([]byte(`{"type":"STEP_FINISHED","stepName":"a","more":1E999}`), int64(1))
 	f.Fuzz(func(t *testing.T, data []byte, id int64) {
 		ev, err := agui.Decode(data)
 		if err != nil {
@@ -118,12 +120,13 @@ func FuzzSSE(f *testing.F) {
 				wantID = ""
 			}
 			got := frames[0]
-			var body map[string]any // a struct would take a member "Type" for the type
-			if err := json.Unmarshal([]byte(got.data), &body); err != nil {
+			var body map[string]json.RawMessage // a struct would take a member "Type" for the type
+			var kind string
+			if err := errors.Join(json.Unmarshal([]byte(got.data), &body), json.Unmarshal(body["type"], &kind)); err != nil {
 				t.Fatalf("%s: %v: %q", p.name, err, got.data)
 			}
-			if got.id != wantID || got.event != body["type"] || got.event != string(shown.Type()) {
-				t.Fatalf("%s: got id %q, event %q, type %v; want id %q, type %q", p.name, got.id, got.event, body["type"], wantID, shown.Type())
+			if got.id != wantID || got.event != kind || got.event != string(shown.Type()) {
+				t.Fatalf("%s: got id %q, event %q, type %q; want id %q, type %q", p.name, got.id, got.event, kind, wantID, shown.Type())
 			}
 		}
 	})
