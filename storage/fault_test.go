@@ -222,7 +222,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 		if err := call(); !errors.Is(err, runtime.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", what, err)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %v", what, took)
 		}
 	}

@@ -24,11 +24,12 @@ func sqlite(t *testing.T) database {
 // slowReader is a client that reads nothing, or a byte a second, until it is told to hurry.
 type slowReader struct {
 	*stream
-	done chan error // how the stream ended
+	hurry chan struct{} // closed when the client is to read all it can
+	done  chan error    // how the stream ended
 }
 
 // slowly opens two streams at each door: one whose client reads nothing, one that reads a byte a second.
-func (s *server) slowly(thread string, hurry <-chan struct{}) (all []slowReader) {
+func (s *server) slowly(thread string) (all []slowReader) {
 	s.t.Helper()
 	for _, d := range doors {
 		for i, drip := range []<-chan time.Time{nil, time.Tick(time.Second)} {
@@ -37,8 +38,8 @@ func (s *server) slowly(thread string, hurry <-chan struct{}) (all []slowReader)
 				v.thread = fmt.Sprintf("%s-%s-%d", thread, d.name, i)
 			}
 			st := s.open(d, v)
-			st.conn.hurry, st.conn.drip = hurry, drip
-			r := slowReader{st, make(chan error, 1)}
+			r := slowReader{st, make(chan struct{}), make(chan error, 1)}
+			st.conn.hurry, st.conn.drip = r.hurry, drip
 			go func() { r.done <- r.drain() }() // ends with the stream
 			all = append(all, r)
 		}
@@ -110,17 +111,20 @@ func TestSlowReadersSlowNobody(t *testing.T) {
 	before := s.rss()
 
 	run, open := s.gate("main", flood)
-	hurry := make(chan struct{})
-	defer close(hurry)
 	var slow []slowReader
 	for range count(10) {
-		slow = append(slow, s.slowly("main", hurry)...)
+		slow = append(slow, s.slowly("main")...)
 	}
-	var quick []slowReader
+	defer func() {
+		for _, r := range slow {
+			close(r.hurry)
+		}
+	}()
+	var quick []*stream
 	for _, d := range doors {
 		if !d.owner && !d.monitor && d.name != "connect" {
 			st := s.open(d, visit{thread: "main"})
-			quick = append(quick, slowReader{st, make(chan error, 1)})
+			quick = append(quick, st)
 		}
 	}
 	open()
@@ -136,7 +140,7 @@ func TestSlowReadersSlowNobody(t *testing.T) {
 				t.Fatalf("%s: %v behind %s", r.name, err, r.last)
 			}
 		}
-		contiguous(t, r.stream)
+		contiguous(t, r)
 	}
 	s.settled()
 	for _, row := range s.items("/api/projects/default/agent-runs?limit=500") {
@@ -181,13 +185,11 @@ func (s *server) stops(t *testing.T) {
 func TestSlowReadersAreCutOff(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_STREAM_WRITE_TIMEOUT=3s", "BATON_STREAM_PING=3s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
 	run, open := s.gate("main", flood)
-	hurry := make(chan struct{})
-	slow := s.slowly("main", hurry)
+	slow := s.slowly("main")
 	open()
+	s.wakeOnceCutOff(slow)
 	s.ended(run)
 	s.settled()
-	s.until("rid of its slow readers", func() bool { return s.holds(streamsOf(slow)) == 0 })
-	close(hurry)
 	for _, r := range slow {
 		err := <-r.done
 		switch {
@@ -207,6 +209,23 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 			t.Errorf("%s: not one event came", r.name)
 		}
 	}
+}
+
+// wakeOnceCutOff has each client read on as soon as the server has let go of it: what is left for it with the
+// kernel is kept no longer than a write may take.
+func (s *server) wakeOnceCutOff(slow []slowReader) {
+	s.t.Helper()
+	asleep := slices.Clone(slow)
+	s.until("rid of its slow readers", func() bool {
+		asleep = slices.DeleteFunc(asleep, func(r slowReader) bool {
+			if s.holds([]*stream{r.stream}) > 0 {
+				return false
+			}
+			close(r.hurry)
+			return true
+		})
+		return len(asleep) == 0
+	})
 }
 
 // resumes proves that a client which comes back gets the rest of the thread's log.

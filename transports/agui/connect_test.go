@@ -11,7 +11,7 @@ import (
 )
 
 // quick makes the sweep look often, and the grace short.
-var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 400 * time.Millisecond}
+var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second}
 
 func (r *response) drop() { _ = r.Body.Close() }
 

@@ -213,7 +213,7 @@ func (c client) script(ops string, more ...any) started {
 // await waits until the run has the status.
 func (s *server) await(r started, status runtime.Status) runtime.Run {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(2 * time.Millisecond) {
 		run, err := s.rt.Run(s.t.Context(), ann, r.RunID)
 		if err != nil {
 			s.t.Fatal(err)

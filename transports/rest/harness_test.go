@@ -142,7 +142,7 @@ func (s *server) get(id string) run {
 // await waits until the run has the status.
 func (s *server) await(id, status string) run {
 	s.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		r := s.get(id)
 		if r.Status == status {

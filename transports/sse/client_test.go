@@ -39,7 +39,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, transports.StreamConfig{}) // with the delays of a real server
+			s := serve(t, transports.StreamConfig{Ping: time.Hour}) // no ping finds them out
 			s.typist()
 			before := transporttest.Sockets(t)
 			for range 20 {
@@ -50,11 +50,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 				t.Cleanup(func() { _ = c.Close() })
 				leave(c)
 			}
-			start := time.Now()
 			s.eventually("all streams have ended", func() bool { return s.streams.Open() == 0 })
-			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if !strings.HasPrefix(name, "end") { // whose client keeps its descriptor
 				s.eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
 			}
@@ -175,25 +171,28 @@ func TestConnectionsServeManyRequests(t *testing.T) {
 }
 
 func TestGatheredEventsComeTogether(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	s.typist()
-	r := s.get("main", "?gather=200")
-	r.until("STEP_STARTED")
-	start := time.Now()
-	for i := range 10 {
-		s.keys <- fmt.Sprint(i)
+	var events, last time.Duration
+	for range 5 { // a busy machine adds its own
+		s := serve(t, transports.StreamConfig{})
+		s.typist()
+		r := s.get("main", "?gather=1000")
+		r.until("STEP_STARTED")
+		start := time.Now()
+		for i := range 10 {
+			s.keys <- fmt.Sprint(i)
+		}
+		r.until(`"delta":"9"`)
+		events = time.Since(start)
+		start = time.Now()
+		s.keys <- "last"
+		close(s.keys)
+		r.until("RUN_FINISHED")
+		last = time.Since(start)
+		if events > 500*time.Millisecond && last < 500*time.Millisecond {
+			return
+		}
 	}
-	r.until(`"delta":"9"`)
-	if took := time.Since(start); took < 150*time.Millisecond {
-		t.Errorf("ten events came within %v", took)
-	}
-	start = time.Now()
-	s.keys <- "last"
-	close(s.keys)
-	r.until("RUN_FINISHED")
-	if took := time.Since(start); took > 150*time.Millisecond {
-		t.Errorf("the terminal event was held back %v", took)
-	}
+	t.Errorf("ten events were held back %v, the terminal event %v", events, last)
 }
 
 func TestCrowdGetsEveryEventInOrder(t *testing.T) {

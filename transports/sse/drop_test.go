@@ -51,11 +51,11 @@ func TestRunThatEndsInTheGraceIsNotCancelled(t *testing.T) {
 }
 
 func TestRepeatTakesTheRunOver(t *testing.T) {
-	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 400 * time.Millisecond})
+	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
 	s.typing("", "Idempotency-Key", "k").drop()
 	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
 	r := s.typing("", "Idempotency-Key", "k")
-	<-time.After(600 * time.Millisecond) // longer than the grace
+	<-time.After(1200 * time.Millisecond) // longer than the grace
 	s.keys <- "still here"
 	r.until("still here")
 	r.drop()

@@ -173,11 +173,11 @@ func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 }
 
 func TestRepeatTakesTheRunOver(t *testing.T) {
-	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 400 * time.Millisecond})
+	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
 	_ = s.typing("", "Idempotency-Key", "k").Close()
 	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
 	c := s.typing("", "Idempotency-Key", "k")
-	<-time.After(600 * time.Millisecond) // longer than the grace
+	<-time.After(1200 * time.Millisecond) // longer than the grace
 	s.keys <- "still here"
 	c.until("still here")
 	_ = c.Close()
