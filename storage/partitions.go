@@ -137,6 +137,14 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 		if err := tx.define(waitShortly); err != nil {
 			return err
 		}
+		if err := tx.exec(lockPartitions); err != nil {
+			return err
+		}
+		exists, err := one(ctx, tx, scalar[bool], partitionExists, name)
+		if err != nil || !exists { // another instance has dropped it
+			dropped = !exists
+			return err
+		}
 		var unsealed bool
 		query := fmt.Sprintf(partitionHasUnsealed, name)
 		if err := tx.session.conn.QueryRowContext(ctx, query).Scan(&unsealed); err != nil || unsealed {

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // history fills threads with finished runs of n events each and returns the logs as they must stay.
@@ -191,5 +194,39 @@ func TestForgetKeys(t *testing.T) {
 	}
 	if _, err := db.IdempotencyKey(t.Context(), "new"); err != nil {
 		t.Errorf("the new key: %v", err)
+	}
+}
+
+// Several instances may come to drop the same day: all but the first find that it is done.
+func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	instances := []*storage.DB{open(t, url), open(t, url), open(t, url)}
+	direct, err := sqlx.Connect("postgres", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for range 30 {
+		next := day.AddDate(0, 0, 1)
+		_, err := direct.Exec(fmt.Sprintf("CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM ('%s') TO ('%s')",
+			day.Format("20060102"), day.Format(time.DateOnly), next.Format(time.DateOnly)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		day = next
+	}
+	var wg sync.WaitGroup
+	for _, db := range instances {
+		wg.Go(func() {
+			if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	var left int
+	if err := direct.Get(&left, "SELECT count(*) FROM pg_class WHERE relname LIKE 'events_2020____'"); err != nil || left > 0 {
+		t.Errorf("%d days are left, %v", left, err)
 	}
 }
