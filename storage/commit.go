@@ -82,6 +82,9 @@ func (db *DB) Commit(ctx context.Context, n int64, events []runtime.StoredEvent,
 	if db.instance == "" {
 		return errors.New("commit before Join")
 	}
+	if err := ctx.Err(); err != nil { // the driver would notice it now and then
+		return err
+	}
 	db.prepareDays(ctx)
 	if apply == nil && db.d.unnest && len(events) > 0 {
 		return db.append(ctx, n, events)
