@@ -31,7 +31,8 @@ func (rt *Runtime) dispatch() {
 // claim queues the claim of a thread's first run, for which a slot was taken.
 func (rt *Runtime) claim(head Run) {
 	rt.com.add(&item{
-		op: func(ctx context.Context, tx Tx, out *outcome) error { return rt.claimFirst(ctx, tx, head, out) },
+		op:    func(ctx context.Context, tx Tx, out *outcome) error { return rt.claimFirst(ctx, tx, head, out) },
+		wants: Wanted{Threads: []int64{head.ThreadKey}, Runs: []int64{head.Key}},
 		done: []func(error){func(err error) {
 			if err != nil {
 				rt.slots.free(&head)

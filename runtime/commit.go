@@ -24,8 +24,9 @@ type item struct {
 	rows  []Row
 	// op runs inside the transaction before recs and rows are written, and refuses them with an error.
 	// It may run again when the transaction is retried, so it leaves nothing behind but in out.
-	op   func(ctx context.Context, tx Tx, out *outcome) error
-	done []func(err error) // called once, after the records were shown
+	op    func(ctx context.Context, tx Tx, out *outcome) error
+	wants Wanted            // what op asks for whatever it finds
+	done  []func(err error) // called once, after the records were shown
 
 	size int
 	out  outcome
@@ -144,8 +145,14 @@ func (c *committer) grew(n int) {
 
 // do queues an op and waits for its outcome. The wait outlives ctx: an op that was queued is decided.
 func (c *committer) do(op func(ctx context.Context, tx Tx, out *outcome) error) error {
+	return c.decide(&item{op: op})
+}
+
+// decide is do for an item.
+func (c *committer) decide(it *item) error {
 	done := make(chan error, 1)
-	c.add(&item{op: op, done: []func(error){func(err error) { done <- err }}})
+	it.done = append(it.done, func(err error) { done <- err })
+	c.add(it)
 	return <-done
 }
 
@@ -280,6 +287,9 @@ func (c *committer) write(batch []*item) error {
 					return err
 				}
 			}
+			if err := readAhead(tx, decisions); err != nil {
+				return err
+			}
 			for _, it := range decisions {
 				if err := it.decide(ctx, tx); err != nil {
 					return err
@@ -293,6 +303,22 @@ func (c *committer) write(batch []*item) error {
 		c.n++
 	}
 	return err
+}
+
+// readAhead has the store read together what the decisions of a batch ask for one after the other.
+func readAhead(tx Tx, decisions []*item) error {
+	if len(decisions) < 2 {
+		return nil
+	}
+	var w Wanted
+	for _, it := range decisions {
+		w.ThreadNames = append(w.ThreadNames, it.wants.ThreadNames...)
+		w.RunNames = append(w.RunNames, it.wants.RunNames...)
+		w.Scopes = append(w.Scopes, it.wants.Scopes...)
+		w.Threads = append(w.Threads, it.wants.Threads...)
+		w.Runs = append(w.Runs, it.wants.Runs...)
+	}
+	return tx.Ahead(w)
 }
 
 // errLost is the fate of what a run has queued behind events that the database has refused.

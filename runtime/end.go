@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -60,7 +61,7 @@ func (l *live) end(e ending) error {
 		return err
 	}
 	l.settleSteps(it, e.status, e.err)
-	it.op = l.ending(e)
+	it.op, it.wants = l.ending(e), Wanted{Threads: []int64{l.w.thread.Key}, Runs: []int64{l.run.Key}}
 	l.rt.com.add(it)
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
@@ -113,13 +114,15 @@ func (l *live) ending(e ending) func(context.Context, Tx, *outcome) error {
 		if err != nil {
 			return err
 		}
-		run, err := tx.Run(ctx, l.run.Key)
+		open, err := tx.OpenRuns(ctx, th.Key)
 		if err != nil {
 			return err
 		}
-		if run.Status != Running || run.Owner != l.rt.instance {
+		i := slices.IndexFunc(open, func(r Run) bool { return r.Key == l.run.Key })
+		if i < 0 || open[i].Status != Running || open[i].Owner != l.rt.instance {
 			return errSettled
 		}
+		run := open[i]
 		w := l.w.after(last, seq)
 		tail := &item{}
 		queued, err := tx.Queued(ctx, run.Key)
@@ -156,6 +159,10 @@ func (l *live) ending(e ending) func(context.Context, Tx, *outcome) error {
 			return err
 		}
 		out.recs, out.evs = tail.recs, tail.evs
+		if len(open) == 1 && run.Status.Final() { // asking again would write what others have put
+			l.rt.openAfter(th.Key, nil, out, func() { l.rt.forget(l) })
+			return nil
+		}
 		return l.rt.afterRun(ctx, tx, th.Key, out, func() { l.rt.forget(l) })
 	}
 }
@@ -261,9 +268,14 @@ func restart(run *Run, now time.Time) {
 // afterRun fills in what a decision about a thread's runs means to its readers and to the queue.
 func (rt *Runtime) afterRun(ctx context.Context, r Reader, threadKey int64, out *outcome, then func()) error {
 	open, err := r.OpenRuns(ctx, threadKey)
-	if err != nil {
-		return err
+	if err == nil {
+		rt.openAfter(threadKey, open, out, then)
 	}
+	return err
+}
+
+// openAfter is afterRun for who knows which runs of the thread are open.
+func (rt *Runtime) openAfter(threadKey int64, open []Run, out *outcome, then func()) {
 	busy := false
 	for i := range open {
 		busy = busy || open[i].Status != Waiting
@@ -275,7 +287,6 @@ func (rt *Runtime) afterRun(ctx context.Context, r Reader, threadKey int64, out 
 		}
 		rt.queue.set(threadKey, open)
 	}
-	return nil
 }
 
 // forget lets go of a run that has ended here.

@@ -82,7 +82,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	for {
 		s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
 		s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
-		err := rt.com.do(s.op)
+		err := rt.com.decide(&item{op: s.op, wants: s.wants()})
 		if s.slot && (err != nil || !s.claimed) {
 			rt.slots.free(&s.target)
 			rt.queue.nudge()
@@ -219,6 +219,20 @@ type starting struct {
 	claimed  bool
 }
 
+// wants is what the request names.
+func (s *starting) wants() (w Wanted) {
+	if s.req.ThreadID != "" {
+		w.ThreadNames = []Name{{s.c.Project, s.c.User, s.req.ThreadID}}
+	}
+	if s.req.RunID != "" {
+		w.RunNames = []Name{{s.c.Project, s.c.User, s.req.RunID}}
+	}
+	if key := s.req.Idempotency; key != nil {
+		w.Scopes = []string{key.Scope}
+	}
+	return w
+}
+
 // op decides the request. It refuses before it has written anything.
 func (s *starting) op(ctx context.Context, tx Tx, out *outcome) error {
 	s.started, s.claimed, s.late = Started{}, false, false
@@ -353,7 +367,7 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 	if newThread {
 		th.ConversationID = newID()
 		th.CreatedAt, th.UpdatedAt = tx.Now(), tx.Now()
-		if *th, err = tx.CreateThread(*th); err != nil {
+		if err := tx.Put(th); err != nil {
 			return err
 		}
 	}

@@ -48,12 +48,14 @@ type Tx interface {
 	// Append adds events to the transaction. They may become readable only when it ends.
 	Append(events ...StoredEvent)
 	// Put inserts rows, or replaces those with the same key. A Thread or Run with Key 0 is inserted and
-	// given its key, which is taken back if the transaction fails.
+	// given its key, which is taken back if the transaction fails; a name that another has is refused, at the
+	// latest when the transaction ends.
 	Put(rows ...Row) error
+	// Ahead reads at once what the transaction is about to ask for one by one. It changes no answer, only how
+	// long answers take.
+	Ahead(w Wanted) error
 	// LockThread returns the thread and keeps every other transaction from locking it until the end.
 	LockThread(key int64) (Thread, error)
-	// CreateThread returns the user's thread of that id, locked, after inserting it when there is none.
-	CreateThread(t Thread) (Thread, error)
 	// DeleteThread removes a thread with all that belongs to it, the idempotency keys of its runs too, by
 	// parts: it removes about limit rows and reports whether that was all. Until then the thread is there with
 	// what is left of it, and ids of removed events are not used again. None of its runs may be RUNNING.
@@ -66,6 +68,18 @@ type Tx interface {
 	// Now is the database's time.
 	Now() time.Time
 }
+
+// Wanted is what a transaction is about to ask for.
+type Wanted struct {
+	ThreadNames []Name   // of ThreadByID, and what is found of LockThread and OpenRuns
+	RunNames    []Name   // of RunsByName
+	Scopes      []string // of IdempotencyKey
+	Threads     []int64  // of LockThread and OpenRuns
+	Runs        []int64  // of Queued
+}
+
+// Name is the name that a user has given to a thread or a run.
+type Name struct{ Project, User, ID string }
 
 // Reader holds the reads a Store offers inside and outside of a transaction. Each has an index and a limit.
 // Single rows that do not exist are ErrNotFound.

@@ -29,6 +29,7 @@ type dialect struct {
 	quote  func(string) string // a literal, where a message may hold several statements; else nil
 	single bool                // one process has the database to itself
 	unnest bool                // many rows of events go into one statement
+	remote bool                // each statement costs a round trip: keys are taken and rows read many at a time
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none

@@ -32,13 +32,12 @@ func Example() {
 		return
 	}
 
-	var thread runtime.Thread
-	err = db.Commit(ctx, 1, nil, func(tx runtime.Tx) (err error) {
-		thread, err = tx.CreateThread(runtime.Thread{
-			Project: "default", User: "ann", ID: "main", ConversationID: "0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60",
-			CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
-		})
-		if err != nil {
+	thread := runtime.Thread{
+		Project: "default", User: "ann", ID: "main", ConversationID: "0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60",
+	}
+	err = db.Commit(ctx, 1, nil, func(tx runtime.Tx) error {
+		thread.CreatedAt, thread.UpdatedAt = tx.Now(), tx.Now()
+		if err := tx.Put(&thread); err != nil {
 			return err
 		}
 		run := &runtime.Run{

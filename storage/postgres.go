@@ -27,6 +27,7 @@ func postgresDialect() *dialect {
 		begin:   "BEGIN",
 		quote:   pq.QuoteLiteral,
 		unnest:  true,
+		remote:  true,
 		open:    openPostgres,
 		lock:    func(Config) (*fileLock, error) { return nil, nil },
 		list:    func(slice any) any { return pq.Array(slice) },

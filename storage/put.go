@@ -47,8 +47,28 @@ var upserts = [kinds]string{
 // statement for all of a kind costs one round trip.
 type buffer struct {
 	n    int
-	args []any       // of all rows, one after the other
-	rows map[any]int // by key, which row it is
+	args []any        // of all rows, one after the other
+	rows map[any]int  // by key, which row it is
+	of   map[ref]bool // whose rows there are
+}
+
+// owners are the keys of the run and of the thread that a row belongs to, 0 for none.
+type owners struct{ run, thread int64 }
+
+// ref names a thread or a run.
+type ref struct {
+	k   kind
+	key int64
+}
+
+// named reports whether one of the rows, which are of threads or of names of runs, has the name.
+func (b *buffer) named(name runtime.Name) bool {
+	for i := range b.n {
+		if nameIn(b.args[i*len(b.args)/b.n:]) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // Put inserts rows, or replaces those with the same key: see [runtime.Tx].
@@ -67,90 +87,121 @@ func (tx *tx) put(row runtime.Row) error {
 	switch row := row.(type) {
 	case *runtime.Thread:
 		if row.Key == 0 {
-			return tx.insert(threads, &row.Key, insertThread, threadArgs(row))
+			if inserted, err := tx.keyed(threads, &row.Key, threadArgs(row)); inserted || err != nil {
+				return err
+			}
 		}
-		return tx.buffer(threads, row.Key, append(threadArgs(row), row.Key))
+		return tx.buffer(threads, row.Key, owners{thread: row.Key}, append(threadArgs(row), row.Key))
 	case *runtime.Run:
-		if row.Key != 0 {
-			return tx.buffer(runs, row.Key, append(runArgs(row), row.Key))
+		if row.Key == 0 {
+			inserted, err := tx.keyed(runs, &row.Key, runArgs(row))
+			if err != nil {
+				return err
+			}
+			if err := tx.name(user{row.Project, row.User}, row.ID, row.Key); inserted || err != nil {
+				return err
+			}
 		}
-		if err := tx.insert(runs, &row.Key, insertRun, runArgs(row)); err != nil {
-			return err
-		}
-		return tx.name(owner{row.Project, row.User}, row.ID, row.Key)
+		return tx.buffer(runs, row.Key, owners{row.Key, row.ThreadKey}, append(runArgs(row), row.Key))
 	case *runtime.RunName:
-		owner, err := one(tx.ctx, tx, scanOwner, selectRunOwner, row.RunKey)
+		user, err := one(tx.ctx, tx, scanUser, selectRunUser, row.RunKey)
 		if err != nil {
 			return err
 		}
-		return tx.name(owner, row.Name, row.RunKey)
+		return tx.name(user, row.Name, row.RunKey)
 	case *runtime.Span:
-		return tx.buffer(spans, pair{row.RunKey, row.N}, spanArgs(row))
+		return tx.buffer(spans, pair{row.RunKey, row.N}, owners{row.RunKey, row.ThreadKey}, spanArgs(row))
 	case *runtime.Step:
-		return tx.buffer(steps, pair{row.RunKey, row.Number}, stepArgs(row))
+		return tx.buffer(steps, pair{row.RunKey, row.Number}, owners{run: row.RunKey}, stepArgs(row))
 	case *runtime.Node:
-		return tx.buffer(nodes, pair{row.RunKey, row.NodeID}, nodeArgs(row))
+		return tx.buffer(nodes, pair{row.RunKey, row.NodeID}, owners{run: row.RunKey}, nodeArgs(row))
 	case *runtime.Message:
 		if row.CreatedAt.IsZero() {
 			row.CreatedAt = tx.now
 		}
-		return tx.buffer(messages, pair{row.ThreadKey, row.ID}, messageArgs(row))
+		return tx.buffer(messages, pair{row.ThreadKey, row.ID}, owners{row.RunKey, row.ThreadKey}, messageArgs(row))
 	case *runtime.Memo:
-		return tx.buffer(memos, [4]any{row.RunKey, row.Generation, row.Step, pair{row.Name, row.N}}, memoArgs(row))
+		key := [4]any{row.RunKey, row.Generation, row.Step, pair{row.Name, row.N}}
+		return tx.buffer(memos, key, owners{run: row.RunKey}, memoArgs(row))
 	case *runtime.Interrupt:
-		return tx.buffer(interrupts, pair{row.RunKey, row.ID}, interruptArgs(row))
+		return tx.buffer(interrupts, pair{row.RunKey, row.ID}, owners{run: row.RunKey}, interruptArgs(row))
 	case *runtime.IdempotencyKey:
-		return tx.buffer(idempotencyKeys, row.Scope, keyArgs(row))
+		return tx.buffer(idempotencyKeys, row.Scope, owners{}, keyArgs(row))
 	}
 	return tx.fail(errors.New("unknown kind of row"))
 }
 
-func (tx *tx) name(owner owner, name string, runKey int64) error {
-	key := [4]any{owner.project, owner.user, name, runKey}
-	return tx.buffer(runNames, key, key[:])
+func (tx *tx) name(u user, name string, runKey int64) error {
+	key := [4]any{u.project, u.id, name, runKey}
+	return tx.buffer(runNames, key, owners{run: runKey}, key[:])
 }
 
-// insert writes a row at once, for its key. The key is taken back if the transaction fails: another row may
-// get it then.
-func (tx *tx) insert(k kind, key *int64, query string, args []any) error {
-	if err := tx.write(k); err != nil {
-		return err
-	}
-	if err := checkText(args); err != nil {
-		return tx.fail(err)
-	}
-	stmt, err := tx.session.stmt(tx.ctx, query, 1)
-	if err != nil {
-		return tx.failed(tx.ctx, err)
-	}
-	if err := stmt.QueryRowContext(tx.ctx, args...).Scan(key); err != nil {
-		return tx.failed(tx.ctx, err)
+// keyed gives a new row its key, and reports whether it was inserted for that: where the insertion makes the key. The
+// key is taken back if the transaction fails: another row may get it then.
+func (tx *tx) keyed(k kind, key *int64, args []any) (inserted bool, err error) {
+	if inserted = !tx.d.remote; inserted {
+		*key, err = tx.inserted(k, args)
+	} else {
+		*key, err = tx.reserved(k)
 	}
 	tx.keys = append(tx.keys, key)
-	return nil
+	return inserted, err
+}
+
+// inserts are the statements that insert one row and return its key.
+var inserts = [kinds]string{threads: insertThread, runs: insertRun}
+
+func (tx *tx) inserted(k kind, args []any) (int64, error) {
+	if err := tx.writeTo(k); err != nil {
+		return 0, err
+	}
+	if err := checkText(args); err != nil {
+		return 0, tx.fail(err)
+	}
+	return one(tx.ctx, written{tx}, scalar[int64], inserts[k], args...)
+}
+
+// reservations are the statements that take keys of rows that come later.
+var reservations = [kinds]string{threads: reserveThreads, runs: reserveRuns}
+
+// reserved returns the key of a row to come. Keys that are reserved stay so when the transaction fails, and are
+// lost with the session.
+func (tx *tx) reserved(k kind) (key int64, err error) {
+	keys := &tx.session.keys[k]
+	if len(*keys) == 0 {
+		if *keys, err = all(tx.ctx, written{tx}, scalar[int64], reservations[k]); err != nil {
+			return 0, err
+		}
+	}
+	key, *keys = (*keys)[0], (*keys)[1:]
+	return key, nil
 }
 
 // buffer keeps a row to be written with others. No statement may meet a row twice, so a row that is put
 // again takes its own place. Not so a run: one must have ended before another of its thread may begin, so the
 // runs put before it are written first.
-func (tx *tx) buffer(k kind, key any, args []any) error {
+func (tx *tx) buffer(k kind, key any, of owners, args []any) error {
 	if tx.err != nil {
 		return tx.err
 	}
 	if err := checkText(args); err != nil {
 		return tx.fail(err)
 	}
+	tx.ahead.forget(k, of, key, args)
 	b := &tx.rows[k]
-	if n, again := b.rows[key]; again && k != runs {
-		copy(b.args[n*len(args):], args)
-		return nil
-	} else if again {
-		if err := tx.write(k); err != nil {
+	n, again := b.rows[key]
+	if again && k == runs {
+		if err := tx.writeTo(k); err != nil {
 			return err
 		}
 	}
 	if b.rows == nil {
-		b.rows = make(map[any]int)
+		b.rows, b.of = make(map[any]int), make(map[ref]bool)
+	}
+	b.of[ref{runs, of.run}], b.of[ref{threads, of.thread}] = true, true
+	if again && k != runs {
+		copy(b.args[n*len(args):], args)
+		return nil
 	}
 	b.rows[key] = b.n
 	b.args = append(b.args, args...)
@@ -159,8 +210,11 @@ func (tx *tx) buffer(k kind, key any, args []any) error {
 }
 
 // flush writes what is buffered.
-func (tx *tx) flush() error {
-	for k := range kinds {
+func (tx *tx) flush() error { return tx.writeTo(kinds - 1) }
+
+// writeTo writes the buffered rows of a kind, after those they may refer to.
+func (tx *tx) writeTo(last kind) error {
+	for k := range last + 1 {
 		if err := tx.write(k); err != nil {
 			return err
 		}
@@ -190,6 +244,7 @@ func (tx *tx) write(k kind) error {
 		args = args[n*width:]
 	}
 	clear(b.rows)
+	clear(b.of)
 	b.n, b.args = 0, b.args[:0]
 	return nil
 }

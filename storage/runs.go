@@ -24,6 +24,9 @@ INSERT INTO runs (` + runColumns + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key`
 
+	reserveRuns = `
+SELECT nextval(pg_get_serial_sequence('runs', 'key')) FROM generate_series(1, 32)`
+
 	upsertRun = `
 INSERT INTO runs (` + runColumns + `, key)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -47,7 +50,7 @@ VALUES (?, ?, ?, ?)
 ON CONFLICT (project_id, name, user_id) DO UPDATE SET
 	run_key = CASE WHEN run_names.run_key = excluded.run_key THEN excluded.run_key END`
 
-	selectRunOwner = `
+	selectRunUser = `
 SELECT project_id, user_id FROM runs WHERE key = ?`
 
 	selectRun = `
@@ -79,7 +82,8 @@ SELECT count(*) FROM (SELECT 1 FROM runs`
 	maxOfFiltered = ` LIMIT ?) AS counted`
 
 	selectOpenRuns = selectRun + `
-WHERE r.thread_key = ? AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')
+WHERE r.thread_key = ? AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')` + claimOrder
+	claimOrder = `
 ORDER BY CASE r.status WHEN 'QUEUED' THEN 1 ELSE 0 END, r.answered DESC, r.queued_at, r.key
 LIMIT 10000`
 
@@ -117,12 +121,12 @@ func scanRun(rows *sql.Rows) (r runtime.Run, err error) {
 	return r, err
 }
 
-// owner is whom a run belongs to.
-type owner struct{ project, user string }
+// user is whom a run belongs to.
+type user struct{ project, id string }
 
-func scanOwner(rows *sql.Rows) (o owner, err error) {
-	err = rows.Scan(&o.project, &o.user)
-	return o, err
+func scanUser(rows *sql.Rows) (u user, err error) {
+	err = rows.Scan(&u.project, &u.id)
+	return u, err
 }
 
 // Run returns the run of that key.

@@ -16,6 +16,7 @@ type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
 	stmts map[forRows]*prepared
+	keys  [kinds][]int64 // reserved for rows to come
 }
 
 // forRows is a query for n rows.

@@ -24,6 +24,8 @@ import (
 var (
 	onlyPostgres = []string{
 		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
+		"reserveThreads", "reserveRuns", "lockThreads", "selectThreadsNamed", "selectRunsNamed", "selectOpenRunsOf",
+		"selectQueuedOf", "selectScopes",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

@@ -19,13 +19,8 @@ INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, 
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key`
 
-	// createThread returns nothing when another transaction has been faster.
-	createThread = `
-INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
-	created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (project_id, user_id, thread_id) DO NOTHING
-RETURNING ` + threadColumns
+	reserveThreads = `
+SELECT nextval(pg_get_serial_sequence('threads', 'key')) FROM generate_series(1, 32)`
 
 	upsertThread = `
 INSERT INTO threads (` + threadColumns + `)
@@ -43,8 +38,6 @@ SELECT ` + threadColumns + ` FROM threads WHERE key = ?`
 
 	selectThreadByID = `
 SELECT ` + threadColumns + ` FROM threads WHERE project_id = ? AND user_id = ? AND thread_id = ?`
-
-	lockThreadByID = selectThreadByID + ` FOR UPDATE`
 
 	selectThreadByConversation = `
 SELECT ` + threadColumns + ` FROM threads WHERE conversation_id = ? AND project_id = ?`

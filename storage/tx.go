@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"math"
 	"time"
 
@@ -20,6 +19,7 @@ type tx struct {
 	now     time.Time
 	err     error
 	rows    [kinds]buffer
+	ahead   ahead
 	keys    []*int64 // given to inserted rows
 	events  []runtime.StoredEvent
 }
@@ -37,24 +37,6 @@ func (tx *tx) Now() time.Time { return tx.now }
 
 // Append adds events to the transaction. They are written, and become readable, when it ends.
 func (tx *tx) Append(events ...runtime.StoredEvent) { tx.events = append(tx.events, events...) }
-
-// LockThread returns the thread and keeps every other transaction from locking it until the end.
-func (tx *tx) LockThread(key int64) (runtime.Thread, error) {
-	return one(tx.ctx, tx, scanThread, lockThread, key)
-}
-
-// CreateThread returns the user's thread of that id, locked, after inserting it when there is none.
-func (tx *tx) CreateThread(t runtime.Thread) (runtime.Thread, error) {
-	args := threadArgs(&t)
-	if err := checkText(args); err != nil {
-		return t, tx.fail(err)
-	}
-	created, err := one(tx.ctx, tx, scanThread, createThread, args...)
-	if !errors.Is(err, runtime.ErrNotFound) {
-		return created, err
-	}
-	return one(tx.ctx, tx, scanThread, lockThreadByID, t.Project, t.User, t.ID)
-}
 
 // DeleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts.
 func (tx *tx) DeleteRun(runKey int64) error {
@@ -141,7 +123,7 @@ func (tx *tx) finish() error {
 	return nil
 }
 
-// query implements querier. It writes the buffered rows of the tables that the statement reads first.
+// query implements querier. It writes the buffered rows that the statement may read first.
 func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	if tx.err != nil {
 		return nil, tx.err
@@ -151,9 +133,45 @@ func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, e
 		return nil, err
 	}
 	for _, k := range stmt.reads {
-		if err := tx.write(k); err != nil {
-			return nil, err
+		if !tx.apart(k, query, args) {
+			if err := tx.writeTo(k); err != nil {
+				return nil, err
+			}
 		}
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+// narrow are statements that read only what belongs to one thread or one run, whose key is the first parameter.
+var narrow = map[string]kind{
+	selectThread: threads, lockThread: threads, selectOpenRuns: threads, selectLastRun: threads,
+	selectMessages: threads, selectMessagesByID: threads, selectLastMessage: threads, selectLastEvent: threads,
+	selectLastSeq: threads,
+
+	selectRunByKey: runs, selectQueuedMessages: runs, selectSpans: runs, selectOpenSteps: runs, selectNodes: runs,
+	selectMemos: runs, selectInterrupts: runs,
+}
+
+// apart reports whether no buffered row of a kind belongs to what the statement reads. A commit makes decisions about
+// many threads, and their rows are written together as long as nobody asks for them.
+func (tx *tx) apart(k kind, query string, args []any) bool {
+	of, ok := narrow[query]
+	return ok && !tx.rows[k].of[ref{of, args[0].(int64)}]
+}
+
+// written reads what has been written, and leaves what is buffered where it is.
+func (tx *tx) written() reader { return reader{written{tx}, tx.d, tx.z} }
+
+// written is the querier of a transaction's rows but for those that are buffered.
+type written struct{ *tx }
+
+func (w written) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	stmt, err := w.session.stmt(ctx, query, 1)
+	if err != nil {
+		return nil, err
 	}
 	return stmt.QueryContext(ctx, args...)
 }
@@ -180,6 +198,7 @@ func (tx *tx) count(query string, args ...any) (int, error) {
 	if err := tx.flush(); err != nil {
 		return 0, err
 	}
+	tx.ahead = ahead{}
 	return tx.run(query, 1, args)
 }
 

@@ -132,20 +132,18 @@ func (l *workload) startAndFinish(tx runtime.Tx, n int) error {
 func (l *workload) newRun(tx runtime.Tx) (*runtime.Thread, *runtime.Run, error) {
 	l.names++
 	now, name := tx.Now(), fmt.Sprintf("%d-%d", time.Now().UnixNano(), l.names)
-	thread, err := tx.CreateThread(runtime.Thread{
-		Project: "p", User: "u", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now,
-	})
-	if err != nil {
+	thread := &runtime.Thread{Project: "p", User: "u", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now}
+	if err := tx.Put(thread); err != nil {
 		return nil, nil, err
 	}
-	run := l.runOf(&thread, name, now)
+	run := l.runOf(thread, name, now)
 	if err := tx.Put(run); err != nil {
 		return nil, nil, err
 	}
 	span := &runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: name, First: 1}
-	err = tx.Put(span, &runtime.Node{RunKey: run.Key, NodeID: "main", Status: runtime.Running},
+	err := tx.Put(span, &runtime.Node{RunKey: run.Key, NodeID: "main", Status: runtime.Running},
 		&runtime.Step{RunKey: run.Key, Number: 1, Status: runtime.Running, StartedAt: now})
-	return &thread, run, err
+	return thread, run, err
 }
 
 func (l *workload) runOf(thread *runtime.Thread, id string, now time.Time) *runtime.Run {

@@ -3,10 +3,12 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 func testCommitOnce(t *testing.T, f *fixture) {
@@ -156,11 +158,11 @@ func testKeysTakenBack(t *testing.T, f *fixture) {
 func testOwnWrites(t *testing.T, f *fixture) {
 	f.commit(t, nil, func(tx runtime.Tx) error {
 		ctx := t.Context()
-		thread, err := tx.CreateThread(runtime.Thread{Project: "project", User: "ann", ID: "main", ConversationID: "c"})
-		if err != nil {
+		thread := &runtime.Thread{Project: "project", User: "ann", ID: "main", ConversationID: "c"}
+		if err := tx.Put(thread); err != nil {
 			return err
 		}
-		run := runOf(&thread, "run", runtime.Queued)
+		run := runOf(thread, "run", runtime.Queued)
 		if err := tx.Put(run); err != nil {
 			return err
 		}
@@ -183,6 +185,191 @@ func testOwnWrites(t *testing.T, f *fixture) {
 		}
 		return nil // and what was not found is no failure
 	})
+}
+
+// Names are found as the transaction has put them, whatever of its rows an implementation holds back.
+func testOwnNames(t *testing.T, f *fixture) {
+	old := f.newThread(t, "ann", "old")
+	older := f.newRun(t, old, "older", runtime.Running)
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		ctx := t.Context()
+		for i, id := range []string{"a", "b", "c"} {
+			if _, err := tx.ThreadByID(ctx, "project", "ann", id); !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("thread %s before it is put: %v", id, err)
+			}
+			if runs, err := tx.RunsByName(ctx, "project", "ann", "run "+id); len(runs) > 0 || err != nil {
+				t.Errorf("run %s before it is put: %v, %v", id, runs, err)
+			}
+			if _, err := tx.IdempotencyKey(ctx, id); !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("key %s before it is put: %v", id, err)
+			}
+			thread := &runtime.Thread{Project: "project", User: "ann", ID: id, ConversationID: id}
+			if err := tx.Put(thread); err != nil {
+				return err
+			}
+			run := runOf(thread, "run "+id, runtime.Running)
+			run.ThreadKey = thread.Key
+			if err := tx.Put(run); err != nil {
+				return err
+			}
+			if err := tx.Put(&runtime.IdempotencyKey{Scope: id, RunKey: run.Key}); err != nil {
+				return err
+			}
+			if thread.Title = id; i == 1 {
+				continue // nobody asks for the second
+			}
+			if err := tx.Put(thread, &runtime.RunName{RunKey: run.Key, Name: "again " + id}); err != nil {
+				return err
+			}
+			got, err := tx.ThreadByID(ctx, "project", "ann", id)
+			equal(t, "ThreadByID "+id, got.Key, err, thread.Key)
+			equal(t, "its title", got.Title, err, id)
+			for _, name := range []string{run.ID, "again " + id} {
+				runs, err := tx.RunsByName(ctx, "project", "ann", name)
+				equal(t, "RunsByName "+name, keys(runs), err, []int64{run.Key})
+			}
+			key, err := tx.IdempotencyKey(ctx, id)
+			equal(t, "IdempotencyKey "+id, key.RunKey, err, run.Key)
+		}
+		old.Title, older.Status = "new", runtime.Completed
+		if err := tx.Put(old, older); err != nil {
+			return err
+		}
+		thread, err := tx.ThreadByID(ctx, "project", "ann", "old")
+		equal(t, "the title of a thread that was there", thread.Title, err, "new")
+		runs, err := tx.RunsByName(ctx, "project", "ann", "older")
+		if err != nil || len(runs) != 1 || runs[0].Status != runtime.Completed {
+			t.Errorf("a run that was there is %+v, %v", runs, err)
+		}
+		return nil
+	})
+}
+
+// What is read ahead is what would be read without, until it is changed.
+func testAhead(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	thread, other, bobs := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other"), f.newThread(t, "bob", "main")
+	run, next := f.newRun(t, thread, "run", runtime.Running), f.newRun(t, thread, "next", runtime.Queued)
+	f.newRun(t, bobs, "run", runtime.Running)
+	message := func(run *runtime.Run, id string) *runtime.Message {
+		m := &runtime.Message{ThreadKey: run.ThreadKey, RunKey: run.Key, State: runtime.MessageQueued, CreatedAt: at(0)}
+		m.ID, m.Role, m.Content = id, agui.RoleUser, id
+		return m
+	}
+	first, second := message(next, "first"), message(next, "second")
+	f.put(t, first, second, &runtime.IdempotencyKey{Scope: "known", RunKey: run.Key, CreatedAt: at(0)})
+	name := func(id string) runtime.Name { return runtime.Name{Project: "project", User: "ann", ID: id} }
+
+	// look is what a reader sees of all that is read ahead.
+	look := func(r runtime.Reader, lock func(int64) (runtime.Thread, error)) (seen []any) {
+		note := func(v any, err error) {
+			if err != nil && !errors.Is(err, runtime.ErrNotFound) {
+				t.Error(err)
+			}
+			seen = append(seen, v, err == nil)
+		}
+		for _, id := range []string{"main", "other", "new"} {
+			found, err := r.ThreadByID(ctx, "project", "ann", id)
+			note(found, err)
+			note(lock(found.Key))
+			note(r.OpenRuns(ctx, found.Key))
+		}
+		for _, id := range []string{"run", "next", "new"} {
+			runs, err := r.RunsByName(ctx, "project", "ann", id)
+			note(keys(runs), err)
+		}
+		for _, scope := range []string{"known", "new"} {
+			note(r.IdempotencyKey(ctx, scope))
+		}
+		for _, key := range []int64{run.Key, next.Key} {
+			queued, err := r.Queued(ctx, key)
+			for i := range queued {
+				note(queued[i].ID, err)
+			}
+		}
+		return seen
+	}
+	wanted := runtime.Wanted{
+		ThreadNames: []runtime.Name{name("main"), name("other"), name("new"), name("main")},
+		RunNames:    []runtime.Name{name("run"), name("next"), name("new")},
+		Scopes:      []string{"known", "new"},
+		Threads:     []int64{other.Key, other.Key + 1000},
+		Runs:        []int64{run.Key, next.Key, next.Key + 1000},
+	}
+	put := func(tx runtime.Tx) error {
+		created := &runtime.Thread{Project: "project", User: "ann", ID: "new", ConversationID: "new", CreatedAt: at(1), UpdatedAt: at(1)}
+		if err := tx.Put(created); err != nil {
+			return err
+		}
+		fresh := runOf(created, "new", runtime.Running)
+		if err := tx.Put(fresh); err != nil {
+			return err
+		}
+		thread.Title, run.Status, first.State = "changed", runtime.Completed, runtime.MessageConsumed
+		return tx.Put(thread, run, first, &runtime.IdempotencyKey{Scope: "new", RunKey: fresh.Key, CreatedAt: at(1)})
+	}
+
+	before := look(f, func(key int64) (runtime.Thread, error) { return f.Thread(ctx, key) })
+	var changed []any
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		if err := tx.Ahead(wanted); err != nil {
+			return err
+		}
+		equal(t, "read ahead", look(tx, tx.LockThread), nil, before)
+		equal(t, "and again", look(tx, tx.LockThread), nil, before)
+		if err := put(tx); err != nil {
+			return err
+		}
+		changed = look(tx, tx.LockThread)
+		return nil
+	})
+	after := look(f, func(key int64) (runtime.Thread, error) { return f.Thread(ctx, key) })
+	equal(t, "changed", changed, nil, after)
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		if err := tx.Ahead(wanted); err != nil {
+			return err
+		}
+		if err := tx.HideMessages(thread.Key, []int64{next.Key}, 0); err != nil {
+			return err
+		}
+		queued, err := tx.Queued(ctx, next.Key)
+		equal(t, "messages that were hidden", len(queued), err, 0)
+		if err := tx.DeleteRun(next.Key); err != nil {
+			return err
+		}
+		open, err := tx.OpenRuns(ctx, thread.Key)
+		equal(t, "runs that were deleted", len(open), err, 0)
+		return tx.Ahead(runtime.Wanted{})
+	})
+}
+
+// testKeyOrder proves that keys ascend in the order rows are put, which lists are in.
+func testKeyOrder(t *testing.T, f *fixture) {
+	last := int64(0)
+	for batch := range 5 {
+		f.commit(t, nil, func(tx runtime.Tx) error {
+			for i := range 20 {
+				thread := &runtime.Thread{Project: "project", User: "ann", ID: fmt.Sprint(batch, i), ConversationID: fmt.Sprint(batch, i)}
+				if err := tx.Put(thread); err != nil {
+					return err
+				}
+				run := runOf(thread, "run "+thread.ID, runtime.Queued)
+				if err := tx.Put(run); err != nil {
+					return err
+				}
+				if run.Key <= last {
+					t.Errorf("key %d follows key %d", run.Key, last)
+				}
+				last = run.Key
+			}
+			return nil
+		})
+		_ = f.try(t.Context(), nil, func(tx runtime.Tx) error { // whose keys may be lost
+			thread := &runtime.Thread{Project: "project", User: "ann", ID: "no", ConversationID: "no"}
+			_ = tx.Put(thread, runOf(thread, "no", runtime.Queued))
+			return errors.New("no")
+		})
+	}
 }
 
 func testNow(t *testing.T, f *fixture) {

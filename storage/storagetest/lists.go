@@ -67,25 +67,13 @@ func testNames(t *testing.T, f *fixture) {
 	equal(t, "in another project", len(elsewhere), err, 0)
 }
 
-func testCreateThread(t *testing.T, f *fixture) {
-	want := runtime.Thread{
-		Project: "project", User: "ann", ID: "main", ConversationID: "c1", CreatedAt: at(1), UpdatedAt: at(2),
-	}
-	for _, conversation := range []string{"c1", "c2"} {
-		f.commit(t, nil, func(tx runtime.Tx) error {
-			create := want
-			create.Key, create.ConversationID = 0, conversation
-			got, err := tx.CreateThread(create)
-			if want.Key == 0 {
-				want.Key = got.Key
-			}
-			equal(t, "CreateThread", got, err, want)
-			return err
-		})
-	}
+func testThreadNames(t *testing.T, f *fixture) {
+	want := f.newThread(t, "ann", "main")
+	f.refuse(t, &runtime.Thread{Project: "project", User: "ann", ID: "main", ConversationID: "other"})
+	f.newThread(t, "bob", "main")
 	got, err := f.ThreadByID(t.Context(), "project", "ann", "main")
-	equal(t, "ThreadByID", got, err, want)
-	_, err = f.ThreadByConversation(t.Context(), "other", "c1")
+	equal(t, "ThreadByID", got, err, *want)
+	_, err = f.ThreadByConversation(t.Context(), "other", want.ConversationID)
 	if !errors.Is(err, runtime.ErrNotFound) {
 		t.Errorf("a conversation of another project: %v", err)
 	}

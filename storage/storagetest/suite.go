@@ -31,6 +31,9 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"SwallowedErrorFailsTheCommit", testSwallowedError},
 		{"KeysAreTakenBackOnRollback", testKeysTakenBack},
 		{"TxReadsItsOwnWrites", testOwnWrites},
+		{"OwnNamesAreFound", testOwnNames},
+		{"AheadChangesNoAnswer", testAhead},
+		{"KeysAscend", testKeyOrder},
 		{"NowIsNow", testNow},
 		{"CancelledReadFails", testCancelledRead},
 
@@ -47,7 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 
 		{"OneActiveRunPerThread", testOneActiveRun},
 		{"NamesAreUniquePerUser", testNames},
-		{"CreateThreadFindsTheThread", testCreateThread},
+		{"ThreadsHaveTheirOwnNames", testThreadNames},
 		{"LatestThread", testLatestThread},
 		{"OpenRunsInClaimOrder", testOpenRuns},
 		{"RunsFiltersAndPages", testRuns},
