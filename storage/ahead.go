@@ -131,18 +131,15 @@ func (tx *tx) named(query string, names []runtime.Name) (map[runtime.Name]int64,
 }
 
 func (tx *tx) readThreads(a *ahead, keys []int64) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	locked, err := all(tx.ctx, tx, scanThread, lockThreads, int8s(keys))
+	locked, _, err := readAhead(tx, scanThread, func(t *runtime.Thread) int { return len(t.State) }, lockThreads, keys)
 	if err != nil {
 		return err
 	}
 	for _, t := range locked {
 		a.threads[t.Key] = t
 	}
-	open, err := all(tx.ctx, tx, scanRun, selectOpenRunsOf, int8s(keys))
-	if err != nil || len(open) == maxCount { // some may be missing
+	open, whole, err := readAhead(tx, scanRun, func(r *runtime.Run) int { return len(r.Input) }, selectOpenRunsOf, keys)
+	if err != nil || !whole {
 		return err
 	}
 	for _, key := range keys {
@@ -155,11 +152,9 @@ func (tx *tx) readThreads(a *ahead, keys []int64) error {
 }
 
 func (tx *tx) readQueued(a *ahead, runs []int64) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	list, err := all(tx.ctx, tx, scanMessage, selectQueuedOf, int8s(runs))
-	if err != nil || len(list) == maxCount {
+	size := func(m *runtime.Message) int { return len(m.Content) + len(m.Parts) }
+	list, whole, err := readAhead(tx, scanMessage, size, selectQueuedOf, runs)
+	if err != nil || !whole {
 		return err
 	}
 	for _, key := range runs {
@@ -169,6 +164,16 @@ func (tx *tx) readQueued(a *ahead, runs []int64) error {
 		a.queued[m.RunKey] = append(a.queued[m.RunKey], m)
 	}
 	return nil
+}
+
+// readAhead returns the rows of the keys, and whether they are whole: not when there are very many or large ones.
+func readAhead[T any](tx *tx, scan func(*sql.Rows) (T, error), size func(*T) int, query string, keys []int64) (list []T, whole bool, err error) {
+	if len(keys) == 0 {
+		return nil, true, nil
+	}
+	held := 0
+	list, err = some(tx.ctx, tx, scan, func(row T) bool { held += size(&row); return held <= maxHeld }, query, int8s(keys))
+	return list, held <= maxHeld && len(list) < maxCount, err
 }
 
 // forget takes back what a row changes that is put.

@@ -50,7 +50,11 @@ type buffer struct {
 	args []any        // of all rows, one after the other
 	rows map[any]int  // by key, which row it is
 	of   map[ref]bool // whose rows there are
+	size int          // bytes of text that were put, more or less
 }
+
+// maxHeld is how many bytes of rows a transaction buffers of a kind, and reads ahead, before one more.
+const maxHeld = 8 << 20
 
 // owners are the keys of the run and of the thread that a row belongs to, 0 for none.
 type owners struct{ run, thread int64 }
@@ -179,7 +183,7 @@ func (tx *tx) reserved(k kind) (key int64, err error) {
 
 // buffer keeps a row to be written with others. No statement may meet a row twice, so a row that is put
 // again takes its own place. Not so a run: one must have ended before another of its thread may begin, so the
-// runs put before it are written first.
+// runs put before it are written first. So are large rows.
 func (tx *tx) buffer(k kind, key any, of owners, args []any) error {
 	if tx.err != nil {
 		return tx.err
@@ -190,7 +194,7 @@ func (tx *tx) buffer(k kind, key any, of owners, args []any) error {
 	tx.ahead.forget(k, of, key, args)
 	b := &tx.rows[k]
 	n, again := b.rows[key]
-	if again && k == runs {
+	if again && k == runs || !again && b.size > maxHeld {
 		if err := tx.writeTo(k); err != nil {
 			return err
 		}
@@ -199,6 +203,7 @@ func (tx *tx) buffer(k kind, key any, of owners, args []any) error {
 		b.rows, b.of = make(map[any]int), make(map[ref]bool)
 	}
 	b.of[ref{runs, of.run}], b.of[ref{threads, of.thread}] = true, true
+	b.size += textSize(args)
 	if again && k != runs {
 		copy(b.args[n*len(args):], args)
 		return nil
@@ -245,6 +250,6 @@ func (tx *tx) write(k kind) error {
 	}
 	clear(b.rows)
 	clear(b.of)
-	b.n, b.args = 0, b.args[:0]
+	b.n, b.size, b.args = 0, 0, b.args[:0]
 	return nil
 }

@@ -83,6 +83,16 @@ func checkText(args []any) error {
 	return nil
 }
 
+// textSize is how many bytes of text there are in parameters.
+func textSize(args []any) (n int) {
+	for _, arg := range args {
+		if s, ok := arg.(string); ok {
+			n += len(s)
+		}
+	}
+	return n
+}
+
 func checkString(s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
 		return errors.New("text contains a NUL")

@@ -1,9 +1,12 @@
 package storagetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -340,6 +343,53 @@ func testAhead(t *testing.T, f *fixture) {
 		open, err := tx.OpenRuns(ctx, thread.Key)
 		equal(t, "runs that were deleted", len(open), err, 0)
 		return tx.Ahead(runtime.Wanted{})
+	})
+}
+
+// What is too large to be kept for long is read and written all the same.
+func testLargeRows(t *testing.T, f *fixture) {
+	state := json.RawMessage(`{"text":"` + strings.Repeat("x", 5<<19) + `"}`)
+	var wanted runtime.Wanted
+	var all []*runtime.Thread
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		for i := range 4 {
+			thread := &runtime.Thread{
+				Project: "project", User: "ann", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), State: state,
+				CreatedAt: at(i), UpdatedAt: at(i),
+			}
+			if err := tx.Put(thread); err != nil {
+				return err
+			}
+			run := runOf(thread, "run "+thread.ID, runtime.Running)
+			run.Input = state
+			if err := tx.Put(run); err != nil {
+				return err
+			}
+			message := &runtime.Message{ThreadKey: thread.Key, RunKey: run.Key, State: runtime.MessageQueued, CreatedAt: at(i)}
+			message.ID, message.Role, message.Content = "m", agui.RoleUser, "hello"
+			if err := tx.Put(message); err != nil {
+				return err
+			}
+			all = append(all, thread)
+			wanted.Threads, wanted.Runs = append(wanted.Threads, thread.Key), append(wanted.Runs, run.Key)
+		}
+		return nil
+	})
+	f.commit(t, nil, func(tx runtime.Tx) error {
+		if err := tx.Ahead(wanted); err != nil {
+			return err
+		}
+		for i, want := range all {
+			got, err := tx.LockThread(want.Key)
+			if err != nil || got.ID != want.ID || !bytes.Equal(got.State, want.State) {
+				t.Errorf("thread %s has a state of %d bytes, %v", got.ID, len(got.State), err)
+			}
+			open, err := tx.OpenRuns(t.Context(), want.Key)
+			equal(t, "OpenRuns", len(open), err, 1)
+			queued, err := tx.Queued(t.Context(), wanted.Runs[i])
+			equal(t, "Queued", len(queued), err, 1)
+		}
+		return nil
 	})
 }
 

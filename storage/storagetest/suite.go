@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"TxReadsItsOwnWrites", testOwnWrites},
 		{"OwnNamesAreFound", testOwnNames},
 		{"AheadChangesNoAnswer", testAhead},
+		{"LargeRowsOfManyThreads", testLargeRows},
 		{"KeysAscend", testKeyOrder},
 		{"NowIsNow", testNow},
 		{"CancelledReadFails", testCancelledRead},
