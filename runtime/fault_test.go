@@ -32,11 +32,49 @@ func (f *faulty) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent,
 			return errors.New("invalid byte sequence")
 		}
 	}
-	err := f.Store.Commit(ctx, n, evs, apply)
+	keys := &givenKeys{}
+	noted := apply
+	if apply != nil {
+		noted = func(tx runtime.Tx) error {
+			keys.Tx = tx
+			return apply(keys)
+		}
+	}
+	err := f.Store.Commit(ctx, n, evs, noted)
 	if err == nil && f.after.Add(-1) >= 0 {
+		keys.takeBack()
 		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
 	}
 	return err
+}
+
+// givenKeys notes the keys that rows are given, to take them back as a store does that does not know how its
+// transaction has ended.
+type givenKeys struct {
+	runtime.Tx
+	keys []*int64
+}
+
+func (g *givenKeys) Put(rows ...runtime.Row) error {
+	for _, row := range rows {
+		switch row := row.(type) {
+		case *runtime.Thread:
+			if row.Key == 0 {
+				g.keys = append(g.keys, &row.Key)
+			}
+		case *runtime.Run:
+			if row.Key == 0 {
+				g.keys = append(g.keys, &row.Key)
+			}
+		}
+	}
+	return g.Tx.Put(rows...)
+}
+
+func (g *givenKeys) takeBack() {
+	for _, key := range g.keys {
+		*key = 0
+	}
 }
 
 // inject puts f between the bench and its store, and starts the runtime anew.

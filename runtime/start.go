@@ -367,9 +367,11 @@ func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, wa
 	if newThread {
 		th.ConversationID = newID()
 		th.CreatedAt, th.UpdatedAt = tx.Now(), tx.Now()
-		if err := tx.Put(th); err != nil {
+		created := *th // whose key is taken back when the commit's answer is lost, while what goes on keeps th
+		if err := tx.Put(&created); err != nil {
 			return err
 		}
+		*th = created
 	}
 	run.ThreadKey, run.ThreadID, run.ConversationID = th.Key, th.ID, th.ConversationID
 	run.CreatedAt, run.QueuedAt = tx.Now(), tx.Now()

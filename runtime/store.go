@@ -48,8 +48,8 @@ type Tx interface {
 	// Append adds events to the transaction. They may become readable only when it ends.
 	Append(events ...StoredEvent)
 	// Put inserts rows, or replaces those with the same key. A Thread or Run with Key 0 is inserted and
-	// given its key, which is taken back if the transaction fails; a name that another has is refused, at the
-	// latest when the transaction ends.
+	// given its key, which is taken back if the transaction fails, and if nobody knows whether it did; a name that
+	// another has is refused, at the latest when the transaction ends.
 	Put(rows ...Row) error
 	// Ahead reads at once what the transaction is about to ask for one by one. It changes no answer, only how
 	// long answers take.
