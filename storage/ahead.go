@@ -138,7 +138,7 @@ func (tx *tx) readThreads(a *ahead, keys []int64) error {
 	for _, t := range locked {
 		a.threads[t.Key] = t
 	}
-	open, whole, err := readAhead(tx, scanRun, func(r *runtime.Run) int { return len(r.Input) }, selectOpenRunsOf, keys)
+	open, whole, err := readAhead(tx, scanRun, func(r *runtime.Run) int { return len(r.Input) + len(r.Definition) }, selectOpenRunsOf, keys)
 	if err != nil || !whole {
 		return err
 	}
@@ -249,7 +249,7 @@ func (tx *tx) ThreadByID(ctx context.Context, project, user, id string) (runtime
 // of all, at most 2.
 func (tx *tx) RunsByName(ctx context.Context, project, user, id string) ([]runtime.Run, error) {
 	name := runtime.Name{Project: project, User: user, ID: id}
-	if tx.ahead.absent[runName(name)] {
+	if user != "" && tx.ahead.absent[runName(name)] {
 		return nil, tx.err
 	}
 	if user != "" && !tx.rows[runNames].named(name) {

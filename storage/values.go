@@ -86,8 +86,13 @@ func checkText(args []any) error {
 // textSize is how many bytes of text there are in parameters.
 func textSize(args []any) (n int) {
 	for _, arg := range args {
-		if s, ok := arg.(string); ok {
-			n += len(s)
+		switch arg := arg.(type) {
+		case string:
+			n += len(arg)
+		case *string:
+			if arg != nil {
+				n += len(*arg)
+			}
 		}
 	}
 	return n

@@ -278,8 +278,10 @@ func testAhead(t *testing.T, f *fixture) {
 			note(r.OpenRuns(ctx, found.Key))
 		}
 		for _, id := range []string{"run", "next", "new"} {
-			runs, err := r.RunsByName(ctx, "project", "ann", id)
-			note(keys(runs), err)
+			for _, user := range []string{"ann", ""} {
+				runs, err := r.RunsByName(ctx, "project", user, id)
+				note(keys(runs), err)
+			}
 		}
 		for _, scope := range []string{"known", "new"} {
 			note(r.IdempotencyKey(ctx, scope))
@@ -294,7 +296,7 @@ func testAhead(t *testing.T, f *fixture) {
 	}
 	wanted := runtime.Wanted{
 		ThreadNames: []runtime.Name{name("main"), name("other"), name("new"), name("main")},
-		RunNames:    []runtime.Name{name("run"), name("next"), name("new")},
+		RunNames:    []runtime.Name{name("run"), name("next"), name("new"), {Project: "project", ID: "run"}},
 		Scopes:      []string{"known", "new"},
 		Threads:     []int64{other.Key, other.Key + 1000},
 		Runs:        []int64{run.Key, next.Key, next.Key + 1000},
