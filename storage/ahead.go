@@ -138,30 +138,28 @@ func (tx *tx) readThreads(a *ahead, keys []int64) error {
 	for _, t := range locked {
 		a.threads[t.Key] = t
 	}
-	open, whole, err := readAhead(tx, scanRun, func(r *runtime.Run) int { return len(r.Input) + len(r.Definition) }, selectOpenRunsOf, keys)
-	if err != nil || !whole {
-		return err
-	}
-	for _, key := range keys {
-		a.open[key] = nil
-	}
-	for _, r := range open {
-		a.open[r.ThreadKey] = append(a.open[r.ThreadKey], r)
-	}
-	return nil
+	size := func(r *runtime.Run) int { return len(r.Input) + len(r.Definition) }
+	return group(tx, a.open, func(r *runtime.Run) int64 { return r.ThreadKey }, scanRun, size, selectOpenRunsOf, keys)
 }
 
 func (tx *tx) readQueued(a *ahead, runs []int64) error {
 	size := func(m *runtime.Message) int { return len(m.Content) + len(m.Parts) }
-	list, whole, err := readAhead(tx, scanMessage, size, selectQueuedOf, runs)
+	return group(tx, a.queued, func(m *runtime.Message) int64 { return m.RunKey }, scanMessage, size, selectQueuedOf, runs)
+}
+
+// group reads the rows of the keys into groups, one for each key, unless it gets only part of them.
+func group[T any](
+	tx *tx, groups map[int64][]T, key func(*T) int64, scan func(*sql.Rows) (T, error), size func(*T) int, query string, keys []int64,
+) error {
+	list, whole, err := readAhead(tx, scan, size, query, keys)
 	if err != nil || !whole {
 		return err
 	}
-	for _, key := range runs {
-		a.queued[key] = nil
+	for _, k := range keys {
+		groups[k] = nil
 	}
-	for _, m := range list {
-		a.queued[m.RunKey] = append(a.queued[m.RunKey], m)
+	for _, row := range list {
+		groups[key(&row)] = append(groups[key(&row)], row)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, e
 			}
 		}
 	}
-	return stmt.QueryContext(ctx, args...)
+	return written{tx}.query(ctx, query, args)
 }
 
 // narrow are statements that read only what belongs to one thread or one run, whose key is the first parameter.
