@@ -1,0 +1,127 @@
+// Package model holds what Baton keeps: the rows of its tables, what decisions see of them and what they change, and
+// Store, which a database implements. It decides nothing.
+package model
+
+import (
+	"context"
+	"time"
+)
+
+// Store is what Baton asks of a database. storage implements it; storagetest is its contract.
+type Store interface {
+	Reader
+
+	// Join registers this process as a new instance, which Commit writes as from then on, and fences all
+	// others.
+	Join(ctx context.Context, instance, addr string) error
+	// Commit writes batch n of the joined instance in one transaction, exactly once: called again with the same n
+	// after an error, it returns nil when the earlier attempt had been committed after all. n counts from 1 and
+	// moves on by one with each batch that was committed. It locks the threads of the decisions in the order of their
+	// keys, shows each what it asks for, and writes what follows in the order of the decisions. The number of its
+	// statements does not grow with that of the decisions. An error wraps ErrFenced, ErrUnavailable, ErrTooSlow,
+	// ErrConflict or ErrDiskFull, or is the data's fault.
+	Commit(ctx context.Context, n int64, b *Batch) error
+	// NewThreadKey and NewRunKey return keys for rows to come. They are never returned again, used or not.
+	NewThreadKey(ctx context.Context) (int64, error)
+	NewRunKey(ctx context.Context) (int64, error)
+	// Ping reports whether the database answers and has the schema this program needs.
+	Ping(ctx context.Context) error
+	// Close closes the connections.
+	Close() error
+}
+
+// Name is the name that a user has given to a thread or a run.
+type Name struct{ Project, User, ID string }
+
+// Reader holds the reads a Store offers. They see what has been committed. Each has an index and a limit.
+// Single rows that do not exist are ErrNotFound.
+type Reader interface {
+	Thread(ctx context.Context, key int64) (Thread, error)
+	ThreadByID(ctx context.Context, project, user, id string) (Thread, error)
+	ThreadByConversation(ctx context.Context, project, conversationID string) (Thread, error)
+	// LatestThread returns the user's thread with the latest activity.
+	LatestThread(ctx context.Context, project, user string) (Thread, error)
+	// Threads lists a user's threads without their states, those with the latest activity first, and counts
+	// all, up to 10 000.
+	Threads(ctx context.Context, f ThreadFilter) ([]ListedThread, int, error)
+	// ListedThread returns a thread as Threads lists it.
+	ListedThread(ctx context.Context, key int64) (ListedThread, error)
+
+	Run(ctx context.Context, key int64) (Run, error)
+	// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
+	// of all (at most 2, enough to see that the name is ambiguous).
+	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
+	// Runs lists runs, newest first, and counts those the filter admits, up to 10 000.
+	Runs(ctx context.Context, f RunFilter) ([]Run, int, error)
+	// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order of View.Runs.
+	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
+	// LastRun returns the thread's run that was created last.
+	LastRun(ctx context.Context, threadKey int64) (Run, error)
+	// Unfinished returns up to limit runs of all threads that are QUEUED or RUNNING, in the order of their
+	// queued times, skipping those with a key up to afterKey when the times are equal.
+	Unfinished(ctx context.Context, status Status, afterQueued time.Time, afterKey int64, limit int) ([]RunHead, error)
+	// Expired returns up to limit open interrupts that have expired by now.
+	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
+	// Counts returns how many runs are in each status that is not final.
+	Counts(ctx context.Context) (map[Status]int, error)
+
+	// Steps lists a run's steps with a number above after, by number, and counts all.
+	Steps(ctx context.Context, runKey int64, after, limit int) ([]Step, int, error)
+	// OpenSteps returns the run's steps that are RUNNING or WAITING.
+	OpenSteps(ctx context.Context, runKey int64) ([]Step, error)
+	Nodes(ctx context.Context, runKey int64) ([]Node, error)
+	// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
+	// and counts all.
+	RunMessages(ctx context.Context, runKey, after int64, limit int) ([]Message, int, error)
+	// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
+	Queued(ctx context.Context, runKey int64) ([]Message, error)
+	// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events
+	// up to upTo (0 means all), the newest limit of them.
+	Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]Message, error)
+	// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is
+	// among ids.
+	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
+	// HistoryDay returns the latest UTC day before that of a time on which the thread has messages of which
+	// History lists some.
+	HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error)
+	// History lists the thread's consumed messages of a Day, by seq, from those above after.
+	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]Message, error)
+	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
+	LastSeq(ctx context.Context, threadKey int64) (int64, error)
+
+	// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large.
+	// None means that there are no more.
+	Events(ctx context.Context, threadKey, after int64, limit int) ([]StoredEvent, error)
+	// LastEventID returns the id of the thread's last event, also when that event has been removed.
+	LastEventID(ctx context.Context, threadKey int64) (int64, error)
+	// Spans returns the run's spans in order.
+	Spans(ctx context.Context, runKey int64) ([]Span, error)
+	// SpanAfter returns the thread's first span that begins after the event.
+	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
+	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
+	// Interrupts returns what the run waits or waited for, oldest first.
+	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
+	IdempotencyKey(ctx context.Context, scope string) (IdempotencyKey, error)
+}
+
+// ThreadFilter says which threads Threads lists.
+type ThreadFilter struct {
+	Project    string
+	User       string
+	BeforeTime time.Time // continue behind the thread of this UpdatedAt and this key
+	BeforeKey  int64
+	Limit      int
+}
+
+// RunFilter says which runs Runs lists; zero fields admit all.
+type RunFilter struct {
+	Project    string
+	User       string
+	Status     Status
+	Agent      string
+	WorkflowID string
+	ThreadKey  int64
+	Since      time.Time
+	BeforeKey  int64 // continue below this key
+	Limit      int
+}
