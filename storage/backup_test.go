@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -21,7 +22,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	wg.Go(func() { // ends with the backup
 		for ctx.Err() == nil {
 			log.n++
-			if err := log.db.Commit(t.Context(), log.n, log.batch(40), nil); err != nil {
+			if err := log.db.Commit(t.Context(), log.n, &model.Batch{Events: log.batch(40)}); err != nil {
 				t.Error(err)
 				return
 			}

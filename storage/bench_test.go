@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // BenchmarkCommit measures what a committer under load does: a batch of events spread over threads, and with
@@ -21,12 +21,8 @@ func BenchmarkCommit(b *testing.B) {
 				commits, runs := 0, 0
 				b.ResetTimer()
 				for done := 0; done < b.N; done += c.events {
-					var apply func(runtime.Tx) error
-					if c.runs > 0 {
-						apply = func(tx runtime.Tx) error { return log.startAndFinish(tx, c.runs) }
-						runs += c.runs
-					}
-					log.commit(b, log.batch(c.events), apply)
+					runs += c.runs
+					log.commit(b, log.batch(c.events), log.startAndFinish(b, c.runs)...)
 					commits++
 				}
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -47,7 +43,7 @@ func BenchmarkEvents(b *testing.B) {
 				db := joined(b, open(b))
 				log := newLog(b, db, 50)
 				for range 100_000 / batch {
-					log.commit(b, log.batch(batch), nil)
+					log.commit(b, log.batch(batch))
 				}
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -81,12 +77,12 @@ func BenchmarkDeleteThread(b *testing.B) {
 				b.StopTimer()
 				log, _ := history(b, db, 1, 500, 200)
 				b.StartTimer()
-				for done := false; !done; parts++ {
+				for ; ; parts++ {
+					if _, err := db.Thread(b.Context(), log.threads[0]); err != nil {
+						break
+					}
 					start := time.Now()
-					log.commit(b, nil, func(tx runtime.Tx) (err error) {
-						done, err = tx.DeleteThread(log.threads[0], 500)
-						return err
-					})
+					log.commit(b, nil, &model.Delete{ThreadKey: log.threads[0], Limit: 500})
 					longest = max(longest, time.Since(start))
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const (
@@ -53,7 +53,10 @@ func (db *DB) Join(ctx context.Context, instance, addr string) error {
 		if err := tx.exec(insertInstance, instance, addr); err != nil {
 			return err
 		}
-		return tx.exec(fenceOthers, instance)
+		if err := tx.exec(fenceOthers, instance); err != nil {
+			return err
+		}
+		return errors.Join(tx.countKeys(&db.threadKeys), tx.countKeys(&db.runKeys))
 	})
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -74,9 +77,9 @@ func (db *DB) Fence(ctx context.Context, instance string) error {
 	return nil
 }
 
-// Commit writes batch n of the joined instance in one transaction: see [runtime.Store]. ctx should be one
+// Commit writes batch n of the joined instance in one transaction: see [model.Store]. ctx should be one
 // that is not cancelled when a client leaves.
-func (db *DB) Commit(ctx context.Context, n int64, events []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+func (db *DB) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.instance == "" {
@@ -86,25 +89,47 @@ func (db *DB) Commit(ctx context.Context, n int64, events []runtime.StoredEvent,
 		return err
 	}
 	db.prepareDays(ctx)
-	if apply == nil && db.d.unnest && len(events) > 0 {
-		return db.append(ctx, n, events)
+	if db.d.unnest && len(b.Events) > 0 && len(b.Rows) == 0 && len(b.Asks) == 0 {
+		return db.append(ctx, n, b.Events)
 	}
 	begin := func(tx *tx) error { return tx.beginBatch(n) }
-	err := db.transactFrom(ctx, begin, func(tx *tx) error {
-		tx.Append(events...)
-		if apply == nil {
-			return nil
-		}
-		return apply(tx)
-	})
+	err := db.transactFrom(ctx, begin, func(tx *tx) error { return tx.apply(b) })
 	if errors.Is(err, errCommitted) {
 		return nil
 	}
 	return err
 }
 
+// apply carries a batch out. What it leaves pending is written when the transaction ends.
+func (tx *tx) apply(b *model.Batch) error {
+	tx.events = b.Events[:len(b.Events):len(b.Events)]
+	if err := tx.put(b.Rows); err != nil || len(b.Asks) == 0 {
+		return err
+	}
+	if err := tx.flush(); err != nil { // decisions see it
+		return err
+	}
+	vs, err := tx.load(b.Asks)
+	if err != nil {
+		return err
+	}
+	for i := range b.Asks {
+		v := vs.of(&b.Asks[i])
+		follows := b.Decide(i, v)
+		if follows.Refused != nil {
+			continue
+		}
+		vs.keep(v)
+		tx.events = append(tx.events, follows.Events...)
+		if err := tx.put(follows.Rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // append commits events alone, in one statement.
-func (db *DB) append(ctx context.Context, n int64, events []runtime.StoredEvent) error {
+func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
 	rows, err := db.packer.pack(events)
 	if err != nil {
 		return err
@@ -113,7 +138,7 @@ func (db *DB) append(ctx context.Context, n int64, events []runtime.StoredEvent)
 	if err != nil {
 		return err
 	}
-	stmt, err := session.stmt(ctx, appendEvents, 1)
+	stmt, err := session.stmt(ctx, appendEvents, plain)
 	if err != nil {
 		return db.broken(ctx, err)
 	}
@@ -157,7 +182,7 @@ func (tx *tx) beginBatch(n int64) (err error) {
 		return err
 	}
 	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.instance, n-1)
-	if errors.Is(err, runtime.ErrNotFound) {
+	if errors.Is(err, model.ErrNotFound) {
 		return tx.whyNot(n)
 	}
 	return err
@@ -195,16 +220,17 @@ func (tx *tx) whyNot(n int64) error {
 		return in, err
 	}, selectInstance, tx.db.instance)
 	switch {
-	case errors.Is(err, runtime.ErrNotFound):
-		return fmt.Errorf("%w: it is unknown to the database", runtime.ErrFenced)
+	case errors.Is(err, model.ErrNotFound):
+		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
 	case err != nil:
 		return err
 	case in.commit == n:
 		return errCommitted
 	case in.fenced:
-		return runtime.ErrFenced
+		return model.ErrFenced
 	}
-	return fmt.Errorf("commit %d cannot follow commit %d", n, in.commit)
+	return fmt.Errorf("%w: commit %d cannot follow commit %d, which is the last the database has: it has gone back in "+
+		"time, or is another", model.ErrFenced, n, in.commit)
 }
 
 // transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.
@@ -244,7 +270,6 @@ func (db *DB) transactFrom(ctx context.Context, begin, fn func(*tx) error) error
 
 // rollback ends a transaction that failed.
 func (db *DB) rollback(ctx context.Context, tx *tx) {
-	tx.takeKeysBack()
 	if tx.session.exec(context.WithoutCancel(ctx), "ROLLBACK") != nil || lost(tx.err) {
 		db.drop()
 	}
@@ -262,6 +287,6 @@ func (db *DB) broken(ctx context.Context, err error) error {
 
 // lost reports whether a connection is not to be used again after err.
 func lost(err error) bool {
-	return errors.Is(err, runtime.ErrUnavailable) || errors.Is(err, context.Canceled) ||
+	return errors.Is(err, model.ErrUnavailable) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded)
 }

@@ -7,27 +7,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // deleteThread deletes a thread by parts, and says how many it took.
 func (l *workload) deleteThread(tb testing.TB, key int64, limit int) (parts int) {
 	tb.Helper()
-	for done := false; !done; parts++ {
-		l.commit(tb, nil, func(tx runtime.Tx) (err error) {
-			done, err = tx.DeleteThread(key, limit)
-			return err
-		})
+	for {
+		l.commit(tb, nil, &model.Delete{ThreadKey: key, Limit: limit})
+		parts++
+		if _, err := l.db.Thread(tb.Context(), key); errors.Is(err, model.ErrNotFound) {
+			return parts
+		}
 	}
-	return parts
 }
 
-func gone(t *testing.T, db runtime.Store, key int64) {
+func gone(t *testing.T, db model.Store, key int64) {
 	t.Helper()
-	if _, err := db.Thread(t.Context(), key); !errors.Is(err, runtime.ErrNotFound) {
+	if _, err := db.Thread(t.Context(), key); !errors.Is(err, model.ErrNotFound) {
 		t.Errorf("Thread: %v", err)
 	}
-	if _, err := db.LastEventID(t.Context(), key); !errors.Is(err, runtime.ErrNotFound) {
+	if _, err := db.LastEventID(t.Context(), key); !errors.Is(err, model.ErrNotFound) {
 		t.Errorf("LastEventID: %v", err)
 	}
 	if left := readLog(t, db, key, 500); len(left) > 0 {
@@ -79,10 +79,7 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 				})
 			}
 			for _, key := range log.threads[1:] {
-				log.commit(t, nil, func(tx runtime.Tx) error {
-					_, err := tx.DeleteThread(key, 1)
-					return err
-				})
+				log.commit(t, nil, &model.Delete{ThreadKey: key, Limit: 1})
 				if last, err := db.LastEventID(t.Context(), key); err != nil || last != 900 {
 					t.Errorf("half deleted, the log ends at %d, %v", last, err)
 				}

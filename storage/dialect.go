@@ -1,10 +1,15 @@
 package storage
 
 import (
+	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // mode says what a pool of connections is for.
@@ -23,35 +28,113 @@ type dialect struct {
 	goose goose.Dialect
 	bind  int               // sqlx's bind type
 	words *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
-	batch int               // how many rows one INSERT takes at most; a power of two
 
 	begin  string              // begins a transaction that writes
 	quote  func(string) string // a literal, where a message may hold several statements; else nil
-	single bool                // one process has the database to itself
-	unnest bool                // many rows of events go into one statement
-	remote bool                // each statement costs a round trip: keys are taken and rows read many at a time
+	single bool                // one process has the database to itself, and a statement costs no round trip
+	unnest bool                // many rows go into one statement, as arrays
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none
 	list    func(any) any                   // the parameter of = ANY (?), from a slice
-	explain func(error) error               // the sentinel of runtime that err means, or nil
+	explain func(error) error               // the sentinel of model that err means, or nil
 }
 
-// statement returns query as the database is to read it, with its VALUES for n rows.
-func (d *dialect) statement(query string, n int) string {
-	if n > 1 {
-		query = repeatValues(query, n)
+// form is the form of a statement: one text serves for several.
+type form int
+
+const (
+	plain form = iota // as it stands
+	alone             // with one element instead of each list
+	rows              // for any number of rows, each parameter that has a type being an array
+)
+
+// statement returns query as the database is to read it.
+func (d *dialect) statement(query string, f form) string {
+	switch {
+	case f == rows && d.unnest:
+		query = manyRows(query)
+	case f == alone && !d.unnest:
+		query = oneElement.Replace(query)
 	}
 	if d.words != nil {
-		query = d.words.Replace(query)
+		query = typed.ReplaceAllString(d.words.Replace(query), "?")
 	}
 	return sqlx.Rebind(d.bind, query)
 }
 
-// repeatValues returns an INSERT of one row as one of n rows.
-func repeatValues(query string, n int) string {
-	const values = "VALUES "
-	start := strings.Index(query, values) + len(values)
-	end := start + strings.Index(query[start:], ")") + 1
-	return query[:end] + strings.Repeat(", "+query[start:end], n-1) + query[end:]
+// typed is a parameter with its type, which a column of rows has.
+var typed = regexp.MustCompile(`\?::(\w+)`)
+
+// manyRows returns an INSERT or UPDATE of one row as one of many, in PostgreSQL's words.
+func manyRows(query string) string {
+	var arrays, names []string
+	query = typed.ReplaceAllStringFunc(query, func(param string) string {
+		arrays, names = append(arrays, param+"[]"), append(names, fmt.Sprint("p", len(names)+1))
+		return "given." + names[len(names)-1]
+	})
+	from := "\nFROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + strings.Join(names, ", ") + ")"
+	if before, rest, ok := strings.Cut(query, "VALUES ("); ok {
+		values, after, _ := strings.Cut(rest, ")")
+		return before + "SELECT " + values + from + after
+	}
+	return strings.Replace(query, "\nWHERE", from+"\nWHERE", 1)
+}
+
+// The lists that statements read from, as SQLite has them. What a decision of its own asks for is one element of
+// each, and found twice as fast without a list.
+var (
+	listWords = []string{
+		"= ANY (?)", "IN (SELECT value FROM json_each(?))",
+		unnestNames, "(SELECT value ->> 0 AS project, value ->> 1 AS owner, value ->> 2 AS name FROM json_each(?)) AS asked",
+		unnestIDs, "(SELECT value ->> 0 AS thread_key, value ->> 1 AS id FROM json_each(?)) AS asked",
+	}
+	oneElement = strings.NewReplacer(
+		"= ANY (?)", "= ?",
+		unnestNames, "(SELECT ? AS project, ? AS owner, ? AS name) AS asked",
+		unnestIDs, "(SELECT ? AS thread_key, ? AS id) AS asked",
+	)
+)
+
+const (
+	unnestNames = `unnest(?::text[], ?::text[], ?::text[]) AS asked (project, owner, name)`
+	unnestIDs   = `unnest(?::bigint[], ?::text[]) AS asked (thread_key, id)`
+)
+
+// elements are parameters for lists of n elements, and the form of the statement that takes them: one row of
+// parameters for each element, as a statement with a list of one has them.
+func (d *dialect) elements(list [][]any) ([]any, form) {
+	switch {
+	case d.unnest:
+		return arraysOf(list), plain
+	case len(list) == 1:
+		return list[0], alone
+	}
+	if len(list[0]) == 1 {
+		flat := make([]any, len(list))
+		for i := range list {
+			flat[i] = list[i][0]
+		}
+		return []any{jsonText(flat)}, plain
+	}
+	return []any{jsonText(list)}, plain
+}
+
+func jsonText(list any) string {
+	text, _ := json.Marshal(list) // of numbers and strings
+	return string(text)
+}
+
+func keysOf(keys []int64) (list [][]any) {
+	for _, key := range keys {
+		list = append(list, []any{key})
+	}
+	return list
+}
+
+func namesOf(names []model.Name) (list [][]any) {
+	for _, n := range names {
+		list = append(list, []any{n.Project, n.User, n.ID})
+	}
+	return list
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // ErrSchema means that the database has no schema, or not the one this program needs.
@@ -18,7 +18,7 @@ var ErrSchema = errors.New("the database does not have this program's schema")
 // explained returns err with the sentinel of runtime that it means. An error that is nobody's but the
 // data's comes back as it is, and after a cancellation the context's error comes back.
 func (d *dialect) explained(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, runtime.ErrNotFound) {
+	if err == nil || errors.Is(err, model.ErrNotFound) {
 		return err
 	}
 	if ctxErr := ctx.Err(); ctxErr != nil {
@@ -26,7 +26,7 @@ func (d *dialect) explained(ctx context.Context, err error) error {
 	}
 	sentinel := d.explain(err)
 	if sentinel == nil && isConnectionError(err) {
-		sentinel = runtime.ErrUnavailable
+		sentinel = model.ErrUnavailable
 	}
 	if sentinel == nil || errors.Is(err, sentinel) {
 		return err

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const (
@@ -45,7 +45,7 @@ const maxPage = 1 << 20
 
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
 // means that there are no more.
-func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
+func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
 	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
 	for rows, read := 64, 0; len(p.events) < limit && p.size < maxPage; {
 		more, err := r.readOn(ctx, p, rows)
@@ -66,7 +66,7 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 type page struct {
 	thread, after int64
 	limit         int
-	events        []runtime.StoredEvent
+	events        []model.StoredEvent
 	size          int // of their payloads
 	kinds         map[string]agui.Type
 }
@@ -134,14 +134,14 @@ func (r reader) LastEventID(ctx context.Context, threadKey int64) (int64, error)
 		return 0, err
 	}
 	id, err := one(ctx, r.q, scalar[int64], selectLastEvent, threadKey)
-	if errors.Is(err, runtime.ErrNotFound) {
+	if errors.Is(err, model.ErrNotFound) {
 		return seq, nil
 	}
 	return max(id, seq), err
 }
 
 // nameRuns sets the events' RunID, from the spans they lie in.
-func (r reader) nameRuns(ctx context.Context, threadKey int64, events []runtime.StoredEvent) error {
+func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -166,15 +166,16 @@ func (r reader) nameRuns(ctx context.Context, threadKey int64, events []runtime.
 const spanColumns = `run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, state`
 
 const (
-	upsertSpan = `
+	insertSpan = `
 INSERT INTO run_spans (` + spanColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run_key, n) DO UPDATE SET
-	thread_key = excluded.thread_key, run_id = excluded.run_id, generation = excluded.generation,
-	first_event_id = excluded.first_event_id, last_event_id = excluded.last_event_id, state = excluded.state`
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text)`
+
+	endSpan = `
+UPDATE run_spans SET last_event_id = ?::bigint
+WHERE run_key = ?::bigint AND n = ?::bigint`
 
 	selectSpans = `
-SELECT ` + spanColumns + ` FROM run_spans WHERE run_key = ? ORDER BY n LIMIT 10000`
+SELECT ` + spanColumns + ` FROM run_spans WHERE run_key = ? ORDER BY n LIMIT ?`
 
 	selectSpanAfter = `
 SELECT ` + spanColumns + ` FROM run_spans
@@ -191,21 +192,23 @@ ORDER BY first_event_id
 LIMIT 10000`
 )
 
-func spanArgs(s *runtime.Span) []any {
+func spanCells(s *model.Span) []any {
 	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.Last, raw(s.State)}
 }
 
-func scanSpan(rows *sql.Rows) (s runtime.Span, err error) {
+func spanEndCells(e *model.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
+
+func scanSpan(rows *sql.Rows) (s model.Span, err error) {
 	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, rawInto{&s.State})
 	return s, err
 }
 
 // Spans returns the run's spans in order.
-func (r reader) Spans(ctx context.Context, runKey int64) ([]runtime.Span, error) {
-	return all(ctx, r.q, scanSpan, selectSpans, runKey)
+func (r reader) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
+	return whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
-func (r reader) SpanAfter(ctx context.Context, threadKey, eventID int64) (runtime.Span, error) {
+func (r reader) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
 	return one(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
 }

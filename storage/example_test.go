@@ -2,16 +2,17 @@ package storage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 )
 
-// A server opens its database, joins it and commits events with the rows they belong to.
+// A server opens its database, joins it and commits what follows from decisions.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "baton")
@@ -32,31 +33,43 @@ func Example() {
 		return
 	}
 
-	thread := runtime.Thread{
-		Project: "default", User: "ann", ID: "main", ConversationID: "0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60",
-	}
-	err = db.Commit(ctx, 1, nil, func(tx runtime.Tx) error {
-		thread.CreatedAt, thread.UpdatedAt = tx.Now(), tx.Now()
-		if err := tx.Put(&thread); err != nil {
-			return err
-		}
-		run := &runtime.Run{
-			ThreadKey: thread.Key, ID: "run", Project: "default", User: "ann", Agent: "echo", WorkflowID: "echo",
-			Status: runtime.Running, CreatedAt: tx.Now(), QueuedAt: tx.Now(),
-		}
-		if err := tx.Put(run); err != nil {
-			return err
-		}
-		tx.Append(runtime.StoredEvent{
-			ThreadKey: thread.Key, ID: 1, RunKey: run.Key, Kind: "RUN_STARTED", Payload: []byte(`{"type":"RUN_STARTED"}`),
-		})
-		return tx.Put(&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
-	})
+	threadKey, err := db.NewThreadKey(ctx)
 	if err != nil {
 		log.Print(err)
 		return
 	}
-	events, err := db.Events(ctx, thread.Key, 0, 100)
+	runKey, err := db.NewRunKey(ctx)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	name := model.Name{Project: "default", User: "ann", ID: "main"}
+	start := func(_ int, v *model.View) model.Changes {
+		if v.Exists {
+			return model.Changes{Refused: errors.New("there is such a thread")}
+		}
+		thread := &model.Thread{ThreadHead: model.ThreadHead{
+			Key: threadKey, Project: name.Project, User: name.User, ID: name.ID,
+			ConversationID: "0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60", CreatedAt: v.Now, UpdatedAt: v.Now,
+		}}
+		run := &model.Run{RunHead: model.RunHead{
+			Key: runKey, ThreadKey: threadKey, ID: "run", Project: name.Project, User: name.User, Agent: "echo",
+			WorkflowID: "echo", Status: model.Running, CreatedAt: v.Now, QueuedAt: v.Now,
+		}}
+		span := &model.Span{RunKey: runKey, N: 1, ThreadKey: threadKey, RunID: "run", First: 1}
+		return model.Changes{
+			Rows: []model.Row{thread, run, span},
+			Events: []model.StoredEvent{{
+				ThreadKey: threadKey, ID: 1, RunKey: runKey, Kind: "RUN_STARTED", Payload: []byte(`{"type":"RUN_STARTED"}`),
+			}},
+		}
+	}
+	err = db.Commit(ctx, 1, &model.Batch{Asks: []model.Ask{{Name: name}}, Decide: start})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	events, err := db.Events(ctx, threadKey, 0, 100)
 	if err != nil {
 		log.Print(err)
 		return

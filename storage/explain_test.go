@@ -14,37 +14,43 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 	code := func(c string) error { return fmt.Errorf("wrapped: %w", &pq.Error{Code: pqerror.Code(c)}) }
+	violation := func(constraint string) error {
+		return &pq.Error{Code: pqerror.UniqueViolation, Constraint: constraint}
+	}
 	for _, test := range []struct {
 		err  error
 		want error // nil: the data's fault
 	}{
-		{code("53100"), runtime.ErrDiskFull},
-		{code("57P01"), runtime.ErrUnavailable}, // shutdown
-		{code("57014"), runtime.ErrUnavailable}, // statement timeout
-		{code("25P03"), runtime.ErrUnavailable}, // idle in transaction
-		{code("25006"), runtime.ErrUnavailable}, // read-only, after a failover
-		{code("40001"), runtime.ErrUnavailable}, // serialization
-		{code("40P01"), runtime.ErrUnavailable}, // deadlock
-		{code("55P03"), runtime.ErrUnavailable}, // lock timeout
-		{code("53300"), runtime.ErrUnavailable}, // too many connections
-		{code("28P01"), runtime.ErrUnavailable}, // password
-		{code("08006"), runtime.ErrUnavailable},
-		{driver.ErrBadConn, runtime.ErrUnavailable},
-		{io.ErrUnexpectedEOF, runtime.ErrUnavailable},
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, runtime.ErrUnavailable},
+		{code("53100"), model.ErrDiskFull},
+		{code("57P01"), model.ErrUnavailable}, // shutdown
+		{code("57014"), model.ErrTooSlow},     // statement timeout
+		{code("25P03"), model.ErrUnavailable}, // idle in transaction
+		{code("25006"), model.ErrUnavailable}, // read-only, after a failover
+		{code("40001"), model.ErrUnavailable}, // serialization
+		{code("40P01"), model.ErrUnavailable}, // deadlock
+		{code("55P03"), model.ErrUnavailable}, // lock timeout
+		{code("53300"), model.ErrUnavailable}, // too many connections
+		{code("28P01"), model.ErrUnavailable}, // password
+		{code("08006"), model.ErrUnavailable},
+		{driver.ErrBadConn, model.ErrUnavailable},
+		{io.ErrUnexpectedEOF, model.ErrUnavailable},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, model.ErrUnavailable},
 		{code("23505"), nil}, // unique violation
+		{violation("messages_seq"), nil},
+		{violation("runs_active"), model.ErrConflict},
+		{violation("run_names_pkey"), model.ErrConflict},
 		{code("22021"), nil}, // a character that is none
 		{code("54000"), nil}, // too long
 		{errors.New("anything"), nil},
 	} {
 		got := postgresDialect().explained(t.Context(), test.err)
-		for _, sentinel := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
+		for _, sentinel := range []error{model.ErrUnavailable, model.ErrDiskFull, model.ErrTooSlow, model.ErrConflict} {
 			if errors.Is(got, sentinel) != errors.Is(sentinel, test.want) {
 				t.Errorf("%v became %v, want %v", test.err, got, test.want)
 			}
@@ -56,7 +62,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := postgresDialect().explained(ctx, code("57014")); !errors.Is(got, context.Canceled) ||
-		errors.Is(got, runtime.ErrUnavailable) {
+		errors.Is(got, model.ErrTooSlow) {
 		t.Errorf("after a cancellation: %v", got)
 	}
 }
@@ -80,15 +86,15 @@ func TestFullDiskWritesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var events []runtime.StoredEvent
+	var events []model.StoredEvent
 	for id := range int64(2000) {
-		events = append(events, runtime.StoredEvent{
+		events = append(events, model.StoredEvent{
 			ThreadKey: 1, ID: id + 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM","value":"some text"}`),
 		})
 	}
 	for range 3 {
 		pages("1") // which SQLite takes for the pages there are
-		if err := db.Commit(ctx, 1, events, nil); !errors.Is(err, runtime.ErrDiskFull) {
+		if err := db.Commit(ctx, 1, &model.Batch{Events: events}); !errors.Is(err, model.ErrDiskFull) {
 			t.Fatalf("Commit: %v, want ErrDiskFull", err)
 		}
 	}
@@ -96,7 +102,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 		t.Errorf("%d events were written, %v", len(got), err)
 	}
 	pages("100000")
-	if err := db.Commit(ctx, 1, events, nil); err != nil {
+	if err := db.Commit(ctx, 1, &model.Batch{Events: events}); err != nil {
 		t.Fatalf("Commit with room again: %v", err)
 	}
 	if got, err := db.Events(ctx, 1, 0, 5000); err != nil || len(got) != 2000 {

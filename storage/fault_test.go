@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -16,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
-	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -33,7 +29,7 @@ func retry(t *testing.T, commit func() error) (tries int) {
 		switch {
 		case err == nil:
 			return tries
-		case !errors.Is(err, runtime.ErrUnavailable):
+		case !errors.Is(err, model.ErrUnavailable):
 			t.Fatalf("commit: %v, want ErrUnavailable", err)
 		case time.Now().After(deadline):
 			t.Fatalf("commit: still %v", err)
@@ -70,15 +66,12 @@ func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
 		}
 		events := log.batch(30)
 		log.n++
-		var apply func(runtime.Tx) error
+		b := &model.Batch{Events: events}
 		if log.n%3 == 0 {
 			runs++
-			apply = func(tx runtime.Tx) error {
-				_, _, err := log.newRun(tx)
-				return err
-			}
+			b = log.decision(t, events)
 		}
-		retries += retry(t, func() error { return db.Commit(t.Context(), log.n, events, apply) }) - 1
+		retries += retry(t, func() error { return db.Commit(t.Context(), log.n, b) }) - 1
 	}
 	t.Logf("%d commits, %d retries", log.n, retries)
 	for i, key := range log.threads {
@@ -92,9 +85,25 @@ func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
 			}
 		}
 	}
-	_, total, err := db.Runs(t.Context(), runtime.RunFilter{Project: "p"})
+	_, total, err := db.Runs(t.Context(), model.RunFilter{Project: "p"})
 	if err != nil || total != runs+10 {
 		t.Errorf("%d runs, %v, want %d", total, err, runs+10)
+	}
+}
+
+// decision is a batch of events and of a decision to start a run.
+func (l *workload) decision(tb testing.TB, events []model.StoredEvent) *model.Batch {
+	tb.Helper()
+	thread, run, rows := l.newRun(tb)
+	name := model.Name{Project: "p", User: "u", ID: thread.ID}
+	return &model.Batch{
+		Events: events, Asks: []model.Ask{{Name: name, RunName: name}},
+		Decide: func(_ int, v *model.View) model.Changes {
+			if v.Exists || len(v.Names) > 0 {
+				return model.Changes{Refused: fmt.Errorf("run %d is there already", run.Key)}
+			}
+			return model.Changes{Rows: rows}
+		},
 	}
 }
 
@@ -178,17 +187,14 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 		for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
 			events := log.batch(2)
 			said += len(events)
-			var apply func(runtime.Tx) error
+			b := &model.Batch{Events: events}
 			if decides {
 				runs++
-				apply = func(tx runtime.Tx) error {
-					_, _, err := log.newRun(tx)
-					return err
-				}
+				b = log.decision(t, events)
 			}
 			log.n++
 			p.left.Store(cut)
-			tries := retry(t, func() error { return db.Commit(t.Context(), log.n, events, apply) })
+			tries := retry(t, func() error { return db.Commit(t.Context(), log.n, b) })
 			if clean++; tries > 1 {
 				clean = 0
 			}
@@ -204,77 +210,9 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 	if said != 0 {
 		t.Errorf("%d events are missing", said)
 	}
-	if _, total, err := db.Runs(t.Context(), runtime.RunFilter{Project: "p"}); err != nil || total != runs {
+	if _, total, err := db.Runs(t.Context(), model.RunFilter{Project: "p"}); err != nil || total != runs {
 		t.Errorf("%d runs, %v, want %d", total, err, runs)
 	}
-}
-
-// The same with a run on top: wherever its first commits lose their answers, it ends, and its log is whole.
-func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
-	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
-	reg := new(plugins.Registry)
-	if err := reg.Add(builtin.Plugins()...); err != nil {
-		t.Fatal(err)
-	}
-	db := open(t, through)
-	rt, err := runtime.New(runtime.Config{Store: db, Registry: reg, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rt.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rt.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
-	for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
-		name := fmt.Sprint("cut at ", cut)
-		var run runtime.Run
-		p.left.Store(cut)
-		retry(t, func() error {
-			_, err := rt.StartRun(t.Context(), ann, runtime.StartRequest{
-				Agent: "echo", ThreadID: name, RunID: name, BodyHash: name, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
-			})
-			if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind == runtime.KindUnavailable {
-				return runtime.ErrUnavailable
-			}
-			return err
-		})
-		retry(t, func() (err error) {
-			if run, err = db.Run(t.Context(), runKey(t, db, name)); err == nil && !run.Status.Final() {
-				return runtime.ErrUnavailable // not yet
-			}
-			return err
-		})
-		if clean++; p.left.Swap(math.MaxInt64) <= 0 {
-			clean = 0
-		}
-		log := readLog(t, db, run.ThreadKey, 100)
-		for i, ev := range log {
-			if ev.ID != int64(i+1) {
-				t.Errorf("%s: event %d is at place %d", name, ev.ID, i+1)
-			}
-		}
-		if run.Status != runtime.Completed || run.ClosedEvent == 0 || run.ClosedEvent != int64(len(log)) {
-			t.Errorf("%s: the run is %s, %v, with %d events, of which %d is the last", name, run.Status, run.Error, len(log), run.ClosedEvent)
-		}
-	}
-}
-
-// runKey is the key of ann's run of that name.
-func runKey(t *testing.T, db *storage.DB, name string) (key int64) {
-	t.Helper()
-	retry(t, func() error {
-		runs, err := db.RunsByName(t.Context(), "default", "ann", name)
-		if err == nil && len(runs) == 1 {
-			key = runs[0].Key
-		}
-		return err
-	})
-	return key
 }
 
 func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
@@ -292,7 +230,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	limited := func(what string, call func() error) {
 		t.Helper()
 		start := time.Now()
-		if err := call(); !errors.Is(err, runtime.ErrUnavailable) {
+		if err := call(); !errors.Is(err, model.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", what, err)
 		}
 		if took := time.Since(start); took > time.Minute {
@@ -303,9 +241,9 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	events := log.batch(5)
 	log.n++
 	commit := func() error {
-		return db.Commit(context.WithoutCancel(t.Context()), log.n, events, func(runtime.Tx) error {
-			p.silent.Store(true)
-			return nil
+		return db.Commit(context.WithoutCancel(t.Context()), log.n, &model.Batch{
+			Events: events, Asks: make([]model.Ask, 1),
+			Decide: func(int, *model.View) model.Changes { p.silent.Store(true); return model.Changes{} },
 		})
 	}
 	limited("Commit", commit)
@@ -314,7 +252,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 		return err
 	})
 	p.silent.Store(false)
-	retry(t, func() error { return db.Commit(t.Context(), log.n, events, nil) })
+	retry(t, func() error { return db.Commit(t.Context(), log.n, &model.Batch{Events: events}) })
 	if got := readLog(t, open(t, direct), log.threads[0], 100); len(got) != 5 {
 		t.Errorf("%d events, want 5", len(got))
 	}
@@ -326,19 +264,26 @@ func TestJoinFencesOthers(t *testing.T) {
 	first, second := open(t, url), open(t, url)
 	log := newLog(t, joined(t, first), 1)
 	result := make(chan error)
-	log.commit(t, log.batch(3), func(runtime.Tx) error {
-		go func() { result <- second.Join(t.Context(), "second", "") }()
-		select {
-		case err := <-result:
-			t.Errorf("joined beside an open transaction: %v", err)
-		case <-time.After(100 * time.Millisecond):
-		}
-		return nil
+	log.n++
+	err := first.Commit(t.Context(), log.n, &model.Batch{
+		Events: log.batch(3), Asks: make([]model.Ask, 1),
+		Decide: func(int, *model.View) model.Changes {
+			go func() { result <- second.Join(t.Context(), "second", "") }()
+			select {
+			case err := <-result:
+				t.Errorf("joined beside an open transaction: %v", err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			return model.Changes{}
+		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Commit(t.Context(), log.n+1, log.batch(1), nil); !errors.Is(err, runtime.ErrFenced) {
+	if err := first.Commit(t.Context(), log.n+1, &model.Batch{Events: log.batch(1)}); !errors.Is(err, model.ErrFenced) {
 		t.Errorf("a commit of the first: %v, want ErrFenced", err)
 	}
 	if got := readLog(t, second, log.threads[0], 100); len(got) != 3 {
@@ -349,7 +294,7 @@ func TestJoinFencesOthers(t *testing.T) {
 func TestEventsGoToTheirDay(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
-	log.commit(t, log.batch(3), nil)
+	log.commit(t, log.batch(3))
 	db, err := sql.Open("postgres", url)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const (
@@ -57,6 +57,6 @@ func (r reader) HistoryDay(ctx context.Context, threadKey int64, before time.Tim
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]runtime.Message, error) {
+func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]model.Message, error) {
 	return all(ctx, r.q, scanMessage, selectHistory, threadKey, dayOf(day), after, limit)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -101,10 +101,10 @@ func TestServerFencesTheOneBefore(t *testing.T) {
 	if err := after.Join(t.Context(), "after", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Commit(t.Context(), 1, nil, nil); !errors.Is(err, runtime.ErrFenced) {
+	if err := before.Commit(t.Context(), 1, &model.Batch{}); !errors.Is(err, model.ErrFenced) {
 		t.Errorf("Commit of the server before: %v, want ErrFenced", err)
 	}
-	if err := after.Commit(t.Context(), 1, nil, nil); err != nil {
+	if err := after.Commit(t.Context(), 1, &model.Batch{}); err != nil {
 		t.Errorf("Commit of the server after: %v", err)
 	}
 }

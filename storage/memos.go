@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const memoColumns = `run_key, generation, step, name, n, call_id, done, output`
@@ -13,27 +13,34 @@ const memoColumns = `run_key, generation, step, name, n, call_id, done, output`
 const (
 	upsertMemo = `
 INSERT INTO memos (` + memoColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::boolean, ?::text)
 ON CONFLICT (run_key, generation, step, name, n) DO UPDATE SET
 	call_id = excluded.call_id, done = excluded.done, output = excluded.output`
 
 	selectMemos = `
 SELECT ` + memoColumns + ` FROM memos WHERE run_key = ? AND generation = ?
-ORDER BY step, name, n LIMIT 100000`
+ORDER BY step, name, n LIMIT ?`
+
+	completeMemo = `
+UPDATE memos SET done = TRUE, output = ?::text
+WHERE run_key = ?::bigint AND generation = ?::bigint AND step = ?::bigint AND name = ?::text AND n = ?::bigint`
 )
 
-func memoArgs(m *runtime.Memo) []any {
+// maxMemos bounds the records of one generation of a run.
+const maxMemos = 1_000_000
+
+func memoCells(m *model.Memo) []any {
 	return []any{m.RunKey, m.Generation, m.Step, m.Name, m.N, m.CallID, m.Done, raw(m.Output)}
 }
 
-func scanMemo(rows *sql.Rows) (m runtime.Memo, err error) {
+func scanMemo(rows *sql.Rows) (m model.Memo, err error) {
 	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Name, &m.N, &m.CallID, &m.Done, rawInto{&m.Output})
 	return m, err
 }
 
 // Memos returns the records of one generation of the run.
-func (r reader) Memos(ctx context.Context, runKey int64, generation int) ([]runtime.Memo, error) {
-	return all(ctx, r.q, scanMemo, selectMemos, runKey, generation)
+func (r reader) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
+	return whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
 }
 
 const interruptColumns = `run_key, interrupt_id, step, name, n, frontend, body, status, payload, expires_at,
@@ -42,67 +49,111 @@ const interruptColumns = `run_key, interrupt_id, step, name, n, frontend, body, 
 const (
 	upsertInterrupt = `
 INSERT INTO interrupts (` + interruptColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?::bigint, ?::text, ?::bigint, ?::text, ?::bigint, ?::boolean, ?::text, ?::text, ?::text, ?::timestamptz,
+	?::timestamptz)
 ON CONFLICT (run_key, interrupt_id) DO UPDATE SET
 	step = excluded.step, name = excluded.name, n = excluded.n, frontend = excluded.frontend,
 	body = excluded.body, status = excluded.status, payload = excluded.payload,
 	expires_at = excluded.expires_at, created_at = excluded.created_at`
 
+	answerInterrupt = `
+UPDATE interrupts SET status = 'answered', payload = ?::text
+WHERE run_key = ?::bigint AND interrupt_id = ?::text`
+
+	withdrawInterrupts = `
+UPDATE interrupts SET status = 'cancelled'
+WHERE run_key = ?::bigint AND status = 'open'`
+
+	selectAsked = `
+SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.name, i.n, i.frontend, i.status, i.created_at, i.key
+FROM interrupts i JOIN runs r ON r.key = i.run_key`
+
+	selectAskedOfRuns = selectAsked + `
+WHERE i.run_key = ANY (?)`
+
+	selectAskedByID = selectAsked + `
+WHERE i.interrupt_id = ANY (?)`
+
 	selectInterrupts = `
-SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY created_at, key LIMIT 10000`
+SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY created_at, key LIMIT ?`
 
 	selectExpired = `
 SELECT ` + interruptColumns + ` FROM interrupts WHERE status = 'open' AND expires_at <= ?
 ORDER BY expires_at LIMIT ?`
 )
 
-func interruptArgs(i *runtime.Interrupt) []any {
+func interruptCells(i *model.Interrupt) []any {
 	return []any{
 		i.RunKey, i.ID, i.Step, i.Name, i.N, i.Frontend, raw(i.Body), i.Status, raw(i.Payload),
 		msOrNull(i.ExpiresAt), ms(i.CreatedAt),
 	}
 }
 
-func scanInterrupt(rows *sql.Rows) (i runtime.Interrupt, err error) {
+func scanInterrupt(rows *sql.Rows) (i model.Interrupt, err error) {
 	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Name, &i.N, &i.Frontend, rawInto{&i.Body}, &i.Status,
 		rawInto{&i.Payload}, timePtrInto{&i.ExpiresAt}, timeInto{&i.CreatedAt})
 	return i, err
 }
 
+func answerCells(a *model.Answer) []any { return []any{raw(a.Payload), a.RunKey, a.ID} }
+
+func completionCells(a *model.Answer) []any {
+	return []any{raw(a.Output), a.RunKey, a.Generation, a.Step, a.Name, a.N}
+}
+
+func withdrawnCells(w *model.Withdraw) []any { return []any{w.RunKey} }
+
+// asked is an interrupt as views have it, with what puts it into its place.
+type asked struct {
+	model.Asked
+	thread  int64
+	created time.Time
+	key     int64
+}
+
+func scanAsked(rows *sql.Rows) (a asked, err error) {
+	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Name, &a.N, &a.Frontend, &a.Status, timeInto{&a.created},
+		&a.key)
+	return a, err
+}
+
 // Interrupts returns what the run waits or waited for, oldest first.
-func (r reader) Interrupts(ctx context.Context, runKey int64) ([]runtime.Interrupt, error) {
-	return all(ctx, r.q, scanInterrupt, selectInterrupts, runKey)
+func (r reader) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
+	return whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
 }
 
 // Expired returns up to limit open interrupts that have expired by now, those first that expired first.
-func (r reader) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
+func (r reader) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
 	return all(ctx, r.q, scanInterrupt, selectExpired, ms(now), limit)
 }
 
-const keyColumns = `scope, body_hash, run_key, status, answer, created_at`
+const keyColumns = `scope, body_hash, run_key, answer, created_at`
 
 const (
 	upsertKey = `
 INSERT INTO idempotency_keys (` + keyColumns + `)
-VALUES (?, ?, ?, ?, ?, ?)
+VALUES (?::text, ?::text, ?::bigint, ?::text, ?::timestamptz)
 ON CONFLICT (scope) DO UPDATE SET
-	body_hash = excluded.body_hash, run_key = excluded.run_key, status = excluded.status,
+	body_hash = excluded.body_hash, run_key = excluded.run_key,
 	answer = excluded.answer, created_at = excluded.created_at`
 
-	selectKey = `
-SELECT ` + keyColumns + ` FROM idempotency_keys WHERE scope = ?`
+	selectRemembered = `
+SELECT k.scope, k.body_hash, k.run_key, r.key IS NULL AND k.run_key <> 0, k.answer, k.created_at
+FROM idempotency_keys k LEFT JOIN runs r ON r.key = k.run_key
+WHERE k.scope = ANY (?)`
 )
 
-func keyArgs(k *runtime.IdempotencyKey) []any {
-	return []any{k.Scope, k.BodyHash, k.RunKey, k.Status, raw(k.Answer), ms(k.CreatedAt)}
+func keyCells(k *model.IdempotencyKey) []any {
+	return []any{k.Scope, k.BodyHash, k.RunKey, raw(k.Answer), ms(k.CreatedAt)}
 }
 
-func scanKey(rows *sql.Rows) (k runtime.IdempotencyKey, err error) {
-	err = rows.Scan(&k.Scope, &k.BodyHash, &k.RunKey, &k.Status, rawInto{&k.Answer}, timeInto{&k.CreatedAt})
-	return k, err
+// remembered is what an Idempotency-Key stands for.
+type remembered struct {
+	scope string
+	model.Remembered
 }
 
-// IdempotencyKey returns what is remembered under the scope, however old it is.
-func (r reader) IdempotencyKey(ctx context.Context, scope string) (runtime.IdempotencyKey, error) {
-	return one(ctx, r.q, scanKey, selectKey, scope)
+func scanRemembered(rows *sql.Rows) (r remembered, err error) {
+	err = rows.Scan(&r.scope, &r.BodyHash, &r.RunKey, &r.RunGone, rawInto{&r.Answer}, timeInto{&r.CreatedAt})
+	return r, err
 }

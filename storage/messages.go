@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
@@ -16,7 +16,8 @@ const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, t
 const (
 	upsertMessage = `
 INSERT INTO messages (` + messageColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint,
+	?::timestamptz)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
@@ -31,7 +32,19 @@ SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ? AND state <> 'hid
 
 	selectQueuedMessages = `
 SELECT ` + messageColumns + `, key FROM messages
-WHERE run_key = ? AND state = 'queued' ORDER BY key LIMIT 10000`
+WHERE run_key = ? AND state = 'queued' AND key > ? ORDER BY key LIMIT ?`
+
+	// selectInbox reads no message: what is queued can be large.
+	selectInbox = `
+SELECT run_key, count(*), sum(octet_length(message)), max(key) FROM messages
+WHERE run_key = ANY (?) AND state = 'queued' GROUP BY run_key`
+
+	selectKnown = `
+SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
+CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.message_id = asked.id
+UNION ALL
+SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
+CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id = asked.id AND m.tool_call_id <> ''`
 
 	selectMessages = `
 SELECT ` + messageColumns + `, key FROM messages
@@ -47,21 +60,25 @@ ORDER BY key`
 	selectLastMessage = `
 SELECT seq FROM messages WHERE thread_key = ? ORDER BY seq DESC LIMIT 1`
 
-	hideMessagesOfRuns = `
-UPDATE messages SET state = 'hidden' WHERE run_key = ANY (?) AND thread_key = ? AND state <> 'hidden'`
+	hideOfRun = `
+UPDATE messages SET state = 'hidden'
+WHERE run_key = ?::bigint AND thread_key = ?::bigint AND state <> 'hidden'
+	AND (state = 'queued' AND ?::boolean OR event_id >= ?::bigint OR seq >= ?::bigint)`
 
-	hideMessagesFrom = `
-UPDATE messages SET state = 'hidden' WHERE thread_key = ? AND seq >= ? AND state <> 'hidden'`
+	hideOfThread = `
+UPDATE messages SET state = 'hidden'
+WHERE thread_key = ?::bigint AND seq >= ?::bigint AND state <> 'hidden'
+	AND (state = 'queued' AND ?::boolean OR event_id >= ?::bigint OR seq >= ?::bigint)`
 )
 
-func messageArgs(m *runtime.Message) []any {
+func messageCells(m *model.Message) []any {
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
 		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), dayOrNull(m.Day), ms(m.CreatedAt),
 	}
 }
 
-func scanMessage(rows *sql.Rows) (m runtime.Message, err error) {
+func scanMessage(rows *sql.Rows) (m model.Message, err error) {
 	var run sql.NullInt64
 	var id, toolCallID string
 	err = rows.Scan(&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
@@ -72,7 +89,7 @@ func scanMessage(rows *sql.Rows) (m runtime.Message, err error) {
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
 // and counts all, up to 10 000.
-func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]runtime.Message, int, error) {
+func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]model.Message, int, error) {
 	total, err := one(ctx, r.q, scalar[int], countRunMessages, runKey, maxCount)
 	if err != nil {
 		return nil, 0, err
@@ -82,13 +99,68 @@ func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int)
 }
 
 // Queued returns the run's messages that were accepted and not yet taken, in the order they came.
-func (r reader) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {
-	return all(ctx, r.q, scanMessage, selectQueuedMessages, runKey)
+func (r reader) Queued(ctx context.Context, runKey int64) (list []model.Message, err error) {
+	const page = 1000
+	for after := int64(0); ; after = list[len(list)-1].Key {
+		more, err := all(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
+		if list = append(list, more...); err != nil || len(more) < page {
+			return list, err
+		}
+	}
+}
+
+// hidden reports whether the message is among those that h hides.
+func hidden(h *model.Hide, m *model.Message) bool {
+	return m.ThreadKey == h.ThreadKey && (h.RunKey == 0 || m.RunKey == h.RunKey) &&
+		(h.Queued && m.State == model.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent ||
+			h.FromSeq > 0 && m.Seq >= h.FromSeq)
+}
+
+func hideOfRunCells(h *model.Hide) []any {
+	return []any{h.RunKey, h.ThreadKey, h.Queued, orEnd(h.FromEvent), orEnd(h.FromSeq)}
+}
+
+func hideOfThreadCells(h *model.Hide) []any {
+	lowest := h.FromSeq
+	if h.Queued || h.FromEvent > 0 {
+		lowest = 0
+	}
+	return []any{h.ThreadKey, lowest, h.Queued, orEnd(h.FromEvent), orEnd(h.FromSeq)}
+}
+
+// orEnd is n, or what nothing reaches.
+func orEnd(n int64) int64 {
+	if n <= 0 {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// inbox is what was accepted for a run.
+type inbox struct {
+	run int64
+	model.Inbox
+}
+
+func scanInbox(rows *sql.Rows) (in inbox, err error) {
+	err = rows.Scan(&in.run, &in.Messages, &in.Bytes, &in.Last)
+	return in, err
+}
+
+// known is an id that a message of a thread has.
+type known struct {
+	thread int64
+	id     string
+}
+
+func scanKnown(rows *sql.Rows) (k known, err error) {
+	err = rows.Scan(&k.thread, &k.id)
+	return k, err
 }
 
 // Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events up to
 // upTo (0 means all), the newest limit of them.
-func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]runtime.Message, error) {
+func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
@@ -99,7 +171,7 @@ func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) 
 
 // MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is among
 // ids, in the order they came.
-func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]runtime.Message, error) {
+func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 //go:embed migrations
@@ -88,7 +88,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	}
 	got, err := one(ctx, db.read, scalar[int64], selectVersion)
 	switch {
-	case errors.Is(err, runtime.ErrUnavailable) || ctx.Err() != nil:
+	case errors.Is(err, model.ErrUnavailable) || ctx.Err() != nil:
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)

@@ -1,82 +1,192 @@
 package storage
 
 import (
+	"fmt"
+	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// Messages that were stored before there were days of history stand in them like later ones.
-func TestMigrationFindsDaysOfHistory(t *testing.T) {
+// row is a row of an older schema.
+type row struct {
+	table  string
+	values map[string]any
+}
+
+// migrated fills databases of each kind that have an older version, and tests what they have become.
+func migrated(t *testing.T, version int64, fill []row, test func(*testing.T, *DB)) {
+	t.Helper()
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "baton.db"),
 		"postgres": storagetest.Postgres(t).NewDatabase(t),
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
+			fillOld(t, url, version, fill)
 			db := openForPlans(t, url)
-			if err := db.Join(ctx, "instance", ""); err != nil {
+			if err := db.Join(t.Context(), "instance", ""); err != nil {
 				t.Fatal(err)
 			}
-			day := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
-			thread := &runtime.Thread{Project: "p", User: "u", ID: "t", ConversationID: "c", CreatedAt: day, UpdatedAt: day}
-			err := db.Commit(ctx, 1, nil, func(tx runtime.Tx) error {
-				if err := tx.Put(thread); err != nil {
-					return err
-				}
-				for i, m := range []agui.Message{
-					{ID: `"\"role":"reasoning`, Role: agui.RoleUser, Content: "a\x00b"},
-					{ID: "first", Role: agui.RoleAssistant, Content: `{"id":"x","role":"activity"}`},
-					{ID: `}"role":"user"`, Role: agui.RoleReasoning},
-					{ID: "last", Role: agui.RoleTool, ToolCallID: "c", Metadata: []byte(`{"id":"x","role":"activity"}`)},
-					{ID: "had to wait", Role: agui.RoleUser, Content: "more"},
-				} {
-					row := &runtime.Message{
-						ThreadKey: thread.Key, Seq: int64(i + 1), State: runtime.MessageConsumed, Message: m,
-						CreatedAt: day.Add(time.Duration(i%4) * 8 * time.Hour),
-					}
-					if err := tx.Put(row); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			test(t, db)
+		})
+	}
+}
+
+func fillOld(t *testing.T, url string, version int64, fill []row) {
+	t.Helper()
+	d, err := dialectOf(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := d.open(Config{URL: url}.withDefaults(), migrating)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	dir, err := fs.Sub(migrations, "migrations/"+d.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(d.goose, db.DB, dir, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range fill {
+		columns := slices.Sorted(maps.Keys(row.values))
+		query := fmt.Sprintf("INSERT INTO %s (%s) VALUES (:%s)", row.table, strings.Join(columns, ", "), strings.Join(columns, ", :"))
+		if _, err := db.NamedExecContext(t.Context(), query, row.values); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+}
+
+var oldDay = time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
+
+func oldThread(id string) row {
+	return row{"threads", map[string]any{
+		"project_id": "p", "user_id": "u", "thread_id": id, "conversation_id": "c " + id, "last_seq": 7,
+		"state": `{"a": 1}`, "title": "title", "metadata": `{"b": 2}`, "created_at": oldDay, "updated_at": oldDay,
+	}}
+}
+
+func oldMessage(m agui.Message, seq int, created time.Time) row {
+	return row{"messages", map[string]any{
+		"thread_key": 1, "seq": seq, "event_id": seq, "state": "consumed", "message_id": m.ID, "tool_call_id": m.ToolCallID,
+		"message": string(m.AppendJSON(nil, agui.Stored)), "created_at": created,
+	}}
+}
+
+// Messages that were stored before there were days of history stand in them like later ones.
+func TestMigrationFindsDaysOfHistory(t *testing.T) {
+	fill := []row{oldThread("t")}
+	for i, m := range []agui.Message{
+		{ID: `"\"role":"reasoning`, Role: agui.RoleUser, Content: "a\x00b"},
+		{ID: "first", Role: agui.RoleAssistant, Content: `{"id":"x","role":"activity"}`},
+		{ID: `}"role":"user"`, Role: agui.RoleReasoning},
+		{ID: "last", Role: agui.RoleTool, ToolCallID: "c", Metadata: []byte(`{"id":"x","role":"activity"}`)},
+		{ID: "had to wait", Role: agui.RoleUser, Content: "more"},
+	} {
+		fill = append(fill, oldMessage(m, i+1, oldDay.Add(time.Duration(i%4)*8*time.Hour)))
+	}
+	migrated(t, 1, fill, func(t *testing.T, db *DB) {
+		history := func(at time.Time) (ids []string) {
+			t.Helper()
+			msgs, err := db.History(t.Context(), 1, at, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
-			history := func(at time.Time) (ids []string) {
-				t.Helper()
-				msgs, err := db.History(ctx, thread.Key, at, 0, 10)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, m := range msgs {
-					ids = append(ids, m.ID)
-				}
-				return ids
+			for _, m := range msgs {
+				ids = append(ids, m.ID)
 			}
-			for _, back := range []string{
-				`DROP INDEX messages_day`, `DROP INDEX idempotency_keys_run`, `ALTER TABLE messages DROP COLUMN day`,
-				`DELETE FROM schema_versions WHERE version_id = 2`,
-			} {
-				if err := db.session.exec(ctx, back); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			db = openForPlans(t, url)
-			want := [][]string{{`"\"role":"reasoning`, "first"}, {"last", "had to wait"}}
-			if diff := cmp.Diff(want, [][]string{history(day), history(day.AddDate(0, 0, 1))}); diff != "" {
-				t.Error(diff)
-			}
-		})
+			return ids
+		}
+		want := [][]string{{`"\"role":"reasoning`, "first"}, {"last", "had to wait"}}
+		if diff := cmp.Diff(want, [][]string{history(oldDay), history(oldDay.AddDate(0, 0, 1))}); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Threads and runs of a database in which decisions read whole rows keep what they had.
+func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
+	empty := oldThread("empty")
+	empty.values["state"], empty.values["metadata"] = nil, nil
+	run := func(id string, input any) row {
+		return row{"runs", map[string]any{
+			"thread_key": 1, "id": id, "project_id": "p", "user_id": "u", "agent": "echo", "workflow_id": "echo",
+			"status": "QUEUED", "input": input, "definition": input, "input_query": "query " + id, "output_summary": "sum",
+			"error": `{"code":"c","message":"m"}`, "usage": nil, "context_item_ids": `["x"]`, "metadata": `{"m":1}`,
+			"parent_run": "parent", "background": true, "generation": 2, "attempt": 1, "answered": false, "owner_instance": "o",
+			"closed_event_id": 3, "created_at": oldDay, "queued_at": oldDay,
+		}}
 	}
+	span := func(n, first int) row {
+		return row{"run_spans", map[string]any{
+			"run_key": 1, "n": n, "thread_key": 1, "run_id": "r", "generation": 1, "first_event_id": first, "last_event_id": first,
+		}}
+	}
+	fill := []row{
+		oldThread("t"), empty, run("first", `{"i":1}`), run("second", nil), span(1, 1), span(2, 4),
+		oldMessage(agui.Message{ID: "a", Role: agui.RoleUser, Content: "a"}, 4, oldDay),
+		oldMessage(agui.Message{ID: "b", Role: agui.RoleUser, Content: "b"}, 9, oldDay),
+		{"run_names", map[string]any{"project_id": "p", "user_id": "u", "name": "first", "run_key": 1}},
+		{"idempotency_keys", map[string]any{"scope": "s", "body_hash": "h", "run_key": 1, "status": 0, "created_at": oldDay}},
+	}
+	head := func(key int64, id string, spans int) model.RunHead {
+		return model.RunHead{
+			Key: key, ThreadKey: 1, Project: "p", User: "u", ID: id, Agent: "echo", WorkflowID: "echo", Status: model.Queued,
+			Generation: 2, Attempt: 1, Spans: spans, Owner: "o", ClosedEvent: 3, Error: &agui.OutputError{Code: "c", Message: "m"},
+			CreatedAt: oldDay, QueuedAt: oldDay,
+		}
+	}
+	migrated(t, 2, fill, func(t *testing.T, db *DB) {
+		ctx := t.Context()
+		thread, err := db.ThreadByID(ctx, "p", "u", "t")
+		want := model.Thread{
+			ThreadHead: model.ThreadHead{
+				Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "c t", LastEventID: 7, LastSeq: 9, CreatedAt: oldDay,
+				UpdatedAt: oldDay,
+			},
+			State: []byte(`{"a": 1}`), Title: "title", Metadata: []byte(`{"b": 2}`),
+		}
+		if diff := cmp.Diff(want, thread); err != nil || diff != "" {
+			t.Errorf("the thread: %v\n%s", err, diff)
+		}
+		thread, err = db.ThreadByID(ctx, "p", "u", "empty")
+		if err != nil || thread.State != nil || thread.LastSeq != 0 {
+			t.Errorf("the empty thread: %+v, %v", thread, err)
+		}
+		runs, _, err := db.Runs(ctx, model.RunFilter{Project: "p"})
+		input := []byte(`{"i":1}`)
+		wantRuns := []model.Run{{RunHead: head(2, "second", 0)}, {RunHead: head(1, "first", 2), Input: input, Definition: input}}
+		for i := range wantRuns {
+			r := &wantRuns[i]
+			r.InputQuery, r.OutputSummary, r.ContextItemIDs = "query "+r.ID, new("sum"), []string{"x"}
+			r.Metadata, r.ParentRun, r.ThreadID, r.ConversationID = []byte(`{"m":1}`), "parent", "t", "c t"
+		}
+		if diff := cmp.Diff(wantRuns, runs); err != nil || diff != "" {
+			t.Errorf("the runs: %v\n%s", err, diff)
+		}
+		named, err := db.RunsByName(ctx, "p", "u", "first")
+		if err != nil || len(named) != 1 || named[0].Key != 1 {
+			t.Errorf("the run by its name: %v, %v", named, err)
+		}
+		key, err := db.NewRunKey(ctx)
+		if err != nil || key != 3 {
+			t.Errorf("the next run has key %d, %v", key, err)
+		}
+	})
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // The bounds of a row, beyond which no more events are added. The size keeps a row within a page of
@@ -38,7 +38,7 @@ type packer struct {
 }
 
 // pack returns the events in rows, ordered as the table's key is. They are valid until the next call.
-func (p *packer) pack(events []runtime.StoredEvent) ([]packed, error) {
+func (p *packer) pack(events []model.StoredEvent) ([]packed, error) {
 	if p.open == nil {
 		p.open = make(map[int64]int)
 	}
@@ -77,13 +77,13 @@ func (p *packer) add(row packed) int {
 	return n
 }
 
-func (r *packed) takes(ev *runtime.StoredEvent) bool {
+func (r *packed) takes(ev *model.StoredEvent) bool {
 	return ev.RunKey == r.run && ev.ID == r.last+1 && ev.ID-r.first < maxRowEvents &&
 		len(r.payload)+len(ev.Payload) < maxRowSize
 }
 
 // checkEvent refuses what could not be told apart from its neighbours.
-func checkEvent(ev *runtime.StoredEvent) error {
+func checkEvent(ev *model.StoredEvent) error {
 	switch {
 	case ev.ThreadKey <= 0 || ev.ID <= 0:
 		return errors.New("without a thread or an id")
@@ -104,7 +104,7 @@ const (
 	typeSuffix = '"'
 )
 
-func appendLine(dst []byte, ev *runtime.StoredEvent) []byte {
+func appendLine(dst []byte, ev *model.StoredEvent) []byte {
 	if kind, ok := leadingType(ev.Payload); !ok || string(kind) != string(ev.Kind) {
 		dst = append(dst, ev.Kind...)
 		dst = append(dst, ' ')
@@ -150,7 +150,7 @@ func (p *page) add(r *packed) error {
 			line = slices.Clip(line)
 		}
 		p.size += len(line)
-		p.events = append(p.events, runtime.StoredEvent{
+		p.events = append(p.events, model.StoredEvent{
 			ThreadKey: p.thread, ID: id, RunKey: r.run, Kind: intern(p.kinds, kind), Payload: line,
 		})
 	}

@@ -3,12 +3,13 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // pool runs the statements of reads on any of several connections, prepared.
@@ -22,7 +23,7 @@ type pool struct {
 func (p *pool) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	stmt, ok := p.stmts.Load(query)
 	if !ok {
-		prepared, err := p.PreparexContext(ctx, p.d.statement(query, 1))
+		prepared, err := p.PreparexContext(ctx, p.d.statement(query, plain))
 		if err != nil {
 			return nil, err
 		}
@@ -80,13 +81,23 @@ func some[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error)
 	return list, nil
 }
 
+// whole is all of a query that takes a limit after args, of which there must not be more rows than max: who needs all
+// of them is not helped by some.
+func whole[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), max int, query string, args ...any) ([]T, error) {
+	list, err := all(ctx, q, scan, query, append(args, max+1)...)
+	if err == nil && len(list) > max {
+		err = q.failed(ctx, fmt.Errorf("there are more than %d rows", max))
+	}
+	return list, err
+}
+
 // one returns the first row query selects, or ErrNotFound.
 func one[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) (T, error) {
 	list, err := all(ctx, q, scan, query, args...)
 	if err != nil || len(list) == 0 {
 		var zero T
 		if err == nil {
-			err = runtime.ErrNotFound
+			err = model.ErrNotFound
 		}
 		return zero, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/pressly/goose/v3"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 func postgresDialect() *dialect {
@@ -23,11 +24,9 @@ func postgresDialect() *dialect {
 		name:    "postgres",
 		goose:   goose.DialectPostgres,
 		bind:    sqlx.DOLLAR,
-		batch:   32,
 		begin:   "BEGIN",
 		quote:   pq.QuoteLiteral,
 		unnest:  true,
-		remote:  true,
 		open:    openPostgres,
 		lock:    func(Config) (*fileLock, error) { return nil, nil },
 		list:    func(slice any) any { return pq.Array(slice) },
@@ -61,6 +60,10 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	case reading:
 		set["default_transaction_read_only"] = "on"
 		conns = cfg.Readers
+	case writing:
+		// All statements are prepared and find their rows by an index: to plan them once, whatever the tables hold
+		// then, is enough.
+		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
 	case migrating:
 		set["statement_timeout"], set["lock_timeout"] = "0", "0"
 		set["idle_in_transaction_session_timeout"] = "0"
@@ -85,6 +88,11 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
+// guards are the constraints that only what another instance has written can violate: decisions see to the rest.
+var guards = []string{
+	"threads_project_id_user_id_thread_id_key", "threads_conversation_id_key", "run_names_pkey", "runs_active",
+}
+
 // explainPostgres takes what is not about the statement or its data for trouble that may pass.
 func explainPostgres(err error) error {
 	var pe *pq.Error
@@ -93,15 +101,21 @@ func explainPostgres(err error) error {
 	}
 	switch pe.Code {
 	case pqerror.DiskFull:
-		return runtime.ErrDiskFull
+		return model.ErrDiskFull
+	case pqerror.QueryCanceled:
+		return model.ErrTooSlow
+	case pqerror.UniqueViolation:
+		if slices.Contains(guards, pe.Constraint) {
+			return model.ErrConflict
+		}
 	case pqerror.ReadOnlySQLTransaction, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
-		return runtime.ErrUnavailable
+		return model.ErrUnavailable
 	}
 	switch pe.Code.Class() {
 	case pqerror.ClassConnectionException, pqerror.ClassInvalidAuthorizationSpecification,
 		pqerror.ClassTransactionRollback, pqerror.ClassInsufficientResources,
 		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError, pqerror.ClassInvalidCatalogName:
-		return runtime.ErrUnavailable
+		return model.ErrUnavailable
 	}
 	return nil
 }

@@ -3,253 +3,321 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-// kind is a kind of row that a transaction buffers. Rows are written in the order of the kinds, which is
-// that of their references, and within a kind in the order they were put.
-type kind int
+// pending are rows that a transaction will write, all of a kind at once. What changes a row that is pending itself
+// changes it here; so what is pending may be written in the order of flush, whatever order it came in.
+type pending struct {
+	threads      table[int64, model.Thread]
+	threadHeads  table[int64, model.ThreadHead]
+	threadStates table[int64, model.ThreadState]
+	patches      table[int64, model.ThreadPatch]
+	runs         table[int64, model.Run]
+	heads        table[int64, model.RunHead]
+	results      table[int64, model.RunResult]
+	settled      table[int64, model.RunSettled]
+	names        []model.RunName
+	spans        table[ordinal, model.Span]
+	spanEnds     table[ordinal, model.SpanEnd]
+	steps        table[ordinal, model.Step]
+	nodes        table[label, model.Node]
+	hides        []model.Hide
+	messages     table[label, model.Message]
+	memos        table[use, model.Memo]
+	withdrawn    table[int64, model.Withdraw]
+	answers      table[label, model.Answer]
+	interrupts   table[label, model.Interrupt]
+	keys         table[string, model.IdempotencyKey]
+}
 
-const (
-	threads kind = iota
-	runs
-	runNames
-	spans
-	steps
-	nodes
-	messages
-	memos
-	interrupts
-	idempotencyKeys
-	kinds // how many there are
+// The keys of rows that have more than a number.
+type (
+	ordinal struct {
+		run int64
+		n   int
+	}
+	label struct {
+		of int64 // a run or a thread
+		id string
+	}
+	use struct {
+		run              int64
+		generation, step int
+		name             string
+		n                int
+	}
 )
 
-var tables = [kinds]string{
-	"threads", "runs", "run_names", "run_spans", "steps", "node_states", "messages", "memos", "interrupts",
-	"idempotency_keys",
+// table holds pending rows of a kind in the order they came, one for each key.
+type table[K comparable, V any] struct {
+	keys []K
+	rows []V
+	at   map[K]int // where to find what, once there are many
 }
 
-var upserts = [kinds]string{
-	threads:         upsertThread,
-	runs:            upsertRun,
-	runNames:        insertName,
-	spans:           upsertSpan,
-	steps:           upsertStep,
-	nodes:           upsertNode,
-	messages:        upsertMessage,
-	memos:           upsertMemo,
-	interrupts:      upsertInterrupt,
-	idempotencyKeys: upsertKey,
-}
-
-// buffer holds rows of one kind that have not been written yet. A commit carries rows of many runs, and one
-// statement for all of a kind costs one round trip.
-type buffer struct {
-	n    int
-	args []any        // of all rows, one after the other
-	rows map[any]int  // by key, which row it is
-	of   map[ref]bool // whose rows there are
-	size int          // bytes of text that were put, more or less
-}
-
-// maxHeld is how many bytes of rows a transaction buffers of a kind, and reads ahead, before one more.
-const maxHeld = 8 << 20
-
-// owners are the keys of the run and of the thread that a row belongs to, 0 for none.
-type owners struct{ run, thread int64 }
-
-// ref names a thread or a run.
-type ref struct {
-	k   kind
-	key int64
-}
-
-// named reports whether one of the rows, which are of threads or of names of runs, has the name.
-func (b *buffer) named(name runtime.Name) bool {
-	for i := range b.n {
-		if nameIn(b.args[i*len(b.args)/b.n:]) == name {
-			return true
+// get returns the row of the key, nil when none is pending.
+func (t *table[K, V]) get(key K) *V {
+	i := slices.Index(t.keys[:min(len(t.keys), few)], key)
+	if i < 0 && t.at != nil {
+		if at, ok := t.at[key]; ok {
+			i = at
 		}
 	}
-	return false
-}
-
-// Put inserts rows, or replaces those with the same key: see [runtime.Tx].
-func (tx *tx) Put(rows ...runtime.Row) error {
-	for _, row := range rows {
-		if err := tx.put(row); err != nil {
-			return fmt.Errorf("put %T: %w", row, err)
-		}
-	}
-	return nil
-}
-
-type pair struct{ a, b any }
-
-func (tx *tx) put(row runtime.Row) error {
-	switch row := row.(type) {
-	case *runtime.Thread:
-		if row.Key == 0 {
-			if inserted, err := tx.keyed(threads, &row.Key, threadArgs(row)); inserted || err != nil {
-				return err
-			}
-		}
-		return tx.buffer(threads, row.Key, owners{thread: row.Key}, append(threadArgs(row), row.Key))
-	case *runtime.Run:
-		if row.Key == 0 {
-			inserted, err := tx.keyed(runs, &row.Key, runArgs(row))
-			if err != nil {
-				return err
-			}
-			if err := tx.name(user{row.Project, row.User}, row.ID, row.Key); inserted || err != nil {
-				return err
-			}
-		}
-		return tx.buffer(runs, row.Key, owners{row.Key, row.ThreadKey}, append(runArgs(row), row.Key))
-	case *runtime.RunName:
-		user, err := one(tx.ctx, tx, scanUser, selectRunUser, row.RunKey)
-		if err != nil {
-			return err
-		}
-		return tx.name(user, row.Name, row.RunKey)
-	case *runtime.Span:
-		return tx.buffer(spans, pair{row.RunKey, row.N}, owners{row.RunKey, row.ThreadKey}, spanArgs(row))
-	case *runtime.Step:
-		return tx.buffer(steps, pair{row.RunKey, row.Number}, owners{run: row.RunKey}, stepArgs(row))
-	case *runtime.Node:
-		return tx.buffer(nodes, pair{row.RunKey, row.NodeID}, owners{run: row.RunKey}, nodeArgs(row))
-	case *runtime.Message:
-		if row.CreatedAt.IsZero() {
-			row.CreatedAt = tx.now
-		}
-		return tx.buffer(messages, pair{row.ThreadKey, row.ID}, owners{row.RunKey, row.ThreadKey}, messageArgs(row))
-	case *runtime.Memo:
-		key := [4]any{row.RunKey, row.Generation, row.Step, pair{row.Name, row.N}}
-		return tx.buffer(memos, key, owners{run: row.RunKey}, memoArgs(row))
-	case *runtime.Interrupt:
-		return tx.buffer(interrupts, pair{row.RunKey, row.ID}, owners{run: row.RunKey}, interruptArgs(row))
-	case *runtime.IdempotencyKey:
-		return tx.buffer(idempotencyKeys, row.Scope, owners{}, keyArgs(row))
-	}
-	return tx.fail(errors.New("unknown kind of row"))
-}
-
-func (tx *tx) name(u user, name string, runKey int64) error {
-	key := [4]any{u.project, u.id, name, runKey}
-	return tx.buffer(runNames, key, owners{run: runKey}, key[:])
-}
-
-// keyed gives a new row its key, and reports whether it was inserted for that: where the insertion makes the key. The
-// key is taken back if the transaction fails: another row may get it then.
-func (tx *tx) keyed(k kind, key *int64, args []any) (inserted bool, err error) {
-	if inserted = !tx.d.remote; inserted {
-		*key, err = tx.inserted(k, args)
-	} else {
-		*key, err = tx.reserved(k)
-	}
-	tx.keys = append(tx.keys, key)
-	return inserted, err
-}
-
-// inserts are the statements that insert one row and return its key.
-var inserts = [kinds]string{threads: insertThread, runs: insertRun}
-
-func (tx *tx) inserted(k kind, args []any) (int64, error) {
-	if err := tx.writeTo(k); err != nil {
-		return 0, err
-	}
-	if err := checkText(args); err != nil {
-		return 0, tx.fail(err)
-	}
-	return one(tx.ctx, written{tx}, scalar[int64], inserts[k], args...)
-}
-
-// reservations are the statements that take keys of rows that come later.
-var reservations = [kinds]string{threads: reserveThreads, runs: reserveRuns}
-
-// reserved returns the key of a row to come. Keys that are reserved stay so when the transaction fails, and are
-// lost with the session.
-func (tx *tx) reserved(k kind) (key int64, err error) {
-	keys := &tx.session.keys[k]
-	if len(*keys) == 0 {
-		if *keys, err = all(tx.ctx, written{tx}, scalar[int64], reservations[k]); err != nil {
-			return 0, err
-		}
-	}
-	key, *keys = (*keys)[0], (*keys)[1:]
-	return key, nil
-}
-
-// buffer keeps a row to be written with others. No statement may meet a row twice, so a row that is put
-// again takes its own place. Not so a run: one must have ended before another of its thread may begin, so the
-// runs put before it are written first. So are large rows.
-func (tx *tx) buffer(k kind, key any, of owners, args []any) error {
-	if tx.err != nil {
-		return tx.err
-	}
-	if err := checkText(args); err != nil {
-		return tx.fail(err)
-	}
-	tx.ahead.forget(k, of, key, args)
-	b := &tx.rows[k]
-	n, again := b.rows[key]
-	if again && k == runs || !again && b.size > maxHeld {
-		if err := tx.writeTo(k); err != nil {
-			return err
-		}
-	}
-	if b.rows == nil {
-		b.rows, b.of = make(map[any]int), make(map[ref]bool)
-	}
-	b.of[ref{runs, of.run}], b.of[ref{threads, of.thread}] = true, true
-	b.size += textSize(args)
-	if again && k != runs {
-		copy(b.args[n*len(args):], args)
+	if i < 0 {
 		return nil
 	}
-	b.rows[key] = b.n
-	b.args = append(b.args, args...)
-	b.n++
+	return &t.rows[i]
+}
+
+// few rows are found faster without a map.
+const few = 8
+
+// put keeps a row, in the place of one with the same key.
+func (t *table[K, V]) put(key K, row *V) {
+	if old := t.get(key); old != nil {
+		*old = *row
+		return
+	}
+	if len(t.rows) >= few {
+		if t.at == nil {
+			t.at = make(map[K]int)
+		}
+		t.at[key] = len(t.rows)
+	}
+	t.keys, t.rows = append(t.keys, key), append(t.rows, *row)
+}
+
+// put makes rows pending. A Delete it carries out, after all that is pending.
+func (tx *tx) put(rows []model.Row) error {
+	for _, row := range rows {
+		if err := tx.putOne(row); err != nil {
+			return tx.fail(fmt.Errorf("%T: %w", row, err))
+		}
+	}
 	return nil
 }
 
-// flush writes what is buffered.
-func (tx *tx) flush() error { return tx.writeTo(kinds - 1) }
-
-// writeTo writes the buffered rows of a kind, after those they may refer to.
-func (tx *tx) writeTo(last kind) error {
-	for k := range last + 1 {
-		if err := tx.write(k); err != nil {
-			return err
+func (tx *tx) putOne(row model.Row) error {
+	p := &tx.rows
+	switch row := row.(type) {
+	case *model.Thread:
+		if row.Key == 0 || p.threads.get(row.Key) != nil {
+			return fmt.Errorf("key %d", row.Key)
 		}
+		p.threads.put(row.Key, row)
+		if row.State != nil {
+			p.threadStates.put(row.Key, &model.ThreadState{Key: row.Key, State: row.State})
+		}
+	case *model.ThreadHead:
+		if t := p.threads.get(row.Key); t != nil {
+			t.LastEventID, t.LastSeq, t.UpdatedAt = row.LastEventID, row.LastSeq, row.UpdatedAt
+			return nil
+		}
+		p.threadHeads.put(row.Key, row)
+	case *model.ThreadState:
+		p.threadStates.put(row.Key, row)
+	case *model.ThreadPatch:
+		patch := *row
+		if old := p.patches.get(row.Key); old != nil {
+			if patch.Title == nil {
+				patch.Title = old.Title
+			}
+			if patch.Metadata == nil {
+				patch.Metadata = old.Metadata
+			}
+		}
+		p.patches.put(row.Key, &patch)
+	case *model.Step:
+		p.steps.put(ordinal{row.RunKey, row.Number}, row)
+	case *model.Node:
+		p.nodes.put(label{row.RunKey, row.NodeID}, row)
+	case *model.Message:
+		p.putMessage(row, tx)
+	case *model.Hide:
+		for i := range p.messages.rows {
+			if m := &p.messages.rows[i]; hidden(row, m) {
+				m.State = model.MessageHidden
+			}
+		}
+		p.hides = append(p.hides, *row)
+	case *model.Memo:
+		p.memos.put(use{row.RunKey, row.Generation, row.Step, row.Name, row.N}, row)
+	case *model.Interrupt:
+		p.interrupts.put(label{row.RunKey, row.ID}, row)
+	case *model.Answer:
+		p.answer(row)
+	case *model.Withdraw:
+		for i := range p.interrupts.rows {
+			if in := &p.interrupts.rows[i]; in.RunKey == row.RunKey && in.Status == model.InterruptOpen {
+				in.Status = model.InterruptCancelled
+			}
+		}
+		p.withdrawn.put(row.RunKey, row)
+	case *model.IdempotencyKey:
+		p.keys.put(row.Scope, row)
+	case *model.Delete:
+		return tx.delete(row)
+	default:
+		return p.putRun(row)
 	}
+	return nil
+}
+
+// putRun keeps what is of the run itself, its names and its spans.
+func (p *pending) putRun(row model.Row) error {
+	switch row := row.(type) {
+	case *model.Run:
+		if row.Key == 0 || p.runs.get(row.Key) != nil {
+			return fmt.Errorf("key %d", row.Key)
+		}
+		p.runs.put(row.Key, row)
+	case *model.RunHead:
+		if run := p.runs.get(row.Key); run != nil {
+			created := run.CreatedAt
+			run.RunHead = *row
+			run.CreatedAt = created
+			return nil
+		}
+		p.heads.put(row.Key, row)
+	case *model.RunResult:
+		if run := p.runs.get(row.Key); run != nil {
+			run.OutputSummary, run.Usage = row.OutputSummary, row.Usage
+			return nil
+		}
+		p.results.put(row.Key, row)
+	case *model.RunSettled:
+		if run := p.runs.get(row.Key); run != nil {
+			run.Attempt = 0
+		} else if head := p.heads.get(row.Key); head != nil {
+			head.Attempt = 0
+		} else {
+			p.settled.put(row.Key, row)
+		}
+	case *model.RunName:
+		p.names = append(p.names, *row)
+	case *model.Span:
+		key := ordinal{row.RunKey, row.N}
+		if p.spans.get(key) != nil {
+			return fmt.Errorf("span %d of run %d is there already", row.N, row.RunKey)
+		}
+		p.spans.put(key, row)
+	case *model.SpanEnd:
+		key := ordinal{row.RunKey, row.N}
+		if span := p.spans.get(key); span != nil {
+			span.Last = row.Last
+			return nil
+		}
+		p.spanEnds.put(key, row)
+	default:
+		return errors.New("unknown kind of row")
+	}
+	return nil
+}
+
+// putMessage keeps the time at which the message was first put.
+func (p *pending) putMessage(row *model.Message, tx *tx) {
+	m, key := *row, label{row.ThreadKey, row.ID}
+	if old := p.messages.get(key); old != nil {
+		m.CreatedAt = old.CreatedAt
+	} else if m.CreatedAt.IsZero() {
+		m.CreatedAt = tx.now
+	}
+	p.messages.put(key, &m)
+}
+
+// answer changes the interrupt and the memo where they are pending. It is kept all the same: a row that is not
+// pending is changed when it is written.
+func (p *pending) answer(row *model.Answer) {
+	if in := p.interrupts.get(label{row.RunKey, row.ID}); in != nil {
+		in.Status, in.Payload = model.InterruptAnswered, row.Payload
+	}
+	if memo := p.memos.get(use{row.RunKey, row.Generation, row.Step, row.Name, row.N}); memo != nil {
+		memo.Done, memo.Output = true, row.Output
+	}
+	p.answers.put(label{row.RunKey, row.ID}, row)
+}
+
+// flush writes what is pending. Rows come after those they refer to; changes of rows that are there come before rows
+// that take their place, which have those made after them; and a run leaves its thread before another enters it.
+func (tx *tx) flush() error {
+	p := &tx.rows
+	write(tx, p.threads.rows, insertThread, threadCells)
+	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
+	write(tx, p.threadStates.rows, upsertState, stateCells)
+	write(tx, p.patches.rows, patchThread, patchCells)
+
+	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
+	leaving, entering := divide(p.heads.rows, active)
+	write(tx, p.settled.rows, settleRun, settledCells)
+	write(tx, leaving, updateRun, headCells)
+	write(tx, entering, updateRun, headCells)
+	write(tx, p.runs.rows, insertRun, runCells)
+	write(tx, p.runs.rows, insertInput, inputCells)
+	write(tx, p.results.rows, updateResult, resultCells)
+	write(tx, p.names, insertName, nameCells)
+	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
+	write(tx, p.spans.rows, insertSpan, spanCells)
+	write(tx, p.steps.rows, upsertStep, stepCells)
+	write(tx, p.nodes.rows, upsertNode, nodeCells)
+
+	ofThreads, ofRuns := divide(p.hides, func(h model.Hide) bool { return h.RunKey != 0 })
+	write(tx, ofThreads, hideOfThread, hideOfThreadCells)
+	write(tx, ofRuns, hideOfRun, hideOfRunCells)
+	write(tx, p.messages.rows, upsertMessage, messageCells)
+	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
+	write(tx, p.answers.rows, answerInterrupt, answerCells)
+	write(tx, p.interrupts.rows, upsertInterrupt, interruptCells)
+	write(tx, p.answers.rows, completeMemo, completionCells)
+	write(tx, p.memos.rows, upsertMemo, memoCells)
+	write(tx, p.keys.rows, upsertKey, keyCells)
+	*p = pending{}
 	return tx.err
 }
 
-// write writes the buffered rows of a kind, in statements for a power of two rows each, so that there are
-// few different ones to prepare.
-func (tx *tx) write(k kind) error {
-	if tx.err != nil {
-		return tx.err
-	}
-	b := &tx.rows[k]
-	if b.n == 0 {
-		return nil
-	}
-	args, width := b.args, len(b.args)/b.n
-	for len(args) > 0 {
-		n := tx.d.batch
-		for n*width > len(args) {
-			n /= 2
+// divide returns the rows of which is is false, and those of which it is true.
+func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
+	for _, row := range rows {
+		if is(row) {
+			yes = append(yes, row)
+		} else {
+			no = append(no, row)
 		}
-		if _, err := tx.run(upserts[k], n, args[:n*width]); err != nil {
-			return err
-		}
-		args = args[n*width:]
 	}
-	clear(b.rows)
-	clear(b.of)
-	b.n, b.size, b.args = 0, 0, b.args[:0]
-	return nil
+	return no, yes
+}
+
+// maxMessage is about how many bytes of rows one statement takes.
+const maxMessage = 8 << 20
+
+// write writes rows: where a statement costs a round trip as many of them as one takes, which unless they are large is
+// all.
+func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
+	if tx.err != nil || len(list) == 0 {
+		return
+	}
+	var some [][]any
+	size := 0
+	for i := range list {
+		args := cellsOf(&list[i])
+		if err := checkText(args); err != nil {
+			_ = tx.fail(fmt.Errorf("%T: %w", list[i], err))
+			return
+		}
+		if !tx.d.unnest {
+			if _, err := tx.run(plain, query, args); err != nil {
+				return
+			}
+			continue
+		}
+		some, size = append(some, args), size+textSize(args)
+		if size > maxMessage || i == len(list)-1 {
+			if _, err := tx.run(rows, query, columnsOf(query, some)); err != nil {
+				return
+			}
+			some, size = nil, 0
+		}
+	}
 }

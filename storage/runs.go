@@ -7,58 +7,53 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // maxCount bounds every count that stands beside a page.
 const maxCount = 10_000
 
-const runColumns = `thread_key, id, project_id, user_id, agent, workflow_id, status, input, definition,
-	input_query, output_summary, error, usage, context_item_ids, metadata, parent_run, background,
-	generation, attempt, answered, owner_instance, closed_event_id, created_at, queued_at, started_at,
-	finished_at`
+const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
+	span_name, turn, answered, owner_instance, replaces, roll_back, closed_event_id, error, created_at, queued_at,
+	started_at, finished_at, key`
 
 const (
 	insertRun = `
-INSERT INTO runs (` + runColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING key`
+INSERT INTO runs (` + headColumns + `, output_summary, usage)
+VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text,
+	?::bigint, ?::boolean, ?::text, ?::text, ?::boolean, ?::bigint, ?::text, ?::timestamptz, ?::timestamptz,
+	?::timestamptz, ?::timestamptz, ?::bigint, ?::text, ?::text)`
 
-	reserveRuns = `
-SELECT nextval(pg_get_serial_sequence('runs', 'key')) FROM generate_series(1, 32)`
+	insertInput = `
+INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
+VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text)`
 
-	upsertRun = `
-INSERT INTO runs (` + runColumns + `, key)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET
-	thread_key = excluded.thread_key, id = excluded.id, project_id = excluded.project_id,
-	user_id = excluded.user_id, agent = excluded.agent, workflow_id = excluded.workflow_id,
-	status = excluded.status, input = COALESCE(excluded.input, runs.input),
-	definition = COALESCE(excluded.definition, runs.definition), input_query = excluded.input_query,
-	output_summary = excluded.output_summary, error = excluded.error, usage = excluded.usage,
-	context_item_ids = excluded.context_item_ids, metadata = excluded.metadata,
-	parent_run = excluded.parent_run, background = excluded.background, generation = excluded.generation,
-	attempt = excluded.attempt, answered = excluded.answered, owner_instance = excluded.owner_instance,
-	closed_event_id = excluded.closed_event_id, created_at = excluded.created_at,
-	queued_at = excluded.queued_at, started_at = excluded.started_at, finished_at = excluded.finished_at`
+	updateRun = `
+UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, spans = ?::bigint,
+	span_name = ?::text, turn = ?::bigint, answered = ?::boolean, owner_instance = ?::text, replaces = ?::text,
+	roll_back = ?::boolean, closed_event_id = ?::bigint, error = ?::text, queued_at = ?::timestamptz,
+	started_at = ?::timestamptz, finished_at = ?::timestamptz
+WHERE key = ?::bigint`
 
-	// insertName names a run. When another run of the user has the name there is no key to put, and the
-	// column refuses that.
+	updateResult = `
+UPDATE runs SET output_summary = ?::text, usage = ?::text
+WHERE key = ?::bigint`
+
+	settleRun = `
+UPDATE runs SET attempt = 0
+WHERE key = ?::bigint`
+
 	insertName = `
-INSERT INTO run_names (project_id, user_id, name, run_key)
-VALUES (?, ?, ?, ?)
-ON CONFLICT (project_id, name, user_id) DO UPDATE SET
-	run_key = CASE WHEN run_names.run_key = excluded.run_key THEN excluded.run_key END`
-
-	selectRunUser = `
-SELECT project_id, user_id FROM runs WHERE key = ?`
+INSERT INTO run_names (project_id, user_id, name, run_key, body_hash)
+VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 
 	selectRun = `
-SELECT r.thread_key, r.id, r.project_id, r.user_id, r.agent, r.workflow_id, r.status, r.input, r.definition,
-	r.input_query, r.output_summary, r.error, r.usage, r.context_item_ids, r.metadata, r.parent_run,
-	r.background, r.generation, r.attempt, r.answered, r.owner_instance, r.closed_event_id, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.key, t.thread_id, t.conversation_id
+SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
+	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
+	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, i.input_query, r.output_summary, r.usage,
+	i.context_item_ids, i.metadata, i.parent_run, t.thread_id, t.conversation_id
 FROM runs r
+JOIN run_inputs i ON i.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
 
 	selectRunByKey = selectRun + `
@@ -81,62 +76,105 @@ WHERE r.key IN (SELECT key FROM runs`
 SELECT count(*) FROM (SELECT 1 FROM runs`
 	maxOfFiltered = ` LIMIT ?) AS counted`
 
-	selectOpenRuns = selectRun + `
-WHERE r.thread_key = ? AND r.status IN ('QUEUED', 'RUNNING', 'WAITING')` + claimOrder
-	claimOrder = `
-ORDER BY CASE r.status WHEN 'QUEUED' THEN 1 ELSE 0 END, r.answered DESC, r.queued_at, r.key
-LIMIT 10000`
+	selectRunsNamed = `
+SELECT n.project_id, n.user_id, n.name, r.key, r.thread_key, r.id, n.body_hash, r.status, COALESCE((
+	SELECT s.first_event_id FROM run_spans s WHERE s.run_key = r.key AND s.run_id = n.name ORDER BY s.n LIMIT 1), 0)
+FROM ` + unnestNames + `
+CROSS JOIN run_names n CROSS JOIN runs r
+WHERE n.project_id = asked.project AND n.name = asked.name AND n.user_id = asked.owner AND r.key = n.run_key`
+
+	// selectOpenHeads reads the open runs of threads in the order in which they are claimed.
+	selectOpenHeads = `
+SELECT ` + headColumns + ` FROM runs
+WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING')
+ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queued_at, key`
+
+	selectHeads = `
+SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
 
 	selectLastRun = selectRun + `
 WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
 
-	selectUnfinished = selectRun + `
-WHERE r.status = ? AND r.status IN ('QUEUED', 'RUNNING', 'WAITING') AND (r.queued_at, r.key) > (?, ?)
-ORDER BY r.queued_at, r.key LIMIT ?`
-
-	countRuns = `
-SELECT status, count(*) FROM runs WHERE status IN ('QUEUED', 'RUNNING', 'WAITING') GROUP BY status`
+	selectUnfinished = `
+SELECT ` + headColumns + ` FROM runs
+WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (queued_at, key) > (?, ?)
+ORDER BY queued_at, key LIMIT ?`
 
 	deleteRun = `
 DELETE FROM runs WHERE key = ?`
 )
 
-func runArgs(r *runtime.Run) []any {
+func runCells(r *model.Run) []any {
 	return []any{
-		r.ThreadKey, r.ID, r.Project, r.User, r.Agent, r.WorkflowID, string(r.Status), raw(r.Input),
-		raw(r.Definition), r.InputQuery, r.OutputSummary, jsonOf(r.Error), jsonOf(r.Usage),
-		jsonOf(r.ContextItemIDs), raw(r.Metadata), r.ParentRun, r.Background, r.Generation, r.Attempt,
-		r.Answered, r.Owner, r.ClosedEvent, ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt),
-		msOrNull(r.FinishedAt),
+		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
+		r.SpanName, r.Turn, r.Answered, r.Owner, jsonOf(r.Replaces), r.RollBack, r.ClosedEvent, jsonOf(r.Error),
+		ms(r.CreatedAt), ms(r.QueuedAt), msOrNull(r.StartedAt), msOrNull(r.FinishedAt), r.Key, r.OutputSummary,
+		jsonOf(r.Usage),
 	}
 }
 
-func scanRun(rows *sql.Rows) (r runtime.Run, err error) {
-	err = rows.Scan(&r.ThreadKey, &r.ID, &r.Project, &r.User, &r.Agent, &r.WorkflowID, &r.Status,
-		rawInto{&r.Input}, rawInto{&r.Definition}, &r.InputQuery, &r.OutputSummary, jsonInto{&r.Error},
-		jsonInto{&r.Usage}, jsonInto{&r.ContextItemIDs}, rawInto{&r.Metadata}, &r.ParentRun, &r.Background,
-		&r.Generation, &r.Attempt, &r.Answered, &r.Owner, &r.ClosedEvent, timeInto{&r.CreatedAt},
-		timeInto{&r.QueuedAt}, timePtrInto{&r.StartedAt}, timePtrInto{&r.FinishedAt}, &r.Key, &r.ThreadID,
-		&r.ConversationID)
+func inputCells(r *model.Run) []any {
+	return []any{
+		r.Key, raw(r.Input), raw(r.Definition), r.InputQuery, jsonOf(r.ContextItemIDs), raw(r.Metadata), r.ParentRun,
+	}
+}
+
+func headCells(h *model.RunHead) []any {
+	return []any{
+		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
+		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), h.Key,
+	}
+}
+
+func resultCells(r *model.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
+
+func settledCells(s *model.RunSettled) []any { return []any{s.Key} }
+
+func nameCells(n *model.RunName) []any {
+	return []any{n.Project, n.User, n.Name, n.RunKey, n.BodyHash}
+}
+
+// into are what the columns of a head are scanned into.
+func into(h *model.RunHead, more ...any) []any {
+	return append([]any{
+		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
+		&h.SpanName, &h.Turn, &h.Answered, &h.Owner, jsonInto{&h.Replaces}, &h.RollBack, &h.ClosedEvent, jsonInto{&h.Error},
+		timeInto{&h.CreatedAt}, timeInto{&h.QueuedAt}, timePtrInto{&h.StartedAt}, timePtrInto{&h.FinishedAt}, &h.Key,
+	}, more...)
+}
+
+func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
+	err = rows.Scan(into(&h)...)
+	return h, err
+}
+
+func scanRun(rows *sql.Rows) (r model.Run, err error) {
+	err = rows.Scan(into(&r.RunHead, rawInto{&r.Input}, rawInto{&r.Definition}, &r.InputQuery, &r.OutputSummary,
+		jsonInto{&r.Usage}, jsonInto{&r.ContextItemIDs}, rawInto{&r.Metadata}, &r.ParentRun, &r.ThreadID,
+		&r.ConversationID)...)
 	return r, err
 }
 
-// user is whom a run belongs to.
-type user struct{ project, id string }
+// named is a run with one of its names.
+type named struct {
+	model.Name
+	run model.NamedRun
+}
 
-func scanUser(rows *sql.Rows) (u user, err error) {
-	err = rows.Scan(&u.project, &u.id)
-	return u, err
+func scanNamed(rows *sql.Rows) (n named, err error) {
+	err = rows.Scan(&n.Project, &n.User, &n.ID, &n.run.RunKey, &n.run.ThreadKey, &n.run.ID, &n.run.BodyHash, &n.run.Status,
+		&n.run.First)
+	return n, err
 }
 
 // Run returns the run of that key.
-func (r reader) Run(ctx context.Context, key int64) (runtime.Run, error) {
+func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
 	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
 // of all, at most 2.
-func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]runtime.Run, error) {
+func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	if user == "" {
 		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
@@ -144,7 +182,7 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]r
 }
 
 // Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
-func (r reader) Runs(ctx context.Context, f runtime.RunFilter) ([]runtime.Run, int, error) {
+func (r reader) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
@@ -161,7 +199,7 @@ func (r reader) Runs(ctx context.Context, f runtime.RunFilter) ([]runtime.Run, i
 }
 
 // filterRuns returns the WHERE clause of a filter, all but its cursor.
-func filterRuns(f *runtime.RunFilter) (string, []any) {
+func filterRuns(f *model.RunFilter) (string, []any) {
 	var query strings.Builder
 	args := make([]any, 0, 10)
 	query.WriteString("\nWHERE TRUE")
@@ -195,34 +233,17 @@ func filterRuns(f *runtime.RunFilter) (string, []any) {
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
-func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.Run, error) {
-	return all(ctx, r.q, scanRun, selectOpenRuns, threadKey)
+func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
+	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
 }
 
 // LastRun returns the thread's run that was created last.
-func (r reader) LastRun(ctx context.Context, threadKey int64) (runtime.Run, error) {
+func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
 	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Unfinished returns up to limit runs of all threads that have the status, in the order of their queued
 // times, from those after the given one.
-func (r reader) Unfinished(ctx context.Context, status runtime.Status, afterQueued time.Time, afterKey int64, limit int) ([]runtime.Run, error) {
-	return all(ctx, r.q, scanRun, selectUnfinished, string(status), ms(afterQueued), afterKey, limit)
-}
-
-// Counts returns how many runs are in each status that is not final.
-func (r reader) Counts(ctx context.Context) (map[runtime.Status]int, error) {
-	type count struct {
-		status runtime.Status
-		n      int
-	}
-	list, err := all(ctx, r.q, func(rows *sql.Rows) (c count, err error) {
-		err = rows.Scan(&c.status, &c.n)
-		return c, err
-	}, countRuns)
-	counts := make(map[runtime.Status]int, len(list))
-	for _, c := range list {
-		counts[c.status] = c.n
-	}
-	return counts, err
+func (r reader) Unfinished(ctx context.Context, status model.Status, afterQueued time.Time, afterKey int64, limit int) ([]model.RunHead, error) {
+	return all(ctx, r.q, scanHead, selectUnfinished, string(status), ms(afterQueued), afterKey, limit)
 }

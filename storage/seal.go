@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const (
@@ -150,7 +150,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 	defer db.mu.Unlock()
 	err = db.transact(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
-		if errors.Is(err, runtime.ErrNotFound) {
+		if errors.Is(err, model.ErrNotFound) {
 			return nil
 		}
 		if err != nil {

@@ -10,34 +10,34 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // history fills threads with finished runs of n events each and returns the logs as they must stay.
-func history(tb testing.TB, db runtime.Store, threads, runs, n int) (*workload, map[int64][]runtime.StoredEvent) {
+func history(tb testing.TB, db model.Store, threads, runs, n int) (*workload, map[int64][]model.StoredEvent) {
 	tb.Helper()
 	log := newLog(tb, db, threads)
 	for r := range runs {
 		if r > 0 {
-			log.commit(tb, nil, func(tx runtime.Tx) error { return log.nextRuns(tx, fmt.Sprint("again", r)) })
+			log.commit(tb, nil, log.nextRuns(tb, fmt.Sprint("again", r))...)
 		}
 		for range n / 10 {
-			log.commit(tb, log.batch(10*threads), nil)
+			log.commit(tb, log.batch(10*threads))
 		}
-		log.commit(tb, nil, log.finishRuns)
+		log.commit(tb, nil, log.finishRuns(tb)...)
 	}
-	want := make(map[int64][]runtime.StoredEvent)
+	want := make(map[int64][]model.StoredEvent)
 	for _, key := range log.threads {
 		want[key] = readLog(tb, db, key, 1000)
 	}
 	return log, want
 }
 
-func readLog(tb testing.TB, db runtime.Store, thread int64, limit int) []runtime.StoredEvent {
+func readLog(tb testing.TB, db model.Store, thread int64, limit int) []model.StoredEvent {
 	tb.Helper()
-	var all []runtime.StoredEvent
+	var all []model.StoredEvent
 	for after := int64(0); ; {
 		page, err := db.Events(tb.Context(), thread, after, limit)
 		if err != nil {
@@ -52,7 +52,7 @@ func readLog(tb testing.TB, db runtime.Store, thread int64, limit int) []runtime
 }
 
 // sameLog is cmp.Diff for many events.
-func sameLog(t *testing.T, got, want []runtime.StoredEvent) {
+func sameLog(t *testing.T, got, want []model.StoredEvent) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d events, want %d", len(got), len(want))
@@ -99,9 +99,9 @@ func TestSealKeepsTheLog(t *testing.T) {
 			seal(t, db, 72*time.Hour, 0)
 
 			// On goes the log, on PostgreSQL in the default partition, as its day has been dropped.
-			log.commit(t, nil, func(tx runtime.Tx) error { return log.nextRuns(tx, "later") })
-			log.commit(t, log.batch(30), nil)
-			log.commit(t, nil, log.finishRuns)
+			log.commit(t, nil, log.nextRuns(t, "later")...)
+			log.commit(t, log.batch(30))
+			log.commit(t, nil, log.finishRuns(t)...)
 			for key := range want {
 				want[key] = readLog(t, db, key, 1<<20)
 				if len(want[key]) != 1250 {
@@ -122,20 +122,15 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 			log, want := history(t, joined(t, db), 1, 6, 300)
 			seal(t, db, 72*time.Hour, 1800)
 			key := log.threads[0]
-			runs, _, err := db.Runs(t.Context(), runtime.RunFilter{ThreadKey: key})
+			runs, _, err := db.Runs(t.Context(), model.RunFilter{ThreadKey: key})
 			if err != nil || len(runs) != 6 {
 				t.Fatalf("%d runs, %v", len(runs), err)
 			}
 			gone := map[int64]bool{runs[1].Key: true, runs[2].Key: true, runs[5].Key: true}
-			log.commit(t, nil, func(tx runtime.Tx) error {
-				for key := range gone {
-					if err := tx.DeleteRun(key); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			var kept []runtime.StoredEvent
+			for run := range gone {
+				log.commit(t, nil, &model.Delete{ThreadKey: key, RunKey: run})
+			}
+			var kept []model.StoredEvent
 			for _, ev := range want[key] {
 				if !gone[ev.RunKey] {
 					kept = append(kept, ev)
@@ -182,18 +177,23 @@ func TestForgetKeys(t *testing.T) {
 	db := open(t, newSQLite(t))
 	log := &workload{db: joined(t, db)}
 	now := time.Now()
-	log.commit(t, nil, func(tx runtime.Tx) error {
-		return tx.Put(&runtime.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
-			&runtime.IdempotencyKey{Scope: "new", CreatedAt: now})
-	})
+	log.commit(t, nil, &model.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
+		&model.IdempotencyKey{Scope: "new", CreatedAt: now})
 	if err := db.ForgetKeys(t.Context(), now.Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.IdempotencyKey(t.Context(), "old"); err == nil {
-		t.Error("the old key is still there")
-	}
-	if _, err := db.IdempotencyKey(t.Context(), "new"); err != nil {
-		t.Errorf("the new key: %v", err)
+	log.n++
+	err := log.db.Commit(t.Context(), log.n, &model.Batch{
+		Asks: []model.Ask{{Scope: "old"}, {Scope: "new"}},
+		Decide: func(_ int, v *model.View) model.Changes {
+			if _, ok := v.Remembered["new"]; len(v.Remembered) != 1 || !ok {
+				t.Errorf("remembered are %v", v.Remembered)
+			}
+			return model.Changes{}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

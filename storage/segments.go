@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 const (
@@ -118,14 +118,14 @@ func (r reader) readSegments(ctx context.Context, p *page, at, before int64) err
 }
 
 // deleteSealed removes a run's events from the segments of a span.
-func (tx *tx) deleteSealed(span *runtime.Span) error {
+func (tx *tx) deleteSealed(span *model.Span) error {
 	end := span.Last
 	if end == 0 {
 		end = math.MaxInt64 - 1
 	}
 	for at := span.First - 1; ; {
 		s, err := one(tx.ctx, tx, scanSegment, selectSegments, span.ThreadKey, at, end+1, 1)
-		if errors.Is(err, runtime.ErrNotFound) {
+		if errors.Is(err, model.ErrNotFound) {
 			return nil
 		}
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -15,39 +14,27 @@ import (
 type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
-	stmts map[forRows]*prepared
-	keys  [kinds][]int64 // reserved for rows to come
+	stmts map[inForm]*sql.Stmt
 }
 
-// forRows is a query for n rows.
-type forRows struct {
+// inForm is a query in one of its forms.
+type inForm struct {
 	query string
-	n     int
+	form  form
 }
 
-type prepared struct {
-	*sql.Stmt
-	reads []kind // what it may read of the rows that a transaction buffers
-}
-
-// stmt returns the statement of query for n rows, prepared.
-func (s *session) stmt(ctx context.Context, query string, n int) (*prepared, error) {
-	key := forRows{query, n}
+// stmt returns the statement of query, prepared.
+func (s *session) stmt(ctx context.Context, query string, f form) (*sql.Stmt, error) {
+	key := inForm{query, f}
 	if stmt := s.stmts[key]; stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := s.conn.PrepareContext(ctx, s.d.statement(query, n))
+	stmt, err := s.conn.PrepareContext(ctx, s.d.statement(query, f))
 	if err != nil {
 		return nil, err
 	}
-	added := &prepared{Stmt: stmt}
-	for k, table := range tables {
-		if strings.Contains(query, table) {
-			added.reads = append(added.reads, kind(k))
-		}
-	}
-	s.stmts[key] = added
-	return added, nil
+	s.stmts[key] = stmt
+	return stmt, nil
 }
 
 // exec runs a statement that has no parameters.
@@ -63,7 +50,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 		if err != nil {
 			return nil, db.d.explained(ctx, err)
 		}
-		db.session = &session{conn: conn, d: db.d, stmts: make(map[forRows]*prepared)}
+		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]*sql.Stmt)}
 	}
 	return db.session, nil
 }

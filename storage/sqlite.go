@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,16 +14,15 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // sqliteWords are PostgreSQL's words that SQLite has others for. A transaction that writes has the whole
 // database to itself, so nothing is locked FOR UPDATE.
-var sqliteWords = strings.NewReplacer(
-	"= ANY (?)", "IN (SELECT value FROM json_each(?))",
+var sqliteWords = strings.NewReplacer(append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
-)
+)...)
 
 func sqliteDialect() *dialect {
 	sqlx.BindDriver("sqlite", sqlx.QUESTION)
@@ -33,7 +31,6 @@ func sqliteDialect() *dialect {
 		goose:  goose.DialectSQLite3,
 		bind:   sqlx.QUESTION,
 		words:  sqliteWords,
-		batch:  1,
 		begin:  "BEGIN IMMEDIATE",
 		single: true,
 		open:   openSQLite,
@@ -44,10 +41,7 @@ func sqliteDialect() *dialect {
 			}
 			return takeLock(path, cfg.Addr)
 		},
-		list: func(slice any) any {
-			text, _ := json.Marshal(slice) // of numbers or strings
-			return string(text)
-		},
+		list:    func(slice any) any { return jsonText(slice) },
 		explain: explainSQLite,
 	}
 }
@@ -126,11 +120,13 @@ func explainSQLite(err error) error {
 	}
 	switch se.Code() & 0xff { // the rest is the extended code
 	case sqlite3.SQLITE_FULL:
-		return runtime.ErrDiskFull
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
+		return model.ErrDiskFull
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return model.ErrTooSlow
+	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
 		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM,
 		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return runtime.ErrUnavailable
+		return model.ErrUnavailable
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package storage keeps Baton's threads, runs and events in SQLite or PostgreSQL: it is runtime.Store over
+// Package storage keeps Baton's threads, runs and events in SQLite or PostgreSQL: it is model.Store over
 // sqlx, and the only package with SQL. It knows nothing of agents or transports and never looks into
 // an event but to cut it out of its row.
 //
@@ -37,7 +37,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // Config says which database to open and how. Only URL is required.
@@ -91,6 +91,8 @@ type DB struct {
 	lock *fileLock // nil unless cfg.Serve on SQLite
 	read *pool
 
+	threadKeys, runKeys keys
+
 	mu       sync.Mutex // guards the fields below, and with them writing
 	write    *sqlx.DB
 	session  *session // nil until needed, and after it broke
@@ -100,7 +102,7 @@ type DB struct {
 	closed   bool
 }
 
-var _ runtime.Store = (*DB)(nil)
+var _ model.Store = (*DB)(nil)
 
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and
 // another server has the database, and with ErrSchema when the database must be migrated first.
@@ -111,6 +113,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{cfg: cfg, d: d}
+	db.threadKeys = keys{table: "threads", reserve: reserveThreads}
+	db.runKeys = keys{table: "runs", reserve: reserveRuns}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

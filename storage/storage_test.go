@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -40,7 +40,7 @@ func open(tb testing.TB, url string) *storage.DB {
 	return db
 }
 
-func joined(tb testing.TB, db *storage.DB) runtime.Store {
+func joined(tb testing.TB, db *storage.DB) model.Store {
 	tb.Helper()
 	if err := db.Join(tb.Context(), "instance", "127.0.0.1:1"); err != nil {
 		tb.Fatal(err)
@@ -51,7 +51,7 @@ func joined(tb testing.TB, db *storage.DB) runtime.Store {
 func TestStore(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
-			storagetest.Run(t, func(t *testing.T) runtime.Store { return open(t) })
+			storagetest.Run(t, func(t *testing.T) model.Store { return open(t) })
 		})
 	}
 }

@@ -3,56 +3,71 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"math"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
-	created_at, updated_at, key`
+const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq, last_message_seq, created_at,
+	updated_at, key`
 
 const (
 	insertThread = `
-INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, state, title, metadata,
-	created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING key`
+INSERT INTO threads (` + threadColumns + `, title, metadata)
+VALUES (?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text,
+	?::text)`
 
-	reserveThreads = `
-SELECT nextval(pg_get_serial_sequence('threads', 'key')) FROM generate_series(1, 32)`
+	updateThread = `
+UPDATE threads SET last_seq = ?::bigint, last_message_seq = ?::bigint, updated_at = ?::timestamptz
+WHERE key = ?::bigint`
 
-	upsertThread = `
-INSERT INTO threads (` + threadColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET
-	project_id = excluded.project_id, user_id = excluded.user_id, thread_id = excluded.thread_id,
-	conversation_id = excluded.conversation_id, last_seq = excluded.last_seq, state = excluded.state,
-	title = excluded.title, metadata = excluded.metadata, created_at = excluded.created_at,
-	updated_at = excluded.updated_at`
+	patchThread = `
+UPDATE threads SET title = COALESCE(?::text, title),
+	metadata = CASE WHEN ?::boolean THEN ?::text ELSE metadata END
+WHERE key = ?::bigint`
 
-	selectThread = `
-SELECT ` + threadColumns + ` FROM threads WHERE key = ?`
+	upsertState = `
+INSERT INTO thread_states (thread_key, state)
+VALUES (?::bigint, ?::text)
+ON CONFLICT (thread_key) DO UPDATE SET state = excluded.state`
 
-	lockThread = selectThread + ` FOR UPDATE`
+	selectThreadHead = `
+SELECT ` + threadColumns + ` FROM threads`
 
-	selectThreadByID = `
-SELECT ` + threadColumns + ` FROM threads WHERE project_id = ? AND user_id = ? AND thread_id = ?`
+	lockThreads = selectThreadHead + ` WHERE key = ANY (?) ORDER BY key FOR UPDATE`
 
-	selectThreadByConversation = `
-SELECT ` + threadColumns + ` FROM threads WHERE conversation_id = ? AND project_id = ?`
+	selectThreadsNamed = selectThreadHead + ` WHERE key IN (
+	SELECT t.key FROM ` + unnestNames + `
+	CROSS JOIN threads t WHERE t.project_id = asked.project AND t.user_id = asked.owner AND t.thread_id = asked.name)`
 
-	selectLatestThread = `
-SELECT ` + threadColumns + ` FROM threads WHERE project_id = ? AND user_id = ?
-ORDER BY updated_at DESC, key DESC LIMIT 1`
+	selectWholeThread = `
+SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
+	t.updated_at, t.key, s.state, t.title, t.metadata
+FROM threads t LEFT JOIN thread_states s ON s.thread_key = t.key`
+
+	selectThread = selectWholeThread + `
+WHERE t.key = ?`
+
+	selectThreadByID = selectWholeThread + `
+WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
+
+	selectThreadByConversation = selectWholeThread + `
+WHERE t.conversation_id = ? AND t.project_id = ?`
+
+	selectLatestThread = selectWholeThread + `
+WHERE t.project_id = ? AND t.user_id = ?
+ORDER BY t.updated_at DESC, t.key DESC LIMIT 1`
 
 	raiseLastSeq = `
 UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 
 	// The state is left out: it can be large, and a list has no use for it.
 	selectListed = `
-SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, NULL, t.title, t.metadata,
-	t.created_at, t.updated_at, t.key, COALESCE(r.id, ''), COALESCE(r.workflow_id, ''), COALESCE(r.status, '')
+SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
+	t.updated_at, t.key, NULL, t.title, t.metadata, COALESCE(r.id, ''), COALESCE(r.workflow_id, ''),
+	COALESCE(r.status, '')
 FROM threads t
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('RUNNING', 'WAITING') LIMIT 1),
@@ -69,47 +84,73 @@ ORDER BY t.updated_at DESC, t.key DESC LIMIT ?`
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
 )
 
-func threadArgs(t *runtime.Thread) []any {
+func threadCells(t *model.Thread) []any {
 	return []any{
-		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, raw(t.State), t.Title, raw(t.Metadata),
-		ms(t.CreatedAt), ms(t.UpdatedAt),
+		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, t.LastSeq, ms(t.CreatedAt), ms(t.UpdatedAt), t.Key,
+		t.Title, raw(t.Metadata),
 	}
 }
 
-func scanThread(rows *sql.Rows) (t runtime.Thread, err error) {
-	err = rows.Scan(&t.Project, &t.User, &t.ID, &t.ConversationID, &t.LastEventID, rawInto{&t.State}, &t.Title,
-		rawInto{&t.Metadata}, timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt}, &t.Key)
+func threadHeadCells(h *model.ThreadHead) []any {
+	return []any{h.LastEventID, h.LastSeq, ms(h.UpdatedAt), h.Key}
+}
+
+func stateCells(s *model.ThreadState) []any { return []any{s.Key, raw(s.State)} }
+
+func patchCells(p *model.ThreadPatch) []any {
+	var metadata json.RawMessage
+	if p.Metadata != nil && string(*p.Metadata) != "null" {
+		metadata = *p.Metadata
+	}
+	return []any{p.Title, p.Metadata != nil, raw(metadata), p.Key}
+}
+
+func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
+	err = rows.Scan(intoThread(&h)...)
+	return h, err
+}
+
+// intoThread are what the columns of a head are scanned into.
+func intoThread(h *model.ThreadHead, more ...any) []any {
+	return append([]any{
+		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq, timeInto{&h.CreatedAt},
+		timeInto{&h.UpdatedAt}, &h.Key,
+	}, more...)
+}
+
+func scanThread(rows *sql.Rows) (t model.Thread, err error) {
+	err = rows.Scan(intoThread(&t.ThreadHead, rawInto{&t.State}, &t.Title, rawInto{&t.Metadata})...)
 	return t, err
 }
 
 // Thread returns the thread of that key.
-func (r reader) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
+func (r reader) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
 }
 
 // ThreadByID returns the user's thread of that id.
-func (r reader) ThreadByID(ctx context.Context, project, user, id string) (runtime.Thread, error) {
+func (r reader) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
 }
 
 // ThreadByConversation returns the project's thread of that conversation id.
-func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (runtime.Thread, error) {
+func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
 
 // LatestThread returns the user's thread with the latest activity.
-func (r reader) LatestThread(ctx context.Context, project, user string) (runtime.Thread, error) {
+func (r reader) LatestThread(ctx context.Context, project, user string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func scanListed(rows *sql.Rows) (t runtime.ListedThread, err error) {
-	err = rows.Scan(&t.Project, &t.User, &t.ID, &t.ConversationID, &t.LastEventID, rawInto{&t.State}, &t.Title,
-		rawInto{&t.Metadata}, timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt}, &t.Key, &t.RunID, &t.Agent, &t.Status)
+func scanListed(rows *sql.Rows) (t model.ListedThread, err error) {
+	err = rows.Scan(intoThread(&t.ThreadHead, rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.RunID, &t.Agent,
+		&t.Status)...)
 	return t, err
 }
 
 // ListedThread returns the thread of that key as Threads lists it.
-func (r reader) ListedThread(ctx context.Context, key int64) (runtime.ListedThread, error) {
+func (r reader) ListedThread(ctx context.Context, key int64) (model.ListedThread, error) {
 	return one(ctx, r.q, scanListed, selectListedThread, key)
 }
 
@@ -118,7 +159,7 @@ var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Threads lists the user's threads without their states, those with the latest activity first, and counts
 // all, up to 10 000. Without a limit it lists 50.
-func (r reader) Threads(ctx context.Context, f runtime.ThreadFilter) ([]runtime.ListedThread, int, error) {
+func (r reader) Threads(ctx context.Context, f model.ThreadFilter) ([]model.ListedThread, int, error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -178,9 +179,17 @@ type (
 )
 
 const (
-	oidInt8 = 20
-	oidText = 25
+	oidBool        = 16
+	oidInt8        = 20
+	oidText        = 25
+	oidFloat8      = 701
+	oidTimestampTZ = 1184
 )
+
+// oids are the types that parameters of rows have.
+var oids = map[string]uint32{
+	"bigint": oidInt8, "text": oidText, "boolean": oidBool, "float8": oidFloat8, "timestamptz": oidTimestampTZ,
+}
 
 // BinaryValue is called by lib/pq.
 func (a int8s) BinaryValue() ([]byte, error) {
@@ -204,6 +213,77 @@ func (a texts) BinaryValue() ([]byte, error) {
 		buf = append(buf, v...)
 	}
 	return buf, nil
+}
+
+// cells is a column of rows as an array in PostgreSQL's binary form.
+type cells struct {
+	rows [][]any
+	at   int // which of each row
+	oid  uint32
+}
+
+// epoch is where PostgreSQL's times begin.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// BinaryValue is called by lib/pq.
+func (c cells) BinaryValue() ([]byte, error) {
+	buf := arrayHeader(make([]byte, 0, 20+16*len(c.rows)), c.oid, len(c.rows))
+	for _, row := range c.rows {
+		start := len(buf)
+		buf = append(buf, 0, 0, 0, 0)
+		null := false
+		switch v := row[c.at].(type) {
+		case nil:
+			null = true
+		case *string:
+			if null = v == nil; !null {
+				buf = append(buf, *v...)
+			}
+		case string:
+			buf = append(buf, v...)
+		case int:
+			buf = binary.BigEndian.AppendUint64(buf, uint64(v))
+		case int64:
+			buf = binary.BigEndian.AppendUint64(buf, uint64(v))
+		case bool:
+			if buf = append(buf, 0); v {
+				buf[len(buf)-1] = 1
+			}
+		case float64:
+			buf = binary.BigEndian.AppendUint64(buf, math.Float64bits(v))
+		case time.Time:
+			buf = binary.BigEndian.AppendUint64(buf, uint64(v.Unix()-epoch.Unix())*1e6+uint64(v.Nanosecond()/1e3))
+		default:
+			return nil, fmt.Errorf("a cell is a %T", v)
+		}
+		size := uint32(len(buf) - start - 4)
+		if null {
+			size = math.MaxUint32
+			buf[7] = 1 // there are NULLs
+		}
+		binary.BigEndian.PutUint32(buf[start:], size)
+	}
+	return buf, nil
+}
+
+// columnsOf returns rows as an array for each parameter of the query, which says their types.
+func columnsOf(query string, rows [][]any) (arrays []any) {
+	for at, param := range typed.FindAllStringSubmatch(query, -1) {
+		arrays = append(arrays, cells{rows, at, oids[param[1]]})
+	}
+	return arrays
+}
+
+// arraysOf returns rows of numbers and of texts as an array for each column.
+func arraysOf(rows [][]any) (arrays []any) {
+	for at, cell := range rows[0] {
+		oid := uint32(oidInt8)
+		if _, ok := cell.(string); ok {
+			oid = oidText
+		}
+		arrays = append(arrays, cells{rows, at, oid})
+	}
+	return arrays
 }
 
 // arrayHeader appends what precedes the n elements of an array of one dimension without NULLs.

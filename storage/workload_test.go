@@ -1,18 +1,17 @@
 package storage_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // workload writes events and runs into some threads.
 type workload struct {
-	db      runtime.Store
+	db      model.Store
 	threads []int64 // keys
 	runs    []int64
 	last    []int64 // event ids
@@ -21,27 +20,22 @@ type workload struct {
 	names   int
 }
 
-func newLog(tb testing.TB, db runtime.Store, threads int) *workload {
+func newLog(tb testing.TB, db model.Store, threads int) *workload {
 	tb.Helper()
 	log := &workload{db: db, last: make([]int64, threads)}
-	log.commit(tb, nil, func(tx runtime.Tx) error {
-		for range threads {
-			thread, run, err := log.newRun(tx)
-			if err != nil {
-				return err
-			}
-			log.threads = append(log.threads, thread.Key)
-			log.runs = append(log.runs, run.Key)
-		}
-		return nil
-	})
+	var rows []model.Row
+	for range threads {
+		thread, run, more := log.newRun(tb)
+		log.threads, log.runs, rows = append(log.threads, thread.Key), append(log.runs, run.Key), append(rows, more...)
+	}
+	log.commit(tb, nil, rows...)
 	return log
 }
 
-func (l *workload) commit(tb testing.TB, events []runtime.StoredEvent, apply func(runtime.Tx) error) {
+func (l *workload) commit(tb testing.TB, events []model.StoredEvent, rows ...model.Row) {
 	tb.Helper()
 	l.n++
-	if err := l.db.Commit(tb.Context(), l.n, events, apply); err != nil {
+	if err := l.db.Commit(tb.Context(), l.n, &model.Batch{Events: events, Rows: rows}); err != nil {
 		tb.Fatalf("commit %d: %v", l.n, err)
 	}
 }
@@ -49,107 +43,93 @@ func (l *workload) commit(tb testing.TB, events []runtime.StoredEvent, apply fun
 var payload = []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60","delta":" tokens","timestamp":1760000000000}`)
 
 // batch returns the next n events, in turn one of each thread.
-func (l *workload) batch(n int) []runtime.StoredEvent {
-	events := make([]runtime.StoredEvent, n)
+func (l *workload) batch(n int) []model.StoredEvent {
+	events := make([]model.StoredEvent, n)
 	for i := range events {
 		t := l.next % len(l.threads)
 		l.next++
 		l.last[t]++
-		events[i] = runtime.StoredEvent{
+		events[i] = model.StoredEvent{
 			ThreadKey: l.threads[t], ID: l.last[t], RunKey: l.runs[t], Kind: agui.TypeTextMessageContent, Payload: payload,
 		}
 	}
 	return events
 }
 
-// nextRuns starts another run in every thread.
-func (l *workload) nextRuns(tx runtime.Tx, name string) error {
+// nextRuns are the rows of another run in every thread.
+func (l *workload) nextRuns(tb testing.TB, name string) (rows []model.Row) {
+	tb.Helper()
 	for i, key := range l.threads {
-		thread, err := tx.LockThread(key)
-		if err != nil {
-			return err
-		}
-		run := l.runOf(&thread, fmt.Sprint(name, i), tx.Now())
-		if err := tx.Put(run); err != nil {
-			return err
-		}
-		span := &runtime.Span{RunKey: run.Key, N: 1, ThreadKey: key, RunID: run.ID, First: l.last[i] + 1}
-		if err := tx.Put(span); err != nil {
-			return err
-		}
+		run := l.runOf(tb, key, fmt.Sprint(name, i))
+		rows = append(rows, run,
+			&model.Span{RunKey: run.Key, N: 1, ThreadKey: key, RunID: run.ID, First: l.last[i] + 1})
 		l.runs[i] = run.Key
 	}
-	return nil
+	return rows
 }
 
-// finishRuns ends the run of every thread.
-func (l *workload) finishRuns(tx runtime.Tx) error {
-	ctx := context.Background()
+// finishRuns are the rows with which the run of every thread ends.
+func (l *workload) finishRuns(tb testing.TB) (rows []model.Row) {
+	tb.Helper()
 	for i, key := range l.threads {
-		thread, err := tx.LockThread(key)
+		run, err := l.db.Run(tb.Context(), l.runs[i])
 		if err != nil {
-			return err
+			tb.Fatal(err)
 		}
-		run, err := tx.Run(ctx, l.runs[i])
-		if err != nil {
-			return err
-		}
-		spans, err := tx.Spans(ctx, run.Key)
-		if err != nil {
-			return err
-		}
-		run.Status, thread.LastEventID, spans[0].Last = runtime.Completed, l.last[i], l.last[i]
-		thread.UpdatedAt = tx.Now()
-		if err := tx.Put(&run, &thread, &spans[0]); err != nil {
-			return err
-		}
+		run.Status = model.Completed
+		rows = append(rows, &run.RunHead, &model.ThreadHead{Key: key, LastEventID: l.last[i], UpdatedAt: time.Now()},
+			&model.SpanEnd{RunKey: run.Key, N: 1, Last: l.last[i]})
 	}
-	return nil
+	return rows
 }
 
-// startAndFinish writes the rows of n runs that start and of n that end.
-func (l *workload) startAndFinish(tx runtime.Tx, n int) error {
-	for range n {
-		thread, run, err := l.newRun(tx)
-		if err != nil {
-			return err
-		}
-		now := tx.Now()
-		run.Status, run.FinishedAt = runtime.Completed, &now
-		thread.LastEventID, thread.UpdatedAt = 10, now
-		span := &runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: 1}
-		message := &runtime.Message{ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, State: runtime.MessageConsumed, CreatedAt: now}
-		message.ID, message.Role, message.Content = "m", agui.RoleAssistant, "hello"
-		err = tx.Put(thread, run, span, message, &runtime.Node{RunKey: run.Key, NodeID: "main", Status: runtime.Completed},
-			&runtime.Step{RunKey: run.Key, Number: 1, Status: runtime.Completed})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *workload) newRun(tx runtime.Tx) (*runtime.Thread, *runtime.Run, error) {
+// newRun returns a thread with a run that has just begun, and their rows.
+func (l *workload) newRun(tb testing.TB) (*model.Thread, *model.Run, []model.Row) {
+	tb.Helper()
 	l.names++
-	now, name := tx.Now(), fmt.Sprintf("%d-%d", time.Now().UnixNano(), l.names)
-	thread := &runtime.Thread{Project: "p", User: "u", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now}
-	if err := tx.Put(thread); err != nil {
-		return nil, nil, err
+	key, err := l.db.NewThreadKey(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
 	}
-	run := l.runOf(thread, name, now)
-	if err := tx.Put(run); err != nil {
-		return nil, nil, err
+	now, name := time.Now(), fmt.Sprintf("%d-%d", time.Now().UnixNano(), l.names)
+	thread := &model.Thread{ThreadHead: model.ThreadHead{
+		Key: key, Project: "p", User: "u", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now,
+	}}
+	run := l.runOf(tb, key, name)
+	return thread, run, []model.Row{
+		thread, run, &model.RunName{RunKey: run.Key, Project: "p", User: "u", Name: name},
+		&model.Span{RunKey: run.Key, N: 1, ThreadKey: key, RunID: name, First: 1},
+		&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Running},
+		&model.Step{RunKey: run.Key, Number: 1, Status: model.Running, StartedAt: now},
 	}
-	span := &runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: name, First: 1}
-	err := tx.Put(span, &runtime.Node{RunKey: run.Key, NodeID: "main", Status: runtime.Running},
-		&runtime.Step{RunKey: run.Key, Number: 1, Status: runtime.Running, StartedAt: now})
-	return thread, run, err
 }
 
-func (l *workload) runOf(thread *runtime.Thread, id string, now time.Time) *runtime.Run {
-	return &runtime.Run{
-		ThreadKey: thread.Key, ID: id, Project: "p", User: "u", Agent: "echo", WorkflowID: "echo",
-		Status: runtime.Running, Input: []byte(`{"messages":[]}`), Definition: []byte(`{"nodes":[]}`),
-		CreatedAt: now, QueuedAt: now, StartedAt: &now,
+// startAndFinish are the rows of n runs that start and end.
+func (l *workload) startAndFinish(tb testing.TB, n int) (list []model.Row) {
+	tb.Helper()
+	for range n {
+		thread, run, rows := l.newRun(tb)
+		now := time.Now()
+		run.Status, run.FinishedAt, thread.LastEventID = model.Completed, &now, 10
+		message := &model.Message{ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, State: model.MessageConsumed, CreatedAt: now}
+		message.ID, message.Role, message.Content = "m", agui.RoleAssistant, "hello"
+		list = append(append(list, rows...), message)
+	}
+	return list
+}
+
+func (l *workload) runOf(tb testing.TB, thread int64, id string) *model.Run {
+	tb.Helper()
+	key, err := l.db.NewRunKey(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	now := time.Now()
+	return &model.Run{
+		RunHead: model.RunHead{
+			Key: key, ThreadKey: thread, ID: id, Project: "p", User: "u", Agent: "echo", WorkflowID: "echo",
+			Status: model.Running, CreatedAt: now, QueuedAt: now, StartedAt: &now,
+		},
+		Input: []byte(`{"messages":[]}`), Definition: []byte(`{"nodes":[]}`),
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Row is a pointer to one of the structs below: a row that is inserted, one that takes the place of another with the
-// same key, or the columns of one that change.
+// same key, or the columns of one that change. The rows of a batch take effect one after the other; only that a run leaves
+// RUNNING or WAITING counts before another of its thread enters them.
 type Row interface{ row() }
 
 func (*Thread) row()         {} // inserted, with the key it has
@@ -240,7 +241,8 @@ type Message struct {
 	agui.Message
 }
 
-// Hide hides messages of a thread from prompts and history.
+// Hide hides messages of a thread, or of one run of it, from prompts and history: all of which one of the last three
+// fields speaks. With Queued and FromSeq 1 that is all there are.
 type Hide struct {
 	ThreadKey int64
 	RunKey    int64 // of this run only, 0 for all
@@ -310,9 +312,10 @@ type IdempotencyKey struct {
 	CreatedAt time.Time
 }
 
-// Delete removes rows, and is the only row of its batch. Of a run everything goes at once: names, spans, events, steps, nodes,
-// messages, memos and interrupts. A thread goes by parts, about Limit rows a time, and with the last of them its own row; until
-// then ids of removed events are not used again. None of its runs may be RUNNING.
+// Delete removes rows, and comes in a batch without anything else. Of a run everything goes at once: names, spans, events,
+// steps, nodes, messages, memos and interrupts, but not its Idempotency-Keys: a repeat learns that the run is gone. A
+// thread goes by parts, about Limit rows a time, its runs' keys too, and with the last of them its own row; until then
+// ids of removed events are not used again. None of its runs may be RUNNING. What is gone already needs no removing.
 type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread

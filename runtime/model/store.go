@@ -17,11 +17,12 @@ type Store interface {
 	// Commit writes batch n of the joined instance in one transaction, exactly once: called again with the same n
 	// after an error, it returns nil when the earlier attempt had been committed after all. n counts from 1 and
 	// moves on by one with each batch that was committed. It locks the threads of the decisions in the order of their
-	// keys, shows each what it asks for, and writes what follows in the order of the decisions. The number of its
-	// statements does not grow with that of the decisions. An error wraps ErrFenced, ErrUnavailable, ErrTooSlow,
+	// keys, shows each decision what it asks for, and writes what follows in the order of the decisions, events last.
+	// The number of its statements does not grow with that of the decisions. An error wraps ErrFenced, ErrUnavailable, ErrTooSlow,
 	// ErrConflict or ErrDiskFull, or is the data's fault.
 	Commit(ctx context.Context, n int64, b *Batch) error
-	// NewThreadKey and NewRunKey return keys for rows to come. They are never returned again, used or not.
+	// NewThreadKey and NewRunKey return keys for rows to come. They are never returned again, used or not. They
+	// do not wait for a commit under way, and may be called by many.
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	// Ping reports whether the database answers and has the schema this program needs.
@@ -62,13 +63,9 @@ type Reader interface {
 	Unfinished(ctx context.Context, status Status, afterQueued time.Time, afterKey int64, limit int) ([]RunHead, error)
 	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
-	// Counts returns how many runs are in each status that is not final.
-	Counts(ctx context.Context) (map[Status]int, error)
 
 	// Steps lists a run's steps with a number above after, by number, and counts all.
 	Steps(ctx context.Context, runKey int64, after, limit int) ([]Step, int, error)
-	// OpenSteps returns the run's steps that are RUNNING or WAITING.
-	OpenSteps(ctx context.Context, runKey int64) ([]Step, error)
 	Nodes(ctx context.Context, runKey int64) ([]Node, error)
 	// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
 	// and counts all.
@@ -101,7 +98,6 @@ type Reader interface {
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
-	IdempotencyKey(ctx context.Context, scope string) (IdempotencyKey, error)
 }
 
 // ThreadFilter says which threads Threads lists.

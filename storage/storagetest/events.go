@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // readAll reads a thread's log in pages.
-func readAll(t *testing.T, store runtime.Reader, thread int64, limit int) []runtime.StoredEvent {
+func readAll(t *testing.T, store model.Reader, thread int64, limit int) []model.StoredEvent {
 	t.Helper()
-	var all []runtime.StoredEvent
+	var all []model.StoredEvent
 	for after := int64(0); ; {
 		page, err := store.Events(t.Context(), thread, after, limit)
 		if err != nil {
@@ -36,27 +36,30 @@ func readAll(t *testing.T, store runtime.Reader, thread int64, limit int) []runt
 }
 
 func testEventsPage(t *testing.T, f *fixture) {
-	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", runtime.Running)
-	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", runtime.Running)
-	// Batches of growing size, of two threads in turn, one in two through apply.
+	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", model.Running)
+	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", model.Running)
+	// Batches of growing size, of two threads in turn, one in two with those of a decision.
 	last := int64(0)
 	for n := int64(1); n <= 40; n++ {
-		var batch []runtime.StoredEvent
+		var batch []model.StoredEvent
 		for id := last + 1; id <= last+n; id++ {
 			batch = append(append(batch, events(a, id, id)...), events(b, id, id)...)
 		}
 		last += n
 		if n%2 == 0 {
-			f.commit(t, batch, nil)
+			f.commit(t, batch)
 			continue
 		}
 		half := len(batch) / 2
-		f.commit(t, batch[:half], func(tx runtime.Tx) error {
-			tx.Append(batch[half:]...)
-			return nil
+		err := f.try(t.Context(), &model.Batch{
+			Events: batch[:half], Asks: []model.Ask{{Thread: a.ThreadKey}},
+			Decide: func(int, *model.View) model.Changes { return model.Changes{Events: batch[half:]} },
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, run := range []*runtime.Run{a, b} {
+	for _, run := range []*model.Run{a, b} {
 		want := events(run, 1, last)
 		for _, limit := range []int{1, 7, 64, 100, 500, 1000} {
 			if diff := cmp.Diff(want, readAll(t, f, run.ThreadKey, limit)); diff != "" {
@@ -74,15 +77,13 @@ func testEventsPage(t *testing.T, f *fixture) {
 
 func testEventsRunID(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	first, second := f.newRun(t, thread, "first", runtime.Completed), f.newRun(t, thread, "second", runtime.Running)
-	span := func(run *runtime.Run, n int, id string, from, to int64) *runtime.Span {
-		return &runtime.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: id, First: from, Last: to}
+	first, second := f.newRun(t, thread, "first", model.Completed), f.newRun(t, thread, "second", model.Running)
+	span := func(run *model.Run, n int, id string, from, to int64) *model.Span {
+		return &model.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: id, First: from, Last: to}
 	}
 	batch := append(append(events(first, 1, 3), events(second, 4, 6)...), append(events(first, 7, 9), events(second, 10, 12)...)...)
-	f.commit(t, batch, func(tx runtime.Tx) error {
-		return tx.Put(span(first, 1, "first", 1, 3), span(second, 1, "second", 4, 6),
-			span(first, 2, "first again", 7, 9), span(second, 2, "second again", 10, 0))
-	})
+	f.commit(t, batch, span(first, 1, "first", 1, 3), span(second, 1, "second", 4, 6),
+		span(first, 2, "first again", 7, 9), span(second, 2, "second again", 10, 0))
 	names := func(after int64, limit int) string {
 		t.Helper()
 		page, err := f.Events(t.Context(), thread.Key, after, limit)
@@ -114,16 +115,15 @@ func testEventsRunID(t *testing.T, f *fixture) {
 
 func testEventsGaps(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	var want []runtime.StoredEvent
+	var want []model.StoredEvent
 	var gone []int64
 	last := int64(0)
 	for i := range 6 {
-		run := f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
+		run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
 		first, end := last+1, last+200
 		last = end
-		f.commit(t, events(run, first, end), func(tx runtime.Tx) error {
-			return tx.Put(&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: end})
-		})
+		f.commit(t, events(run, first, end),
+			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: end})
 		if i == 0 || i == 2 || i == 3 {
 			gone = append(gone, run.Key)
 			continue
@@ -134,14 +134,9 @@ func testEventsGaps(t *testing.T, f *fixture) {
 		}
 		want = append(want, kept...)
 	}
-	f.commit(t, nil, func(tx runtime.Tx) error {
-		for _, key := range gone {
-			if err := tx.DeleteRun(key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	for _, key := range gone {
+		f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: key})
+	}
 	for _, limit := range []int{1, 10, 150, 500, 5000} {
 		if diff := cmp.Diff(want, readAll(t, f, thread.Key, limit)); diff != "" {
 			t.Fatalf("pages of %d (-want +got):\n%s", limit, diff)
@@ -150,25 +145,25 @@ func testEventsGaps(t *testing.T, f *fixture) {
 }
 
 func testEventSizes(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
-	var batch []runtime.StoredEvent
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	var batch []model.StoredEvent
 	for i, text := range []string{
 		"", "x", strings.Repeat("y", 5000), strings.Repeat("z", 9000), "ünï \U0001f600 \u2028", `\u0000 \n \"`,
 		strings.Repeat("8", 8<<20), "after",
 	} {
-		batch = append(batch, runtime.StoredEvent{
+		batch = append(batch, model.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: int64(i + 1), RunKey: run.Key, Kind: "CUSTOM",
 			Payload: []byte(`{"type":"CUSTOM","value":"` + text + `"}`),
 		})
 	}
 	for i, payload := range []string{"", "{}", " ", "CUSTOM {}", `{"type":"OTHER"}`, `{"type": "CUSTOM"}`, "[1]"} {
-		batch = append(batch, runtime.StoredEvent{
+		batch = append(batch, model.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: int64(100 + i), RunKey: run.Key, Kind: agui.Type([]string{"CUSTOM", ""}[i%2]),
 			Payload: []byte(payload),
 		})
 	}
-	f.commit(t, batch[:4], nil)
-	f.commit(t, batch[4:], func(runtime.Tx) error { return nil })
+	f.commit(t, batch[:4])
+	f.commit(t, batch[4:], &model.RunSettled{Key: run.Key})
 	got := readAll(t, f, run.ThreadKey, 100)
 	if len(got) != len(batch) {
 		t.Fatalf("Events: %d of %d", len(got), len(batch))
@@ -187,14 +182,14 @@ func testEventSizes(t *testing.T, f *fixture) {
 
 // However many events a reader asks for, it is not given more than it can hold.
 func testLargeEvents(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	const n, size = 12, 400_000
 	batch := events(run, 1, n)
 	for i := range batch {
 		batch[i].Payload = fmt.Appendf(nil, `{"type":"CUSTOM","value":%q}`, strings.Repeat("x", size))
 		batch[i].Kind = "CUSTOM"
 	}
-	f.commit(t, batch, nil)
+	f.commit(t, batch)
 	for after := int64(0); after < n; {
 		page, err := f.Events(t.Context(), run.ThreadKey, after, 500)
 		if err != nil || len(page) == 0 {
@@ -212,46 +207,46 @@ func testLargeEvents(t *testing.T, f *fixture) {
 }
 
 func testBadEvents(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
-	for what, change := range map[string]func(*runtime.StoredEvent){
-		"NUL":           func(ev *runtime.StoredEvent) { ev.Payload = []byte("{\"a\":\"\x00\"}") },
-		"two lines":     func(ev *runtime.StoredEvent) { ev.Payload = []byte("{\n}") },
-		"not UTF-8":     func(ev *runtime.StoredEvent) { ev.Payload = []byte("\xff") },
-		"a wrong kind":  func(ev *runtime.StoredEvent) { ev.Kind = "A B" },
-		"kind of a NUL": func(ev *runtime.StoredEvent) { ev.Kind = "A\x00" },
-		"no id":         func(ev *runtime.StoredEvent) { ev.ID = 0 },
-		"no thread":     func(ev *runtime.StoredEvent) { ev.ThreadKey = 0 },
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	for what, change := range map[string]func(*model.StoredEvent){
+		"NUL":           func(ev *model.StoredEvent) { ev.Payload = []byte("{\"a\":\"\x00\"}") },
+		"two lines":     func(ev *model.StoredEvent) { ev.Payload = []byte("{\n}") },
+		"not UTF-8":     func(ev *model.StoredEvent) { ev.Payload = []byte("\xff") },
+		"a wrong kind":  func(ev *model.StoredEvent) { ev.Kind = "A B" },
+		"kind of a NUL": func(ev *model.StoredEvent) { ev.Kind = "A\x00" },
+		"no id":         func(ev *model.StoredEvent) { ev.ID = 0 },
+		"no thread":     func(ev *model.StoredEvent) { ev.ThreadKey = 0 },
 	} {
 		batch := events(run, 1, 3)
 		change(&batch[1])
-		for _, apply := range []func(runtime.Tx) error{nil, func(runtime.Tx) error { return nil }} {
-			t.Run(what, func(t *testing.T) { wantDataError(t, f.try(t.Context(), batch, apply)) })
+		for _, rows := range [][]model.Row{nil, {&model.RunSettled{Key: run.Key}}} {
+			t.Run(what, func(t *testing.T) {
+				wantDataError(t, f.try(t.Context(), &model.Batch{Events: batch, Rows: rows}))
+			})
 		}
 	}
-	f.commit(t, events(run, 1, 3), nil)
+	f.commit(t, events(run, 1, 3))
 	got, err := f.Events(t.Context(), run.ThreadKey, 0, 10)
 	equal(t, "Events", got, err, events(run, 1, 3))
 }
 
 func testLastEventID(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", runtime.Completed)
+	run := f.newRun(t, thread, "run", model.Completed)
 	check := func(want int64) {
 		t.Helper()
 		got, err := f.LastEventID(t.Context(), thread.Key)
 		equal(t, "LastEventID", got, err, want)
 	}
 	check(0)
-	f.commit(t, events(run, 1, 5), func(tx runtime.Tx) error {
-		return tx.Put(&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
-	})
+	f.commit(t, events(run, 1, 5), &model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
 	check(5)
-	f.commit(t, nil, func(tx runtime.Tx) error { return tx.DeleteRun(run.Key) })
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: run.Key})
 	check(5)
 	got, err := f.Events(t.Context(), thread.Key, 0, 10)
 	equal(t, "events", len(got), err, 0)
 	thread.LastEventID = 9
-	f.put(t, thread)
+	f.put(t, &thread.ThreadHead)
 	check(9)
 }
 
@@ -259,9 +254,9 @@ func testLastEventID(t *testing.T, f *fixture) {
 // them, in order, once.
 func testConcurrentReaders(t *testing.T, f *fixture) {
 	const threads, batches, per = 4, 60, 5
-	runs := make([]*runtime.Run, threads)
+	runs := make([]*model.Run, threads)
 	for i := range runs {
-		runs[i] = f.newRun(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), runtime.Running)
+		runs[i] = f.newRun(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), model.Running)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -287,15 +282,15 @@ func testConcurrentReaders(t *testing.T, f *fixture) {
 		})
 	}
 	for n := range int64(batches) {
-		var batch []runtime.StoredEvent
+		var batch []model.StoredEvent
 		for _, run := range runs {
 			batch = append(batch, events(run, n*per+1, (n+1)*per)...)
 		}
-		var apply func(runtime.Tx) error
+		var rows []model.Row
 		if n%3 == 0 {
-			apply = func(tx runtime.Tx) error { return tx.Put(runs[0]) }
+			rows = []model.Row{&model.RunSettled{Key: runs[0].Key}}
 		}
-		if err := f.try(ctx, batch, apply); err != nil {
+		if err := f.try(ctx, &model.Batch{Events: batch, Rows: rows}); err != nil {
 			stop()
 			t.Errorf("commit: %v", err)
 			break

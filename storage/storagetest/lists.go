@@ -3,50 +3,56 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 func testOneActiveRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	first := f.newRun(t, thread, "first", runtime.Running)
-	second := f.newRun(t, thread, "second", runtime.Queued)
-	f.refuse(t, runOf(thread, "third", runtime.Waiting))
-	second.Status = runtime.Running
-	f.refuse(t, second)
-	first.Status = runtime.Waiting
-	f.put(t, first)
-	f.refuse(t, second)
-	f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", runtime.Running)
+	first := f.newRun(t, thread, "first", model.Running)
+	second := f.newRun(t, thread, "second", model.Queued)
+	f.refuse(t, f.runOf(t, thread, "third", model.Waiting))
+	second.Status = model.Running
+	f.refuse(t, &second.RunHead)
+	first.Status = model.Waiting
+	f.put(t, &first.RunHead)
+	f.refuse(t, &second.RunHead)
+	f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", model.Running)
 
-	// In one transaction one ends and the next begins, whatever else was put before.
-	first.Status, second.Status = runtime.Waiting, runtime.Queued
-	f.commit(t, nil, func(tx runtime.Tx) error {
-		if err := tx.Put(second, first); err != nil {
-			return err
-		}
-		first.Status, second.Status = runtime.Completed, runtime.Running
-		return tx.Put(first, second)
-	})
-	got, err := f.Run(t.Context(), second.Key)
-	equal(t, "second", got.Status, err, runtime.Running)
+	// In one transaction one ends and the next begins, in whatever order.
+	head := func(run *model.Run, status model.Status) *model.RunHead {
+		head := run.RunHead
+		head.Status = status
+		return &head
+	}
+	f.put(t, head(second, model.Queued), head(first, model.Waiting), head(second, model.Running), head(first, model.Completed))
+	third := f.runOf(t, thread, "third", model.Running)
+	f.put(t, third, named(third), head(second, model.Failed))
+	for run, want := range map[*model.Run]model.Status{first: model.Completed, second: model.Failed, third: model.Running} {
+		got, err := f.Run(t.Context(), run.Key)
+		equal(t, run.ID, got.Status, err, want)
+	}
 }
 
 func testNames(t *testing.T, f *fixture) {
 	main := f.newThread(t, "ann", "main")
-	run := f.newRun(t, main, "run", runtime.Completed)
-	f.put(t, &runtime.RunName{RunKey: run.Key, Name: "later"}, &runtime.RunName{RunKey: run.Key, Name: "last"})
-	f.put(t, &runtime.RunName{RunKey: run.Key, Name: "later"})
-	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", runtime.Completed)
-	f.refuse(t, runOf(main, "run", runtime.Queued))
-	f.refuse(t, runOf(main, "later", runtime.Queued))
-	f.refuse(t, &runtime.RunName{RunKey: other.Key, Name: "later"})
-	f.refuse(t, &runtime.RunName{RunKey: other.Key, Name: "run"})
-	f.refuse(t, &runtime.RunName{RunKey: other.Key, Name: "new"}, &runtime.RunName{RunKey: run.Key, Name: "new"})
-	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "later", runtime.Completed)
+	run := f.newRun(t, main, "run", model.Completed)
+	name := func(run *model.Run, name string) *model.RunName {
+		return &model.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: name}
+	}
+	f.put(t, name(run, "later"), name(run, "last"))
+	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Completed)
+	for _, taken := range []string{"run", "later"} {
+		again := f.runOf(t, main, taken, model.Queued)
+		f.refuse(t, again, named(again))
+		f.refuse(t, name(other, taken))
+	}
+	f.refuse(t, name(other, "new"), name(run, "new"))
+	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "later", model.Completed)
 
 	for _, test := range []struct {
 		user, name string
@@ -69,12 +75,14 @@ func testNames(t *testing.T, f *fixture) {
 
 func testThreadNames(t *testing.T, f *fixture) {
 	want := f.newThread(t, "ann", "main")
-	f.refuse(t, &runtime.Thread{Project: "project", User: "ann", ID: "main", ConversationID: "other"})
+	again := f.threadOf(t, "ann", "main")
+	again.ConversationID = "other"
+	f.refuse(t, again)
 	f.newThread(t, "bob", "main")
 	got, err := f.ThreadByID(t.Context(), "project", "ann", "main")
 	equal(t, "ThreadByID", got, err, *want)
 	_, err = f.ThreadByConversation(t.Context(), "other", want.ConversationID)
-	if !errors.Is(err, runtime.ErrNotFound) {
+	if !errors.Is(err, model.ErrNotFound) {
 		t.Errorf("a conversation of another project: %v", err)
 	}
 }
@@ -86,64 +94,68 @@ func testLatestThread(t *testing.T, f *fixture) {
 	got, err := f.LatestThread(t.Context(), "project", "ann")
 	equal(t, "LatestThread", got, err, *second)
 	first.UpdatedAt = at(1)
-	f.put(t, first)
+	f.put(t, &first.ThreadHead)
 	got, err = f.LatestThread(t.Context(), "project", "ann")
 	equal(t, "LatestThread", got, err, *first)
 }
 
 func testOpenRuns(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	put := func(id string, status runtime.Status, answered bool, queued int) int64 {
-		run := runOf(thread, id, status)
-		run.Answered, run.QueuedAt = answered, at(queued)
+	put := func(id string, status model.Status, answered bool, turn int64, queued int) int64 {
+		run := f.runOf(t, thread, id, status)
+		run.Answered, run.Turn, run.QueuedAt = answered, turn, at(queued)
 		f.put(t, run)
 		return run.Key
 	}
-	late := put("late", runtime.Queued, false, 9)
-	early := put("early", runtime.Queued, false, 1)
-	same := put("same", runtime.Queued, false, 1)
-	answered := put("answered", runtime.Queued, true, 20)
-	put("done", runtime.Completed, false, 0)
-	active := put("active", runtime.Waiting, false, 30)
+	second := put("second", model.Queued, false, 2, 0)
+	first := put("first", model.Queued, false, 1, 1)
+	late := put("of an older database", model.Queued, false, 0, 9)
+	early := put("early", model.Queued, false, 0, 2)
+	same := put("same", model.Queued, false, 0, 2)
+	answered := put("answered", model.Queued, true, 5, 20)
+	put("done", model.Completed, false, 0, 0)
+	active := put("active", model.Waiting, false, 9, 30)
+	want := []int64{active, answered, early, same, late, first, second}
 	got, err := f.OpenRuns(t.Context(), thread.Key)
-	equal(t, "OpenRuns", keys(got), err, []int64{active, answered, early, same, late})
+	equal(t, "OpenRuns", headKeys(got), err, want)
+	equal(t, "of a view", headKeys(f.views(t, model.Ask{Thread: thread.Key})[0].Runs), nil, want)
 }
 
 func testRuns(t *testing.T, f *fixture) {
 	ann, bob := f.newThread(t, "ann", "main"), f.newThread(t, "bob", "main")
-	put := func(thread *runtime.Thread, id string, change func(*runtime.Run)) int64 {
-		run := runOf(thread, id, runtime.Completed)
+	put := func(thread *model.Thread, id string, change func(*model.Run)) int64 {
+		run := f.runOf(t, thread, id, model.Completed)
 		change(run)
 		f.put(t, run)
 		return run.Key
 	}
-	a := put(ann, "a", func(*runtime.Run) {})
-	b := put(ann, "b", func(r *runtime.Run) { r.Status = runtime.Failed })
-	c := put(bob, "c", func(r *runtime.Run) { r.Agent, r.WorkflowID = "", "flow" })
-	d := put(bob, "d", func(r *runtime.Run) { r.CreatedAt = at(1000) })
-	put(bob, "e", func(r *runtime.Run) { r.Project = "elsewhere" })
+	a := put(ann, "a", func(*model.Run) {})
+	b := put(ann, "b", func(r *model.Run) { r.Status = model.Failed })
+	c := put(bob, "c", func(r *model.Run) { r.Agent, r.WorkflowID = "", "flow" })
+	d := put(bob, "d", func(r *model.Run) { r.CreatedAt = at(1000) })
+	put(bob, "e", func(r *model.Run) { r.Project = "elsewhere" })
 	for _, test := range []struct {
-		filter runtime.RunFilter
+		filter model.RunFilter
 		want   []int64
 		total  int
 	}{
-		{runtime.RunFilter{}, []int64{d, c, b, a}, 4},
-		{runtime.RunFilter{User: "ann"}, []int64{b, a}, 2},
-		{runtime.RunFilter{Status: runtime.Failed}, []int64{b}, 1},
-		{runtime.RunFilter{Agent: "echo"}, []int64{d, b, a}, 3},
-		{runtime.RunFilter{WorkflowID: "flow"}, []int64{c}, 1},
-		{runtime.RunFilter{ThreadKey: bob.Key, Agent: "echo"}, []int64{d}, 1},
-		{runtime.RunFilter{Since: at(1)}, []int64{d}, 1},
-		{runtime.RunFilter{Limit: 2}, []int64{d, c}, 4},
-		{runtime.RunFilter{Limit: 2, BeforeKey: c}, []int64{b, a}, 4},
-		{runtime.RunFilter{User: "nobody"}, []int64{}, 0},
+		{model.RunFilter{}, []int64{d, c, b, a}, 4},
+		{model.RunFilter{User: "ann"}, []int64{b, a}, 2},
+		{model.RunFilter{Status: model.Failed}, []int64{b}, 1},
+		{model.RunFilter{Agent: "echo"}, []int64{d, b, a}, 3},
+		{model.RunFilter{WorkflowID: "flow"}, []int64{c}, 1},
+		{model.RunFilter{ThreadKey: bob.Key, Agent: "echo"}, []int64{d}, 1},
+		{model.RunFilter{Since: at(1)}, []int64{d}, 1},
+		{model.RunFilter{Limit: 2}, []int64{d, c}, 4},
+		{model.RunFilter{Limit: 2, BeforeKey: c}, []int64{b, a}, 4},
+		{model.RunFilter{User: "nobody"}, []int64{}, 0},
 	} {
 		test.filter.Project = "project"
 		got, total, err := f.Runs(t.Context(), test.filter)
 		equal(t, fmt.Sprintf("Runs %+v", test.filter), keys(got), err, test.want)
 		equal(t, fmt.Sprintf("total of %+v", test.filter), total, err, test.total)
 	}
-	got, total, err := f.Runs(t.Context(), runtime.RunFilter{})
+	got, total, err := f.Runs(t.Context(), model.RunFilter{})
 	equal(t, "total without a filter", total, err, 5)
 	equal(t, "runs without a filter", len(got), err, 5)
 }
@@ -154,15 +166,12 @@ func testRunsBounded(t *testing.T, f *fixture) {
 	}
 	const n = 10_010
 	thread := f.newThread(t, "ann", "main")
-	f.commit(t, nil, func(tx runtime.Tx) error {
-		for i := range n {
-			if err := tx.Put(runOf(thread, fmt.Sprint("run", i), runtime.Completed)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	got, total, err := f.Runs(t.Context(), runtime.RunFilter{Project: "project", Limit: 3})
+	var rows []model.Row
+	for i := range n {
+		rows = append(rows, f.runOf(t, thread, fmt.Sprint("run", i), model.Completed))
+	}
+	f.put(t, rows...)
+	got, total, err := f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 3})
 	equal(t, "total", total, err, 10_000)
 	equal(t, "page", len(got), err, 3)
 }
@@ -170,56 +179,54 @@ func testRunsBounded(t *testing.T, f *fixture) {
 func testUnfinished(t *testing.T, f *fixture) {
 	var want []int64
 	for i := range 7 {
-		run := runOf(f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), runtime.Queued)
+		run := f.runOf(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), model.Queued)
 		run.QueuedAt = at(i / 3)
 		f.put(t, run)
 		want = append(want, run.Key)
 	}
-	running := f.newRun(t, f.newThread(t, "ann", "running"), "running", runtime.Running)
-	f.newRun(t, f.newThread(t, "ann", "done"), "done", runtime.Completed)
+	running := f.newRun(t, f.newThread(t, "ann", "running"), "running", model.Running)
+	f.newRun(t, f.newThread(t, "ann", "done"), "done", model.Completed)
 
 	got := []int64{}
 	var queued time.Time
 	for key := int64(0); ; {
-		page, err := f.Unfinished(t.Context(), runtime.Queued, queued, key, 2)
+		page, err := f.Unfinished(t.Context(), model.Queued, queued, key, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, keys(page)...)
+		got = append(got, headKeys(page)...)
 		if len(page) < 2 {
 			break
 		}
 		queued, key = page[1].QueuedAt, page[1].Key
 	}
 	equal(t, "queued", got, nil, want)
-	page, err := f.Unfinished(t.Context(), runtime.Running, time.Time{}, 0, 10)
-	equal(t, "running", keys(page), err, []int64{running.Key})
-	counts, err := f.Counts(t.Context())
-	equal(t, "Counts", counts, err, map[runtime.Status]int{runtime.Queued: 7, runtime.Running: 1})
+	page, err := f.Unfinished(t.Context(), model.Running, time.Time{}, 0, 10)
+	equal(t, "running", headKeys(page), err, []int64{running.Key})
 }
 
 func testExpired(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Waiting)
-	interrupt := func(id string, status string, expires *time.Time) *runtime.Interrupt {
-		return &runtime.Interrupt{ID: id, RunKey: run.Key, Status: status, ExpiresAt: expires, CreatedAt: at(0)}
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Waiting)
+	interrupt := func(id string, status string, expires *time.Time) *model.Interrupt {
+		return &model.Interrupt{ID: id, RunKey: run.Key, Status: status, ExpiresAt: expires, CreatedAt: at(0)}
 	}
 	f.put(t,
-		interrupt("late", "open", new(at(20))), interrupt("second", "open", new(at(5))),
-		interrupt("first", "open", new(at(4))), interrupt("never", "open", nil),
-		interrupt("answered", "resolved", new(at(1))))
+		interrupt("late", model.InterruptOpen, new(at(20))), interrupt("second", model.InterruptOpen, new(at(5))),
+		interrupt("first", model.InterruptOpen, new(at(4))), interrupt("never", model.InterruptOpen, nil),
+		interrupt("answered", model.InterruptAnswered, new(at(1))))
 	got, err := f.Expired(t.Context(), at(5), 10)
-	equal(t, "Expired", got, err, []runtime.Interrupt{
-		*interrupt("first", "open", new(at(4))), *interrupt("second", "open", new(at(5))),
+	equal(t, "Expired", got, err, []model.Interrupt{
+		*interrupt("first", model.InterruptOpen, new(at(4))), *interrupt("second", model.InterruptOpen, new(at(5))),
 	})
 	got, err = f.Expired(t.Context(), at(100), 1)
 	equal(t, "expired with a limit", len(got), err, 1)
 }
 
 func testSteps(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
-	var rows []runtime.Row
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	var rows []model.Row
 	for n := 1; n <= 5; n++ {
-		rows = append(rows, &runtime.Step{RunKey: run.Key, Number: n, Status: runtime.Completed, StartedAt: at(n)})
+		rows = append(rows, &model.Step{RunKey: run.Key, Number: n, Status: model.Completed, StartedAt: at(n)})
 	}
 	f.put(t, rows...)
 	page, total, err := f.Steps(t.Context(), run.Key, 2, 2)
@@ -229,24 +236,24 @@ func testSteps(t *testing.T, f *fixture) {
 
 func testMessages(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	first := f.newRun(t, thread, "first", runtime.Completed)
-	second := f.newRun(t, thread, "second", runtime.Running)
-	put := func(run *runtime.Run, id string, seq int64, state runtime.MessageState) {
+	first := f.newRun(t, thread, "first", model.Completed)
+	second := f.newRun(t, thread, "second", model.Running)
+	put := func(run *model.Run, id string, seq int64, state model.MessageState) {
 		f.put(t, message(run, id, seq, state))
 	}
-	put(first, "c", 3, runtime.MessageConsumed) // keys and seqs need not agree
-	put(first, "a", 1, runtime.MessageConsumed)
-	put(first, "b", 2, runtime.MessageHidden)
-	put(second, "d", 4, runtime.MessageConsumed)
-	put(second, "q1", 0, runtime.MessageQueued)
-	put(second, "q2", 0, runtime.MessageQueued)
-	tool := message(second, "t", 5, runtime.MessageConsumed)
+	put(first, "c", 3, model.MessageConsumed) // keys and seqs need not agree
+	put(first, "a", 1, model.MessageConsumed)
+	put(first, "b", 2, model.MessageHidden)
+	put(second, "d", 4, model.MessageConsumed)
+	put(second, "q1", 0, model.MessageQueued)
+	put(second, "q2", 0, model.MessageQueued)
+	tool := message(second, "t", 5, model.MessageConsumed)
 	tool.Role, tool.ToolCallID = agui.RoleTool, "call"
 	f.put(t, tool)
-	f.put(t, message(f.newRun(t, f.newThread(t, "ann", "other"), "third", runtime.Running), "a", 9, runtime.MessageConsumed))
+	f.put(t, message(f.newRun(t, f.newThread(t, "ann", "other"), "third", model.Running), "a", 9, model.MessageConsumed))
 
-	check := func(what string, want []string) func([]runtime.Message, error) {
-		return func(got []runtime.Message, err error) {
+	check := func(what string, want []string) func([]model.Message, error) {
+		return func(got []model.Message, err error) {
 			t.Helper()
 			equal(t, what, ids(got), err, want)
 		}
@@ -270,67 +277,137 @@ func testMessages(t *testing.T, f *fixture) {
 }
 
 // message is a message written by event 10 times its seq.
-func message(run *runtime.Run, id string, seq int64, state runtime.MessageState) *runtime.Message {
-	return &runtime.Message{
+func message(run *model.Run, id string, seq int64, state model.MessageState) *model.Message {
+	return &model.Message{
 		ThreadKey: run.ThreadKey, RunKey: run.Key, Seq: seq, EventID: seq * 10, State: state, CreatedAt: at(0),
 		Message: agui.Message{ID: id, Role: agui.RoleUser, Content: "content of " + id},
 	}
 }
 
-func testHideMessages(t *testing.T, f *fixture) {
+func testQueued(t *testing.T, f *fixture) {
+	const n = 2500
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	var rows []model.Row
+	want := []string{}
+	for i := range n {
+		rows = append(rows, message(run, fmt.Sprint("m", i), 0, model.MessageQueued))
+		want = append(want, fmt.Sprint("m", i))
+	}
+	f.put(t, rows...)
+	got, err := f.Queued(t.Context(), run.Key)
+	equal(t, "Queued", ids(got), err, want)
+}
+
+func testHide(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
-	runs := make([]*runtime.Run, 5)
+	runs := make([]*model.Run, 5)
 	for i := range runs {
-		runs[i] = f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
-		f.put(t, message(runs[i], fmt.Sprint("m", i), int64(i+1), runtime.MessageConsumed))
+		runs[i] = f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
+		f.put(t, message(runs[i], fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
 	}
-	queued := message(runs[1], "queued", 0, runtime.MessageQueued)
-	elsewhere := message(f.newRun(t, other, "elsewhere", runtime.Completed), "m", 9, runtime.MessageConsumed)
-	f.put(t, queued, elsewhere)
-	hide := func(runKeys []int64, fromSeq int64, want ...string) {
+	elsewhere := message(f.newRun(t, other, "elsewhere", model.Completed), "m", 9, model.MessageConsumed)
+	f.put(t, elsewhere, message(runs[0], "q0", 0, model.MessageQueued), message(runs[1], "q1", 0, model.MessageQueued))
+	hide := func(what string, hide model.Hide, queued int, want ...string) {
 		t.Helper()
-		f.commit(t, nil, func(tx runtime.Tx) error { return tx.HideMessages(thread.Key, runKeys, fromSeq) })
+		hide.ThreadKey = thread.Key
+		f.put(t, &hide)
 		got, err := f.Messages(t.Context(), thread.Key, 0, 10)
-		equal(t, "Messages", ids(got), err, want)
+		equal(t, what, ids(got), err, append([]string{}, want...))
+		left := 0
+		for _, run := range runs {
+			list, err := f.Queued(t.Context(), run.Key)
+			if err != nil {
+				t.Error(err)
+			}
+			left += len(list)
+		}
+		equal(t, "queued after "+what, left, nil, queued)
 	}
-	hide(nil, 0, "m0", "m1", "m2", "m3", "m4")
-	hide([]int64{runs[1].Key, elsewhere.RunKey}, 0, "m0", "m2", "m3", "m4")
-	hide(nil, 5, "m0", "m2", "m3")
-	hide([]int64{runs[0].Key}, 4, "m2")
-	left, err := f.Queued(t.Context(), runs[1].Key)
-	equal(t, "queued", len(left), err, 0)
+	hide("nothing", model.Hide{}, 2, "m0", "m1", "m2", "m3", "m4")
+	hide("nothing of a run", model.Hide{RunKey: runs[1].Key}, 2, "m0", "m1", "m2", "m3", "m4")
+	hide("what a run's inbox holds", model.Hide{RunKey: runs[1].Key, Queued: true}, 1, "m0", "m1", "m2", "m3", "m4")
+	hide("what a run said", model.Hide{RunKey: runs[1].Key, FromSeq: 1}, 1, "m0", "m2", "m3", "m4")
+	hide("another thread's run", model.Hide{RunKey: elsewhere.RunKey, FromSeq: 1, Queued: true}, 1, "m0", "m2", "m3", "m4")
+	hide("from a seq", model.Hide{FromSeq: 5}, 1, "m0", "m2", "m3")
+	hide("from an event", model.Hide{FromEvent: 31}, 1, "m0", "m2")
+	hide("from an event of a run", model.Hide{RunKey: runs[0].Key, FromEvent: 10}, 1, "m2")
+	hide("all", model.Hide{Queued: true, FromSeq: 1}, 0)
 	got, err := f.Messages(t.Context(), other.Key, 0, 10)
 	equal(t, "the other thread's", ids(got), err, []string{"m"})
 	seq, err := f.LastSeq(t.Context(), thread.Key)
 	equal(t, "LastSeq", seq, err, 5)
 }
 
+func testAnswers(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Waiting)
+	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Waiting)
+	var rows []model.Row
+	for _, r := range []*model.Run{run, other} {
+		for i, id := range []string{"a", "b", "c"} {
+			rows = append(rows,
+				&model.Interrupt{ID: id, RunKey: r.Key, Step: 1, Name: "ask", N: i + 1, Body: object(id), Status: model.InterruptOpen, CreatedAt: at(i)},
+				&model.Memo{RunKey: r.Key, Generation: 1, Step: 1, Name: "ask", N: i + 1, CallID: id})
+		}
+	}
+	f.put(t, rows...)
+	answer := func(r *model.Run, id string, n int) *model.Answer {
+		return &model.Answer{
+			RunKey: r.Key, Generation: 1, ID: id, Step: 1, Name: "ask", N: n, Payload: object("payload " + id), Output: object("output " + id),
+		}
+	}
+	f.put(t, answer(run, "a", 1), &model.Withdraw{RunKey: run.Key}, answer(other, "b", 2), answer(other, "c", 3))
+	check := func(r *model.Run, statuses string, done ...int) {
+		t.Helper()
+		interrupts, err := f.Interrupts(t.Context(), r.Key)
+		got := ""
+		for _, in := range interrupts {
+			got += " " + in.Status
+			if want := in.Status == model.InterruptAnswered; (string(in.Payload) == string(object("payload "+in.ID))) != want {
+				t.Errorf("%s %s has the payload %s", r.ID, in.ID, in.Payload)
+			}
+			if string(in.Body) != string(object(in.ID)) {
+				t.Errorf("%s %s has the body %s", r.ID, in.ID, in.Body)
+			}
+		}
+		equal(t, r.ID, got, err, statuses)
+		memos, err := f.Memos(t.Context(), r.Key, 1)
+		equal(t, "memos", len(memos), err, 3)
+		for _, m := range memos {
+			if want := slices.Contains(done, m.N); m.Done != want || (m.Output != nil) != want || m.CallID == "" {
+				t.Errorf("%s: memo %+v, want it done: %v", r.ID, m, want)
+			}
+		}
+	}
+	check(run, " answered cancelled cancelled", 1)
+	check(other, " open answered answered", 2, 3)
+}
+
 func testDeleteRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	var runs []*runtime.Run
+	var runs []*model.Run
 	for i := range 3 {
-		run := f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
+		run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
 		first := int64(1 + i*10)
-		f.commit(t, events(run, first, first+9), func(tx runtime.Tx) error {
-			return tx.Put(
-				&runtime.RunName{RunKey: run.Key, Name: fmt.Sprint("name", i)},
-				&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
-				&runtime.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &runtime.Node{RunKey: run.Key, NodeID: "n"},
-				&runtime.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
-				&runtime.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
-				message(run, fmt.Sprint("m", i), int64(i+1), runtime.MessageConsumed))
-		})
+		f.commit(t, events(run, first, first+9),
+			&model.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: fmt.Sprint("name", i)},
+			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
+			&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
+			&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
+			&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+			&model.IdempotencyKey{Scope: run.ID, RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)},
+			message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
 		runs = append(runs, run)
 	}
 	gone := runs[1]
-	f.commit(t, nil, func(tx runtime.Tx) error {
-		if err := tx.Put(&runtime.Node{RunKey: gone.Key, NodeID: "late"}); err != nil {
-			return err
-		}
-		return tx.DeleteRun(gone.Key)
-	})
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key})
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key}) // which is not there any more
 
 	ctx := t.Context()
+	for _, run := range runs { // whose keys are remembered
+		v := f.views(t, model.Ask{Scope: run.ID})[0]
+		want := model.Remembered{RunKey: run.Key, RunGone: run == gone, Answer: object("answer"), CreatedAt: at(0)}
+		equal(t, "key of "+run.ID, v.Remembered[run.ID], nil, want)
+	}
 	for _, run := range runs {
 		want := 1
 		if run == gone {
@@ -361,5 +438,5 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		}
 	}
 	equal(t, "Events", got, err, want)
-	f.newRun(t, thread, "run1", runtime.Queued) // the name is free again
+	f.newRun(t, thread, "run1", model.Queued) // the name is free again
 }

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,15 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 func testThread(t *testing.T, f *fixture) {
-	thread := &runtime.Thread{
-		Project: "project", User: "ann", ID: "main", ConversationID: "conversation", LastEventID: 7,
-		State: object("state"), Title: "A title", Metadata: object("metadata"), CreatedAt: at(1), UpdatedAt: at(2),
-	}
+	thread := f.threadOf(t, "ann", "main")
+	thread.ConversationID, thread.LastEventID, thread.LastSeq, thread.State = "conversation", 7, 3, object("state")
+	thread.Title, thread.Metadata, thread.CreatedAt, thread.UpdatedAt = "A title", object("metadata"), at(1), at(2)
 	f.put(t, thread)
 	check := func() {
 		t.Helper()
@@ -26,33 +26,65 @@ func testThread(t *testing.T, f *fixture) {
 		equal(t, "ThreadByID", got, err, *thread)
 		got, err = f.ThreadByConversation(t.Context(), "project", "conversation")
 		equal(t, "ThreadByConversation", got, err, *thread)
-		f.commit(t, nil, func(tx runtime.Tx) error {
-			got, err := tx.LockThread(thread.Key)
-			equal(t, "LockThread", got, err, *thread)
-			return err
-		})
+		equal(t, "View", f.views(t, model.Ask{Thread: thread.Key})[0].Thread, nil, thread.ThreadHead)
 	}
 	check()
-	thread.LastEventID, thread.State, thread.Title, thread.Metadata, thread.UpdatedAt = 8, nil, "", nil, at(3)
-	f.put(t, thread)
+	thread.LastEventID, thread.LastSeq, thread.UpdatedAt = 8, 4, at(3)
+	f.put(t, &thread.ThreadHead)
 	check()
-	f.refuse(t, &runtime.Thread{Project: "project", User: "ann", ID: "main", ConversationID: "another"})
+	thread.State = object("another")
+	f.put(t, &model.ThreadState{Key: thread.Key, State: thread.State})
+	check()
+	thread.State = nil
+	f.put(t, &model.ThreadState{Key: thread.Key})
+	check()
+	for _, patch := range []model.ThreadPatch{
+		{Title: new("Another title")}, {Metadata: new(object("more"))}, {Title: new("")}, {},
+		{Title: new("Both"), Metadata: new(json.RawMessage("null"))},
+	} {
+		if patch.Title != nil {
+			thread.Title = *patch.Title
+		}
+		if patch.Metadata != nil {
+			if thread.Metadata = *patch.Metadata; string(thread.Metadata) == "null" {
+				thread.Metadata = nil
+			}
+		}
+		patch.Key = thread.Key
+		f.put(t, &patch)
+		check()
+	}
+	// What is changed in the batch that inserts it is changed, too.
+	thread = f.threadOf(t, "ann", "other")
+	thread.ConversationID = "another"
+	changed := *thread
+	changed.LastEventID, changed.LastSeq, changed.UpdatedAt = 5, 6, at(7)
+	changed.Title, changed.State, changed.Metadata = "A title", object("state"), object("metadata")
+	f.put(t, thread, &model.ThreadPatch{Key: thread.Key, Title: new("no")}, &changed.ThreadHead,
+		&model.ThreadState{Key: thread.Key, State: changed.State}, &model.ThreadPatch{Key: thread.Key, Metadata: &changed.Metadata},
+		&model.ThreadPatch{Key: thread.Key, Title: &changed.Title})
+	got, err := f.Thread(t.Context(), thread.Key)
+	equal(t, "Thread", got, err, changed)
+}
+
+func fullRun(f *fixture, t *testing.T, thread *model.Thread) *model.Run {
+	t.Helper()
+	run := f.runOf(t, thread, "run", model.Running)
+	run.WorkflowID, run.Input, run.Definition = "flow", object("input"), object("definition")
+	run.InputQuery, run.OutputSummary = "a question", new("an answer")
+	run.Error = &agui.OutputError{Code: "c", Message: "m", Retryable: true, Details: json.RawMessage(`{"a":1}`)}
+	run.Usage = []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 1, OutputTokens: 2, TotalTokens: 3}}
+	run.ContextItemIDs, run.Metadata, run.ParentRun = []string{"one", "two"}, object("metadata"), "parent"
+	run.Generation, run.Attempt, run.Spans, run.SpanName, run.Turn, run.Answered = 2, 3, 4, "later", 5, true
+	run.Owner, run.Replaces, run.RollBack, run.ClosedEvent = "instance-1", []model.Replaced{{RunKey: 6, Generation: 7}}, true, 9
+	run.CreatedAt, run.QueuedAt, run.StartedAt, run.FinishedAt = at(1), at(2), new(at(3)), new(at(4))
+	return run
 }
 
 func testRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := &runtime.Run{
-		ThreadKey: thread.Key, ID: "run", Project: "project", User: "ann", Agent: "echo", WorkflowID: "flow",
-		Status: runtime.Running, Input: object("input"), Definition: object("definition"),
-		InputQuery: "a question", OutputSummary: new("an answer"),
-		Error:          &agui.OutputError{Code: "c", Message: "m", Retryable: true, Details: json.RawMessage(`{"a":1}`)},
-		Usage:          []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 1, OutputTokens: 2, TotalTokens: 3}},
-		ContextItemIDs: []string{"one", "two"}, Metadata: object("metadata"), ParentRun: "parent", Background: true,
-		Generation: 2, Attempt: 3, Answered: true, Owner: "instance-1", ClosedEvent: 9,
-		CreatedAt: at(1), QueuedAt: at(2), StartedAt: new(at(3)), FinishedAt: new(at(4)),
-		ThreadID: "main", ConversationID: thread.ConversationID,
-	}
-	f.put(t, run)
+	run := fullRun(f, t, thread)
+	f.put(t, run, named(run))
 	check := func() {
 		t.Helper()
 		got, err := f.Run(t.Context(), run.Key)
@@ -60,52 +92,84 @@ func testRun(t *testing.T, f *fixture) {
 		got, err = f.LastRun(t.Context(), thread.Key)
 		equal(t, "LastRun", got, err, *run)
 		list, err := f.RunsByName(t.Context(), "project", "ann", "run")
-		equal(t, "RunsByName", list, err, []runtime.Run{*run})
-		list, _, err = f.Runs(t.Context(), runtime.RunFilter{Project: "project", Limit: 10})
-		equal(t, "Runs", list, err, []runtime.Run{*run})
+		equal(t, "RunsByName", list, err, []model.Run{*run})
+		list, _, err = f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 10})
+		equal(t, "Runs", list, err, []model.Run{*run})
+		heads, err := f.OpenRuns(t.Context(), thread.Key)
+		equal(t, "OpenRuns", heads, err, []model.RunHead{run.RunHead})
+		equal(t, "View", f.views(t, model.Ask{Thread: thread.Key})[0].Runs, nil, []model.RunHead{run.RunHead})
 	}
 	check()
-	run.Status, run.OutputSummary, run.Error, run.Usage, run.ContextItemIDs = runtime.Queued, nil, nil, nil, nil
-	run.Metadata, run.ParentRun, run.Background, run.Answered, run.Owner = nil, "", false, false, ""
-	run.StartedAt, run.FinishedAt = nil, nil
-	f.put(t, run)
+	run.Status, run.Generation, run.Attempt, run.Spans, run.SpanName, run.Turn = model.Queued, 3, 0, 5, "", 6
+	run.Answered, run.Owner, run.Replaces, run.RollBack, run.ClosedEvent, run.Error = false, "", nil, false, 10, nil
+	run.QueuedAt, run.StartedAt, run.FinishedAt = at(5), nil, nil
+	head := run.RunHead
+	head.Project, head.User, head.ID, head.Agent, head.WorkflowID, head.CreatedAt = "no", "no", "no", "no", "no", at(9)
+	f.put(t, &head) // which leaves those alone
+	check()
+	run.Attempt = 4
+	f.put(t, &run.RunHead)
+	check()
+	run.Attempt = 0
+	f.put(t, &model.RunSettled{Key: run.Key})
+	check()
+	run.OutputSummary, run.Usage = new("another"), nil
+	f.put(t, &model.RunResult{Key: run.Key, OutputSummary: run.OutputSummary})
+	check()
+	run.OutputSummary = nil
+	f.put(t, &model.RunResult{Key: run.Key})
 	check()
 }
 
-func testRunInput(t *testing.T, f *fixture) {
-	run := runOf(f.newThread(t, "ann", "main"), "run", runtime.Queued)
-	run.Input, run.Definition = object("input"), object("definition")
-	f.put(t, run)
-	update := *run
-	update.Input, update.Definition, update.Status = nil, nil, runtime.Running
-	f.put(t, &update)
-	run.Status = runtime.Running
+// testHead changes a run in the batch that inserts it, and in another.
+func testHead(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	run := fullRun(f, t, thread)
+	run.StartedAt, run.Attempt = nil, 0
+	want := *run
+	want.Attempt, want.StartedAt, want.OutputSummary, want.Usage = 1, new(at(7)), new("sum"), nil
+	result := &model.RunResult{Key: run.Key, OutputSummary: want.OutputSummary}
+	queued := run.RunHead
+	queued.Status = model.Queued
+	f.put(t, run, &queued, result, &want.RunHead)
+	if run.Attempt != 0 || run.Status != model.Running {
+		t.Error("the row that was given has changed")
+	}
 	got, err := f.Run(t.Context(), run.Key)
-	equal(t, "Run", got, err, *run)
+	equal(t, "Run", got, err, want)
+
+	tried := want.RunHead
+	tried.Attempt = 5
+	f.put(t, &model.RunSettled{Key: run.Key}, &tried)
+	got, err = f.Run(t.Context(), run.Key)
+	equal(t, "attempts of a head behind RunSettled", got.Attempt, err, 5)
+	f.put(t, &tried, &model.RunSettled{Key: run.Key})
+	got, err = f.Run(t.Context(), run.Key)
+	equal(t, "attempts of a head before RunSettled", got.Attempt, err, 0)
 }
 
 func testSpanStepNode(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", runtime.Running)
-	spans := []runtime.Span{
+	run := f.newRun(t, thread, "run", model.Running)
+	spans := []model.Span{
 		{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", Generation: 1, First: 1, Last: 5, State: object("s")},
 		{RunKey: run.Key, N: 2, ThreadKey: thread.Key, RunID: "again", Generation: 2, First: 6},
 	}
-	steps := []runtime.Step{
+	steps := []model.Step{
 		{
 			RunKey: run.Key, Number: 1, ID: "s1", Generation: 1, NodeID: "node", Name: "node", Execution: 1,
-			Status: runtime.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
+			Status: model.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
 			StartedAt: at(1), CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: runtime.Waiting, StartedAt: at(3)},
+		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: model.Waiting, StartedAt: at(3)},
 	}
-	nodes := []runtime.Node{
+	nodes := []model.Node{
 		{
-			RunKey: run.Key, NodeID: "a", Status: runtime.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
+			RunKey: run.Key, NodeID: "a", Status: model.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
 			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: new(at(1)),
 			CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, NodeID: "b", Status: runtime.Pending},
+		{RunKey: run.Key, NodeID: "b", Status: model.Pending},
 	}
 	f.put(t, &spans[0], &spans[1], &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check := func() {
@@ -121,24 +185,28 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 		equal(t, "Nodes", gotNodes, err, nodes)
 	}
 	check()
-	open, err := f.OpenSteps(t.Context(), run.Key)
-	equal(t, "OpenSteps", open, err, steps[1:])
-	spans[1].Last, spans[1].State = 9, object("t")
-	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, runtime.Completed, new(at(9))
+	spans[1].Last = 9
+	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, model.Completed, new(at(9))
 	nodes[0].Output, nodes[0].Error, nodes[0].Messages, nodes[1].Progress = nil, nil, nil, 1
-	f.put(t, &spans[1], &steps[0], &steps[1], &nodes[0], &nodes[1])
+	f.put(t, &model.SpanEnd{RunKey: run.Key, N: 2, Last: 9}, &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check()
-	_, err = f.SpanAfter(t.Context(), thread.Key, 6)
-	if !errors.Is(err, runtime.ErrNotFound) {
+	f.refuse(t, &spans[1])
+	spans = append(spans, model.Span{RunKey: run.Key, N: 3, ThreadKey: thread.Key, RunID: "run", First: 10})
+	third := spans[2]
+	spans[2].Last = 12
+	f.put(t, &third, &model.SpanEnd{RunKey: run.Key, N: 3, Last: 12}) // begun and ended at once
+	check()
+	_, err := f.SpanAfter(t.Context(), thread.Key, 10)
+	if !errors.Is(err, model.ErrNotFound) {
 		t.Errorf("SpanAfter the last: %v", err)
 	}
 }
 
 func testMessage(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", runtime.Running)
-	m := &runtime.Message{
-		ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, EventID: 4, State: runtime.MessageConsumed,
+	run := f.newRun(t, thread, "run", model.Running)
+	m := &model.Message{
+		ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, EventID: 4, State: model.MessageConsumed,
 		ContextItemIDs: []string{"one"}, CreatedAt: at(1),
 		Day: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC),
 		Message: agui.Message{
@@ -154,7 +222,7 @@ func testMessage(t *testing.T, f *fixture) {
 		if len(got) == 1 && m.Key == 0 {
 			m.Key = got[0].Key
 		}
-		equal(t, "Messages", got, err, []runtime.Message{*m})
+		equal(t, "Messages", got, err, []model.Message{*m})
 	}
 	check()
 	m.Content, m.ToolCalls, m.Metadata, m.Extra, m.ContextItemIDs, m.RunKey = "bye", nil, nil, nil, nil, 0
@@ -164,40 +232,53 @@ func testMessage(t *testing.T, f *fixture) {
 	m.Content = "again" // the row is the one with the same id
 	f.put(t, m)
 	check()
+	late := *m
+	late.CreatedAt = at(9)
+	f.put(t, &late)
+	check()
+
+	first, second := *m, *m
+	first.ID, second.ID = "m2", "m2"
+	second.CreatedAt, second.Content = at(9), "changed"
+	f.put(t, &first, &second)
+	got, err := f.MessagesByID(t.Context(), thread.Key, []string{"m2"})
+	if err != nil || len(got) != 1 || !got[0].CreatedAt.Equal(at(1)) || got[0].Content != "changed" {
+		t.Errorf("a message put twice in a batch: %+v, %v", got, err)
+	}
+	first.ID, first.CreatedAt = "m3", time.Time{}
+	f.put(t, &first)
+	got, err = f.MessagesByID(t.Context(), thread.Key, []string{"m3"})
+	if err != nil || len(got) != 1 || time.Since(got[0].CreatedAt).Abs() > time.Minute {
+		t.Errorf("a message without a time: %+v, %v", got, err)
+	}
 }
 
-func testMemoInterruptKey(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
-	memos := []runtime.Memo{
+func testMemoInterrupt(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	memos := []model.Memo{
 		{RunKey: run.Key, Generation: 1, Step: 1, Name: "ask", N: 1, CallID: "call", Done: true, Output: object("o")},
 		{RunKey: run.Key, Generation: 1, Step: 1, Name: "ask", N: 2},
 	}
-	other := runtime.Memo{RunKey: run.Key, Generation: 2, Step: 1, Name: "ask", N: 1}
-	interrupts := []runtime.Interrupt{
+	other := model.Memo{RunKey: run.Key, Generation: 2, Step: 1, Name: "ask", N: 1}
+	interrupts := []model.Interrupt{
 		{
-			ID: "z", RunKey: run.Key, Step: 3, Name: "ask", N: 1, Body: object("b"), Status: "resolved",
+			ID: "z", RunKey: run.Key, Step: 3, Name: "ask", N: 1, Body: object("b"), Status: model.InterruptResolved,
 			Payload: object("p"), ExpiresAt: new(at(9)), CreatedAt: at(1),
 		},
-		{ID: "a", RunKey: run.Key, Frontend: true, Status: "open", CreatedAt: at(1)},
+		{ID: "a", RunKey: run.Key, Frontend: true, Status: model.InterruptOpen, CreatedAt: at(1)},
 	}
-	key := runtime.IdempotencyKey{
-		Scope: "scope", BodyHash: "hash", RunKey: run.Key, Status: 202, Answer: object("a"), CreatedAt: at(5),
-	}
-	f.put(t, &memos[0], &memos[1], &other, &interrupts[0], &interrupts[1], &key)
+	f.put(t, &memos[0], &memos[1], &other, &interrupts[0], &interrupts[1])
 	check := func() {
 		t.Helper()
 		gotMemos, err := f.Memos(t.Context(), run.Key, 1)
 		equal(t, "Memos", gotMemos, err, memos)
 		gotInterrupts, err := f.Interrupts(t.Context(), run.Key)
 		equal(t, "Interrupts", gotInterrupts, err, interrupts)
-		gotKey, err := f.IdempotencyKey(t.Context(), "scope")
-		equal(t, "IdempotencyKey", gotKey, err, key)
 	}
 	check()
 	memos[1].Done, memos[1].Output, memos[1].CallID = true, object("p"), "call2"
-	interrupts[1].Status, interrupts[1].Payload = "resolved", object("q")
-	key.BodyHash, key.Answer = "hash2", nil
-	f.put(t, &memos[1], &interrupts[1], &key)
+	interrupts[1].Status, interrupts[1].Payload = model.InterruptResolved, object("q")
+	f.put(t, &memos[1], &interrupts[1])
 	check()
 }
 
@@ -213,10 +294,9 @@ func testNotFound(t *testing.T, f *fixture) {
 		"Run":                  func() error { _, err := f.Run(ctx, 99); return err },
 		"LastRun":              func() error { _, err := f.LastRun(ctx, 99); return err },
 		"SpanAfter":            func() error { _, err := f.SpanAfter(ctx, 99, 0); return err },
-		"IdempotencyKey":       func() error { _, err := f.IdempotencyKey(ctx, "s"); return err },
 		"LastEventID":          func() error { _, err := f.LastEventID(ctx, 99); return err },
 	} {
-		if err := read(); !errors.Is(err, runtime.ErrNotFound) {
+		if err := read(); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", what, err)
 		}
 	}
@@ -230,13 +310,13 @@ func testNotFound(t *testing.T, f *fixture) {
 
 // testManyRows puts numbers of rows of which some are no power of two.
 func testManyRows(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	want := 0
 	for _, n := range []int{1, 2, 3, 31, 32, 33, 100} {
-		var rows []runtime.Row
+		var rows []model.Row
 		for range n {
 			want++
-			rows = append(rows, &runtime.Step{RunKey: run.Key, Number: want, ID: fmt.Sprint(want), StartedAt: at(want)})
+			rows = append(rows, &model.Step{RunKey: run.Key, Number: want, ID: fmt.Sprint(want), StartedAt: at(want)})
 		}
 		f.put(t, rows...)
 		f.put(t, rows...)
@@ -251,20 +331,90 @@ func testManyRows(t *testing.T, f *fixture) {
 }
 
 func testPutTwice(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", runtime.Running)
-	node := func(id string, progress float64) *runtime.Node {
-		return &runtime.Node{RunKey: run.Key, NodeID: id, Progress: progress}
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	node := func(id string, progress float64) *model.Node {
+		return &model.Node{RunKey: run.Key, NodeID: id, Progress: progress}
 	}
 	f.put(t, node("a", 0.1), node("b", 0.2), node("a", 0.3), node("c", 0.4), node("b", 0.5))
 	nodes, err := f.Nodes(t.Context(), run.Key)
-	equal(t, "Nodes", nodes, err, []runtime.Node{*node("a", 0.3), *node("b", 0.5), *node("c", 0.4)})
+	equal(t, "Nodes", nodes, err, []model.Node{*node("a", 0.3), *node("b", 0.5), *node("c", 0.4)})
+}
+
+// testLargeRows writes rows that are large together, and reads them again.
+func testLargeRows(t *testing.T, f *fixture) {
+	const n, size = 30, 1 << 20
+	state := json.RawMessage(`{"x":"` + strings.Repeat("x", size) + `"}`)
+	var all []*model.Thread
+	var runs []*model.Run
+	var rows []model.Row
+	for i := range n {
+		thread := f.threadOf(t, "ann", fmt.Sprint(i))
+		thread.State = state
+		run := f.runOf(t, thread, fmt.Sprint("run ", i), model.Running)
+		run.Input = state
+		all, runs = append(all, thread), append(runs, run)
+		rows = append(rows, thread, run, message(run, "m", 0, model.MessageQueued))
+	}
+	f.put(t, rows...)
+	for i, want := range all {
+		got, err := f.Thread(t.Context(), want.Key)
+		if err != nil || got.ID != want.ID || !bytes.Equal(got.State, want.State) {
+			t.Errorf("thread %s has a state of %d bytes, %v", got.ID, len(got.State), err)
+		}
+		run, err := f.Run(t.Context(), runs[i].Key)
+		if err != nil || run.ID != runs[i].ID || !bytes.Equal(run.Input, state) {
+			t.Errorf("run %s has an input of %d bytes, %v", run.ID, len(run.Input), err)
+		}
+		queued, err := f.Queued(t.Context(), runs[i].Key)
+		equal(t, "Queued", len(queued), err, 1)
+	}
+}
+
+// testOrder proves that the rows of a batch take effect one after the other, in whatever order they are written.
+func testOrder(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	queued := func(id string) *model.Message { return message(run, id, 0, model.MessageQueued) }
+	hide := &model.Hide{ThreadKey: run.ThreadKey, RunKey: run.Key, Queued: true}
+	asked := func(id string) *model.Interrupt {
+		return &model.Interrupt{ID: id, RunKey: run.Key, Name: "ask", N: 1, Status: model.InterruptOpen, CreatedAt: at(0)}
+	}
+	memo := func(id string) *model.Memo { return &model.Memo{RunKey: run.Key, Generation: 1, Name: id, N: 1} }
+	answer := func(id string) *model.Answer {
+		return &model.Answer{RunKey: run.Key, Generation: 1, ID: id, Name: id, N: 1, Payload: object("p"), Output: object("o")}
+	}
+	withdraw := &model.Withdraw{RunKey: run.Key}
+	f.put(t, queued("there"), queued("there, then put"), asked("there"), asked("there, then put"), memo("there, then put"))
+	f.put(t,
+		queued("put, then hidden"), hide, queued("hidden, then put"), queued("there, then put"),
+		asked("put, then withdrawn"), asked("put, then answered"), memo("put, then answered"),
+		answer("put, then answered"), answer("there, then put"), withdraw,
+		asked("there, then put"), memo("there, then put"), asked("withdrawn, then put"),
+	)
+	got, err := f.Queued(t.Context(), run.Key)
+	equal(t, "Queued", ids(got), err, []string{"there, then put", "hidden, then put"})
+	interrupts, err := f.Interrupts(t.Context(), run.Key)
+	statuses := make(map[string]string)
+	for _, in := range interrupts {
+		statuses[in.ID] = in.Status
+	}
+	equal(t, "Interrupts", statuses, err, map[string]string{
+		"there": model.InterruptCancelled, "there, then put": model.InterruptOpen,
+		"put, then withdrawn": model.InterruptCancelled, "put, then answered": model.InterruptAnswered,
+		"withdrawn, then put": model.InterruptOpen,
+	})
+	memos, err := f.Memos(t.Context(), run.Key, 1)
+	done := make(map[string]bool)
+	for _, m := range memos {
+		done[m.Name] = m.Done
+	}
+	equal(t, "Memos", done, err, map[string]bool{"put, then answered": true, "there, then put": false})
 }
 
 func testText(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	kept := []string{"", "ünï \U0001f600 \u2028", "'; DROP TABLE runs; --", "\\ \" % _ \r\n\t\x01", strings.Repeat("x", 1<<20)}
 	for i, text := range kept {
-		run := runOf(thread, fmt.Sprint("run", i), runtime.Queued)
+		run := f.runOf(t, thread, fmt.Sprint("run", i), model.Queued)
 		run.InputQuery, run.OutputSummary, run.ContextItemIDs = text, &text, []string{text}
 		run.Input = json.RawMessage(`{"nul":"\u0000"}`)
 		f.put(t, run)
@@ -272,16 +422,16 @@ func testText(t *testing.T, f *fixture) {
 		equal(t, "Run", got, err, *run)
 	}
 	for _, text := range []string{"a\x00b", "\xff", "\xed\xa0\x80"} {
-		run := runOf(thread, "refused", runtime.Queued)
+		run := f.runOf(t, thread, "refused", model.Queued)
 		run.InputQuery = text
 		f.refuse(t, run)
 		run.InputQuery, run.OutputSummary = "", &text
 		f.refuse(t, run)
-		f.refuse(t, &runtime.Node{RunKey: 1, NodeID: text})
+		f.refuse(t, &model.Node{RunKey: 1, NodeID: text})
 	}
 	long := time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
 	thread.UpdatedAt = long
-	f.put(t, thread)
+	f.put(t, &thread.ThreadHead)
 	got, err := f.Thread(t.Context(), thread.Key)
 	equal(t, "UpdatedAt", got.UpdatedAt, err, long)
 }

@@ -1,4 +1,4 @@
-// Package storagetest holds the contract of runtime.Store as one suite, and throw-away PostgreSQL clusters
+// Package storagetest holds the contract of model.Store as one suite, and throw-away PostgreSQL clusters
 // to run it, and other tests, on.
 package storagetest
 
@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-// Run tests that what open returns keeps the contract of runtime.Store. Each call of open must return a new,
+// Run tests that what open returns keeps the contract of model.Store. Each call of open must return a new,
 // empty store, and close it when the test ends.
-func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
+func Run(t *testing.T, open func(t *testing.T) model.Store) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *fixture)
@@ -26,27 +26,35 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"CommitWritesABatchOnce", testCommitOnce},
 		{"CommitNeedsTheNextNumber", testCommitNumber},
 		{"CommitAfterFenceWritesNothing", testFence},
-		{"ApplyErrorRollsBack", testApplyError},
-		{"ApplyPanicRollsBack", testApplyPanic},
-		{"SwallowedErrorFailsTheCommit", testSwallowedError},
-		{"KeysAreTakenBackOnRollback", testKeysTakenBack},
-		{"TxReadsItsOwnWrites", testOwnWrites},
-		{"OwnNamesAreFound", testOwnNames},
-		{"AheadChangesNoAnswer", testAhead},
-		{"LargeRowsOfManyThreads", testLargeRows},
+		{"BadRowsWriteNothing", testBadRows},
+		{"PanicWritesNothing", testPanic},
+		{"RefusalsWriteNothing", testRefusal},
+		{"KeysAreGivenOnce", testKeys},
 		{"KeysAscend", testKeyOrder},
-		{"NowIsNow", testNow},
-		{"CancelledReadFails", testCancelledRead},
+		{"CancelledCallFails", testCancelled},
+
+		{"ViewOfAThread", testViewThread},
+		{"ViewOfRuns", testViewRuns},
+		{"ViewOfWhatWasAccepted", testViewInbox},
+		{"ViewOfInterrupts", testViewAsked},
+		{"ViewKnowsIDs", testViewKnown},
+		{"ViewOfRunNames", testViewNames},
+		{"ViewRemembersKeys", testViewRemembered},
+		{"DecisionsShareTheViewOfAThread", testViewShared},
+		{"DecisionsSeeTheRowsOfTheBatch", testViewAfterRows},
+		{"ManyDecisions", testManyDecisions},
 
 		{"ThreadKeepsAllFields", testThread},
 		{"RunKeepsAllFields", testRun},
-		{"RunKeepsInputWhenNil", testRunInput},
+		{"HeadLeavesTheRestAlone", testHead},
 		{"SpanStepNodeKeepAllFields", testSpanStepNode},
 		{"MessageKeepsAllFields", testMessage},
-		{"MemoInterruptKeyKeepAllFields", testMemoInterruptKey},
+		{"MemoInterruptKeepAllFields", testMemoInterrupt},
 		{"RowsThatDoNotExist", testNotFound},
-		{"ManyRowsInOnePut", testManyRows},
+		{"ManyRowsInOneBatch", testManyRows},
+		{"LargeRowsOfManyThreads", testLargeRows},
 		{"RowPutTwiceKeepsTheLast", testPutTwice},
+		{"RowsOfABatchTakeEffectInOrder", testOrder},
 		{"TextIsKeptOrRefused", testText},
 
 		{"OneActiveRunPerThread", testOneActiveRun},
@@ -58,9 +66,11 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 		{"RunsCountIsBounded", testRunsBounded},
 		{"UnfinishedPages", testUnfinished},
 		{"ExpiredInterrupts", testExpired},
+		{"AnswersAndWithdrawals", testAnswers},
 		{"StepsPage", testSteps},
 		{"MessagesOfThreadAndRun", testMessages},
-		{"HideMessages", testHideMessages},
+		{"QueuedReturnsAll", testQueued},
+		{"HideMessages", testHide},
 		{"DeleteRunLeavesNeighboursAlone", testDeleteRun},
 		{"ThreadsPageByActivity", testThreads},
 		{"HistoryByDay", testHistory},
@@ -88,35 +98,69 @@ func Run(t *testing.T, open func(t *testing.T) runtime.Store) {
 
 // fixture is a joined store that counts its commits.
 type fixture struct {
-	runtime.Store
+	model.Store
 	n int64 // the last commit
 }
 
 // try makes the next commit, and counts it if it succeeds.
-func (f *fixture) try(ctx context.Context, events []runtime.StoredEvent, apply func(runtime.Tx) error) error {
-	err := f.Commit(ctx, f.n+1, events, apply)
+func (f *fixture) try(ctx context.Context, b *model.Batch) error {
+	err := f.Commit(ctx, f.n+1, b)
 	if err == nil {
 		f.n++
 	}
 	return err
 }
 
-func (f *fixture) commit(t *testing.T, events []runtime.StoredEvent, apply func(runtime.Tx) error) {
+func (f *fixture) commit(t *testing.T, events []model.StoredEvent, rows ...model.Row) {
 	t.Helper()
-	if err := f.try(t.Context(), events, apply); err != nil {
+	if err := f.try(t.Context(), &model.Batch{Events: events, Rows: rows}); err != nil {
 		t.Fatalf("commit %d: %v", f.n+1, err)
 	}
 }
 
-func (f *fixture) put(t *testing.T, rows ...runtime.Row) {
+func (f *fixture) put(t *testing.T, rows ...model.Row) {
 	t.Helper()
-	f.commit(t, nil, func(tx runtime.Tx) error { return tx.Put(rows...) })
+	f.commit(t, nil, rows...)
 }
 
-// refuse makes a commit of rows that must fail for their own fault.
-func (f *fixture) refuse(t *testing.T, rows ...runtime.Row) {
+// refuse makes a commit of rows that must fail for their own fault, or because their names are taken.
+func (f *fixture) refuse(t *testing.T, rows ...model.Row) {
 	t.Helper()
-	wantDataError(t, f.try(t.Context(), nil, func(tx runtime.Tx) error { return tx.Put(rows...) }))
+	err := f.try(t.Context(), &model.Batch{Rows: rows})
+	if !errors.Is(err, model.ErrConflict) {
+		wantDataError(t, err)
+	}
+}
+
+// decide makes a commit of one decision.
+func (f *fixture) decide(t *testing.T, a model.Ask, decide func(*model.View) []model.Row) {
+	t.Helper()
+	b := &model.Batch{Asks: []model.Ask{a}, Decide: func(_ int, v *model.View) model.Changes {
+		return model.Changes{Rows: decide(v)}
+	}}
+	if err := f.try(t.Context(), b); err != nil {
+		t.Fatalf("commit %d: %v", f.n+1, err)
+	}
+}
+
+// views returns what decisions see that ask so, and decide nothing.
+func (f *fixture) views(t *testing.T, asks ...model.Ask) []*model.View {
+	t.Helper()
+	var views []*model.View
+	b := &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+		if i != len(views) {
+			t.Errorf("decision %d comes at place %d", i, len(views))
+		}
+		views = append(views, v)
+		return model.Changes{}
+	}}
+	if err := f.try(t.Context(), b); err != nil {
+		t.Fatalf("commit %d: %v", f.n+1, err)
+	}
+	if len(views) != len(asks) {
+		t.Fatalf("%d of %d decisions were taken", len(views), len(asks))
+	}
+	return views
 }
 
 func wantDataError(t *testing.T, err error) {
@@ -124,37 +168,59 @@ func wantDataError(t *testing.T, err error) {
 	switch {
 	case err == nil:
 		t.Error("commit succeeded, want an error")
-	case errors.Is(err, runtime.ErrUnavailable), errors.Is(err, runtime.ErrFenced),
-		errors.Is(err, runtime.ErrDiskFull), errors.Is(err, context.Canceled):
+	case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrFenced), errors.Is(err, model.ErrTooSlow),
+		errors.Is(err, model.ErrConflict),
+		errors.Is(err, model.ErrDiskFull), errors.Is(err, context.Canceled):
 		t.Errorf("commit: %v, want an error that is the data's fault", err)
 	}
 }
 
 // newThread puts a thread of that user and name.
-func (f *fixture) newThread(t *testing.T, user, id string) *runtime.Thread {
+func (f *fixture) newThread(t *testing.T, user, id string) *model.Thread {
 	t.Helper()
-	thread := &runtime.Thread{
-		Project: "project", User: user, ID: id, ConversationID: "conversation of " + user + " " + id,
-		CreatedAt: at(0), UpdatedAt: at(0),
-	}
+	thread := f.threadOf(t, user, id)
 	f.put(t, thread)
 	return thread
 }
 
-// newRun puts a run of that name.
-func (f *fixture) newRun(t *testing.T, thread *runtime.Thread, id string, status runtime.Status) *runtime.Run {
+func (f *fixture) threadOf(t *testing.T, user, id string) *model.Thread {
 	t.Helper()
-	run := runOf(thread, id, status)
-	f.put(t, run)
+	key, err := f.NewThreadKey(t.Context())
+	if err != nil {
+		t.Fatalf("NewThreadKey: %v", err)
+	}
+	return &model.Thread{ThreadHead: model.ThreadHead{
+		Key: key, Project: "project", User: user, ID: id, ConversationID: "conversation of " + user + " " + id,
+		CreatedAt: at(0), UpdatedAt: at(0),
+	}}
+}
+
+// newRun puts a run of that name.
+func (f *fixture) newRun(t *testing.T, thread *model.Thread, id string, status model.Status) *model.Run {
+	t.Helper()
+	run := f.runOf(t, thread, id, status)
+	f.put(t, run, named(run))
 	return run
 }
 
-func runOf(thread *runtime.Thread, id string, status runtime.Status) *runtime.Run {
-	return &runtime.Run{
-		ThreadKey: thread.Key, ID: id, Project: thread.Project, User: thread.User, Agent: "echo", WorkflowID: "echo",
-		Status: status, Generation: 1, CreatedAt: at(0), QueuedAt: at(0),
+func (f *fixture) runOf(t *testing.T, thread *model.Thread, id string, status model.Status) *model.Run {
+	t.Helper()
+	key, err := f.NewRunKey(t.Context())
+	if err != nil {
+		t.Fatalf("NewRunKey: %v", err)
+	}
+	return &model.Run{
+		RunHead: model.RunHead{
+			Key: key, ThreadKey: thread.Key, ID: id, Project: thread.Project, User: thread.User, Agent: "echo",
+			WorkflowID: "echo", Status: status, Generation: 1, CreatedAt: at(0), QueuedAt: at(0),
+		},
 		ThreadID: thread.ID, ConversationID: thread.ConversationID,
 	}
+}
+
+// named is the run's first name.
+func named(run *model.Run) *model.RunName {
+	return &model.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: run.ID}
 }
 
 // at is a time some milliseconds after a fixed one.
@@ -165,10 +231,10 @@ func at(ms int) time.Time {
 func object(name string) json.RawMessage { return json.RawMessage(`{"` + name + `": 1}`) }
 
 // events returns events first to last of the run.
-func events(run *runtime.Run, first, last int64) []runtime.StoredEvent {
-	var list []runtime.StoredEvent
+func events(run *model.Run, first, last int64) []model.StoredEvent {
+	var list []model.StoredEvent
 	for id := first; id <= last; id++ {
-		list = append(list, runtime.StoredEvent{
+		list = append(list, model.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: id, RunKey: run.Key, Kind: agui.TypeTextMessageContent,
 			Payload: fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"%d"}`, id),
 		})
@@ -189,7 +255,16 @@ func equal[T any](t *testing.T, what string, got T, err error, want T) {
 }
 
 // keys are the keys of runs, in their order.
-func keys(runs []runtime.Run) []int64 {
+func keys(runs []model.Run) []int64 {
+	list := []int64{}
+	for _, run := range runs {
+		list = append(list, run.Key)
+	}
+	return list
+}
+
+// headKeys are the keys of heads of runs, in their order.
+func headKeys(runs []model.RunHead) []int64 {
 	list := []int64{}
 	for _, run := range runs {
 		list = append(list, run.Key)
@@ -198,7 +273,7 @@ func keys(runs []runtime.Run) []int64 {
 }
 
 // ids are the ids of messages, in their order.
-func ids(messages []runtime.Message) []string {
+func ids(messages []model.Message) []string {
 	list := []string{}
 	for _, m := range messages {
 		list = append(list, m.ID)

@@ -8,39 +8,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 func testThreads(t *testing.T, f *fixture) {
-	var threads []*runtime.Thread
+	var threads []*model.Thread
 	for i := range 5 {
 		th := f.newThread(t, "ann", fmt.Sprint("thread", i))
 		th.Title, th.Metadata, th.State = fmt.Sprint("title ", i), object("meta"), object("state")
 		th.UpdatedAt = at(i / 2) // some are equally old
-		f.put(t, th)
+		f.put(t, &th.ThreadHead, &model.ThreadState{Key: th.Key, State: th.State},
+			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: &th.Metadata})
 		threads = append(threads, th)
 	}
 	f.newThread(t, "bob", "bobs")
-	f.newRun(t, threads[0], "first", runtime.Running)
-	f.newRun(t, threads[0], "second", runtime.Queued)
-	f.newRun(t, threads[1], "third", runtime.Completed)
-	f.newRun(t, threads[1], "fourth", runtime.Failed)
-	listed := func(th *runtime.Thread, run string, status runtime.Status) runtime.ListedThread {
-		l := runtime.ListedThread{Thread: *th, RunID: run, Status: status}
+	f.newRun(t, threads[0], "first", model.Running)
+	f.newRun(t, threads[0], "second", model.Queued)
+	f.newRun(t, threads[1], "third", model.Completed)
+	f.newRun(t, threads[1], "fourth", model.Failed)
+	listed := func(th *model.Thread, run string, status model.Status) model.ListedThread {
+		l := model.ListedThread{Thread: *th, RunID: run, Status: status}
 		l.State = nil
 		if run != "" {
 			l.Agent = "echo"
 		}
 		return l
 	}
-	want := []runtime.ListedThread{
+	want := []model.ListedThread{
 		listed(threads[4], "", ""), listed(threads[3], "", ""), listed(threads[2], "", ""),
-		listed(threads[1], "fourth", runtime.Failed), listed(threads[0], "first", runtime.Running),
+		listed(threads[1], "fourth", model.Failed), listed(threads[0], "first", model.Running),
 	}
 	for limit := 1; limit <= 6; limit++ {
-		filter := runtime.ThreadFilter{Project: "project", User: "ann", Limit: limit}
-		var all []runtime.ListedThread
+		filter := model.ThreadFilter{Project: "project", User: "ann", Limit: limit}
+		var all []model.ListedThread
 		for {
 			page, total, err := f.Threads(t.Context(), filter)
 			if equal(t, "total", total, err, 5); err != nil {
@@ -54,7 +55,7 @@ func testThreads(t *testing.T, f *fixture) {
 		}
 		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
 	}
-	forged := runtime.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
+	forged := model.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
 	all, _, err := f.Threads(t.Context(), forged)
 	equal(t, "Threads before the end of time", all, err, want)
 	one, err := f.ListedThread(t.Context(), threads[0].Key)
@@ -63,10 +64,10 @@ func testThreads(t *testing.T, f *fixture) {
 
 func testHistory(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", runtime.Completed)
+	run := f.newRun(t, thread, "run", model.Completed)
 	day := func(n int) time.Time { return time.Date(2026, 2, n, 0, 0, 0, 0, time.UTC) }
 	seq := int64(0)
-	put := func(id string, state runtime.MessageState, role agui.Role, day time.Time) {
+	put := func(id string, state model.MessageState, role agui.Role, day time.Time) {
 		seq++
 		m := message(run, id, seq, state)
 		m.Role, m.Day = role, day
@@ -75,16 +76,16 @@ func testHistory(t *testing.T, f *fixture) {
 		}
 		f.put(t, m)
 	}
-	put("last of the first", runtime.MessageConsumed, agui.RoleUser, day(1))
-	put("thought alone", runtime.MessageConsumed, agui.RoleReasoning, time.Time{})
-	put("activity alone", runtime.MessageConsumed, agui.RoleActivity, time.Time{})
-	put("first of the third", runtime.MessageConsumed, agui.RoleUser, day(3))
-	put("thought", runtime.MessageConsumed, agui.RoleReasoning, time.Time{})
-	put("answer", runtime.MessageConsumed, agui.RoleAssistant, day(3))
-	put("appended", runtime.MessageConsumed, agui.RoleUser, day(3))
-	put("hidden", runtime.MessageHidden, agui.RoleUser, day(4))
-	put("queued", runtime.MessageQueued, agui.RoleUser, day(5))
-	elsewhere := message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", runtime.Running), "a", 9, runtime.MessageConsumed)
+	put("last of the first", model.MessageConsumed, agui.RoleUser, day(1))
+	put("thought alone", model.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("activity alone", model.MessageConsumed, agui.RoleActivity, time.Time{})
+	put("first of the third", model.MessageConsumed, agui.RoleUser, day(3))
+	put("thought", model.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("answer", model.MessageConsumed, agui.RoleAssistant, day(3))
+	put("appended", model.MessageConsumed, agui.RoleUser, day(3))
+	put("hidden", model.MessageHidden, agui.RoleUser, day(4))
+	put("queued", model.MessageQueued, agui.RoleUser, day(5))
+	elsewhere := message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", model.Running), "a", 9, model.MessageConsumed)
 	elsewhere.Day = day(3)
 	f.put(t, elsewhere)
 
@@ -103,14 +104,14 @@ func testHistory(t *testing.T, f *fixture) {
 		equal(t, "HistoryDay before "+test.before.String(), got, err, test.want)
 	}
 	for _, before := range []time.Time{day(1), time.Unix(0, 0), {}} {
-		if got, err := f.HistoryDay(ctx, thread.Key, before); !errors.Is(err, runtime.ErrNotFound) {
+		if got, err := f.HistoryDay(ctx, thread.Key, before); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
 		}
 	}
 	third := []string{"first of the third", "answer", "appended"}
 	got, err := f.History(ctx, thread.Key, day(3), 0, 10)
 	equal(t, "History", ids(got), err, third)
-	var paged []runtime.Message
+	var paged []model.Message
 	for after := int64(0); ; {
 		page, err := f.History(ctx, thread.Key, day(3).Add(time.Hour), after, 1)
 		if err != nil {
@@ -136,30 +137,28 @@ func testHistory(t *testing.T, f *fixture) {
 func testDeleteThread(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	const n = 40
-	fill := func(user string) (*runtime.Thread, []*runtime.Run) {
+	fill := func(user string) (*model.Thread, []*model.Run) {
 		thread := f.newThread(t, user, "main")
-		var runs []*runtime.Run
+		var runs []*model.Run
 		for i := range n {
-			run := f.newRun(t, thread, fmt.Sprint("run", i), runtime.Completed)
+			run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
 			first := int64(1 + i*10)
-			f.commit(t, events(run, first, first+9), func(tx runtime.Tx) error {
-				return tx.Put(
-					&runtime.RunName{RunKey: run.Key, Name: fmt.Sprint("name", i)},
-					&runtime.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
-					&runtime.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &runtime.Node{RunKey: run.Key, NodeID: "n"},
-					&runtime.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
-					&runtime.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 2},
-					&runtime.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
-					&runtime.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
-					message(run, fmt.Sprint("m", i), int64(i+1), runtime.MessageConsumed))
-			})
+			f.commit(t, events(run, first, first+9),
+				&model.RunName{RunKey: run.Key, Project: "project", User: user, Name: fmt.Sprint("name", i)},
+				&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
+				&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
+				&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
+				&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 2},
+				&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+				&model.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
+				message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
 			runs = append(runs, run)
 		}
 		return thread, runs
 	}
 	gone, goneRuns := fill("ann")
 	kept, keptRuns := fill("bob")
-	f.put(t, message(goneRuns[0], "queued", 0, runtime.MessageQueued))
+	f.put(t, message(goneRuns[0], "queued", 0, model.MessageQueued))
 
 	calls := 0
 	for done := false; !done; calls++ {
@@ -167,10 +166,9 @@ func testDeleteThread(t *testing.T, f *fixture) {
 			last, err := f.LastEventID(ctx, gone.Key)
 			equal(t, "LastEventID meanwhile", last, err, 10*n)
 		}
-		f.commit(t, nil, func(tx runtime.Tx) (err error) {
-			done, err = tx.DeleteThread(gone.Key, 30)
-			return err
-		})
+		f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30})
+		_, err := f.Thread(ctx, gone.Key)
+		done = errors.Is(err, model.ErrNotFound)
 		if calls > 100 {
 			t.Fatal("there is no end to it")
 		}
@@ -178,15 +176,12 @@ func testDeleteThread(t *testing.T, f *fixture) {
 	if calls < 5 {
 		t.Errorf("all was gone after %d calls of 30 rows", calls)
 	}
-	if _, err := f.Thread(ctx, gone.Key); !errors.Is(err, runtime.ErrNotFound) {
-		t.Errorf("the thread: %v, want ErrNotFound", err)
-	}
-	counts := func(user string, thread *runtime.Thread, run *runtime.Run, i int) map[string]int {
+	counts := func(user string, thread *model.Thread, run *model.Run, i int) map[string]int {
 		t.Helper()
 		counts := make(map[string]int)
 		count := func(what string, n int, err error) {
 			t.Helper()
-			if counts[what] = n; err != nil && !errors.Is(err, runtime.ErrNotFound) {
+			if counts[what] = n; err != nil && !errors.Is(err, model.ErrNotFound) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -196,7 +191,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("messages", len(msgs), err)
 		queued, err := f.Queued(ctx, run.Key)
 		count("queued", len(queued), err)
-		_, total, err := f.Runs(ctx, runtime.RunFilter{Project: "project", User: user})
+		_, total, err := f.Runs(ctx, model.RunFilter{Project: "project", User: user})
 		count("runs", total, err)
 		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
 			named, err := f.RunsByName(ctx, "project", user, name)
@@ -212,8 +207,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("memos", len(memos), err)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		count("interrupts", len(interrupts), err)
-		key, err := f.IdempotencyKey(ctx, fmt.Sprint(user, i))
-		count("key", len(key.Scope), err)
+		count("key", len(f.views(t, model.Ask{Scope: fmt.Sprint(user, i)})[0].Remembered), nil)
 		return counts
 	}
 	for _, i := range []int{0, n / 2, n - 1} {
@@ -234,8 +228,8 @@ func testDeleteThread(t *testing.T, f *fixture) {
 	}
 	last, err := f.LastEventID(ctx, again.Key)
 	equal(t, "LastEventID of a thread of the same name", last, err, 0)
-	err = f.try(ctx, nil, func(tx runtime.Tx) error { _, err := tx.DeleteThread(gone.Key, 30); return err })
-	if !errors.Is(err, runtime.ErrNotFound) {
-		t.Errorf("deleted again: %v, want ErrNotFound", err)
+	f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30}) // which is not there any more
+	if _, err := f.Thread(ctx, again.Key); err != nil {
+		t.Errorf("the thread of that name: %v", err)
 	}
 }

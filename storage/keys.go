@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+)
+
+const (
+	reserveThreads = `
+SELECT nextval(pg_get_serial_sequence('threads', 'key')) FROM generate_series(1, 32)`
+
+	reserveRuns = `
+SELECT nextval(pg_get_serial_sequence('runs', 'key')) FROM generate_series(1, 32)`
+
+	// selectLastKey reads the highest key that a SQLite table has ever had.
+	selectLastKey = `
+SELECT seq FROM sqlite_sequence WHERE name = ?`
+)
+
+// keys gives rows to come their keys. They are taken outside of transactions: who needs one waits for no commit.
+type keys struct {
+	table   string
+	reserve string // the statement that takes some more, on PostgreSQL
+
+	mu    sync.Mutex // guards the fields below
+	known bool       // whether last is, on SQLite
+	last  int64      // the last key that was given or taken
+	free  []int64    // taken on PostgreSQL, and not given yet
+}
+
+// NewThreadKey returns the key of a thread to come, which it never returns again. It does not wait for commits.
+func (db *DB) NewThreadKey(ctx context.Context) (int64, error) { return db.newKey(ctx, &db.threadKeys) }
+
+// NewRunKey returns the key of a run to come, which it never returns again. It does not wait for commits.
+func (db *DB) NewRunKey(ctx context.Context) (int64, error) { return db.newKey(ctx, &db.runKeys) }
+
+func (db *DB) newKey(ctx context.Context, k *keys) (key int64, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if db.d.single {
+		if !k.known {
+			return 0, errors.New("a key before Join")
+		}
+		k.last++
+		return k.last, nil
+	}
+	if len(k.free) == 0 {
+		if k.free, err = taken(ctx, db.write, k.reserve); err != nil {
+			return 0, db.d.explained(ctx, err)
+		}
+	}
+	key, k.free = k.free[0], k.free[1:]
+	return key, nil
+}
+
+// taken takes keys, on a connection beside the one that writes.
+func taken(ctx context.Context, db *sqlx.DB, reserve string) (list []int64, err error) {
+	err = db.SelectContext(ctx, &list, reserve)
+	return list, err
+}
+
+// countKeys finds out which key of a SQLite table comes next. From then on only this process inserts rows.
+func (tx *tx) countKeys(k *keys) error {
+	if !tx.d.single {
+		return nil
+	}
+	last, err := all(tx.ctx, tx, scalar[int64], selectLastKey, k.table)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known = true
+	for _, key := range last {
+		k.last = max(k.last, key)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+-- +goose Up
+-- A decision reads the rows of runs and threads, which are therefore small: what can be large is apart.
+CREATE TABLE run_inputs (
+    run_key          INTEGER PRIMARY KEY REFERENCES runs (key) ON DELETE CASCADE,
+    input            TEXT,
+    definition       TEXT,
+    input_query      TEXT NOT NULL,
+    context_item_ids TEXT,
+    metadata         TEXT,
+    parent_run       TEXT NOT NULL
+) STRICT;
+INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
+SELECT key, input, definition, input_query, context_item_ids, metadata, parent_run FROM runs;
+ALTER TABLE runs DROP COLUMN input;
+ALTER TABLE runs DROP COLUMN definition;
+ALTER TABLE runs DROP COLUMN input_query;
+ALTER TABLE runs DROP COLUMN context_item_ids;
+ALTER TABLE runs DROP COLUMN metadata;
+ALTER TABLE runs DROP COLUMN parent_run;
+ALTER TABLE runs DROP COLUMN background;
+
+ALTER TABLE runs ADD COLUMN spans INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN span_name TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN replaces TEXT;
+ALTER TABLE runs ADD COLUMN roll_back INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET spans = counted.n
+FROM (SELECT run_key, max(n) AS n FROM run_spans GROUP BY run_key) AS counted
+WHERE runs.key = counted.run_key;
+
+CREATE TABLE thread_states (
+    thread_key INTEGER PRIMARY KEY REFERENCES threads (key) ON DELETE CASCADE,
+    state      TEXT
+) STRICT;
+INSERT INTO thread_states (thread_key, state) SELECT key, state FROM threads WHERE state IS NOT NULL;
+ALTER TABLE threads DROP COLUMN state;
+-- Beside last_seq, which counts events.
+ALTER TABLE threads ADD COLUMN last_message_seq INTEGER NOT NULL DEFAULT 0;
+UPDATE threads SET last_message_seq = counted.seq
+FROM (SELECT thread_key, max(seq) AS seq FROM messages GROUP BY thread_key) AS counted
+WHERE threads.key = counted.thread_key;
+
+ALTER TABLE run_names ADD COLUMN body_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE idempotency_keys DROP COLUMN status;
+
+CREATE INDEX messages_queued ON messages (run_key, key) WHERE state = 'queued';
+CREATE INDEX interrupts_id ON interrupts (interrupt_id);

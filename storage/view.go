@@ -1,0 +1,236 @@
+package storage
+
+import (
+	"cmp"
+	"database/sql"
+	"maps"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// views are what the decisions of a batch see: a View for each thread.
+type views struct {
+	tx         *tx
+	byKey      map[int64]*model.View
+	byName     map[model.Name]*model.View
+	names      map[model.Name]model.NamedRun
+	remembered map[string]model.Remembered
+}
+
+// load locks the threads that are asked for, and reads what is asked of each. The statements are as many for one
+// decision as for a hundred; those that nobody has a question for are left out.
+func (tx *tx) load(asks []model.Ask) (*views, error) {
+	vs := &views{
+		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
+		names: make(map[model.Name]model.NamedRun), remembered: make(map[string]model.Remembered),
+	}
+	if err := vs.lock(asks); err != nil {
+		return nil, err
+	}
+	if err := vs.readShared(asks); err != nil || len(vs.byKey) == 0 {
+		return vs, err
+	}
+	if err := vs.readRuns(asks); err != nil {
+		return nil, err
+	}
+	if err := vs.readAsked(asks); err != nil {
+		return nil, err
+	}
+	return vs, vs.readKnown(asks)
+}
+
+// of returns the view for an ask, an empty one when there is no such thread.
+func (vs *views) of(a *model.Ask) *model.View {
+	v := vs.byName[a.Name]
+	if a.Thread != 0 {
+		v = vs.byKey[a.Thread]
+	}
+	if v != nil {
+		return v
+	}
+	v = vs.empty()
+	if a.Thread != 0 {
+		vs.byKey[a.Thread] = v
+	} else if a.Name != (model.Name{}) {
+		vs.byName[a.Name] = v
+	}
+	return v
+}
+
+// keep has later decisions find the thread that a decision has created.
+func (vs *views) keep(v *model.View) {
+	if v.Exists {
+		vs.byKey[v.Thread.Key] = v
+		vs.byName[model.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
+	}
+}
+
+func (vs *views) empty() *model.View {
+	return &model.View{
+		Now: vs.tx.now, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool),
+		Names: vs.names, Remembered: vs.remembered,
+	}
+}
+
+// lock locks the threads, in the order of their keys.
+func (vs *views) lock(asks []model.Ask) error {
+	threads, names := make(map[int64]bool), make(map[model.Name]bool)
+	for i := range asks {
+		if a := &asks[i]; a.Thread != 0 {
+			threads[a.Thread] = true
+		} else if a.Name != (model.Name{}) {
+			names[a.Name] = true
+		}
+	}
+	named, err := find(vs.tx, scanThreadHead, selectThreadsNamed, namesOf(slices.Collect(maps.Keys(names))))
+	if err != nil {
+		return err
+	}
+	heads := named
+	if !vs.tx.d.single || len(threads) > 0 {
+		for _, h := range named {
+			threads[h.Key] = true
+		}
+		heads, err = find(vs.tx, scanThreadHead, lockThreads, keysOf(slices.Collect(maps.Keys(threads))))
+	}
+	for _, h := range heads {
+		v := vs.empty()
+		v.Exists, v.Thread = true, h
+		vs.keep(v)
+	}
+	return err
+}
+
+// readShared reads what does not belong to a thread.
+func (vs *views) readShared(asks []model.Ask) error {
+	var names []model.Name
+	var scopes [][]any
+	for i := range asks {
+		if n := asks[i].RunName; n != (model.Name{}) && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+		if asks[i].Scope != "" {
+			scopes = append(scopes, []any{asks[i].Scope})
+		}
+	}
+	runs, err := find(vs.tx, scanNamed, selectRunsNamed, namesOf(names))
+	if err != nil {
+		return err
+	}
+	for _, n := range runs {
+		vs.names[n.Name] = n.run
+	}
+	list, err := find(vs.tx, scanRemembered, selectRemembered, scopes)
+	for _, r := range list {
+		vs.remembered[r.scope] = r.Remembered
+	}
+	return err
+}
+
+// readRuns reads the runs that are open or wanted, and what was accepted for each.
+func (vs *views) readRuns(asks []model.Ask) error {
+	open, err := find(vs.tx, scanHead, selectOpenHeads, keysOf(slices.Collect(maps.Keys(vs.byKey))))
+	if err != nil {
+		return err
+	}
+	of := make(map[int64]*model.View)
+	var runs, wanted [][]any
+	add := func(h *model.RunHead) {
+		if v := vs.byKey[h.ThreadKey]; v != nil {
+			v.Runs = append(v.Runs, *h)
+			of[h.Key], runs = v, append(runs, []any{h.Key})
+		}
+	}
+	for i := range open {
+		add(&open[i])
+	}
+	for i := range asks {
+		for _, key := range asks[i].Runs {
+			if of[key] == nil {
+				wanted = append(wanted, []any{key})
+			}
+		}
+	}
+	over, err := find(vs.tx, scanHead, selectHeads, wanted)
+	if err != nil {
+		return err
+	}
+	for i := range over {
+		add(&over[i])
+	}
+	accepted, err := find(vs.tx, scanInbox, selectInbox, runs)
+	for _, in := range accepted {
+		of[in.run].Inbox[in.run] = in.Inbox
+	}
+	return err
+}
+
+// readAsked reads the interrupts of the runs that wait for answers or have them, and those that are wanted.
+func (vs *views) readAsked(asks []model.Ask) error {
+	var runs, ids [][]any
+	for _, v := range vs.byKey {
+		for _, h := range v.Runs {
+			if h.Status == model.Waiting || h.Answered {
+				runs = append(runs, []any{h.Key})
+			}
+		}
+	}
+	for i := range asks {
+		for _, id := range asks[i].Interrupts {
+			ids = append(ids, []any{id})
+		}
+	}
+	list, err := find(vs.tx, scanAsked, selectAskedOfRuns, runs)
+	if err != nil {
+		return err
+	}
+	more, err := find(vs.tx, scanAsked, selectAskedByID, ids)
+	if err != nil {
+		return err
+	}
+	list = append(list, more...)
+	slices.SortFunc(list, func(a, b asked) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key, b.key))
+	})
+	list = slices.CompactFunc(list, func(a, b asked) bool { return a.key == b.key })
+	for _, a := range list {
+		if v := vs.byKey[a.thread]; v != nil {
+			v.Asked = append(v.Asked, a.Asked)
+		}
+	}
+	return nil
+}
+
+// readKnown finds out which of the ids that are asked for the threads know.
+func (vs *views) readKnown(asks []model.Ask) error {
+	var wanted [][]any
+	for i := range asks {
+		v := vs.of(&asks[i])
+		if !v.Exists {
+			continue
+		}
+		for _, id := range asks[i].IDs {
+			wanted = append(wanted, []any{v.Thread.Key, id})
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	args, f := vs.tx.d.elements(wanted)
+	list, err := all(vs.tx.ctx, formed{vs.tx, f}, scanKnown, selectKnown, append(args, args...)...)
+	for _, k := range list {
+		vs.byKey[k.thread].Known[k.id] = true
+	}
+	return err
+}
+
+// find returns what a statement selects of a list, of which each element is a row of parameters. Nothing is found of
+// an empty list.
+func find[T any](tx *tx, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	args, f := tx.d.elements(list)
+	return all(tx.ctx, formed{tx, f}, scan, query, args...)
+}
