@@ -91,3 +91,25 @@ func BenchmarkDeleteThread(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDecide commits decisions as runs of new threads begin and end: some at once in one batch, and as many in the
+// next. One op is one run.
+func BenchmarkDecide(b *testing.B) {
+	for name, open := range databases {
+		for _, n := range []int{1, 32} {
+			b.Run(fmt.Sprintf("%s/at once=%d", name, n), func(b *testing.B) {
+				log := newLog(b, joined(b, open(b)), 1)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for done := 0; done < b.N; done += n {
+					for _, batch := range log.startAndEnd(b, n) {
+						log.n++
+						if err := log.db.Commit(b.Context(), log.n, batch); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}

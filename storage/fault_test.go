@@ -112,6 +112,7 @@ type proxy struct {
 	listener net.Listener
 	target   string
 	silent   atomic.Bool
+	bytes    atomic.Int64 // passed on so far
 	left     atomic.Int64 // how many more pieces it passes on, in either direction, before the one it cuts at
 	wg       sync.WaitGroup
 }
@@ -170,6 +171,7 @@ func (p *proxy) copy(to io.WriteCloser, from io.ReadCloser) {
 			_, _ = to.Close(), from.Close()
 			return
 		}
+		p.bytes.Add(int64(n))
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
 		}

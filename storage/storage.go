@@ -112,9 +112,14 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{cfg: cfg, d: d}
-	db.threadKeys = keys{table: "threads", reserve: reserveThreads}
-	db.runKeys = keys{table: "runs", reserve: reserveRuns}
+	return openAs(ctx, cfg, d)
+}
+
+func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
+	db := &DB{
+		cfg: cfg, d: d,
+		threadKeys: keys{table: "threads", reserve: reserveThreads}, runKeys: keys{table: "runs", reserve: reserveRuns},
+	}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -133,3 +133,52 @@ func (l *workload) runOf(tb testing.TB, thread int64, id string) *model.Run {
 		Input: []byte(`{"messages":[]}`), Definition: []byte(`{"nodes":[]}`),
 	}
 }
+
+// startAndEnd returns a batch in which runs of new threads begin, and one in which they end.
+func (l *workload) startAndEnd(tb testing.TB, n int) []*model.Batch {
+	tb.Helper()
+	starts, ends := &model.Batch{}, &model.Batch{}
+	heads := make([]model.RunHead, n)
+	event := func(run *model.RunHead, id int64) model.StoredEvent {
+		return model.StoredEvent{ThreadKey: run.ThreadKey, ID: id, RunKey: run.Key, Kind: agui.TypeTextMessageContent, Payload: payload}
+	}
+	rows := make([][]model.Row, n)
+	for i := range n {
+		thread, run, list := l.newRun(tb)
+		heads[i], rows[i] = run.RunHead, list
+		m := &model.Message{ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, EventID: 1, State: model.MessageConsumed}
+		m.ID, m.Role, m.Content = "m1", agui.RoleUser, "hello"
+		rows[i] = append(rows[i], m)
+		name := model.Name{Project: "p", User: "u", ID: thread.ID}
+		starts.Asks = append(starts.Asks, model.Ask{Name: name, RunName: name})
+		ends.Asks = append(ends.Asks, model.Ask{Thread: thread.Key, Runs: []int64{run.Key}})
+		answer := *m
+		answer.Seq, answer.EventID, answer.ID, answer.Role = 2, 5, "m2", agui.RoleAssistant
+		ends.Rows = append(ends.Rows, &answer)
+		for id := int64(4); id < 9; id++ {
+			ends.Events = append(ends.Events, event(&run.RunHead, id))
+		}
+	}
+	starts.Decide = func(i int, v *model.View) model.Changes {
+		if v.Exists || len(v.Names) > 0 {
+			tb.Error("it is there already")
+		}
+		return model.Changes{Rows: rows[i], Events: []model.StoredEvent{event(&heads[i], 1), event(&heads[i], 2), event(&heads[i], 3)}}
+	}
+	ends.Decide = func(i int, v *model.View) model.Changes {
+		run := *v.Run(heads[i].Key)
+		run.Status, run.FinishedAt, run.ClosedEvent = model.Completed, &v.Now, 9
+		thread := v.Thread
+		thread.LastEventID, thread.LastSeq, thread.UpdatedAt = 9, 2, v.Now
+		return model.Changes{
+			Rows: []model.Row{
+				&run, &thread, &model.RunResult{Key: run.Key, OutputSummary: new("hello")},
+				&model.SpanEnd{RunKey: run.Key, N: 1, Last: 9},
+				&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Completed, Progress: 1},
+				&model.Step{RunKey: run.Key, Number: 1, Status: model.Completed, StartedAt: v.Now, CompletedAt: &v.Now},
+			},
+			Events: []model.StoredEvent{event(&run, 9)},
+		}
+	}
+	return []*model.Batch{starts, ends}
+}

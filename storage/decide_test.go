@@ -1,0 +1,234 @@
+package storage_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// What many decisions read and write goes over the network together: sixty-four cost as many messages as one.
+func TestDecisionsShareRoundTrips(t *testing.T) {
+	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
+	log := newLog(t, joined(t, open(t, through)), 1)
+	passed := func(b *model.Batch) int64 {
+		t.Helper()
+		log.n++
+		before := p.left.Load()
+		if err := log.db.Commit(t.Context(), log.n, b); err != nil {
+			t.Fatal(err)
+		}
+		return before - p.left.Load()
+	}
+	messages := func(n int) (started, ended int64) {
+		batches := log.startAndEnd(t, n)
+		return passed(batches[0]), passed(batches[1])
+	}
+	p.left.Store(math.MaxInt64)
+	messages(1)
+	messages(64) // all statements are prepared now
+	started1, ended1 := messages(1)
+	started64, ended64 := messages(64)
+	t.Logf("a start passes %d messages, 64 pass %d; an end %d, 64 pass %d", started1, started64, ended1, ended64)
+	// A message that is larger than the proxy's buffer passes in pieces.
+	if started64 > started1+8 || ended64 > ended1+8 {
+		t.Error("each decision costs round trips of its own")
+	}
+}
+
+// However large the requests are that wait in a thread, a decision about it reads none of them.
+func TestDecisionsReadNothingLarge(t *testing.T) {
+	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
+	log := newLog(t, joined(t, open(t, through)), 1)
+	log.crowd(t)
+	p.left.Store(math.MaxInt64)
+	p.bytes.Store(0)
+	if err := log.look(t); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.bytes.Load(); n == 0 || n > 64<<10 {
+		t.Errorf("the view of a thread takes %d bytes", n)
+	}
+}
+
+// crowd has requests, messages, questions and a state of a megabyte each wait in the thread.
+func (l *workload) crowd(t *testing.T) {
+	t.Helper()
+	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	rows := []model.Row{&model.ThreadState{Key: l.threads[0], State: large}}
+	for i := range 10 {
+		run := l.runOf(t, l.threads[0], fmt.Sprint("large ", i))
+		run.Status, run.Input, run.Definition, run.InputQuery, run.Metadata = model.Queued, large, large, string(large), large
+		m := &model.Message{ThreadKey: l.threads[0], RunKey: run.Key, State: model.MessageQueued}
+		m.ID, m.Role, m.Content = run.ID, agui.RoleUser, string(large)
+		rows = append(rows, run, m)
+	}
+	l.commit(t, nil, rows...)
+}
+
+// look takes a decision about the thread.
+func (l *workload) look(t *testing.T) error {
+	t.Helper()
+	l.n++
+	return l.db.Commit(t.Context(), l.n, &model.Batch{
+		Asks: []model.Ask{{Thread: l.threads[0], IDs: []string{"large 1", "large 2"}}},
+		Decide: func(_ int, v *model.View) model.Changes {
+			if len(v.Runs) != 11 || len(v.Inbox) != 10 || len(v.Known) != 2 {
+				t.Errorf("the view has %d runs, %d inboxes and %d ids", len(v.Runs), len(v.Inbox), len(v.Known))
+			}
+			return model.Changes{}
+		},
+	})
+}
+
+// direct opens a database beside the store.
+func direct(t *testing.T, url string) *sqlx.DB {
+	t.Helper()
+	db, err := sqlx.Connect("postgres", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// Whatever order decisions come in, their threads are locked in the order of their keys.
+func TestThreadsAreLockedInOrder(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	log := newLog(t, joined(t, open(t, url)), 3)
+	db := direct(t, url)
+	tx := db.MustBeginTx(t.Context(), nil)
+	tx.MustExec(`SELECT FROM threads WHERE key = $1 FOR UPDATE`, log.threads[1])
+	last, err := log.db.Thread(t.Context(), log.threads[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	log.n++
+	go func() { // ends when the second thread is free
+		done <- log.db.Commit(t.Context(), log.n, &model.Batch{
+			Asks: []model.Ask{
+				{Name: model.Name{Project: last.Project, User: last.User, ID: last.ID}},
+				{Thread: log.threads[1]}, {Thread: log.threads[0]},
+			},
+			Decide: func(int, *model.View) model.Changes { return model.Changes{} },
+		})
+	}()
+	for waiting := false; !waiting; {
+		if err := db.Get(&waiting, `
+			SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free := func(key int64) bool {
+		var n []int
+		err := db.Select(&n, `SELECT 1 FROM threads WHERE key = $1 FOR UPDATE NOWAIT`, key)
+		return err == nil && len(n) == 1
+	}
+	if free(log.threads[0]) || !free(log.threads[2]) {
+		t.Errorf("while it waits for the second thread, the first is free: %v, the third: %v", free(log.threads[0]), free(log.threads[2]))
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What another instance has written since a decision was taken refuses it, and the same batch decides again.
+func TestConflictDecidesAgain(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	log := newLog(t, joined(t, open(t, url)), 1)
+	db := direct(t, url)
+	for what, query := range map[string]string{
+		"a thread's name": `INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, title, created_at, updated_at)
+			SELECT project_id, user_id, $1, $1, 0, '', created_at, updated_at FROM threads LIMIT 1`,
+		"a run's name": `INSERT INTO run_names (project_id, user_id, name, run_key)
+			SELECT project_id, user_id, $1, run_key FROM run_names LIMIT 1`,
+	} {
+		b := log.decision(t, nil)
+		decide, called := b.Decide, 0
+		b.Decide = func(i int, v *model.View) model.Changes {
+			if called++; called == 1 {
+				db.MustExec(query, b.Asks[0].Name.ID)
+			}
+			return decide(i, v)
+		}
+		log.n++
+		if err := log.db.Commit(t.Context(), log.n, b); !errors.Is(err, model.ErrConflict) {
+			t.Errorf("%s: %v, want ErrConflict", what, err)
+		}
+		if err := log.db.Commit(t.Context(), log.n, b); err != nil || called != 2 {
+			t.Errorf("%s: decided %d times, %v", what, called, err)
+		}
+	}
+}
+
+// A statement that takes too long is given up, and the batch can be tried again or changed.
+func TestSlowStatementIsGivenUp(t *testing.T) {
+	blocked := func(t *testing.T, cfg storage.Config, begin string) {
+		t.Helper()
+		open(t, cfg.URL) // migrates
+		store, err := storage.Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		log := newLog(t, joined(t, store), 1)
+		driver, dsn := "postgres", cfg.URL
+		if rest, ok := strings.CutPrefix(cfg.URL, "sqlite:"); ok {
+			driver, dsn = "sqlite", rest
+		}
+		other, err := sqlx.Connect(driver, dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		conn, err := other.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		exec := func(query string) {
+			t.Helper()
+			if _, err := conn.ExecContext(t.Context(), query); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log.n++
+		b := &model.Batch{
+			Events: log.batch(3), Asks: []model.Ask{{Thread: log.threads[0]}},
+			Decide: func(int, *model.View) model.Changes { return model.Changes{} },
+		}
+		exec(begin)
+		for range 2 {
+			if err := store.Commit(t.Context(), log.n, b); !errors.Is(err, model.ErrTooSlow) {
+				t.Errorf("Commit: %v, want ErrTooSlow", err)
+			}
+		}
+		exec("ROLLBACK")
+		if err := store.Commit(t.Context(), log.n, b); err != nil {
+			t.Error(err)
+		}
+		if got := readLog(t, store, log.threads[0], 10); len(got) != 3 {
+			t.Errorf("%d events, want 3", len(got))
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		url := storagetest.Postgres(t).NewDatabase(t)
+		blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; SELECT FROM threads FOR UPDATE")
+	})
+}
