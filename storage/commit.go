@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -102,7 +103,7 @@ func (db *DB) Commit(ctx context.Context, n int64, b *model.Batch) error {
 
 // apply carries a batch out. What it leaves pending is written when the transaction ends.
 func (tx *tx) apply(b *model.Batch) error {
-	tx.events = b.Events[:len(b.Events):len(b.Events)]
+	tx.events = slices.Clip(b.Events)
 	if err := tx.put(b.Rows); err != nil || len(b.Asks) == 0 {
 		return err
 	}

@@ -118,7 +118,8 @@ func TestThreadsAreLockedInOrder(t *testing.T) {
 		done <- log.db.Commit(t.Context(), log.n, &model.Batch{
 			Asks: []model.Ask{
 				{Name: model.Name{Project: last.Project, User: last.User, ID: last.ID}},
-				{Thread: log.threads[1]}, {Thread: log.threads[0]},
+				{Thread: log.threads[1]},
+				{Thread: log.threads[0]},
 			},
 			Decide: func(int, *model.View) model.Changes { return model.Changes{} },
 		})

@@ -75,8 +75,11 @@ func manyRows(query string) string {
 	})
 	from := "\nFROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + strings.Join(names, ", ") + ")"
 	if before, rest, ok := strings.Cut(query, "VALUES ("); ok {
-		values, after, _ := strings.Cut(rest, ")")
-		return before + "SELECT " + values + from + after
+		values, after, more := strings.Cut(rest, ")\nON CONFLICT")
+		if !more {
+			return before + "SELECT " + strings.TrimSuffix(values, ")") + from
+		}
+		return before + "SELECT " + values + from + "\nON CONFLICT" + after
 	}
 	return strings.Replace(query, "\nWHERE", from+"\nWHERE", 1)
 }

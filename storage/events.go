@@ -166,9 +166,12 @@ func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.St
 const spanColumns = `run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, state`
 
 const (
+	// insertSpan begins a span where none is open: two writers of one log would give ids twice, which PostgreSQL cannot
+	// see on events. There is no first event then to put, and the column refuses that.
 	insertSpan = `
 INSERT INTO run_spans (` + spanColumns + `)
-VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::text)`
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, (SELECT ?::bigint WHERE NOT EXISTS (
+	SELECT 1 FROM run_spans WHERE thread_key = ?::bigint AND last_event_id = 0)), ?::bigint, ?::text)`
 
 	endSpan = `
 UPDATE run_spans SET last_event_id = ?::bigint
@@ -193,7 +196,7 @@ LIMIT 10000`
 )
 
 func spanCells(s *model.Span) []any {
-	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.Last, raw(s.State)}
+	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.ThreadKey, s.Last, raw(s.State)}
 }
 
 func spanEndCells(e *model.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }

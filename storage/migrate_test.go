@@ -133,13 +133,13 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 			"closed_event_id": 3, "created_at": oldDay, "queued_at": oldDay,
 		}}
 	}
-	span := func(n, first int) row {
+	span := func(n, first, last int) row {
 		return row{"run_spans", map[string]any{
-			"run_key": 1, "n": n, "thread_key": 1, "run_id": "r", "generation": 1, "first_event_id": first, "last_event_id": first,
+			"run_key": 1, "n": n, "thread_key": 1, "run_id": "r", "generation": 1, "first_event_id": first, "last_event_id": last,
 		}}
 	}
 	fill := []row{
-		oldThread("t"), empty, run("first", `{"i":1}`), run("second", nil), span(1, 1), span(2, 4),
+		oldThread("t"), empty, run("first", `{"i":1}`), run("second", nil), span(1, 1, 0), span(2, 4, 6), span(3, 7, 0),
 		oldMessage(agui.Message{ID: "a", Role: agui.RoleUser, Content: "a"}, 4, oldDay),
 		oldMessage(agui.Message{ID: "b", Role: agui.RoleUser, Content: "b"}, 9, oldDay),
 		{"run_names", map[string]any{"project_id": "p", "user_id": "u", "name": "first", "run_key": 1}},
@@ -171,7 +171,7 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 		}
 		runs, _, err := db.Runs(ctx, model.RunFilter{Project: "p"})
 		input := []byte(`{"i":1}`)
-		wantRuns := []model.Run{{RunHead: head(2, "second", 0)}, {RunHead: head(1, "first", 2), Input: input, Definition: input}}
+		wantRuns := []model.Run{{RunHead: head(2, "second", 0)}, {RunHead: head(1, "first", 3), Input: input, Definition: input}}
 		for i := range wantRuns {
 			r := &wantRuns[i]
 			r.InputQuery, r.OutputSummary, r.ContextItemIDs = "query "+r.ID, new("sum"), []string{"x"}
@@ -183,6 +183,10 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 		named, err := db.RunsByName(ctx, "p", "u", "first")
 		if err != nil || len(named) != 1 || named[0].Key != 1 {
 			t.Errorf("the run by its name: %v, %v", named, err)
+		}
+		spans, err := db.Spans(ctx, 1)
+		if err != nil || len(spans) != 3 || spans[0].Last != 3 || spans[1].Last != 6 || spans[2].Last != 0 {
+			t.Errorf("the spans: %+v, %v", spans, err)
 		}
 		key, err := db.NewRunKey(ctx)
 		if err != nil || key != 3 {

@@ -138,8 +138,15 @@ func nameCells(n *model.RunName) []any {
 func into(h *model.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
-		&h.SpanName, &h.Turn, &h.Answered, &h.Owner, jsonInto{&h.Replaces}, &h.RollBack, &h.ClosedEvent, jsonInto{&h.Error},
-		timeInto{&h.CreatedAt}, timeInto{&h.QueuedAt}, timePtrInto{&h.StartedAt}, timePtrInto{&h.FinishedAt}, &h.Key,
+		&h.SpanName, &h.Turn, &h.Answered, &h.Owner,
+		jsonInto{&h.Replaces},
+		&h.RollBack, &h.ClosedEvent,
+		jsonInto{&h.Error},
+		timeInto{&h.CreatedAt},
+		timeInto{&h.QueuedAt},
+		timePtrInto{&h.StartedAt},
+		timePtrInto{&h.FinishedAt},
+		&h.Key,
 	}, more...)
 }
 

@@ -14,7 +14,7 @@ import (
 type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
-	stmts map[inForm]*sql.Stmt
+	stmts map[inForm]prepared
 }
 
 // inForm is a query in one of its forms.
@@ -23,18 +23,21 @@ type inForm struct {
 	form  form
 }
 
+// prepared is a statement that its session closes.
+type prepared struct{ *sql.Stmt }
+
 // stmt returns the statement of query, prepared.
-func (s *session) stmt(ctx context.Context, query string, f form) (*sql.Stmt, error) {
+func (s *session) stmt(ctx context.Context, query string, f form) (prepared, error) {
 	key := inForm{query, f}
-	if stmt := s.stmts[key]; stmt != nil {
+	if stmt, ok := s.stmts[key]; ok {
 		return stmt, nil
 	}
 	stmt, err := s.conn.PrepareContext(ctx, s.d.statement(query, f))
 	if err != nil {
-		return nil, err
+		return prepared{}, err
 	}
-	s.stmts[key] = stmt
-	return stmt, nil
+	s.stmts[key] = prepared{stmt}
+	return prepared{stmt}, nil
 }
 
 // exec runs a statement that has no parameters.
@@ -50,7 +53,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 		if err != nil {
 			return nil, db.d.explained(ctx, err)
 		}
-		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]*sql.Stmt)}
+		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared)}
 	}
 	return db.session, nil
 }

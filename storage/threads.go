@@ -113,8 +113,10 @@ func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
 // intoThread are what the columns of a head are scanned into.
 func intoThread(h *model.ThreadHead, more ...any) []any {
 	return append([]any{
-		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq, timeInto{&h.CreatedAt},
-		timeInto{&h.UpdatedAt}, &h.Key,
+		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
+		timeInto{&h.CreatedAt},
+		timeInto{&h.UpdatedAt},
+		&h.Key,
 	}, more...)
 }
 

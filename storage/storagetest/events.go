@@ -113,6 +113,23 @@ func testEventsRunID(t *testing.T, f *fixture) {
 	}
 }
 
+// While a span is open nobody else writes to the log, not even a span that is over at once.
+func testOneOpenSpan(t *testing.T, f *fixture) {
+	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
+	first, second := f.newRun(t, thread, "first", model.Running), f.newRun(t, thread, "second", model.Queued)
+	elsewhere := f.newRun(t, other, "elsewhere", model.Running)
+	span := func(run *model.Run, n int, from, to int64) *model.Span {
+		return &model.Span{RunKey: run.Key, N: n, ThreadKey: run.ThreadKey, RunID: run.ID, First: from, Last: to}
+	}
+	f.put(t, span(first, 1, 1, 0), span(elsewhere, 1, 1, 0))
+	f.refuse(t, span(second, 1, 5, 0))
+	f.refuse(t, span(second, 1, 5, 6))
+	f.put(t, &model.SpanEnd{RunKey: first.Key, N: 1, Last: 4}, span(second, 1, 5, 6), span(first, 2, 7, 8), span(second, 2, 9, 0))
+	f.refuse(t, span(first, 3, 12, 0), span(first, 4, 20, 21))
+	spans, err := f.Spans(t.Context(), second.Key)
+	equal(t, "Spans", spans, err, []model.Span{*span(second, 1, 5, 6), *span(second, 2, 9, 0)})
+}
+
 func testEventsGaps(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	var want []model.StoredEvent

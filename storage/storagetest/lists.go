@@ -356,12 +356,12 @@ func testAnswers(t *testing.T, f *fixture) {
 		}
 	}
 	f.put(t, answer(run, "a", 1), &model.Withdraw{RunKey: run.Key}, answer(other, "b", 2), answer(other, "c", 3))
-	check := func(r *model.Run, statuses string, done ...int) {
+	check := func(r *model.Run, statuses []string, done ...int) {
 		t.Helper()
 		interrupts, err := f.Interrupts(t.Context(), r.Key)
-		got := ""
+		got := []string{}
 		for _, in := range interrupts {
-			got += " " + in.Status
+			got = append(got, in.Status)
 			if want := in.Status == model.InterruptAnswered; (string(in.Payload) == string(object("payload "+in.ID))) != want {
 				t.Errorf("%s %s has the payload %s", r.ID, in.ID, in.Payload)
 			}
@@ -378,8 +378,8 @@ func testAnswers(t *testing.T, f *fixture) {
 			}
 		}
 	}
-	check(run, " answered cancelled cancelled", 1)
-	check(other, " open answered answered", 2, 3)
+	check(run, []string{model.InterruptAnswered, model.InterruptCancelled, model.InterruptCancelled}, 1)
+	check(other, []string{model.InterruptOpen, model.InterruptAnswered, model.InterruptAnswered}, 2, 3)
 }
 
 func testDeleteRun(t *testing.T, f *fixture) {

@@ -39,7 +39,10 @@ func testThread(t *testing.T, f *fixture) {
 	f.put(t, &model.ThreadState{Key: thread.Key})
 	check()
 	for _, patch := range []model.ThreadPatch{
-		{Title: new("Another title")}, {Metadata: new(object("more"))}, {Title: new("")}, {},
+		{Title: new("Another title")},
+		{Metadata: new(object("more"))},
+		{Title: new("")},
+		{},
 		{Title: new("Both"), Metadata: new(json.RawMessage("null"))},
 	} {
 		if patch.Title != nil {
@@ -67,7 +70,7 @@ func testThread(t *testing.T, f *fixture) {
 	equal(t, "Thread", got, err, changed)
 }
 
-func fullRun(f *fixture, t *testing.T, thread *model.Thread) *model.Run {
+func fullRun(t *testing.T, f *fixture, thread *model.Thread) *model.Run {
 	t.Helper()
 	run := f.runOf(t, thread, "run", model.Running)
 	run.WorkflowID, run.Input, run.Definition = "flow", object("input"), object("definition")
@@ -83,7 +86,7 @@ func fullRun(f *fixture, t *testing.T, thread *model.Thread) *model.Run {
 
 func testRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := fullRun(f, t, thread)
+	run := fullRun(t, f, thread)
 	f.put(t, run, named(run))
 	check := func() {
 		t.Helper()
@@ -124,7 +127,7 @@ func testRun(t *testing.T, f *fixture) {
 // testHead changes a run in the batch that inserts it, and in another.
 func testHead(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := fullRun(f, t, thread)
+	run := fullRun(t, f, thread)
 	run.StartedAt, run.Attempt = nil, 0
 	want := *run
 	want.Attempt, want.StartedAt, want.OutputSummary, want.Usage = 1, new(at(7)), new("sum"), nil

@@ -76,6 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"HistoryByDay", testHistory},
 		{"DeleteThreadByParts", testDeleteThread},
 
+		{"OneOpenSpanPerThread", testOneOpenSpan},
 		{"EventsPage", testEventsPage},
 		{"EventsNameTheirRun", testEventsRunID},
 		{"EventsOverGaps", testEventsGaps},
@@ -129,17 +130,6 @@ func (f *fixture) refuse(t *testing.T, rows ...model.Row) {
 	err := f.try(t.Context(), &model.Batch{Rows: rows})
 	if !errors.Is(err, model.ErrConflict) {
 		wantDataError(t, err)
-	}
-}
-
-// decide makes a commit of one decision.
-func (f *fixture) decide(t *testing.T, a model.Ask, decide func(*model.View) []model.Row) {
-	t.Helper()
-	b := &model.Batch{Asks: []model.Ask{a}, Decide: func(_ int, v *model.View) model.Changes {
-		return model.Changes{Rows: decide(v)}
-	}}
-	if err := f.try(t.Context(), b); err != nil {
-		t.Fatalf("commit %d: %v", f.n+1, err)
 	}
 }
 

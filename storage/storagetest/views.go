@@ -244,9 +244,14 @@ func testViewShared(t *testing.T, f *fixture) {
 	old := f.newThread(t, "ann", "old")
 	created, unnamed := f.threadOf(t, "ann", "created"), f.threadOf(t, "ann", "unnamed")
 	asks := []model.Ask{
-		{Thread: old.Key}, {Name: nameOf(old)},
-		{Name: nameOf(created)}, {Thread: created.Key}, {Name: nameOf(created)},
-		{}, {Name: nameOf(unnamed)}, {Thread: unnamed.Key},
+		{Thread: old.Key},
+		{Name: nameOf(old)},
+		{Name: nameOf(created)},
+		{Thread: created.Key},
+		{Name: nameOf(created)},
+		{},
+		{Name: nameOf(unnamed)},
+		{Thread: unnamed.Key},
 	}
 	var views []*model.View
 	err := f.try(t.Context(), &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {

@@ -45,3 +45,12 @@ ALTER TABLE idempotency_keys DROP COLUMN status;
 
 CREATE INDEX messages_queued ON messages (run_key, key) WHERE state = 'queued';
 CREATE INDEX interrupts_id ON interrupts (interrupt_id);
+
+-- One span of a thread is open at most. Where two were, the earlier one ends where the next begins.
+UPDATE run_spans SET last_event_id = (
+    SELECT min(later.first_event_id) - 1 FROM run_spans later
+    WHERE later.thread_key = run_spans.thread_key AND later.first_event_id > run_spans.first_event_id)
+WHERE last_event_id = 0 AND EXISTS (
+    SELECT 1 FROM run_spans later
+    WHERE later.thread_key = run_spans.thread_key AND later.first_event_id > run_spans.first_event_id);
+CREATE UNIQUE INDEX run_spans_open ON run_spans (thread_key) WHERE last_event_id = 0;
