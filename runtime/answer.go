@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
@@ -17,96 +18,71 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 	if err := rt.admits(); err != nil {
 		return Run{}, err
 	}
-	found, err := rt.owned(ctx, c, name)
+	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
 	}
 	if len(entries) == 0 {
 		return Run{}, refuse(KindInvalid, "invalid_request", "resume must hold at least one answer")
 	}
-	var run Run
-	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		th, err := tx.LockThread(found.ThreadKey)
+	for {
+		all, err := rt.store.Interrupts(ctx, run.Key)
 		if err != nil {
-			return err
+			return Run{}, unavailable(err)
 		}
-		if run, err = tx.Run(ctx, found.Key); err != nil {
-			return gone(err)
-		}
-		a, err := rt.answer(ctx, tx, &run, entries, nil)
+		replies, err := repliesTo(all, entries)
 		if err != nil {
-			return err
+			return Run{}, err
 		}
-		if err := a.apply(ctx, tx, &run); err != nil {
-			return err
+		it := &item{cmd: &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Replies: replies}}
+		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
+			run.RunHead = it.out.Run
+			return run, unavailable(err)
 		}
-		out.thread = th.Key
-		return rt.afterRun(ctx, tx, th.Key, out, nil)
-	})
-	return run, unavailable(err)
+	}
 }
 
-// answers are the interrupts of a run that a request answers.
-type answers struct {
-	all  []*Interrupt // of the run
-	took []*Interrupt // answered now
-}
-
-// answer matches what a request brings with what the run asks. It returns nil when the request answers
-// nothing, and refuses one that leaves something open.
-func (rt *Runtime) answer(ctx context.Context, r Reader, run *Run, entries []agui.ResumeEntry, msgs []agui.Message) (*answers, error) {
-	rows, err := r.Interrupts(ctx, run.Key)
-	if err != nil {
-		return nil, err
-	}
-	a := &answers{}
-	for i := range rows {
-		a.all = append(a.all, &rows[i])
-	}
-	for _, e := range entries {
-		in := a.find(e.InterruptID)
-		switch {
-		case in == nil:
-			return nil, refuse(KindInvalid, "interrupts_open", "There is no open interrupt %q", e.InterruptID)
-		case in.Status != interruptOpen:
-			return nil, errAnswered
-		case e.Status != interruptResolved && e.Status != interruptCancelled:
+// repliesTo prepares the answers of a request to the interrupts of a run. Answers to none are left to the decision.
+func repliesTo(all []Interrupt, entries []agui.ResumeEntry) ([]decide.Reply, error) {
+	replies := make([]decide.Reply, len(entries))
+	for i, e := range entries {
+		if e.Status != interruptResolved && e.Status != interruptCancelled {
 			return nil, refuse(KindInvalid, "invalid_request", "An answer's status must be resolved or cancelled")
 		}
-		a.take(in, e, "")
-	}
-	for i := range msgs {
-		m := &msgs[i]
-		in := a.find(m.ToolCallID)
-		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != interruptOpen {
-			continue
+		replies[i].Interrupt = e.InterruptID
+		if in := interrupt(all, e.InterruptID); in != nil {
+			replies[i] = replyTo(in, e, "")
 		}
-		id := m.ID
-		if known, err := r.MessagesByID(ctx, run.ThreadKey, []string{id}); err != nil {
-			return nil, err
-		} else if len(known) > 0 {
-			id = ""
-		}
-		a.take(in, agui.ResumeEntry{Status: interruptResolved, Payload: mustJSON(frontendOutput(m))}, id)
 	}
-	if len(a.took) == 0 {
-		return nil, nil
-	}
-	if run.Status != Waiting || slices.ContainsFunc(a.all, func(in *Interrupt) bool { return in.Status == interruptOpen }) {
-		return nil, refuse(KindInvalid, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
-	}
-	return a, nil
+	return replies, nil
 }
 
-var errAnswered = refuse(KindConflict, "already_answered", "The interrupt has been answered already")
-
-func (a *answers) find(id string) *Interrupt {
-	for _, in := range a.all {
-		if id != "" && in.ID == id {
-			return in
+// interrupt returns the one with the id, nil when there is none.
+func interrupt(all []Interrupt, id string) *Interrupt {
+	for i := range all {
+		if id != "" && all[i].ID == id {
+			return &all[i]
 		}
 	}
 	return nil
+}
+
+// replyTo prepares one answer, which a client's message of that id may have brought.
+func replyTo(in *Interrupt, e agui.ResumeEntry, messageID string) decide.Reply {
+	r := decide.Reply{Interrupt: in.ID}
+	switch {
+	case !in.Frontend:
+		r.Payload = mustJSON(plugins.Answer{Cancelled: e.Status == interruptCancelled, Payload: e.Payload})
+		r.Output = r.Payload
+		return r
+	case e.Status == interruptCancelled:
+		e.Payload = mustJSON(failure("declined", "The client declined the call"))
+	case !json.Valid(e.Payload):
+		e.Payload = json.RawMessage("null")
+	}
+	r.Payload = mustJSON(frontendAnswer{e.Payload, messageID})
+	r.Output = resultOf(in, e.Payload)
+	return r
 }
 
 // frontendAnswer is a frontend call's answer as its interrupt keeps it.
@@ -115,22 +91,19 @@ type frontendAnswer struct {
 	MessageID string          `json:"messageId,omitempty"` // of the client's tool message
 }
 
-// take notes an answer, which a message of that id may have brought. The memo is completed from it by apply.
-func (a *answers) take(in *Interrupt, e agui.ResumeEntry, messageID string) {
-	in.Status = interruptAnswered
-	if in.Frontend && e.Status == interruptCancelled {
-		out := failure("declined", "The client declined the call")
-		out.ToolCallID = in.ID
-		e.Payload = mustJSON(out)
-	} else if in.Frontend && !json.Valid(e.Payload) {
-		e.Payload = json.RawMessage("null")
+// resultOf is a client's answer as the result of its call.
+func resultOf(in *Interrupt, answer json.RawMessage) json.RawMessage {
+	var out agui.ToolOutput
+	if json.Unmarshal(answer, &out) != nil || out.Status == "" { // answered by resume: any JSON is the result
+		out = agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: string(answer)}
+		var s string
+		if json.Unmarshal(answer, &s) == nil {
+			out.ResultSummary = s
+		}
 	}
-	if in.Frontend {
-		in.Payload = mustJSON(frontendAnswer{e.Payload, messageID})
-	} else {
-		in.Payload = mustJSON(plugins.Answer{Cancelled: e.Status == interruptCancelled, Payload: e.Payload})
-	}
-	a.took = append(a.took, in)
+	out.ToolName, _ = callName(in.Name)
+	out.ToolCallID = in.ID
+	return mustJSON(out)
 }
 
 // frontendOutput is a client's tool message as the output of its call.
@@ -143,123 +116,55 @@ func frontendOutput(m *agui.Message) agui.ToolOutput {
 	return out
 }
 
-// apply writes the answers, and queues the run before all others of its thread once nothing is open.
-func (a *answers) apply(ctx context.Context, tx Tx, run *Run) error {
-	memos, err := tx.Memos(ctx, run.Key, run.Generation)
+// answers prepares what a request for a run answers, nil when nothing: what its resume says, and its messages
+// with the results of the client's own tools. known says which messages the thread has already.
+func (rt *Runtime) answers(ctx context.Context, threadKey int64, req *StartRequest, msgs []Message, known map[string]bool) (*decide.Answers, error) {
+	brings := func(m *agui.Message) bool { return m.Role == agui.RoleTool }
+	if len(req.Resume) == 0 && !slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return brings(&m) }) {
+		return nil, nil
+	}
+	open, err := rt.store.OpenRuns(ctx, threadKey)
 	if err != nil {
-		return err
-	}
-	var rows []Row
-	for _, in := range a.took {
-		i := slices.IndexFunc(memos, func(m Memo) bool { return m.Step == in.Step && m.Name == in.Name && m.N == in.N })
-		if i < 0 {
-			return errors.New("an interrupt has no record")
-		}
-		m := &memos[i]
-		m.Done, m.Output = true, in.Payload
-		if in.Frontend {
-			if m.Output, err = withCall(in.Payload, m); err != nil {
-				return err
-			}
-		}
-		rows = append(rows, in, m)
-	}
-	open := slices.ContainsFunc(a.all, func(in *Interrupt) bool { return in.Status == interruptOpen })
-	if !open {
-		run.Status, run.Answered, run.QueuedAt = Queued, true, tx.Now()
-		rows = append(rows, run)
-	}
-	return tx.Put(rows...)
-}
-
-// withCall completes a client's answer with the name and id of its call.
-func withCall(payload json.RawMessage, m *Memo) (json.RawMessage, error) {
-	var a frontendAnswer
-	if err := json.Unmarshal(payload, &a); err != nil {
 		return nil, err
 	}
-	var out agui.ToolOutput
-	if json.Unmarshal(a.Result, &out) != nil || out.Status == "" { // answered by resume: any JSON is the result
-		out = agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: string(a.Result)}
-		var s string
-		if json.Unmarshal(a.Result, &s) == nil {
-			out.ResultSummary = s
-		}
+	i := slices.IndexFunc(open, func(r RunHead) bool { return r.Status == Waiting })
+	if i < 0 {
+		return nil, nil
 	}
-	out.ToolName, _ = callName(m.Name)
-	out.ToolCallID = m.CallID
-	return mustJSON(out), nil
-}
-
-// resume continues a waiting run with what a request for a run has answered.
-func (s *starting) resume(ctx context.Context, tx Tx, th *Thread, run *Run, a *answers, out *outcome) error {
-	rest := slices.DeleteFunc(slices.Clone(s.req.Messages), func(m agui.Message) bool {
-		return m.Role == agui.RoleTool && a.find(m.ToolCallID) != nil
-	})
-	msgs, err := s.newMessages(ctx, tx, th, rest)
+	all, err := rt.store.Interrupts(ctx, open[i].Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if s.req.RunID != "" {
-		var in runInput
-		if err := json.Unmarshal(run.Input, &in); err != nil {
-			return err
+	a := &decide.Answers{Run: open[i].Key}
+	if a.Replies, err = repliesTo(all, req.Resume); err != nil {
+		return nil, err
+	}
+	replies := func(m *agui.Message) bool {
+		in := interrupt(all, m.ToolCallID)
+		return brings(m) && in != nil && in.Frontend
+	}
+	for j := range req.Messages {
+		m := &req.Messages[j]
+		in := interrupt(all, m.ToolCallID)
+		if !replies(m) || in.Status != interruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
+			continue
 		}
-		in.SpanName = s.req.RunID
-		if in.Requests == nil {
-			in.Requests = make(map[string]string)
+		id := m.ID
+		if known[id] {
+			id = ""
 		}
-		in.Requests[s.req.RunID] = s.req.BodyHash
-		run.Input = mustJSON(in)
-		if err := tx.Put(&RunName{RunKey: run.Key, Name: s.req.RunID}); err != nil {
-			return err
+		a.Replies = append(a.Replies, replyTo(in, agui.ResumeEntry{Status: interruptResolved, Payload: mustJSON(frontendOutput(m))}, id))
+	}
+	if len(a.Replies) == 0 {
+		return nil, nil
+	}
+	for j := range msgs {
+		if !replies(&msgs[j].Message) {
+			a.Messages = append(a.Messages, msgs[j])
+			a.Size += sizeOf(&msgs[j])
 		}
 	}
-	for i := range msgs {
-		msgs[i].ThreadKey, msgs[i].RunKey, msgs[i].CreatedAt = th.Key, run.Key, tx.Now()
-		if err := tx.Put(&msgs[i]); err != nil {
-			return err
-		}
-	}
-	if err := a.apply(ctx, tx, run); err != nil {
-		return err
-	}
-	after := th.LastEventID
-	var start func()
-	if s.slot && s.target.WorkflowID == run.WorkflowID && !s.rt.Stopping() {
-		l, err := s.rt.claimTx(ctx, tx, run, th, out, nil)
-		if err != nil {
-			return err
-		}
-		s.claimed, start = true, l.start
-	}
-	s.answer(th, run)
-	s.started.After = after
-	open, err := tx.OpenRuns(ctx, th.Key)
-	if err != nil {
-		return err
-	}
-	return s.finish(tx, th, open, out, start)
-}
-
-// staleResume refuses answers when the thread waits for none.
-func (rt *Runtime) staleResume(ctx context.Context, tx Tx, threadKey int64, entries []agui.ResumeEntry) error {
-	nothing := refuse(KindInvalid, "interrupts_open", "The thread has no open interrupt %q", entries[0].InterruptID)
-	if threadKey == 0 {
-		return nothing
-	}
-	last, err := tx.LastRun(ctx, threadKey)
-	if err != nil {
-		return err
-	}
-	all, err := tx.Interrupts(ctx, last.Key)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(all, func(in Interrupt) bool { return in.ID == entries[0].InterruptID }) {
-		return errAnswered
-	}
-	return nothing
+	return a, nil
 }
 
 // expire answers interrupts whose time has passed. It ends when the runtime stops.
@@ -278,7 +183,7 @@ func (rt *Runtime) expire() {
 			continue // readiness tells; the next tick tries again
 		}
 		for i := range late {
-			if err := rt.expireOne(&late[i]); err != nil {
+			if err := rt.expireOne(&late[i]); err != nil && !errors.Is(err, decide.ErrStale) {
 				rt.log.Error("interrupt could not be expired", "interrupt", late[i].ID, "error", err)
 			}
 		}
@@ -286,32 +191,10 @@ func (rt *Runtime) expire() {
 }
 
 func (rt *Runtime) expireOne(late *Interrupt) error {
-	return rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		run, err := tx.Run(ctx, late.RunKey)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.LockThread(run.ThreadKey); err != nil {
-			return err
-		}
-		if run.Status != Waiting {
-			return nil // it is answered when the run has come to wait for it
-		}
-		rows, err := tx.Interrupts(ctx, run.Key)
-		if err != nil {
-			return err
-		}
-		a := &answers{}
-		for i := range rows {
-			a.all = append(a.all, &rows[i])
-			if rows[i].ID == late.ID && rows[i].Status == interruptOpen {
-				a.take(&rows[i], agui.ResumeEntry{Status: interruptCancelled}, "")
-			}
-		}
-		if err := a.apply(ctx, tx, &run); err != nil {
-			return err
-		}
-		out.thread = run.ThreadKey
-		return rt.afterRun(ctx, tx, run.ThreadKey, out, nil)
-	})
+	run, err := rt.store.Run(rt.abandoned, late.RunKey)
+	if err != nil {
+		return gone(err)
+	}
+	reply := replyTo(late, agui.ResumeEntry{Status: interruptCancelled}, "")
+	return rt.com.decide(&item{cmd: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 }

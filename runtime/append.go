@@ -2,12 +2,10 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // AppendRequest is a user's message for a run.
@@ -36,109 +34,46 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if len(req.Content) > maxContent {
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes", maxContent)
 	}
-	var msg Message
-	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		var err error
-		msg, err = rt.appendTx(ctx, tx, run.Key, req, out)
-		return err
-	})
-	return msg, unavailable(err)
-}
-
-func (rt *Runtime) appendTx(ctx context.Context, tx Tx, runKey int64, req AppendRequest, out *outcome) (Message, error) {
-	if old, done, err := appended(ctx, tx, req.Idempotency); done || err != nil {
-		return old, err
-	}
-	run, err := tx.Run(ctx, runKey)
-	if err != nil {
-		return Message{}, gone(err)
-	}
-	th, err := tx.LockThread(run.ThreadKey)
-	if err != nil {
-		return Message{}, err
-	}
-	if run.Status == Cancelled {
-		return Message{}, refuse(KindInvalid, "invalid_state", "Run cannot accept messages. Current status: %s", run.Status)
-	}
 	msg := Message{
-		ThreadKey: th.Key, RunKey: run.Key, State: MessageQueued, ContextItemIDs: req.ContextItemIDs, CreatedAt: tx.Now(),
+		State: MessageQueued, ContextItemIDs: req.ContextItemIDs,
 		Message: agui.Message{ID: newID(), Role: agui.RoleUser, Content: req.Content},
 	}
 	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
 		msg.Metadata = mustJSON(map[string]any{"contextItemIds": req.ContextItemIDs})
 	}
-	rows := []Row{&msg}
-	out.thread = th.Key
-	over := run.Status == Completed || run.Status == Failed
-	if over {
-		if rt.queue.depth() >= rt.cfg.QueueDepth {
-			return Message{}, errQueueFull
-		}
-		restart(&run, tx.Now())
-		rows = append(rows, &run)
-	}
-	if key := req.Idempotency; key != nil {
-		rows = append(rows, &IdempotencyKey{
-			Scope: key.Scope, BodyHash: key.BodyHash, RunKey: run.Key, Answer: mustJSON(msg.ID), CreatedAt: tx.Now(),
-		})
-	}
-	if err := tx.Put(rows...); err != nil {
-		return Message{}, err
-	}
-	if over {
-		return msg, rt.afterRun(ctx, tx, th.Key, out, nil)
-	}
-	if run.Status == Running {
-		out.then = func() {
-			if l := rt.liveRun(runKey); l != nil {
+	it := &item{
+		cmd: &decide.Append{
+			Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: sizeOf(&msg), Key: req.Idempotency, Limits: rt.limits(),
+		},
+		then: func(out *decide.Decided) {
+			if l := rt.liveRun(run.Key); l != nil && out.Message == msg.ID {
 				l.inbox.Add(1)
 			}
-		}
+		},
 	}
-	return msg, nil
-}
-
-// appended returns the message that an equal request has appended before.
-func appended(ctx context.Context, tx Tx, key *Idempotency) (Message, bool, error) {
-	old, found, err := remembered(ctx, tx, key)
-	if !found || err != nil {
-		return Message{}, false, err
+	if err := rt.com.decide(it); err != nil {
+		return Message{}, unavailable(err)
 	}
-	var id string
-	if err := json.Unmarshal(old.Answer, &id); err != nil {
-		return Message{}, false, err
+	if it.out.Message == msg.ID {
+		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, it.out.At
+		return msg, nil
 	}
-	run, err := tx.Run(ctx, old.RunKey)
+	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{it.out.Message})
+	if err == nil && len(msgs) == 0 {
+		err = ErrRunNotFound
+	}
 	if err != nil {
-		return Message{}, false, gone(err)
+		return Message{}, unavailable(err)
 	}
-	msgs, err := tx.MessagesByID(ctx, run.ThreadKey, []string{id})
-	if err != nil || len(msgs) == 0 {
-		return Message{}, false, err
-	}
-	return msgs[0], true, nil
+	return msgs[0], nil
 }
 
-// remembered returns what was answered to an earlier request with the key.
-func remembered(ctx context.Context, tx Tx, key *Idempotency) (IdempotencyKey, bool, error) {
-	if key == nil {
-		return IdempotencyKey{}, false, nil
+// sizeOf is how large a message is in its stored form.
+func sizeOf(m *Message) int { return len(m.AppendJSON(nil, agui.Stored)) }
+
+// limits are what may wait now.
+func (rt *Runtime) limits() decide.Limits {
+	return decide.Limits{
+		Full: rt.queue.depth() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
 	}
-	old, err := tx.IdempotencyKey(ctx, key.Scope)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return old, false, nil
-	case err != nil:
-		return old, false, err
-	case tx.Now().Sub(old.CreatedAt) > KeyLifetime:
-		return old, false, nil
-	case old.BodyHash != key.BodyHash:
-		return old, false, errKeyReused
-	}
-	return old, true, nil
 }
-
-// KeyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
-const KeyLifetime = 24 * time.Hour
-
-var errKeyReused = refuse(KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")

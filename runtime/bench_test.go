@@ -126,7 +126,7 @@ func BenchmarkReplay(b *testing.B) {
 // replay reads the thread's log from its first event to its end.
 func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runtime.Record)) {
 	b.Helper()
-	cur, err := rt.Read(b.Context(), runtime.Thread{Key: s.ThreadKey, ID: s.ThreadID}, 0, false)
+	cur, err := rt.Read(b.Context(), runtime.Thread{ThreadHead: runtime.ThreadHead{Key: s.ThreadKey, ID: s.ThreadID}}, 0, false)
 	if err != nil {
 		b.Fatal(err)
 	}

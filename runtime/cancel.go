@@ -3,9 +3,9 @@ package runtime
 import (
 	"context"
 	"errors"
-	"slices"
 
-	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // Cancel ends a run for good. When it returns, the terminal event is stored and nothing of the run will
@@ -15,34 +15,36 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
-	return rt.cancelRun(ctx, run.Key)
+	if err := rt.cancelRun(run.ThreadKey, run.Key); err != nil {
+		return Run{}, unavailable(err)
+	}
+	run, err = rt.store.Run(context.WithoutCancel(ctx), run.Key)
+	return run, unavailable(gone(err))
 }
 
-func (rt *Runtime) cancelRun(ctx context.Context, key int64) (Run, error) {
+// cancelRun cancels a run, whoever has it.
+func (rt *Runtime) cancelRun(threadKey, key int64) error {
 	for range 3 {
 		if l := rt.liveRun(key); l != nil {
-			err := l.end(cancelled())
-			if err == nil {
-				run, err := rt.store.Run(context.WithoutCancel(ctx), key)
-				return run, unavailable(gone(err))
-			}
-			if !errors.Is(err, errSettled) {
-				return Run{}, unavailable(err)
+			if err := l.end(cancelled()); !errors.Is(err, errSettled) {
+				return err
 			}
 		}
-		run, err := rt.cancelQueued(key)
-		if !errors.Is(err, errOwned) {
-			return run, unavailable(err)
+		err := rt.com.decide(&item{cmd: &decide.Cancel{Thread: threadKey, Run: key}})
+		if errors.Is(err, decide.ErrOwesSpan) {
+			err = rt.closeRun(threadKey, key, cancelled())
+		}
+		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errMoved) {
+			return err
 		}
 	}
-	return Run{}, ErrStopping // it is between two owners: released, or about to be claimed again
+	return ErrStopping // it is between two owners: released, or about to be claimed again
 }
 
-// cancelAll cancels runs, the last in line first, so that none starts meanwhile. Those that are over by then
-// stay as they are.
-func (rt *Runtime) cancelAll(ctx context.Context, runs []Run) error {
-	for _, run := range slices.Backward(runs) {
-		_, err := rt.cancelRun(ctx, run.Key)
+// cancelAll cancels runs. Those that are over by then stay as they are.
+func (rt *Runtime) cancelAll(runs []RunHead) error {
+	for i := range runs {
+		err := rt.cancelRun(runs[i].ThreadKey, runs[i].Key)
 		if refusal, ok := errors.AsType[*Error](err); err != nil && (!ok || refusal.Kind == KindUnavailable) {
 			return err
 		}
@@ -50,74 +52,72 @@ func (rt *Runtime) cancelAll(ctx context.Context, runs []Run) error {
 	return nil
 }
 
-// errOwned means that the run was claimed meanwhile.
-var errOwned = refuse(KindConflict, "running", "The run is running")
+// errMoved means that a run is in another state by now than its closing asks for.
+var errMoved = refuse(KindConflict, "moved", "The run goes on")
 
-// cancelQueued cancels a run that nobody executes.
-func (rt *Runtime) cancelQueued(key int64) (Run, error) {
-	var run Run
-	err := rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		var err error
-		if run, err = tx.Run(ctx, key); err != nil {
-			return gone(err)
-		}
-		th, err := tx.LockThread(run.ThreadKey)
+// closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
+// claimed.
+func (rt *Runtime) closeRun(threadKey, key int64, e ending) error {
+	for {
+		it, err := rt.closing(rt.abandoned, threadKey, key, e)
 		if err != nil {
 			return err
 		}
-		switch run.Status {
-		case Cancelled:
-			return nil
-		case Running:
-			return errOwned
-		case Completed, Failed:
-			return refuse(KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
-		}
-		if err := rt.cancelIdle(ctx, tx, &run, &th, out); err != nil {
+		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
-		out.thread = th.Key
-		return rt.afterRun(ctx, tx, th.Key, out, nil)
-	})
-	return run, err
+	}
 }
 
-// cancelIdle cancels a QUEUED or WAITING run inside a transaction. One that has never started writes no
-// event and its messages are hidden; any other gets a span that says so.
-func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome) error {
-	spans, err := tx.Spans(ctx, run.Key)
+// closing prepares the end of a run that nobody executes.
+func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) (*item, error) {
+	run, err := rt.store.Run(ctx, key)
 	if err != nil {
-		return err
+		return nil, gone(err)
 	}
-	now := tx.Now()
-	if len(spans) == 0 {
-		finish(run, cancelled(), now, 0)
-		out.void = run.Key
-		if err := tx.HideMessages(th.Key, []int64{run.Key}, 0); err != nil {
+	if run.Status != Waiting && run.Status != Queued {
+		return nil, errMoved
+	}
+	th, err := rt.store.Thread(ctx, threadKey)
+	if err != nil {
+		return nil, threadGone(err)
+	}
+	queued, err := rt.store.Queued(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	spans, err := rt.store.Spans(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	l := rt.endingLive(&run)
+	l.w = newWriter(&th, key, spanName(&run), th.LastEventID, th.LastSeq)
+	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err}
+	c.Span = Span{
+		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
+	}
+	it := &item{cmd: c}
+	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
+		return nil, err
+	}
+	c.Span.Last, c.Seq, c.Rows, c.Events = l.w.last, l.w.seq, it.rows, it.evs
+	it.rows, it.evs = nil, nil
+	return it, nil
+}
+
+// lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
+// calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
+func (l *live) lastWords(ctx context.Context, it *item, run *Run, spans []Span, queued []Message, e ending) error {
+	begun := run.Status == Waiting || run.Answered
+	if begun {
+		if err := l.load(ctx, l.rt.store, run, spans); err != nil {
 			return err
 		}
-		return tx.Put(run)
 	}
-	last, seq, err := ends(ctx, tx, th)
-	if err != nil {
-		return err
-	}
-	l, err := rt.newLive(run)
-	if err != nil {
-		return err
-	}
-	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
-	if err := l.load(ctx, tx, run, spans); err != nil {
-		return err
-	}
-	it := &item{}
-	queued, err := tx.Queued(ctx, run.Key)
-	if err != nil {
-		return err
-	}
-	span := Span{
-		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
-		Generation: run.Generation, First: l.w.last + 1, State: th.State,
+	if e.status != Cancelled {
+		it.rows = append(it.rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
+		queued = nil
 	}
 	first, rest := fitting(queued)
 	if err := l.w.started(it, run, first); err != nil {
@@ -126,27 +126,23 @@ func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, 
 	if err := l.w.take(it, rest); err != nil {
 		return err
 	}
-	if err := l.failOwed(ctx, tx, it); err != nil {
+	if begun {
+		if err := l.failOwed(ctx, it); err != nil {
+			return err
+		}
+		l.settleSteps(it, e.status, e.err)
+	}
+	terminal, err := l.terminal(e)
+	if err != nil {
 		return err
 	}
-	l.settleSteps(it, Cancelled, nil)
-	if err := l.w.stage(it, agui.RunFinished{
-		Base: agui.Base{Agent: run.WorkflowID}, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: run.Usage,
-	}); err != nil {
-		return err
-	}
-	finish(run, cancelled(), now, l.w.last)
-	span.Last = l.w.last
-	th.LastEventID, th.UpdatedAt = l.w.last, now
-	out.recs = append(out.recs, it.recs...)
-	out.evs = append(out.evs, it.evs...)
-	return tx.Put(append(it.rows, run, &span, th)...)
+	return l.w.stage(it, terminal)
 }
 
 // failOwed gives the calls that a waiting run has left open their results, those that a client has answered
-// theirs, and closes its questions.
-func (l *live) failOwed(ctx context.Context, tx Tx, it *item) error {
-	all, err := tx.Interrupts(ctx, l.run.Key)
+// theirs.
+func (l *live) failOwed(ctx context.Context, it *item) error {
+	all, err := l.rt.store.Interrupts(ctx, l.run.Key)
 	if err != nil {
 		return err
 	}
@@ -154,8 +150,6 @@ func (l *live) failOwed(ctx context.Context, tx Tx, it *item) error {
 	for i := range all {
 		switch in := &all[i]; in.Status {
 		case interruptOpen:
-			in.Status = interruptCancelled
-			it.rows = append(it.rows, in)
 			if in.Frontend {
 				code = codeInterrupted
 			}

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-// dispatch claims queued runs as slots become free. It ends when the runtime stops.
+// dispatch does what threads need so that their runs go on: it claims queued runs as slots become free, and cancels those
+// that make room. It ends when the runtime stops.
 func (rt *Runtime) dispatch() {
 	for {
 		select {
@@ -22,244 +25,130 @@ func (rt *Runtime) dispatch() {
 			return
 		case <-rt.queue.signal:
 		}
-		for _, head := range rt.queue.claimable(rt.slots.take) {
-			rt.claim(head)
+		for _, n := range rt.queue.ready(rt.slots.take) {
+			rt.tasks.Go(func() { rt.attend(n) }) // as many as there are slots, and runs that make room
 		}
 	}
 }
 
-// claim queues the claim of a thread's first run, for which a slot was taken.
-func (rt *Runtime) claim(head Run) {
-	rt.com.add(&item{
-		op:    func(ctx context.Context, tx Tx, out *outcome) error { return rt.claimFirst(ctx, tx, head, out) },
-		wants: Wanted{Threads: []int64{head.ThreadKey}, Runs: []int64{head.Key}},
-		done: []func(error){func(err error) {
-			if err != nil {
-				rt.slots.free(&head)
-				rt.queue.nudge()
-			}
-			if err != nil && !unwritten(err) {
-				rt.log.Error("run cannot be claimed", "run", head.ID, "error", err)
-				rt.com.add(&item{op: func(ctx context.Context, tx Tx, out *outcome) error { return rt.failQueued(ctx, tx, head.Key, out) }})
-			}
-		}},
-	})
+// attend does what a thread needs. For a claim a slot was taken.
+func (rt *Runtime) attend(n decide.Next) {
+	var err error
+	if n.Do == decide.ToCancel {
+		err = rt.cancelRun(n.Run.ThreadKey, n.Run.Key)
+	} else if err = rt.claim(&n.Run); err != nil {
+		rt.slots.free(&n.Run)
+		rt.queue.nudge()
+		if !unwritten(err) {
+			rt.log.Error("run cannot be claimed", "run", n.Run.ID, "error", err)
+			e := &agui.OutputError{Code: "internal", Message: "The run could not be started"}
+			err = rt.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: Failed, err: e})
+		}
+	}
+	if err != nil && !unwritten(err) {
+		rt.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
+	}
 }
 
-// unwritten reports whether an op was refused or could not be written by this instance: its data is not at fault.
+// unwritten reports whether a command was refused or could not be written by this instance: its data is not at fault.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*Error](err)
-	return refused || errors.Is(err, ErrFenced) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrDiskFull)
+	return refused || errors.Is(err, ErrFenced) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrDiskFull) ||
+		errors.Is(err, context.Canceled)
 }
 
-// failQueued fails a QUEUED run whose claim cannot be written, so that it does not hold up its thread. What it
-// was to take is hidden.
-func (rt *Runtime) failQueued(ctx context.Context, tx Tx, key int64, out *outcome) error {
-	run, err := tx.Run(ctx, key)
-	if err != nil {
-		return gone(err)
-	}
-	if run.Status != Queued {
-		return errNotClaimed
-	}
-	th, err := tx.LockThread(run.ThreadKey)
-	if err != nil {
-		return err
-	}
-	last, seq, err := ends(ctx, tx, &th)
-	if err != nil {
-		return err
-	}
-	spans, err := tx.Spans(ctx, run.Key)
-	if err != nil {
-		return err
-	}
-	queued, err := tx.Queued(ctx, run.Key)
-	if err != nil {
-		return err
-	}
-	it := &item{}
-	for i := range queued {
-		queued[i].State = MessageHidden
-		it.rows = append(it.rows, &queued[i])
-	}
-	w := newWriter(&th, run.Key, run.ID, last, seq)
-	if err := w.started(it, &run, nil); err != nil {
-		return err
-	}
-	e := ending{status: Failed, err: &agui.OutputError{Code: "internal", Message: "The run could not be started"}}
-	terminal, err := rt.terminal(ctx, tx, &run, e)
-	if err != nil {
-		return err
-	}
-	if err := w.stage(it, terminal); err != nil {
-		return err
-	}
-	if err := withdraw(ctx, tx, run.Key); err != nil {
-		return err
-	}
-	now := tx.Now()
-	finish(&run, e, now, w.last)
-	run.Answered = false
-	th.LastEventID, th.UpdatedAt = w.last, now
-	span := Span{
-		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: run.ID, Generation: run.Generation,
-		First: last + 1, Last: w.last, State: th.State,
-	}
-	out.recs, out.evs, out.thread = it.recs, it.evs, th.Key
-	if err := tx.Put(append(it.rows, &run, &span, &th)...); err != nil {
-		return err
-	}
-	return rt.afterRun(ctx, tx, th.Key, out, nil)
-}
-
-// errNotClaimed means that the thread's first run is another by now, or must wait.
-var errNotClaimed = refuse(KindConflict, "not_claimed", "The run cannot be claimed now")
-
-// claimFirst claims head if it is still the first of its thread and no run stands in its way.
-func (rt *Runtime) claimFirst(ctx context.Context, tx Tx, head Run, out *outcome) error {
-	th, err := tx.LockThread(head.ThreadKey)
-	if err != nil {
-		return threadGone(err)
-	}
-	open, err := tx.OpenRuns(ctx, th.Key)
-	if err != nil {
-		return err
-	}
-	i := firstQueued(open)
-	if rt.Stopping() || i < 0 || open[i].Key != head.Key {
-		return errNotClaimed
-	}
-	for j := range open[:i] {
-		if open[j].Status == Running {
-			return errNotClaimed
+// claim begins or continues the first run of a thread.
+func (rt *Runtime) claim(head *RunHead) error {
+	for {
+		if rt.Stopping() {
+			return ErrStopping
 		}
-		blocked, err := asksSomebody(ctx, tx, open[j].Key)
+		it, err := patiently(rt.abandoned, rt, func(ctx context.Context) (*item, error) { return rt.claiming(ctx, head) })
 		if err != nil {
 			return err
 		}
-		if blocked {
-			return errNotClaimed
-		}
-		// Only a client's tools are waited for, and the thread moves on without them.
-		if err := rt.cancelIdle(ctx, tx, &open[j], &th, out); err != nil {
+		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
-	l, err := rt.claimTx(ctx, tx, &open[i], &th, out, nil)
+}
+
+// claiming prepares the claim of a queued run.
+func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*item, error) {
+	th, err := rt.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
-		return err
+		return nil, threadGone(err)
 	}
-	return rt.afterRun(ctx, tx, th.Key, out, l.start)
-}
-
-func firstQueued(open []Run) int {
-	for i := range open {
-		if open[i].Status == Queued {
-			return i
-		}
-	}
-	return -1
-}
-
-// asksSomebody reports whether a waiting run has an open question.
-func asksSomebody(ctx context.Context, r Reader, runKey int64) (bool, error) {
-	all, err := r.Interrupts(ctx, runKey)
+	run, err := rt.store.Run(ctx, head.Key)
 	if err != nil {
-		return false, err
+		return nil, gone(err)
 	}
-	for i := range all {
-		if all[i].Status == interruptOpen && !all[i].Frontend {
-			return true, nil
-		}
+	if run.Status != Queued {
+		return nil, decide.ErrNotClaimed
 	}
-	return false, nil
-}
-
-// fresh is what a claim knows of a run that the same transaction has created, as claimed already.
-type fresh struct {
-	newThread bool
-	queued    []Message
-}
-
-// claimTx makes a QUEUED run RUNNING and opens its span. What it returns is started after the commit.
-func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
-	l, err := rt.newLive(run)
+	queued, err := rt.store.Queued(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
-	last, seq := th.LastEventID, int64(0)
-	var spans []Span
-	var queued []Message
-	if known == nil || !known.newThread {
-		if last, seq, err = ends(ctx, tx, th); err != nil {
-			return nil, err
-		}
+	l, err := rt.newLive(&run)
+	if err != nil {
+		return nil, err
 	}
-	if known != nil {
-		queued = known.queued
-		if known.newThread {
-			l.first = queued
-		}
-	} else {
-		if spans, err = tx.Spans(ctx, run.Key); err != nil {
-			return nil, err
-		}
-		if queued, err = tx.Queued(ctx, run.Key); err != nil {
-			return nil, err
-		}
-	}
-	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
+	return l.claiming(ctx, &th, &run, queued)
+}
+
+// claiming prepares the claim: the events that open the span, numbered behind the thread's last.
+func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Message) (*item, error) {
+	rt := l.rt
+	l.w = newWriter(th, run.Key, spanName(run), th.LastEventID, th.LastSeq)
 	l.span = Span{
-		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
-		Generation: run.Generation, First: l.w.last + 1, State: th.State,
+		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
+	}
+	c := &decide.Claim{
+		Thread: th.Key, Run: run.Key, Instance: rt.instance, Span: l.span,
+		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
 	}
 	it := &item{}
-	answered := run.Answered
-	if answered {
-		if err := l.load(ctx, tx, run, spans); err != nil {
-			return nil, err
-		}
-	} else {
-		l.began = began{state: th.State, upTo: l.span.First}
-		if err := l.reset(ctx, tx, it, len(spans) > 0); err != nil {
-			return nil, err
-		}
+	if err := l.open(ctx, it, th, run, queued); err != nil {
+		return nil, err
 	}
-	if answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+	c.Rows, c.Events = it.rows, it.evs
+	return &item{
+		recs: it.recs, cmd: c, takes: l, began: l.executions(),
+		then: l.begins,
+	}, nil
+}
+
+// open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
+// begins, or what its answers amount to when it goes on.
+func (l *live) open(ctx context.Context, it *item, th *Thread, run *Run, queued []Message) error {
+	if run.Answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+		spans, err := l.rt.store.Spans(ctx, run.Key)
+		if err != nil {
+			return err
+		}
+		if err := l.load(ctx, l.rt.store, run, spans); err != nil {
+			return err
+		}
 		l.inbox.Store(int64(len(queued)))
-		queued = nil
+		if err := l.w.started(it, run, nil); err != nil {
+			return err
+		}
+		return l.answered(ctx, it)
+	}
+	l.began = began{state: th.State, upTo: l.span.First}
+	if err := l.reset(ctx, it, run.Generation > 1); err != nil {
+		return err
 	}
 	first, rest := fitting(queued)
 	if err := l.w.started(it, run, first); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.w.take(it, rest); err != nil {
-		return nil, err
+		return err
 	}
-	if len(spans) == 0 {
-		if err := l.prepare(ctx, tx, it, th); err != nil {
-			return nil, err
-		}
-	}
-	if answered {
-		if err := l.answered(ctx, tx, it); err != nil {
-			return nil, err
-		}
-	}
-	rows := slices.Concat(it.rows, []Row{&l.span})
-	if known == nil {
-		rt.claimed(run, tx.Now())
-		rows = append(rows, run)
-	}
-	l.run = *run
-	if err := tx.Put(rows...); err != nil {
-		return nil, err
-	}
-	out.recs = append(out.recs, it.recs...)
-	out.evs = append(out.evs, it.evs...)
-	out.live, out.began = l, l.executions()
-	return l, nil
+	return l.prepare(ctx, it, th, run)
 }
 
 // fitting splits messages into those that fit into one RUN_STARTED and the rest, which only appended
@@ -274,42 +163,44 @@ func fitting(msgs []Message) (first, rest []Message) {
 	return msgs, nil
 }
 
-// claimed makes a run's row this instance's.
-func (rt *Runtime) claimed(run *Run, now time.Time) {
-	run.Status, run.Owner, run.Answered, run.FinishedAt = Running, rt.instance, false, nil
-	if run.StartedAt == nil {
-		run.StartedAt = &now
-	}
-}
-
 // newLive makes the live form of a run, without what its log and rows say.
 func (rt *Runtime) newLive(run *Run) (*live, error) {
 	g, err := rt.graphs.of(run)
 	if err != nil {
 		return nil, err
 	}
-	l := &live{
-		rt: rt, graph: g, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
-		steps: make(map[string]*Step), started: make(map[string]bool),
-	}
-	l.turn.L = &l.mu
+	l := rt.bare(run, g)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
 	return l, nil
 }
 
-func (l *live) spanName(run *Run) string {
-	if l.input.SpanName != "" {
-		return l.input.SpanName
+func (rt *Runtime) bare(run *Run, g *graph) *live {
+	l := &live{
+		rt: rt, graph: g, run: *run,
+		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
+		steps: make(map[string]*Step), started: make(map[string]bool),
 	}
-	return run.ID
+	l.turn.L = &l.mu
+	return l
 }
 
-// start makes the run live and executes it. It is called after the claim was committed.
-func (l *live) start() {
+// endingLive is newLive for a run that is only to be ended: its graph and input are not needed.
+func (rt *Runtime) endingLive(run *Run) *live {
+	if l, err := rt.newLive(run); err == nil {
+		return l
+	}
+	return rt.bare(run, &graph{})
+}
+
+// spanName is the name that the run has in its next span.
+func spanName(run *Run) string { return cmp.Or(run.SpanName, run.ID) }
+
+// begins makes the run live and executes it, as it was decided.
+func (l *live) begins(out *decide.Decided) {
 	rt := l.rt
+	l.run.RunHead = out.Run
 	l.ctx, l.cancel = context.WithCancelCause(rt.abandoned)
 	l.t = rt.hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.mu.Lock()
@@ -325,19 +216,10 @@ func (l *live) start() {
 	go l.loop() // Shutdown waits for rt.running
 }
 
-// ends returns the ids of the thread's last event and of its last message.
-func ends(ctx context.Context, r Reader, th *Thread) (last, seq int64, err error) {
-	if last, err = r.LastEventID(ctx, th.Key); err != nil {
-		return 0, 0, err
-	}
-	seq, err = r.LastSeq(ctx, th.Key)
-	return max(last, th.LastEventID), seq, err
-}
-
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
-func (l *live) reset(ctx context.Context, r Reader, it *item, restarted bool) error {
+func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
 	if restarted {
-		_, steps, err := r.Steps(ctx, l.run.Key, 0, 1)
+		_, steps, err := l.rt.store.Steps(ctx, l.run.Key, 0, 1)
 		if err != nil {
 			return err
 		}
@@ -354,48 +236,80 @@ func (l *live) reset(ctx context.Context, r Reader, it *item, restarted bool) er
 	return nil
 }
 
-// prepare applies what the run's input does to the thread: hidden messages and another state.
-func (l *live) prepare(ctx context.Context, tx Tx, it *item, th *Thread) error {
-	in := &l.input
-	hidden := false
-	if in.RollBack != nil {
-		if err := tx.HideMessages(th.Key, in.RollBack.Runs, 0); err != nil {
-			return err
-		}
-		hidden = true
+// prepare applies what the run's first generation does to the thread: hidden messages and another state.
+func (l *live) prepare(ctx context.Context, it *item, th *Thread, run *Run) error {
+	hides, state, err := l.rolledBack(ctx, run, th.State)
+	if err != nil {
+		return err
 	}
-	if in.RewindTo != "" {
-		msgs, err := tx.MessagesByID(ctx, th.Key, []string{in.RewindTo})
-		if err != nil {
-			return err
-		}
-		if len(msgs) > 0 && msgs[0].Seq > 0 {
-			if err := tx.HideMessages(th.Key, nil, msgs[0].Seq+1); err != nil {
+	if run.Generation == 1 {
+		if l.input.RewindTo != "" {
+			msgs, err := l.rt.store.MessagesByID(ctx, th.Key, []string{l.input.RewindTo})
+			if err != nil {
 				return err
 			}
-			hidden = true
+			if len(msgs) > 0 && msgs[0].Seq > 0 {
+				hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: msgs[0].Seq + 1})
+			}
+		}
+		if l.input.State != nil {
+			state = l.input.State
 		}
 	}
-	if hidden {
-		if err := l.rewound(ctx, tx, it, th); err != nil {
+	if len(hides) > 0 {
+		if err := l.rewound(ctx, it, th, hides); err != nil {
 			return err
 		}
 	}
-	state := in.begins(th.State)
 	l.began.state = state
-	if !hidden && string(state) == string(th.State) {
+	if len(hides) == 0 && string(state) == string(th.State) {
 		return nil
 	}
 	return l.w.stage(it, agui.StateSnapshot{Snapshot: state})
 }
 
+// rolledBack says what to hide of the runs that the run has made room by rolling back, and the state before the oldest of
+// them.
+func (l *live) rolledBack(ctx context.Context, run *Run, state json.RawMessage) ([]model.Hide, json.RawMessage, error) {
+	if !run.RollBack {
+		return nil, state, nil
+	}
+	var hides []model.Hide
+	oldest := int64(math.MaxInt64)
+	for _, r := range run.Replaces {
+		spans, err := l.rt.store.Spans(ctx, r.RunKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(spans, func(s Span) bool { return s.Generation == r.Generation })
+		if i < 0 {
+			continue
+		}
+		hides = append(hides, model.Hide{ThreadKey: run.ThreadKey, RunKey: r.RunKey, FromEvent: spans[i].First})
+		if spans[i].First < oldest {
+			oldest, state = spans[i].First, spans[i].State
+		}
+	}
+	return hides, state, nil
+}
+
 // rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
-func (l *live) rewound(ctx context.Context, tx Tx, it *item, th *Thread) error {
-	left, err := tx.Messages(ctx, th.Key, 0, promptMessages)
+func (l *live) rewound(ctx context.Context, it *item, th *Thread, hides []model.Hide) error {
+	rows, err := l.rt.store.Messages(ctx, th.Key, 0, promptMessages)
 	if err != nil {
 		return err
 	}
-	msgs := append(contents(left), l.w.fold.Messages()...) // what this run brings
+	hidden := func(m Message) bool {
+		return slices.ContainsFunc(hides, func(h model.Hide) bool {
+			return (h.RunKey == 0 || h.RunKey == m.RunKey) && (h.FromSeq == 0 || m.Seq >= h.FromSeq) && m.EventID >= h.FromEvent
+		})
+	}
+	var before []Row // what the run brings stays
+	for i := range hides {
+		before = append(before, &hides[i])
+	}
+	it.rows = append(before, it.rows...)
+	msgs := append(contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
 	return l.w.stage(it, agui.MessagesSnapshot{Messages: newest(msgs)})
 }
 
@@ -424,8 +338,15 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 	for _, s := range spans {
 		if s.Generation == run.Generation {
 			l.began = began{state: s.State, upTo: s.First}
-			if s.N == 1 {
-				l.began.state = l.input.begins(s.State)
+			if s.N > 1 {
+				break
+			}
+			var err error
+			if _, l.began.state, err = l.rolledBack(ctx, run, s.State); err != nil {
+				return err
+			}
+			if l.input.State != nil {
+				l.began.state = l.input.State
 			}
 			break
 		}
@@ -496,14 +417,14 @@ func callName(memo string) (tool string, ok bool) {
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
-func (l *live) answered(ctx context.Context, tx Tx, it *item) error {
+func (l *live) answered(ctx context.Context, it *item) error {
 	var owed []string
 	for _, m := range l.memos {
 		if _, ok := callName(m.Name); ok && !m.Done {
 			owed = append(owed, m.CallID)
 		}
 	}
-	all, err := tx.Interrupts(ctx, l.run.Key)
+	all, err := l.rt.store.Interrupts(ctx, l.run.Key)
 	if err != nil {
 		return err
 	}

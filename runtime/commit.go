@@ -11,40 +11,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-// item is one entry of the commit queue: records and rows that are written together, and what decides
-// whether they are.
+// item is one entry of the commit queue: what a run has said, or a command to be decided.
 type item struct {
 	t     *thread
 	l     *live // whose failure a data error is; nil for requests about runs that nobody executes here
 	recs  []*Record
-	evs   []StoredEvent // of recs
+	evs   []StoredEvent // of recs; a command has them in itself
 	ticks []tick
 	rows  []Row
-	// op runs inside the transaction before recs and rows are written, and refuses them with an error.
-	// It may run again when the transaction is retried, so it leaves nothing behind but in out.
-	op    func(ctx context.Context, tx Tx, out *outcome) error
-	wants Wanted            // what op asks for whatever it finds
-	done  []func(err error) // called once, after the records were shown
+
+	cmd   decide.Command            // nil for what a run has said
+	then  func(out *decide.Decided) // called once the command's changes are stored, and before readers see them
+	takes *live                     // what this instance executes once the command is decided, and
+	began []execution               // what of it goes on
+	done  []func(err error)         // called once, after the records were shown
 
 	size int
-	out  outcome
+	out  decide.Decided
 	err  error
-}
-
-// outcome is what an op decided. What it adds is written after the item's own records and rows.
-type outcome struct {
-	thread int64 // the key of the thread, when the item has none
-	recs   []*Record
-	evs    []StoredEvent
-	busy   *bool       // whether the thread has a run that is queued or running now
-	then   func()      // called after the commit and before readers see it
-	void   int64       // the key of a run that was cancelled before it wrote an event
-	live   *live       // what this instance executes from now on
-	began  []execution // of live: what goes on
-	cut    bool        // events were removed: what the ring holds may be gone
-	gone   bool        // the thread was deleted
 }
 
 // committer is the one writer of this process: it takes what waits in the queue, commits it in one
@@ -116,7 +105,7 @@ func (c *committer) add(it *item) {
 	}
 	if l := it.l; l != nil {
 		l.queued.Add(int64(it.size))
-		if tail := l.tail; tail != nil && tail.op == nil && it.op == nil {
+		if tail := l.tail; tail != nil && tail.cmd == nil && it.cmd == nil {
 			for _, t := range it.ticks {
 				t.at += len(tail.recs)
 				tail.ticks = append(tail.ticks, t)
@@ -143,12 +132,8 @@ func (c *committer) grew(n int) {
 	c.full.Store(c.bytes >= c.rt.cfg.QueueBytes)
 }
 
-// do queues an op and waits for its outcome. The wait outlives ctx: an op that was queued is decided.
-func (c *committer) do(op func(ctx context.Context, tx Tx, out *outcome) error) error {
-	return c.decide(&item{op: op})
-}
-
-// decide is do for an item.
+// decide queues a command and waits for its outcome, which is in it.out. An item that was queued is decided, whoever
+// waits for it.
 func (c *committer) decide(it *item) error {
 	done := make(chan error, 1)
 	it.done = append(it.done, func(err error) { done <- err })
@@ -156,9 +141,17 @@ func (c *committer) decide(it *item) error {
 	return <-done
 }
 
+// flush waits until what has been queued is stored.
+func (c *committer) flush() error { return c.decide(&item{}) }
+
 // loop commits until stop is set and the queue is empty, or nothing can be written any more.
 func (c *committer) loop() {
 	for c.take() {
+		if c.rt.Stopping() {
+			for _, it := range c.taken {
+				it.stay()
+			}
+		}
 		if err := c.commit(c.taken); err != nil {
 			c.giveUp(err)
 			return
@@ -186,19 +179,28 @@ func (c *committer) take() bool {
 	}
 	clear(c.taken)
 	c.taken = c.taken[:0]
-	events, bytes := 0, 0
+	events, bytes, decisions := 0, 0, 0
 	for _, it := range c.queue {
-		if len(c.taken) > 0 && (events+len(it.evs) > c.rt.cfg.BatchEvents || bytes+it.size > c.rt.cfg.BatchBytes) {
+		_, alone := it.cmd.(*decide.Delete)
+		if len(c.taken) > 0 && (alone || events+len(it.recs) > c.rt.cfg.BatchEvents || bytes+it.size > c.rt.cfg.BatchBytes) {
 			break
 		}
+		if it.cmd != nil {
+			if decisions++; decisions > batchDecisions {
+				break
+			}
+		}
 		c.taken = append(c.taken, it)
-		events += len(it.evs)
+		events += len(it.recs)
 		bytes += it.size
 		if it.l != nil {
 			it.l.queued.Add(-int64(it.size))
 			if it.l.tail == it {
 				it.l.tail = nil
 			}
+		}
+		if alone {
+			break
 		}
 	}
 	n := copy(c.queue, c.queue[len(c.taken):])
@@ -211,11 +213,27 @@ func (c *committer) take() bool {
 	return true
 }
 
+// stay keeps a run that the item would begin here as it is: the runtime stops.
+func (it *item) stay() {
+	if it.takes == nil {
+		return
+	}
+	it.takes, it.recs = nil, nil
+	if start, ok := it.cmd.(*decide.Start); ok {
+		start.Claim = nil
+		return
+	}
+	it.cmd, it.then, it.err = nil, nil, ErrStopping
+}
+
+// batchDecisions is how many decisions one commit takes: runs that stream wait for them.
+const batchDecisions = 64
+
 // pacedAbove is how many live runs it takes until commits are paced: below it a linger only adds itself.
 const pacedAbove = 8
 
 // commit writes a batch, retrying the identical one while the database is away. It fails only when this
-// instance may not write any more. Items that a data error is the fault of have it in err.
+// instance may not write any more. Items whose fault it is that the batch cannot be written have that in err.
 func (c *committer) commit(batch []*item) error {
 	for attempt := 0; ; attempt++ {
 		err := c.write(batch)
@@ -227,29 +245,39 @@ func (c *committer) commit(batch []*item) error {
 			return err
 		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrDiskFull):
 			c.settle(err)
-			if c.rt.abandoned.Err() != nil {
-				return err
-			}
-			c.pause(attempt)
+		case errors.Is(err, model.ErrTooSlow) && attempt < slowAttempts:
+			c.settle(err)
+		case errors.Is(err, model.ErrConflict) && attempt < conflictAttempts:
 		case len(batch) == 1:
 			batch[0].refused(err)
 			return nil
 		default:
 			return c.split(batch)
 		}
+		if c.rt.abandoned.Err() != nil {
+			return err
+		}
+		c.pause(attempt)
 	}
 }
 
-// refused notes that the database does not take the item's data. What the run has queued behind it is lost
+// How often a batch is written again that the database gave up, or that another instance was ahead of, until its items go
+// one by one.
+const (
+	slowAttempts     = 2
+	conflictAttempts = 10
+)
+
+// refused notes that the database does not take what the item holds. What the run has queued behind it is lost
 // too: ids have no gaps.
 func (it *item) refused(err error) {
-	it.err, it.out = err, outcome{}
+	it.err, it.out = err, decide.Decided{}
 	if it.l != nil {
 		it.l.lost.Store(true)
 	}
 }
 
-// split commits the parts of a batch whose data the database refused: each run's items and each request
+// split commits the parts of a batch that the database refused: each run's items and each request
 // alone, so that only the guilty one fails.
 func (c *committer) split(batch []*item) error {
 	for _, it := range batch {
@@ -260,85 +288,38 @@ func (c *committer) split(batch []*item) error {
 	return nil
 }
 
-// write is one transaction. What runs have emitted comes first and decisions after it: no run has anything to
-// say behind a decision about it, and a store writes rows faster while nothing reads between them.
+// write is one transaction. What runs have said comes first and decisions after it: no run has anything to say behind
+// a decision about it.
 func (c *committer) write(batch []*item) error {
-	var evs []StoredEvent
-	var said, decisions []*item
-	rows := 0
+	var b model.Batch
+	var decisions []*item
 	for _, it := range batch {
 		switch {
 		case it.l != nil && it.l.lost.Load():
 			it.err = cmp.Or(it.err, errLost)
-		case it.op != nil:
+		case it.cmd != nil:
 			decisions = append(decisions, it)
+			b.Asks = append(b.Asks, it.cmd.Ask())
 		default:
-			said = append(said, it)
-			evs = append(evs, it.evs...)
-			rows += len(it.rows)
+			b.Events = append(b.Events, it.evs...)
+			b.Rows = append(b.Rows, it.rows...)
 		}
 	}
-	ctx := context.WithoutCancel(c.rt.abandoned)
-	var apply func(Tx) error
-	if rows > 0 || len(decisions) > 0 {
-		apply = func(tx Tx) error {
-			for _, it := range said {
-				if err := tx.Put(it.rows...); err != nil {
-					return err
-				}
-			}
-			if err := readAhead(tx, decisions); err != nil {
-				return err
-			}
-			for _, it := range decisions {
-				if err := it.decide(ctx, tx); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+	b.Decide = func(i int, v *model.View) model.Changes {
+		it := decisions[i]
+		it.out = decide.Decide(v, it.cmd)
+		it.err = it.out.Refused
+		return it.out.Changes
 	}
-	err := c.rt.store.Commit(ctx, c.n, evs, apply)
+	err := c.rt.store.Commit(context.WithoutCancel(c.rt.abandoned), c.n, &b)
 	if err == nil {
 		c.n++
 	}
 	return err
 }
 
-// readAhead has the store read together what the decisions of a batch ask for one after the other.
-func readAhead(tx Tx, decisions []*item) error {
-	if len(decisions) < 2 {
-		return nil
-	}
-	var w Wanted
-	for _, it := range decisions {
-		w.ThreadNames = append(w.ThreadNames, it.wants.ThreadNames...)
-		w.RunNames = append(w.RunNames, it.wants.RunNames...)
-		w.Scopes = append(w.Scopes, it.wants.Scopes...)
-		w.Threads = append(w.Threads, it.wants.Threads...)
-		w.Runs = append(w.Runs, it.wants.Runs...)
-	}
-	return tx.Ahead(w)
-}
-
 // errLost is the fate of what a run has queued behind events that the database has refused.
 var errLost = errors.New("an earlier event of the run could not be stored")
-
-// decide runs the item's op inside the transaction, and writes what belongs to its decision. A refusal is the
-// item's own affair.
-func (it *item) decide(ctx context.Context, tx Tx) error {
-	it.err, it.out = nil, outcome{}
-	if it.err = it.op(ctx, tx, &it.out); it.err != nil {
-		it.out = outcome{}
-		if _, refused := errors.AsType[*Error](it.err); refused {
-			return nil
-		}
-		return it.err
-	}
-	tx.Append(it.evs...)
-	tx.Append(it.out.evs...)
-	return tx.Put(it.rows...)
-}
 
 // settle notes what the database answers, for readiness.
 func (c *committer) settle(err error) {
@@ -367,13 +348,19 @@ func (c *committer) pause(attempt int) {
 // show delivers a committed batch to readers and tells who waits.
 func (c *committer) show(batch []*item) {
 	for _, it := range batch {
-		if it.err == nil && it.out.then != nil {
-			it.out.then()
+		if it.err == nil && it.then != nil {
+			it.then(&it.out)
+		}
+		if it.cmd != nil && it.out.Thread != 0 {
+			c.rt.queue.set(&it.out)
 		}
 	}
 	for _, it := range batch {
-		if it.err != nil {
+		if it.err != nil && !it.out.Gone {
 			continue
+		}
+		if _, ok := it.cmd.(*decide.Start); ok && !it.out.Claimed {
+			it.recs, it.takes = nil, nil // the run has not begun
 		}
 		if t := c.rt.watched(it); t != nil {
 			t.deliver(it)

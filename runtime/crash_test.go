@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // crash starts a second runtime on the database, which fences the first one as if it had died, and waits
@@ -310,11 +311,11 @@ type mortal struct {
 	left atomic.Int64
 }
 
-func (m *mortal) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+func (m *mortal) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	if m.left.Add(-1) < 0 {
 		return runtime.ErrFenced
 	}
-	return m.Store.Commit(ctx, n, evs, apply)
+	return m.Store.Commit(ctx, n, batch)
 }
 
 // lives has a run crash after each of its commits in turn, until it ends without. drive brings it to its end.

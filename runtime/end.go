@@ -3,12 +3,14 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // ending says how a span of a live run ends.
@@ -44,31 +46,98 @@ func (l *live) failed(err *agui.OutputError) ending {
 
 func cancelled() ending { return ending{status: Cancelled, cause: plugins.ErrCancelled} }
 
-// end ends the span: it shuts the gate, so that no event follows, and queues what closes the span with
-// the decision. It fails with errSettled when the run had been settled before, or was taken away.
+// end ends the span: it shuts the gate, so that no event follows, and has the end decided. It fails with errSettled when the
+// run had been settled before, or was taken away.
 func (l *live) end(e ending) error {
-	stored := make(chan error, 1)
-	it := &item{t: l.t, l: l, done: []func(error){func(err error) { stored <- err }}}
-
 	l.mu.Lock()
 	if !l.lock(e.cause) {
 		l.mu.Unlock()
 		return errSettled
 	}
-	if err := l.stageClosers(it, e.left(), e.code(), l.waitsFor(e)); err != nil {
+	closers := &item{}
+	if err := l.stageClosers(closers, e.left(), e.code(), l.waitsFor(e)); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // the log alone can tell what is open
 		return err
 	}
-	l.settleSteps(it, e.status, e.err)
-	it.op, it.wants = l.ending(e), Wanted{Threads: []int64{l.w.thread.Key}, Runs: []int64{l.run.Key}}
-	l.rt.com.add(it)
+	l.settleSteps(closers, e.status, e.err)
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
 
-	err := <-stored
+	err := l.finish(e, closers, l.rt.instance, func() { l.rt.forget(l) })
 	l.cancel(e.cause)
 	return err
+}
+
+// finish has the end of the span decided, which closers begins. A run that is cancelled takes what waits for it first.
+func (l *live) finish(e ending, closers *item, owner string, then func()) error {
+	for again := false; ; again = true {
+		it, err := l.ending(e, closers, owner, again)
+		if err != nil {
+			return err
+		}
+		it.then = func(*decide.Decided) { then() }
+		if l.t != nil { // else nobody executes it
+			it.l, it.t = l, l.t
+		}
+		if err := l.rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
+}
+
+// ending is the item that ends the span: its closers, what a cancelled run takes, the terminal event. Whether something waits
+// for the run is looked up when it is known to, or again.
+func (l *live) ending(e ending, closers *item, owner string, again bool) (*item, error) {
+	w := l.w.after(l.w.last, l.w.seq)
+	tail := &item{}
+	c := &decide.Finish{
+		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, State: l.state(), Error: e.err,
+		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
+	}
+	if e.status == Cancelled && (again || l.inbox.Load() > 0) {
+		queued, err := l.waiting()
+		if err != nil {
+			return nil, err
+		}
+		c.Inbox = lastKey(queued)
+		if err := w.take(tail, queued); err != nil {
+			return nil, err
+		}
+	}
+	if e.status == Completed {
+		answer := plain(clip(e.answer, summaryBytes))
+		c.Result.OutputSummary = &answer
+	}
+	terminal, err := l.terminal(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.stage(tail, terminal); err != nil {
+		return nil, err
+	}
+	c.Last, c.Seq = w.last, w.seq
+	c.Rows = slices.Concat(closers.rows, tail.rows)
+	c.Events = slices.Concat(closers.evs, tail.evs)
+	return &item{recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
+}
+
+// waiting returns the messages that were accepted for the run and not taken.
+func (l *live) waiting() ([]Message, error) {
+	if err := l.rt.com.flush(); err != nil { // what Next has taken is on its way to the store
+		return nil, err
+	}
+	return patiently(l.rt.abandoned, l.rt, func(ctx context.Context) ([]Message, error) {
+		return l.rt.store.Queued(ctx, l.run.Key)
+	})
+}
+
+// lastKey is the key of the last of msgs, 0 when there are none.
+func lastKey(msgs []Message) int64 {
+	if len(msgs) == 0 {
+		return 0
+	}
+	return msgs[len(msgs)-1].Key
 }
 
 // left is the output of a message that the ending cuts short.
@@ -104,87 +173,6 @@ func (l *live) waitsFor(e ending) map[string]bool {
 	return keep
 }
 
-// ending is the op that decides: it writes the terminal event and the rows that agree with it, unless the
-// run has been settled before. Messages that came meanwhile restart a run that ends by itself.
-func (l *live) ending(e ending) func(context.Context, Tx, *outcome) error {
-	last, seq := l.w.last, l.w.seq
-	state := l.state()
-	return func(ctx context.Context, tx Tx, out *outcome) error {
-		th, err := tx.LockThread(l.w.thread.Key)
-		if err != nil {
-			return err
-		}
-		open, err := tx.OpenRuns(ctx, th.Key)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(open, func(r Run) bool { return r.Key == l.run.Key })
-		if i < 0 || open[i].Status != Running || open[i].Owner != l.rt.instance {
-			return errSettled
-		}
-		run := open[i]
-		w := l.w.after(last, seq)
-		tail := &item{}
-		queued, err := tx.Queued(ctx, run.Key)
-		if err != nil {
-			return err
-		}
-		if e.status == Cancelled {
-			if err := w.take(tail, queued); err != nil {
-				return err
-			}
-			queued = nil
-		}
-		if e.status.Final() && l.asked.Load() {
-			if err := withdraw(ctx, tx, run.Key); err != nil {
-				return err
-			}
-		}
-		terminal, err := l.rt.terminal(ctx, tx, &run, e)
-		if err != nil {
-			return err
-		}
-		if err := w.stage(tail, terminal); err != nil {
-			return err
-		}
-		now := tx.Now()
-		finish(&run, e, now, w.last)
-		if len(queued) > 0 && (e.status == Completed || e.status == Failed) {
-			restart(&run, now)
-		}
-		span := l.span
-		span.Last = w.last
-		th.LastEventID, th.State, th.UpdatedAt = w.last, state, now
-		if err := tx.Put(append(tail.rows, &run, &span, &th)...); err != nil {
-			return err
-		}
-		out.recs, out.evs = tail.recs, tail.evs
-		if len(open) == 1 && run.Status.Final() { // asking again would write what others have put
-			l.rt.openAfter(th.Key, nil, out, func() { l.rt.forget(l) })
-			return nil
-		}
-		return l.rt.afterRun(ctx, tx, th.Key, out, func() { l.rt.forget(l) })
-	}
-}
-
-// withdraw closes the questions of a run that is over.
-func withdraw(ctx context.Context, tx Tx, runKey int64) error {
-	all, err := tx.Interrupts(ctx, runKey)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if all[i].Status != interruptOpen {
-			continue
-		}
-		all[i].Status = interruptCancelled
-		if err := tx.Put(&all[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
 // changes stay in it, so that the op can run again.
 func (w *writer) after(last, seq int64) *writer {
@@ -193,19 +181,24 @@ func (w *writer) after(last, seq int64) *writer {
 	return next
 }
 
-// terminal is the event that ends a span so.
-func (rt *Runtime) terminal(ctx context.Context, tx Tx, run *Run, e ending) (agui.Event, error) {
-	base := agui.Base{Agent: run.WorkflowID}
+// terminal is the event that ends the span so.
+func (l *live) terminal(e ending) (agui.Event, error) {
+	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
 	switch e.status {
 	case Failed:
-		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: run.Usage}, nil
+		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
 	case Cancelled:
-		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: run.Usage}, nil
+		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
 	case Completed:
-		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: run.Usage}, nil
+		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
-	o, err := waitingOutcome(ctx, tx, run.Key)
-	return agui.RunFinished{Base: base, Outcome: o, Usage: run.Usage}, err
+	if err := l.rt.com.flush(); err != nil { // what it asks is on its way to the store
+		return nil, err
+	}
+	o, err := patiently(l.rt.abandoned, l.rt, func(ctx context.Context) (agui.Outcome, error) {
+		return waitingOutcome(ctx, l.rt.store, l.run.Key)
+	})
+	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 
 // waitingOutcome is the outcome of a span that ends to wait.
@@ -241,53 +234,8 @@ func openOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, err
 	return o, nil
 }
 
-// finish brings a run's row to what its terminal event says.
-func finish(run *Run, e ending, now time.Time, event int64) {
-	run.Status, run.ClosedEvent, run.Owner = e.status, event, ""
-	run.Error = e.err
-	run.Attempt = 0
-	if e.status == Completed {
-		answer := plain(clip(e.answer, summaryBytes))
-		run.OutputSummary = &answer
-	}
-	if e.status.Final() {
-		run.FinishedAt = &now
-	}
-}
-
 // summaryBytes is how much of a run's answer its row shows.
 const summaryBytes = 4 << 10
-
-// restart queues a run that is over for its next generation, behind the others of its thread.
-func restart(run *Run, now time.Time) {
-	run.Status, run.QueuedAt, run.FinishedAt, run.Error = Queued, now, nil, nil
-	run.Generation++
-	run.Attempt, run.Answered = 0, false
-}
-
-// afterRun fills in what a decision about a thread's runs means to its readers and to the queue.
-func (rt *Runtime) afterRun(ctx context.Context, r Reader, threadKey int64, out *outcome, then func()) error {
-	open, err := r.OpenRuns(ctx, threadKey)
-	if err == nil {
-		rt.openAfter(threadKey, open, out, then)
-	}
-	return err
-}
-
-// openAfter is afterRun for who knows which runs of the thread are open.
-func (rt *Runtime) openAfter(threadKey int64, open []Run, out *outcome, then func()) {
-	busy := false
-	for i := range open {
-		busy = busy || open[i].Status != Waiting
-	}
-	out.busy = &busy
-	out.then = func() {
-		if then != nil {
-			then()
-		}
-		rt.queue.set(threadKey, open)
-	}
-}
 
 // forget lets go of a run that has ended here.
 func (rt *Runtime) forget(l *live) {

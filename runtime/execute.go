@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
@@ -25,7 +26,7 @@ func (l *live) loop() {
 		defer l.rt.stray.Add(-1)
 	}
 	l.workers.Wait()
-	l.rt.slots.free(&l.run)
+	l.rt.slots.free(&l.run.RunHead)
 	l.rt.release(l.t)
 	l.rt.queue.nudge()
 }
@@ -375,8 +376,7 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
 		if l.run.Attempt > 0 { // crashes count from one completed node to the next
 			l.run.Attempt = 0
-			row := l.run
-			it.rows = append(it.rows, &row)
+			it.rows = append(it.rows, &model.RunSettled{Key: l.run.Key})
 		}
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // faulty is a store whose commits fail when told to: before anything was written, or after all was.
@@ -23,58 +24,20 @@ type faulty struct {
 	refuse string       // payloads with this text are the data's fault
 }
 
-func (f *faulty) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+func (f *faulty) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	if err := f.before.Load(); err != nil {
 		return *err
 	}
-	for i := range evs {
-		if f.refuse != "" && strings.Contains(string(evs[i].Payload), f.refuse) {
+	for i := range batch.Events {
+		if f.refuse != "" && strings.Contains(string(batch.Events[i].Payload), f.refuse) {
 			return errors.New("invalid byte sequence")
 		}
 	}
-	keys := &givenKeys{}
-	noted := apply
-	if apply != nil {
-		noted = func(tx runtime.Tx) error {
-			keys.Tx = tx
-			return apply(keys)
-		}
-	}
-	err := f.Store.Commit(ctx, n, evs, noted)
+	err := f.Store.Commit(ctx, n, batch)
 	if err == nil && f.after.Add(-1) >= 0 {
-		keys.takeBack()
 		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
 	}
 	return err
-}
-
-// givenKeys notes the keys that rows are given, to take them back as a store does that does not know how its
-// transaction has ended.
-type givenKeys struct {
-	runtime.Tx
-	keys []*int64
-}
-
-func (g *givenKeys) Put(rows ...runtime.Row) error {
-	for _, row := range rows {
-		switch row := row.(type) {
-		case *runtime.Thread:
-			if row.Key == 0 {
-				g.keys = append(g.keys, &row.Key)
-			}
-		case *runtime.Run:
-			if row.Key == 0 {
-				g.keys = append(g.keys, &row.Key)
-			}
-		}
-	}
-	return g.Tx.Put(rows...)
-}
-
-func (g *givenKeys) takeBack() {
-	for _, key := range g.keys {
-		*key = 0
-	}
 }
 
 // inject puts f between the bench and its store, and starts the runtime anew.
@@ -252,22 +215,25 @@ func TestLimitsQueueRuns(t *testing.T) {
 	}
 }
 
-// undone is a store that rolls every transaction with ops or rows back once before it lets it through.
+// undone is a store that rolls every transaction with decisions back once before it lets it through.
 type undone struct {
 	runtime.Store
 	done atomic.Int64 // the last batch that was rolled back
 }
 
-func (u *undone) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
-	if apply == nil || u.done.Swap(n) == n {
-		return u.Store.Commit(ctx, n, evs, apply)
+func (u *undone) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	if len(batch.Asks) == 0 || u.done.Swap(n) == n {
+		return u.Store.Commit(ctx, n, batch)
 	}
-	return u.Store.Commit(ctx, n, evs, func(tx runtime.Tx) error {
-		if err := apply(tx); err != nil {
-			return err
+	undone := *batch
+	undone.Decide = func(i int, v *model.View) model.Changes {
+		c := batch.Decide(i, v)
+		if i == len(batch.Asks)-1 {
+			c.Refused = fmt.Errorf("rolled back: %w", runtime.ErrUnavailable)
 		}
-		return fmt.Errorf("rolled back: %w", runtime.ErrUnavailable)
-	})
+		return c
+	}
+	return u.Store.Commit(ctx, n, &undone)
 }
 
 // injectStore puts a store between the bench and its own, and starts the runtime anew.
@@ -327,11 +293,11 @@ type stepwise struct {
 	turns chan struct{}
 }
 
-func (s *stepwise) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+func (s *stepwise) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	if s.held.Load() {
 		<-s.turns
 	}
-	return s.Store.Commit(ctx, n, evs, apply)
+	return s.Store.Commit(ctx, n, batch)
 }
 
 func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
@@ -374,25 +340,18 @@ type choosy struct {
 	word string
 }
 
-type choosyTx struct {
-	runtime.Tx
-	word string
-}
-
-func (c *choosy) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
-	if apply == nil {
-		return c.Store.Commit(ctx, n, evs, apply)
-	}
-	return c.Store.Commit(ctx, n, evs, func(tx runtime.Tx) error { return apply(choosyTx{tx, c.word}) })
-}
-
-func (c choosyTx) Put(rows ...runtime.Row) error {
-	for _, row := range rows {
-		if m, ok := row.(*runtime.Message); ok && m.State == runtime.MessageConsumed && m.Content == c.word {
-			return errors.New("invalid byte sequence")
+func (c *choosy) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	picky := *batch
+	picky.Decide = func(i int, v *model.View) model.Changes {
+		changes := batch.Decide(i, v)
+		for _, row := range changes.Rows {
+			if m, ok := row.(*runtime.Message); ok && m.State == runtime.MessageConsumed && m.Content == c.word {
+				changes.Refused = errors.New("invalid byte sequence")
+			}
 		}
+		return changes
 	}
-	return c.Tx.Put(rows...)
+	return c.Store.Commit(ctx, n, &picky)
 }
 
 func TestRunThatCannotBeClaimedFails(t *testing.T) {
@@ -416,8 +375,8 @@ type unshown struct {
 	shown chan struct{}
 }
 
-func (u *unshown) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
-	err := u.Store.Commit(ctx, n, evs, apply)
+func (u *unshown) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	err := u.Store.Commit(ctx, n, batch)
 	if u.held.Load() {
 		<-u.shown
 	}

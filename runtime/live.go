@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
 )
 
@@ -73,27 +74,6 @@ type runInput struct {
 	Context        []agui.Context  `json:"context,omitempty"`
 	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
-	RollBack       *rollBack       `json:"rollBack,omitempty"`
-	SpanName       string          `json:"spanName,omitempty"` // the run's latest name, which its spans echo
-
-	Requests map[string]string `json:"requests,omitempty"` // the hashes of the requests that named the run, by name
-}
-
-// begins returns the state a run begins with on a thread of that state.
-func (in *runInput) begins(state json.RawMessage) json.RawMessage {
-	switch {
-	case in.State != nil:
-		return in.State
-	case in.RollBack != nil && in.RollBack.State != nil:
-		return in.RollBack.State
-	}
-	return state
-}
-
-// rollBack says what a run hides when it starts: the messages of the runs it rolled back.
-type rollBack struct {
-	Runs  []int64         `json:"runs"`
-	State json.RawMessage `json:"state"`
 }
 
 // emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
@@ -268,15 +248,24 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		err := l.rt.failFromLog(l.rt.abandoned, l, e)
-		for n := 0; errors.Is(err, ErrUnavailable) && l.rt.abandoned.Err() == nil; n++ {
-			l.rt.com.pause(n)
-			err = l.rt.failFromLog(l.rt.abandoned, l, e)
-		}
+		_, err := patiently(l.rt.abandoned, l.rt, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.rt.failFromLog(ctx, l, e)
+		})
 		if err != nil {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 		}
 	})
+}
+
+// patiently calls read until the database can be reached: who owns a run waits for it, whatever it was doing.
+func patiently[T any](ctx context.Context, rt *Runtime, read func(context.Context) (T, error)) (T, error) {
+	for attempt := 0; ; attempt++ {
+		v, err := read(ctx)
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return v, err
+		}
+		rt.com.pause(attempt)
+	}
 }
 
 // state is the thread's state as the run has left it.
@@ -372,4 +361,4 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 }
 
 // errSettled means that the run had been ended by another before this decision was made.
-var errSettled = refuse(KindConflict, "settled", "The run has been settled already")
+var errSettled = decide.ErrSettled

@@ -86,20 +86,18 @@ type thread struct {
 func (t *thread) deliver(it *item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := &it.out
-	if out.busy != nil {
-		t.busy = *out.busy
+	if out := &it.out; it.cmd != nil {
+		t.busy = out.Busy()
 		t.changes++
+		for _, run := range out.Void {
+			t.void[run] = true
+		}
+		if out.Removed {
+			t.drop(len(t.ring))
+		}
+		t.gone = t.gone || out.Gone
 	}
-	if out.void != 0 {
-		t.void[out.void] = true
-	}
-	if out.cut {
-		t.drop(len(t.ring))
-	}
-	t.gone = t.gone || out.gone
 	t.push(it.recs)
-	t.push(out.recs)
 	if t.wake != nil {
 		close(t.wake)
 		t.wake = nil
@@ -346,7 +344,7 @@ type RunCursor struct {
 
 // ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
 func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
-	r, err := rt.Read(ctx, Thread{Key: s.ThreadKey, ID: s.ThreadID}, s.After, false)
+	r, err := rt.Read(ctx, Thread{ThreadHead: ThreadHead{Key: s.ThreadKey, ID: s.ThreadID}}, s.After, false)
 	if err != nil {
 		return nil, err
 	}

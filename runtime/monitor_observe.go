@@ -67,13 +67,10 @@ func (m *monitors) observe(it *item) {
 	for i := range ticks {
 		f.tick(it.l, &ticks[i])
 	}
-	for _, rec := range it.out.recs {
-		f.record(rec, cut)
-	}
 	switch {
-	case it.out.live != nil:
-		f.takeUp(it.out.live, it.out.began)
-	case it.l != nil && it.op != nil: // it is over, or another's
+	case it.takes != nil:
+		f.takeUp(it.takes, it.began)
+	case it.l != nil && it.cmd != nil: // it is over, or another's
 		f.leave(f.run(it.l.run.Key))
 	}
 	if f.readers > 0 && f.last > last {
@@ -95,20 +92,18 @@ func (m *monitors) of(it *item) *feed {
 		return it.l.feed
 	case len(it.recs) > 0:
 		return m.lock(it.recs[0].owner.project)
-	case len(it.out.recs) > 0:
-		return m.lock(it.out.recs[0].owner.project)
-	case it.out.live != nil:
-		return m.lock(it.out.live.run.Project)
+	case it.takes != nil:
+		return m.lock(it.takes.run.Project)
 	}
 	return nil
 }
 
 // cut says with which error an item that ends a run cuts short what the run is executing, "" for none.
 func (it *item) cut() string {
-	if it.op == nil || len(it.out.recs) == 0 {
+	if it.cmd == nil || len(it.recs) == 0 {
 		return ""
 	}
-	return failureOf(it.out.recs[len(it.out.recs)-1].Event)
+	return failureOf(it.recs[len(it.recs)-1].Event)
 }
 
 // failureOf is what a run's end says of its failure, "" when it has not failed.

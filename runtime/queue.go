@@ -3,6 +3,8 @@ package runtime
 import (
 	"container/list"
 	"sync"
+
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // slots counts the runs that may execute at once: in the process, and of one agent, project and user.
@@ -18,7 +20,7 @@ type slotKey struct{ kind, name string }
 
 func newSlots(cfg *Config) *slots { return &slots{cfg: cfg, by: make(map[slotKey]int)} }
 
-func (s *slots) keys(r *Run) [3]struct {
+func (s *slots) keys(r *RunHead) [3]struct {
 	key slotKey
 	cap int
 } {
@@ -33,7 +35,7 @@ func (s *slots) keys(r *Run) [3]struct {
 }
 
 // take takes a slot for r, if there is one.
-func (s *slots) take(r *Run) bool {
+func (s *slots) take(r *RunHead) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.total >= s.cfg.Runs {
@@ -50,19 +52,19 @@ func (s *slots) take(r *Run) bool {
 }
 
 // force takes a slot even when there is none, for runs that were running before a restart.
-func (s *slots) force(r *Run) {
+func (s *slots) force(r *RunHead) {
 	s.mu.Lock()
 	s.add(r, 1)
 	s.mu.Unlock()
 }
 
-func (s *slots) free(r *Run) {
+func (s *slots) free(r *RunHead) {
 	s.mu.Lock()
 	s.add(r, -1)
 	s.mu.Unlock()
 }
 
-func (s *slots) add(r *Run, n int) {
+func (s *slots) add(r *RunHead, n int) {
 	s.total += n
 	for _, k := range s.keys(r) {
 		if s.by[k.key] += n; s.by[k.key] == 0 {
@@ -71,14 +73,14 @@ func (s *slots) add(r *Run, n int) {
 	}
 }
 
-// runQueue knows which threads have a run that could be claimed. The database decides; the queue only
+// runQueue knows which threads need something so that their runs go on. The database decides; the queue only
 // remembers what the last decision about each thread has seen.
 type runQueue struct {
 	signal chan struct{} // has a value when the dispatcher should look
 
 	mu     sync.Mutex // guards the fields below
-	order  *list.List // of Run: the head of each thread that may be claimed, in the order they came
-	heads  map[int64]*list.Element
+	order  *list.List // of decide.Next, in the order they came
+	needs  map[int64]*list.Element
 	counts map[int64]int // QUEUED runs by thread
 	queued int           // their sum
 }
@@ -86,44 +88,35 @@ type runQueue struct {
 func newRunQueue() *runQueue {
 	return &runQueue{
 		signal: make(chan struct{}, 1), order: list.New(),
-		heads: make(map[int64]*list.Element), counts: make(map[int64]int),
+		needs: make(map[int64]*list.Element), counts: make(map[int64]int),
 	}
 }
 
-// set notes the open runs of a thread, in the order they will be claimed.
-func (q *runQueue) set(threadKey int64, open []Run) {
-	var head *Run
-	queued, running := 0, false
-	for i := range open {
-		switch open[i].Status {
-		case Running:
-			running = true
-		case Queued:
+// set notes what a decision has left of its thread.
+func (q *runQueue) set(out *decide.Decided) {
+	queued := 0
+	for i := range out.Open {
+		if out.Open[i].Status == Queued {
 			queued++
-			if head == nil {
-				head = &open[i]
-			}
 		}
 	}
+	key := out.Thread
 	q.mu.Lock()
-	q.queued += queued - q.counts[threadKey]
+	q.queued += queued - q.counts[key]
 	if queued == 0 {
-		delete(q.counts, threadKey)
+		delete(q.counts, key)
 	} else {
-		q.counts[threadKey] = queued
+		q.counts[key] = queued
 	}
-	if running {
-		head = nil
-	}
-	e := q.heads[threadKey]
+	e := q.needs[key]
 	switch {
-	case head == nil && e != nil:
+	case out.Next.Do == decide.Rest && e != nil:
 		q.order.Remove(e)
-		delete(q.heads, threadKey)
-	case head != nil && e != nil:
-		e.Value = *head
-	case head != nil:
-		q.heads[threadKey] = q.order.PushBack(*head)
+		delete(q.needs, key)
+	case out.Next.Do != decide.Rest && e != nil:
+		e.Value = out.Next
+	case out.Next.Do != decide.Rest:
+		q.needs[key] = q.order.PushBack(out.Next)
 	}
 	q.mu.Unlock()
 	q.nudge()
@@ -144,20 +137,26 @@ func (q *runQueue) depth() int {
 	return q.queued
 }
 
-// claimable removes and returns the heads for which admit has a slot.
-func (q *runQueue) claimable(admit func(*Run) bool) []Run {
+// waits reports whether a run of the thread is QUEUED.
+func (q *runQueue) waits(threadKey int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var heads []Run
+	return q.counts[threadKey] > 0
+}
+
+// ready removes and returns what can be done now: claims for which admit has a slot, and all else.
+func (q *runQueue) ready(admit func(*RunHead) bool) []decide.Next {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var list []decide.Next
 	for e := q.order.Front(); e != nil; {
-		next := e.Next()
-		run := e.Value.(Run)
-		if admit(&run) {
-			heads = append(heads, run)
+		next, n := e.Next(), e.Value.(decide.Next)
+		if n.Do != decide.ToClaim || admit(&n.Run) {
+			list = append(list, n)
 			q.order.Remove(e)
-			delete(q.heads, run.ThreadKey)
+			delete(q.needs, n.Run.ThreadKey)
 		}
 		e = next
 	}
-	return heads
+	return list
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // Plugins returns what this runtime offers.
@@ -223,21 +224,5 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	return unavailable(rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		run, err := tx.Run(ctx, found.Key)
-		if errors.Is(err, ErrNotFound) {
-			return ErrRunNotFound
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := tx.LockThread(run.ThreadKey); err != nil {
-			return err
-		}
-		if !run.Status.Final() {
-			return refuse(KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
-		}
-		out.thread, out.cut = run.ThreadKey, true
-		return tx.DeleteRun(run.Key)
-	}))
+	return unavailable(rt.com.decide(&item{cmd: &decide.Delete{Thread: found.ThreadKey, Run: found.Key}}))
 }

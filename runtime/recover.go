@@ -4,47 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
 )
 
 // recover takes over the runs that earlier instances left RUNNING, and fills the queue. The log alone
 // tells what a run has open.
 func (rt *Runtime) recover(ctx context.Context) error {
-	var left []Run
-	err := rt.unfinished(ctx, Running, func(run *Run) error {
+	var left []RunHead
+	err := rt.unfinished(ctx, Running, func(run *RunHead) {
 		left = append(left, *run)
-		return nil
 	})
 	if err != nil {
 		return err
 	}
 	for i := range left {
-		if err := rt.takeOver(ctx, &left[i]); err != nil {
+		run, err := rt.store.Run(ctx, left[i].Key)
+		if err == nil {
+			err = rt.takeOver(ctx, &run)
+		}
+		if err != nil {
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
 		}
 	}
 	seen := make(map[int64]bool)
-	return rt.unfinished(ctx, Queued, func(run *Run) error {
-		if seen[run.ThreadKey] {
-			return nil
+	err = rt.unfinished(ctx, Queued, func(run *RunHead) {
+		if !seen[run.ThreadKey] {
+			seen[run.ThreadKey] = true
+			rt.com.add(&item{cmd: &decide.Look{Thread: run.ThreadKey}})
 		}
-		seen[run.ThreadKey] = true
-		open, err := rt.store.OpenRuns(ctx, run.ThreadKey)
-		if err != nil {
-			return err
-		}
-		rt.queue.set(run.ThreadKey, open)
-		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return rt.com.flush()
 }
 
 // unfinished calls f for each run of a status.
-func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*Run) error) error {
+func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHead)) error {
 	const limit = 500
 	var at time.Time
 	var key int64
@@ -54,9 +55,7 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*Run) e
 			return err
 		}
 		for i := range runs {
-			if err := f(&runs[i]); err != nil {
-				return err
-			}
+			f(&runs[i])
 			at, key = runs[i].QueuedAt, runs[i].Key
 		}
 		if len(runs) < limit {
@@ -77,38 +76,24 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	}
 	if run.Attempt > rt.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return rt.failRebuilt(l, e, nil)
+		return rt.failRebuilt(l, e, func() {})
 	}
 	it := &item{}
 	if err := l.interrupt(it); err != nil {
 		return rt.failUnread(ctx, run, err)
 	}
-	rt.slots.force(run)
-	rows := it.rows
-	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		th, err := tx.LockThread(run.ThreadKey)
-		if err != nil {
-			return err
-		}
-		now, err := tx.Run(ctx, run.Key)
-		if err != nil {
-			return err
-		}
-		if now.Status != Running || now.Owner == rt.instance {
-			return errSettled
-		}
-		now.Owner, now.Attempt = rt.instance, run.Attempt
-		l.run = now
-		out.recs, out.evs = it.recs, it.evs
-		out.live, out.began = l, l.executions()
-		if err := tx.Put(append(rows, &now)...); err != nil {
-			return err
-		}
-		out.thread = th.Key
-		return rt.afterRun(ctx, tx, th.Key, out, l.start)
+	rt.slots.force(&run.RunHead)
+	from := run.Owner
+	err = rt.com.decide(&item{
+		recs: it.recs, takes: l, began: l.executions(),
+		cmd: &decide.TakeOver{
+			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: rt.instance, Attempt: run.Attempt,
+			Rows: it.rows, Events: it.evs,
+		},
+		then: l.begins,
 	})
 	if err != nil {
-		rt.slots.free(run)
+		rt.slots.free(&run.RunHead)
 	}
 	return err
 }
@@ -123,7 +108,11 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) erro
 	if err != nil {
 		return err
 	}
-	last, seq, err := ends(ctx, rt.store, &th)
+	last, err := rt.store.LastEventID(ctx, th.Key)
+	if err != nil {
+		return err
+	}
+	seq, err := rt.store.LastSeq(ctx, th.Key)
 	if err != nil {
 		return err
 	}
@@ -138,7 +127,7 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) erro
 	l.span = spans[len(spans)-1]
 	l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
 	_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
-	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, nil)
+	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, func() {})
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
@@ -161,7 +150,7 @@ func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
 	}
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
-	_, seq, err := ends(ctx, rt.store, &th)
+	seq, err := rt.store.LastSeq(ctx, th.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +318,7 @@ func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.Output
 	return rt.failRebuilt(l, e, func() { rt.forget(broken) })
 }
 
-// failRebuilt ends a rebuilt run as failed. then is called after the commit; it may be nil.
+// failRebuilt ends a rebuilt run as failed. then is called after the commit.
 func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError, then func()) error {
 	end := l.failed(e)
 	it := &item{}
@@ -337,52 +326,7 @@ func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError, then func()) error 
 		return err
 	}
 	l.settleSteps(it, Failed, e)
-	last, seq, state := l.w.last, l.w.seq, l.state()
-	return rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		th, err := tx.LockThread(l.w.thread.Key)
-		if err != nil {
-			return err
-		}
-		run, err := tx.Run(ctx, l.run.Key)
-		if err != nil {
-			return err
-		}
-		if run.Status != Running {
-			return errSettled
-		}
-		w := l.w.after(last, seq)
-		tail := &item{}
-		terminal, err := rt.terminal(ctx, tx, &run, end)
-		if err != nil {
-			return err
-		}
-		if err := w.stage(tail, terminal); err != nil {
-			return err
-		}
-		if err := withdraw(ctx, tx, run.Key); err != nil {
-			return err
-		}
-		now := tx.Now()
-		finish(&run, end, now, w.last)
-		queued, err := tx.Queued(ctx, run.Key)
-		if err != nil {
-			return err
-		}
-		if len(queued) > 0 {
-			restart(&run, now)
-		}
-		span := l.span
-		span.Last = w.last
-		th.LastEventID, th.State, th.UpdatedAt = w.last, state, now
-		out.recs = slices.Concat(it.recs, tail.recs)
-		out.evs = slices.Concat(it.evs, tail.evs)
-		rows := slices.Concat(it.rows, tail.rows, []Row{&run, &span, &th})
-		if err := tx.Put(rows...); err != nil {
-			return err
-		}
-		out.thread = th.Key
-		return rt.afterRun(ctx, tx, th.Key, out, then)
-	})
+	return l.finish(end, it, l.run.Owner, then)
 }
 
 // releaseAll lets go of the live runs without a word in their logs; they go on at the next start.
@@ -404,18 +348,10 @@ func (l *live) letGo() {
 		l.mu.Unlock()
 		return
 	}
-	l.rt.com.add(&item{t: l.t, l: l, op: func(ctx context.Context, tx Tx, out *outcome) error {
-		run, err := tx.Run(ctx, l.run.Key)
-		if err != nil {
-			return err
-		}
-		if run.Status != Running || run.Owner != l.rt.instance {
-			return errSettled
-		}
-		run.Owner, run.Attempt = "", 0
-		out.then = func() { l.rt.forget(l) }
-		return tx.Put(&run)
-	}})
+	l.rt.com.add(&item{
+		t: l.t, l: l, cmd: &decide.Release{Thread: l.t.key, Run: l.run.Key, Instance: l.rt.instance},
+		then: func(*decide.Decided) { l.rt.forget(l) },
+	})
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
 	l.cancel(plugins.ErrStopping)

@@ -6,9 +6,10 @@
 // the event that announces it are in one transaction, so REST never contradicts the stream. No reader can
 // slow a run: readers wait for a wake-up and read from memory or the store.
 //
-// All writes of a process pass through one queue (commit.go). Decisions that race (cancel against finish,
-// append against finish, equal idempotency keys) are ops of that queue: functions that read and write
-// inside the transaction, in the order they were queued.
+// All writes of a process pass through one queue (commit.go): what runs say, and commands. What commands that race
+// (cancel against finish, append against finish, equal idempotency keys) come to is decided by package decide inside the
+// transaction, in the order they were queued. A command is prepared before: what is large or slow to read is read outside, and
+// prepared again when it has changed by the time of the decision.
 package runtime
 
 import (
@@ -38,7 +39,8 @@ type Config struct {
 	RunsPerProject int
 	RunsPerUser    int
 	QueueDepth     int // runs that may be QUEUED, default 10 000
-	MessageBytes   int // new messages of one run, default 8 MB
+	QueuePerThread int // runs of one thread that may be QUEUED, default 100
+	MessageBytes   int // new messages of one run, and those that wait for one to take them, default 8 MB
 
 	StepTimeout time.Duration // one execution of a node, default 10 min
 	RunTimeout  time.Duration // one generation of a run, default 1 h
@@ -62,6 +64,7 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Runs = cmp.Or(c.Runs, 256)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
+	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
 	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
 	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
@@ -229,7 +232,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	go func() { // ends when the last live run was settled
 		defer close(drained)
 		if rt.loops {
-			_ = rt.com.do(nothing) // claims queued before have been decided, and those behind see that we stop
+			_ = rt.com.flush() // claims queued before have been decided, and those behind see that we stop
 		}
 		rt.running.Wait()
 	}()
@@ -254,9 +257,6 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.abandon(ErrStopping)
 	return rt.reg.Close()
 }
-
-// nothing is an op that only waits for its turn.
-func nothing(context.Context, Tx, *outcome) error { return nil }
 
 // lost is called once the committer has given up: live runs stop, as their logs are another's now.
 func (rt *Runtime) lost(err error) {
@@ -290,7 +290,7 @@ func (rt *Runtime) hold(key int64, id string) *thread {
 
 // watched holds the live end of the thread an item writes to, if there is one.
 func (rt *Runtime) watched(it *item) *thread {
-	key := it.out.thread
+	key := it.out.Thread
 	if it.t != nil {
 		key = it.t.key
 	}

@@ -187,12 +187,16 @@ func (rt *Runtime) shownRun(ctx context.Context, threadKey, last int64) (*Run, s
 	}
 	var key int64
 	name := ""
-	if i := slices.IndexFunc(open, func(r Run) bool { return r.Status == Waiting }); i >= 0 {
-		spans, err := rt.store.Spans(ctx, open[i].Key)
-		if err != nil || len(spans) == 0 {
-			return &open[i], open[i].ID, err
+	if i := slices.IndexFunc(open, func(r RunHead) bool { return r.Status == Waiting }); i >= 0 {
+		run, err := rt.store.Run(ctx, open[i].Key)
+		if err != nil {
+			return nil, "", err
 		}
-		return &open[i], spans[len(spans)-1].RunID, nil
+		spans, err := rt.store.Spans(ctx, run.Key)
+		if err != nil || len(spans) == 0 {
+			return &run, run.ID, err
+		}
+		return &run, spans[len(spans)-1].RunID, nil
 	}
 	evs, err := rt.store.Events(ctx, threadKey, max(last-1, 0), 1)
 	if err != nil {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,17 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/batonrun/baton/runtime/agui"
-)
-
-// Multitask says what a request does to the runs its thread has already.
-type Multitask string
-
-// The ways; the zero value means EnqueueRun.
-const (
-	EnqueueRun    Multitask = "enqueue"   // wait for its turn
-	RejectRun     Multitask = "reject"    // refuse with thread_busy
-	InterruptRuns Multitask = "interrupt" // cancel them and keep what they wrote
-	RollbackRuns  Multitask = "rollback"  // cancel them, hide their messages and restore the state before them
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // StartRequest asks for a run. Agent or WorkflowID may be left out on a thread that had a run.
@@ -42,36 +33,12 @@ type StartRequest struct {
 	RewindTo       string
 	BodyHash       string       // of the request, to tell a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
-
-	cancelled []Run // to make room for it
-	rollBack  *rollBack
-}
-
-// Idempotency is a client's Idempotency-Key in its scope: project, user, method and path.
-type Idempotency struct {
-	Scope    string
-	BodyHash string
-}
-
-// Started is the answer to a StartRequest.
-type Started struct {
-	ThreadID       string `json:"threadId"`
-	RunID          string `json:"runId"`
-	ConversationID string `json:"conversationId"`
-	Status         Status `json:"status"`
-	After          int64  `json:"after"` // the log's end when the request was taken
-	ThreadKey      int64  `json:"threadKey"`
-	RunKey         int64  `json:"runKey"`
-	Replayed       bool   `json:"-"` // the answer to an earlier, equal request
-
-	// Results are the tool calls whose results the request has brought: the client has them in messages of its
-	// own and would show them twice, so that ReadRun leaves them out.
-	Results []string `json:"results,omitempty"`
 }
 
 // StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
-// asks. It returns once the run is stored, claimed already when its thread and a slot are free. It fails
-// with an *Error when it refuses, and then nothing has changed.
+// asks. It returns once the run is stored, claimed already when its thread and a slot are free, and with multitask
+// interrupt or rollback once the runs that make room are over. It fails with an *Error when it refuses, and then nothing
+// has changed.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
 	if err := rt.admits(); err != nil {
 		return Started{}, err
@@ -80,24 +47,22 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 		return Started{}, err
 	}
 	for {
-		s := starting{rt: rt, c: c, req: req, target: Run{Project: c.Project, User: c.User, WorkflowID: req.Agent + req.WorkflowID}}
-		s.slot = s.target.WorkflowID != "" && rt.slots.take(&s.target)
-		err := rt.com.decide(&item{op: s.op, wants: s.wants()})
-		if s.slot && (err != nil || !s.claimed) {
-			rt.slots.free(&s.target)
-			rt.queue.nudge()
+		s := starting{rt: rt, c: c, req: &req}
+		err := s.decide(ctx)
+		if errors.Is(err, decide.ErrStale) && ctx.Err() == nil {
+			continue
 		}
-		if !errors.Is(err, errInTheWay) {
-			return s.started, unavailable(err)
-		}
-		if err := rt.makeRoom(ctx, &req, s.inTheWay); err != nil {
+		if err != nil {
 			return Started{}, unavailable(err)
 		}
+		for _, r := range s.it.out.Run.Replaces {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.out.Thread}); rt.cancelAll([]RunHead{run}) != nil {
+				break // the run waits for it, also beyond a crash
+			}
+		}
+		return s.it.out.Started, nil
 	}
 }
-
-// errInTheWay means that the request is good and asks to cancel the runs its thread has, which its op cannot do.
-var errInTheWay = refuse(KindConflict, "in_the_way", "The thread has runs to cancel first")
 
 // check refuses what is wrong with a request by itself.
 func (rt *Runtime) check(req *StartRequest) error {
@@ -174,328 +139,197 @@ func (rt *Runtime) checkMessages(req *StartRequest) error {
 	return nil
 }
 
-// makeRoom cancels runs of the request's thread, and notes for a rollback what they leave to hide.
-func (rt *Runtime) makeRoom(ctx context.Context, req *StartRequest, open []Run) error {
-	if err := rt.cancelAll(ctx, open); err != nil {
+// starting is one request on its way to its decision.
+type starting struct {
+	rt  *Runtime
+	c   Caller
+	req *StartRequest
+	it  *item
+
+	th    Thread
+	first bool // there is no such thread yet
+	run   Run
+	known map[string]bool // ids of messages and tool calls of the request that the thread has
+}
+
+// decide prepares the request and has it decided. A slot that was taken for a run that is not claimed is given back.
+func (s *starting) decide(ctx context.Context) error {
+	cmd, err := s.prepare(ctx)
+	if err != nil {
 		return err
 	}
-	req.cancelled = append(req.cancelled, open...)
-	if req.Multitask != RollbackRuns {
-		return nil
+	slot := s.idle() && s.rt.slots.take(&s.run.RunHead)
+	s.it = &item{cmd: cmd}
+	if slot {
+		if err = s.claim(ctx, cmd); err == nil {
+			err = s.rt.com.decide(s.it)
+		}
+	} else {
+		err = s.rt.com.decide(s.it)
 	}
-	var err error
-	req.rollBack, err = rt.rollBack(ctx, req.cancelled)
+	if slot && (err != nil || !s.it.out.Claimed) {
+		s.rt.slots.free(&s.run.RunHead)
+		s.rt.queue.nudge()
+	}
 	return err
 }
 
-// rollBack says what to hide of runs that were cancelled, and the state before the oldest of them.
-func (rt *Runtime) rollBack(ctx context.Context, runs []Run) (*rollBack, error) {
-	r := new(rollBack)
-	first := int64(0)
-	for i := range runs {
-		r.Runs = append(r.Runs, runs[i].Key)
-		spans, err := rt.store.Spans(ctx, runs[i].Key)
-		if err != nil {
-			return nil, err
-		}
-		if len(spans) > 0 && (first == 0 || spans[0].First < first) {
-			first, r.State = spans[0].First, spans[0].State
-		}
+// prepare reads what the request's decision is based on, and does what takes long.
+func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
+	if err := s.readThread(ctx); err != nil {
+		return nil, err
 	}
-	return r, nil
-}
-
-// starting is one request on its way through the commit queue.
-type starting struct {
-	rt     *Runtime
-	c      Caller
-	req    StartRequest
-	target Run  // what the slot was taken for
-	slot   bool // a slot was taken
-
-	inTheWay []Run // with errInTheWay
-	late     bool  // a message of the request answers a call that was answered before
-	started  Started
-	claimed  bool
-}
-
-// wants is what the request names.
-func (s *starting) wants() (w Wanted) {
-	if s.req.ThreadID != "" {
-		w.ThreadNames = []Name{{s.c.Project, s.c.User, s.req.ThreadID}}
+	if err := s.newRun(ctx); err != nil {
+		return nil, err
 	}
-	if s.req.RunID != "" {
-		w.RunNames = []Name{{s.c.Project, s.c.User, s.req.RunID}}
+	if err := s.readKnown(ctx); err != nil {
+		return nil, err
 	}
-	if key := s.req.Idempotency; key != nil {
-		w.Scopes = []string{key.Scope}
+	c := &decide.Start{
+		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(),
 	}
-	return w
-}
-
-// op decides the request. It refuses before it has written anything.
-func (s *starting) op(ctx context.Context, tx Tx, out *outcome) error {
-	s.started, s.claimed, s.late = Started{}, false, false
-	if done, err := s.repeated(ctx, tx); done || err != nil {
-		return err
-	}
-	th, err := s.thread(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if done, err := s.named(ctx, tx, &th); done || err != nil {
-		return err
-	}
-	var open []Run
-	if th.Key != 0 {
-		if open, err = tx.OpenRuns(ctx, th.Key); err != nil {
-			return err
-		}
-	}
-	var waiting *Run
-	if i := slices.IndexFunc(open, func(r Run) bool { return r.Status == Waiting }); i >= 0 {
-		waiting = &open[i]
-	}
-	if waiting != nil {
-		a, err := s.rt.answer(ctx, tx, waiting, s.req.Resume, s.req.Messages)
-		if err != nil {
-			return err
-		}
-		if a != nil {
-			return s.resume(ctx, tx, &th, waiting, a, out)
-		}
-	} else if len(s.req.Resume) > 0 {
-		return s.rt.staleResume(ctx, tx, th.Key, s.req.Resume)
-	}
-	return s.create(ctx, tx, &th, open, waiting, out)
-}
-
-// repeated answers a request whose Idempotency-Key has been answered before.
-func (s *starting) repeated(ctx context.Context, tx Tx) (bool, error) {
-	old, found, err := remembered(ctx, tx, s.req.Idempotency)
-	if !found || err != nil {
-		return false, err
-	}
-	if err := json.Unmarshal(old.Answer, &s.started); err != nil {
-		return false, err
-	}
-	s.started.Replayed = true
-	return true, nil
-}
-
-// thread looks the thread up; one that does not exist has key 0.
-func (s *starting) thread(ctx context.Context, tx Tx) (Thread, error) {
-	th := Thread{Project: s.c.Project, User: s.c.User, ID: s.req.ThreadID, State: json.RawMessage("{}")}
-	if th.ID == "" {
-		th.ID = newID()
-		return th, nil
-	}
-	found, err := tx.ThreadByID(ctx, s.c.Project, s.c.User, th.ID)
-	if errors.Is(err, ErrNotFound) {
-		return th, nil
-	}
-	if err != nil {
-		return th, err
-	}
-	return tx.LockThread(found.Key)
-}
-
-// named answers a request whose runId exists: with that run when it is a repeat, else with a refusal.
-func (s *starting) named(ctx context.Context, tx Tx, th *Thread) (bool, error) {
-	if s.req.RunID == "" {
-		return false, nil
-	}
-	runs, err := tx.RunsByName(ctx, s.c.Project, s.c.User, s.req.RunID)
-	if err != nil || len(runs) == 0 {
-		return false, err
-	}
-	var in runInput
-	if err := json.Unmarshal(runs[0].Input, &in); err != nil {
-		return false, err
-	}
-	if runs[0].ThreadKey != th.Key || s.req.BodyHash == "" || in.Requests[s.req.RunID] != s.req.BodyHash {
-		return false, refuse(KindConflict, "run_exists", "There is a run %q already", s.req.RunID)
-	}
-	spans, err := tx.Spans(ctx, runs[0].Key)
-	if err != nil {
-		return false, err
-	}
-	s.answer(th, &runs[0])
-	if i := slices.IndexFunc(spans, func(sp Span) bool { return sp.RunID == s.req.RunID }); i >= 0 {
-		s.started.After = spans[i].First - 1
-	}
-	s.started.Replayed = true
-	return true, nil
-}
-
-func (s *starting) answer(th *Thread, run *Run) {
-	s.started = Started{
-		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,
-		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key,
-	}
-	if s.req.RunID != "" {
-		s.started.RunID = s.req.RunID
+	for _, e := range s.req.Resume {
+		c.Interrupts = append(c.Interrupts, e.InterruptID)
 	}
 	for i := range s.req.Messages {
 		if m := &s.req.Messages[i]; m.Role == agui.RoleTool {
-			s.started.Results = append(s.started.Results, m.ToolCallID)
+			c.Results = append(c.Results, m.ToolCallID)
+			c.Repeats = c.Repeats || !s.known[m.ID] && s.known[m.ToolCallID]
 		}
 	}
-}
-
-// create stores a new run, and claims it when nothing is before it.
-func (s *starting) create(ctx context.Context, tx Tx, th *Thread, open []Run, waiting *Run, out *outcome) error {
-	run, err := s.run(ctx, tx, th)
-	if err != nil {
-		return err
-	}
-	msgs, err := s.newMessages(ctx, tx, th, s.req.Messages)
-	if err != nil {
-		return err
-	}
-	if len(msgs) == 0 && s.late {
-		return errAnswered
-	}
-	if len(open) > 0 && (s.req.Multitask == InterruptRuns || s.req.Multitask == RollbackRuns) {
-		s.inTheWay = open
-		return errInTheWay
-	}
-	if err := s.admit(ctx, tx, open, waiting); err != nil {
-		return err
-	}
-	newThread := th.Key == 0
-	if newThread {
-		th.ConversationID = newID()
-		th.CreatedAt, th.UpdatedAt = tx.Now(), tx.Now()
-		created := *th // whose key is taken back when the commit's answer is lost, while what goes on keeps th
-		if err := tx.Put(&created); err != nil {
-			return err
-		}
-		*th = created
-	}
-	run.ThreadKey, run.ThreadID, run.ConversationID = th.Key, th.ID, th.ConversationID
-	run.CreatedAt, run.QueuedAt = tx.Now(), tx.Now()
-	if waiting != nil {
-		if err := s.rt.cancelIdle(ctx, tx, waiting, th, out); err != nil {
-			return err
-		}
-		open = slices.DeleteFunc(open, func(r Run) bool { return r.Key == waiting.Key })
-	}
-	after := th.LastEventID
-	start, err := s.store(ctx, tx, th, run, msgs, len(open) == 0, newThread, out)
-	if err != nil {
-		return err
-	}
-	s.answer(th, run)
-	s.started.After = after
-	return s.finish(tx, th, append(open, *run), out, start)
-}
-
-// store writes the new run and its messages, claimed when it is free to start and a slot was taken. It
-// returns what starts the run after the commit, nil when it is queued.
-func (s *starting) store(ctx context.Context, tx Tx, th *Thread, run *Run, msgs []Message, free, newThread bool, out *outcome) (func(), error) {
-	s.claimed = s.slot && free && !s.rt.Stopping()
-	if s.claimed {
-		s.rt.claimed(run, tx.Now())
-	}
-	if err := tx.Put(run); err != nil {
-		return nil, err
-	}
-	rows := make([]Row, len(msgs))
-	for i := range msgs {
-		msgs[i].ThreadKey, msgs[i].RunKey, msgs[i].CreatedAt = th.Key, run.Key, tx.Now()
-		rows[i] = &msgs[i]
-	}
-	if !s.claimed {
-		return nil, tx.Put(rows...)
-	}
-	l, err := s.rt.claimTx(ctx, tx, run, th, out, &fresh{newThread: newThread, queued: msgs})
-	if err != nil {
-		return nil, err
-	}
-	return l.start, nil
-}
-
-// finish remembers the answer under the request's key, and tells queue and readers of the thread's runs.
-func (s *starting) finish(tx Tx, th *Thread, open []Run, out *outcome, start func()) error {
-	if key := s.req.Idempotency; key != nil {
-		err := tx.Put(&IdempotencyKey{
-			Scope: key.Scope, BodyHash: key.BodyHash, RunKey: s.started.RunKey,
-			Answer: mustJSON(s.started), CreatedAt: tx.Now(),
-		})
-		if err != nil {
-			return err
-		}
-	}
-	busy := true
-	out.busy, out.thread = &busy, th.Key
-	out.then = func() {
-		if start != nil {
-			start()
-		}
-		s.rt.queue.set(th.Key, open)
-	}
-	return nil
-}
-
-// admit refuses a request for what its thread is doing, or because too many wait.
-func (s *starting) admit(ctx context.Context, tx Tx, open []Run, waiting *Run) error {
-	busy := slices.ContainsFunc(open, func(r Run) bool { return r.Status != Waiting })
-	if busy && s.req.Multitask == RejectRun {
-		return ErrThreadBusy
-	}
-	if waiting != nil {
-		asks, err := asksSomebody(ctx, tx, waiting.Key)
-		if err != nil {
-			return err
-		}
-		if asks {
-			return ErrThreadWaiting
-		}
-	}
-	if s.rt.queue.depth() >= s.rt.cfg.QueueDepth {
-		return errQueueFull
-	}
-	return nil
-}
-
-// run is the row of the new run.
-func (s *starting) run(ctx context.Context, tx Tx, th *Thread) (*Run, error) {
-	agent, workflow := s.req.Agent, s.req.WorkflowID
-	if agent == "" && workflow == "" {
-		last, err := tx.LastRun(ctx, th.Key)
-		if errors.Is(err, ErrNotFound) {
-			return nil, refuse(KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
-		}
-		if err != nil {
+	msgs := s.newMessages()
+	if !s.first {
+		var err error
+		if c.Answers, err = s.rt.answers(ctx, s.th.Key, s.req, msgs, s.known); err != nil {
 			return nil, err
+		}
+	}
+	if c.Answers != nil {
+		msgs = c.Answers.Messages
+	}
+	if c.Messages = msgs; !s.first {
+		if err := onlyUsers(msgs); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.Messages {
+		c.Size += sizeOf(&c.Messages[i])
+	}
+	if size := c.Size; size > min(s.rt.cfg.MessageBytes, maxMessages) {
+		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, maxMessages))
+	}
+	return c, nil
+}
+
+// readThread reads the thread, or makes a new one.
+func (s *starting) readThread(ctx context.Context) (err error) {
+	if s.req.ThreadID != "" {
+		s.th, err = s.rt.store.ThreadByID(ctx, s.c.Project, s.c.User, s.req.ThreadID)
+		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	s.first = true
+	s.th = Thread{State: json.RawMessage("{}")}
+	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.Project, s.c.User, cmp.Or(s.req.ThreadID, newID()), newID()
+	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
+	return err
+}
+
+// idle reports whether the thread has, as far as is known here, no run that comes before a new one.
+func (s *starting) idle() bool {
+	return s.run.WorkflowID != "" && !s.rt.Stopping() && (s.first || s.rt.liveOn(s.th.Key) == nil && !s.rt.queue.waits(s.th.Key))
+}
+
+// claim prepares the run's claim.
+func (s *starting) claim(ctx context.Context, c *decide.Start) error {
+	run := s.run
+	run.Status, run.Generation = Queued, 1
+	l, err := s.rt.newLive(&run)
+	if err != nil {
+		return err
+	}
+	queued := slices.Clone(c.Messages)
+	for i := range queued {
+		queued[i].ThreadKey, queued[i].RunKey = s.th.Key, run.Key
+	}
+	it, err := l.claiming(ctx, &s.th, &run, queued)
+	if err != nil {
+		return err
+	}
+	if s.first {
+		l.first = queued
+	}
+	c.Claim = it.cmd.(*decide.Claim)
+	it.cmd = c
+	then := it.then
+	it.then = func(out *decide.Decided) {
+		if out.Claimed {
+			then(out)
+		}
+	}
+	s.it = it
+	return nil
+}
+
+// newRun makes the row of the new run.
+func (s *starting) newRun(ctx context.Context) error {
+	agent, workflow := s.req.Agent, s.req.WorkflowID
+	if agent == "" && workflow == "" && !s.first {
+		last, err := s.rt.store.LastRun(ctx, s.th.Key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
 		}
 		if agent = last.Agent; agent == "" {
 			workflow = last.WorkflowID
 		}
 	}
 	in := runInput{
-		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps,
-		RewindTo: s.req.RewindTo, RollBack: s.req.rollBack,
-	}
-	if s.req.RunID != "" {
-		in.Requests = map[string]string{s.req.RunID: s.req.BodyHash}
+		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
 	}
 	if st := bytes.TrimSpace(s.req.State); len(st) > 0 && string(st) != "null" && string(st) != "{}" {
 		in.State = st
 	}
-	run := &Run{
-		ID: s.req.RunID, Project: s.c.Project, User: s.c.User, Agent: agent, WorkflowID: agent + workflow,
-		Status: Queued, Input: mustJSON(in), InputQuery: plain(query(s.req.Messages)),
-		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID, Generation: 1,
-	}
-	if run.ID == "" {
-		run.ID = newID()
+	s.run = Run{
+		RunHead: RunHead{
+			ThreadKey: s.th.Key, Project: s.c.Project, User: s.c.User, ID: cmp.Or(s.req.RunID, newID()),
+			Agent: agent, WorkflowID: agent + workflow,
+		},
+		Input: mustJSON(in), InputQuery: plain(query(s.req.Messages)),
+		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
+		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
 	if g := s.rt.graphs.workflows[workflow]; g != nil {
-		run.Definition = g.definition
+		s.run.Definition = g.definition
 	}
-	return run, nil
+	var err error
+	s.run.Key, err = s.rt.store.NewRunKey(ctx)
+	return err
+}
+
+// readKnown finds out which of the request's messages the thread knows.
+func (s *starting) readKnown(ctx context.Context) error {
+	s.known = make(map[string]bool)
+	if s.first || len(s.req.Messages) == 0 {
+		return nil
+	}
+	ids := make([]string, 0, len(s.req.Messages))
+	for i := range s.req.Messages {
+		m := &s.req.Messages[i]
+		ids = append(ids, m.ID)
+		if m.ToolCallID != "" { // a client has its own id for the result of its own tool
+			ids = append(ids, m.ToolCallID)
+		}
+	}
+	old, err := s.rt.store.MessagesByID(ctx, s.th.Key, ids)
+	for i := range old {
+		s.known[old[i].ID] = true
+		if old[i].ToolCallID != "" {
+			s.known[old[i].ToolCallID] = true
+		}
+	}
+	return err
 }
 
 // plain is text as a column can keep it: databases take no NUL.
@@ -515,43 +349,23 @@ func query(msgs []agui.Message) string {
 const maxMessages = maxEvent - 64<<10
 
 // newMessages are those of the request's messages that are new to the thread, as rows that wait for the claim.
-func (s *starting) newMessages(ctx context.Context, tx Tx, th *Thread, msgs []agui.Message) ([]Message, error) {
-	known := make(map[string]bool)
-	first := th.Key == 0
-	if !first && len(msgs) > 0 {
-		ids := make([]string, 0, len(msgs))
-		for i := range msgs {
-			ids = append(ids, msgs[i].ID)
-			if msgs[i].ToolCallID != "" { // a client has its own id for the result of its own tool
-				ids = append(ids, msgs[i].ToolCallID)
-			}
-		}
-		old, err := tx.MessagesByID(ctx, th.Key, ids)
-		if err != nil {
-			return nil, err
-		}
-		for i := range old {
-			known[old[i].ID] = true
-			known[old[i].ToolCallID] = true
-		}
-	}
+func (s *starting) newMessages() []Message {
 	var fresh []Message
-	size := 0
-	for _, m := range msgs {
-		if known[m.ID] {
+	for _, m := range s.req.Messages {
+		if s.known[m.ID] || m.Role == agui.RoleTool && s.known[m.ToolCallID] {
 			continue
-		}
-		if m.Role == agui.RoleTool && known[m.ToolCallID] {
-			s.late = true
-			continue
-		}
-		if !first && m.Role != agui.RoleUser {
-			return nil, refuse(KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", m.Role)
-		}
-		if size += len(m.AppendJSON(nil, agui.Stored)); size > min(s.rt.cfg.MessageBytes, maxMessages) {
-			return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, maxMessages))
 		}
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}
-	return fresh, nil
+	return fresh
+}
+
+// onlyUsers refuses messages that only a thread's first run takes.
+func onlyUsers(msgs []Message) error {
+	for i := range msgs {
+		if msgs[i].Role != agui.RoleUser {
+			return refuse(KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", msgs[i].Role)
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // step is what one worker runs on: one execution of a node, or a sub-agent inside one.
@@ -289,10 +290,10 @@ const maxQuestion = 256 << 10
 
 // The statuses of an Interrupt. An answer makes it answered, the answer's span resolved or cancelled.
 const (
-	interruptOpen      = "open"
-	interruptAnswered  = "answered"
-	interruptResolved  = "resolved"
-	interruptCancelled = "cancelled"
+	interruptOpen      = model.InterruptOpen
+	interruptAnswered  = model.InterruptAnswered
+	interruptResolved  = model.InterruptResolved
+	interruptCancelled = model.InterruptCancelled
 )
 
 // Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/batonrun/baton/runtime/decide"
 )
 
 // Threads lists the caller's own threads, without their states, those with the latest activity first, and
@@ -44,30 +46,12 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	var listed ListedThread
-	err = rt.com.do(func(ctx context.Context, tx Tx, _ *outcome) error {
-		th, err := tx.LockThread(found.Key)
-		if err != nil {
-			return threadGone(err)
-		}
-		if p.Title != nil {
-			th.Title = *p.Title
-		}
-		if p.Metadata != nil {
-			th.Metadata = nil
-			if m := *p.Metadata; string(m) != "null" {
-				th.Metadata = m
-			}
-		}
-		if p != (ThreadPatch{}) {
-			if err := tx.Put(&th); err != nil {
-				return err
-			}
-		}
-		listed, err = tx.ListedThread(ctx, th.Key)
-		return err
-	})
-	return listed, unavailable(err)
+	err = rt.com.decide(&item{cmd: &decide.Patch{Thread: found.Key, Title: p.Title, Metadata: p.Metadata}})
+	if err != nil {
+		return ListedThread{}, unavailable(err)
+	}
+	listed, err := rt.store.ListedThread(ctx, found.Key)
+	return listed, unavailable(threadGone(err))
 }
 
 // check refuses what a thread cannot hold. It compacts the metadata.
@@ -106,39 +90,19 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		return err
 	}
 	for {
-		done, open, err := rt.deletePart(th.Key)
-		if done || err != nil {
-			return unavailable(err)
+		it := &item{cmd: &decide.Delete{Thread: th.Key, Limit: deletedAtOnce}}
+		err := rt.com.decide(it)
+		switch {
+		case it.out.Gone:
+			return nil
+		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
+			slices.Reverse(it.out.Open)
+			err = rt.cancelAll(it.out.Open)
 		}
-		if err := rt.cancelAll(ctx, open); err != nil {
+		if err != nil {
 			return unavailable(err)
 		}
 	}
-}
-
-// deletePart removes some of the thread, or returns its open runs when one of them is running: that must be
-// cancelled first, and the others with it, so that none takes its place.
-func (rt *Runtime) deletePart(key int64) (done bool, open []Run, err error) {
-	err = rt.com.do(func(ctx context.Context, tx Tx, out *outcome) error {
-		done, open = false, nil
-		if _, err := tx.LockThread(key); err != nil {
-			return threadGone(err)
-		}
-		runs, err := tx.OpenRuns(ctx, key)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(runs, func(r Run) bool { return r.Status == Running }) {
-			open = runs
-			return nil
-		}
-		if done, err = tx.DeleteThread(key, deletedAtOnce); err != nil {
-			return err
-		}
-		out.thread, out.cut, out.gone = key, true, done
-		return rt.afterRun(ctx, tx, key, out, nil)
-	})
-	return done, open, err
 }
 
 // ownThread finds a thread the caller may change.

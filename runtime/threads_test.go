@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // titles are the caller's threads as listed, each with its title and the status of its run.
@@ -303,11 +304,11 @@ type fencing struct {
 	left atomic.Int64
 }
 
-func (f *fencing) Commit(ctx context.Context, n int64, evs []runtime.StoredEvent, apply func(runtime.Tx) error) error {
+func (f *fencing) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	if f.left.Add(-1) < 0 {
 		return runtime.ErrFenced
 	}
-	return f.Store.Commit(ctx, n, evs, apply)
+	return f.Store.Commit(ctx, n, batch)
 }
 
 // A deletion that a crash has cut short leaves a thread that can be read, used and deleted.

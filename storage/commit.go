@@ -117,8 +117,11 @@ func (tx *tx) apply(b *model.Batch) error {
 	for i := range b.Asks {
 		v := vs.of(&b.Asks[i])
 		follows := b.Decide(i, v)
-		if follows.Refused != nil {
-			continue
+		if err := follows.Refused; err != nil {
+			if _, refused := errors.AsType[*model.Error](err); refused {
+				continue
+			}
+			return err
 		}
 		vs.keep(v)
 		tx.events = append(tx.events, follows.Events...)

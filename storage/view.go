@@ -169,9 +169,15 @@ func (vs *views) readRuns(asks []model.Ask) error {
 // readAsked reads the interrupts of the runs that wait for answers or have them, and those that are wanted.
 func (vs *views) readAsked(asks []model.Ask) error {
 	var runs, ids [][]any
+	waits := make(map[*model.View]bool)
+	for i := range asks {
+		if asks[i].Waits {
+			waits[vs.of(&asks[i])] = true
+		}
+	}
 	for _, v := range vs.byKey {
 		for _, h := range v.Runs {
-			if h.Status == model.Waiting || h.Answered {
+			if h.Status == model.Waiting || h.Answered || h.Status == model.Running && waits[v] {
 				runs = append(runs, []any{h.Key})
 			}
 		}

@@ -53,7 +53,7 @@ func (s *Streams) View(c *fiber.Ctx) (*View, error) {
 
 // Tail opens what v shows, in projection p. Close its cursor when done.
 func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*Tail, error) {
-	cur, err := s.cfg.Runtime.Read(ctx, runtime.Thread{Key: v.ThreadKey, ID: v.ThreadID}, v.After, v.Follow)
+	cur, err := s.cfg.Runtime.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.ThreadKey, ID: v.ThreadID}}, v.After, v.Follow)
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 	}

@@ -14,6 +14,7 @@ type Ask struct {
 	Scope      string   // of an Idempotency-Key; empty for none
 	IDs        []string // message and tool call ids that the thread may know
 	Interrupts []string // ids of interrupts that runs of the thread may have asked
+	Waits      bool     // a run that is RUNNING comes to wait: what it asks is wanted
 }
 
 // View is what a decision sees of one thread, small whatever the thread holds. The decisions of a batch about one
@@ -28,8 +29,8 @@ type View struct {
 	Runs []RunHead
 	// Inbox tells of each of Runs what was accepted for it and not yet taken.
 	Inbox map[int64]Inbox
-	// Asked are the interrupts of those of Runs that are WAITING or answered, oldest first, and those whose ids
-	// were asked for.
+	// Asked are the interrupts of those of Runs that are WAITING, answered or come to wait, oldest first, and those whose
+	// ids were asked for.
 	Asked []Asked
 	// Known holds those of the ids asked for that a message of the thread has, hidden or queued ones included, as its
 	// id or its toolCallId.

@@ -52,7 +52,7 @@ func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error
 		snap, err = t.Runtime.Snapshot(c.UserContext(), th)
 	}
 	if errors.Is(err, runtime.ErrThreadNotFound) {
-		th, snap, err = runtime.Thread{ID: req.ThreadID}, runtime.Snapshot{State: []byte("{}")}, nil
+		th, snap, err = runtime.Thread{ThreadHead: runtime.ThreadHead{ID: req.ThreadID}}, runtime.Snapshot{State: []byte("{}")}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 	if err := w.Flush(); err != nil || v.key == 0 {
 		return err
 	}
-	cur, err := v.rt.Read(ctx, runtime.Thread{Key: v.key, ID: v.id}, v.after, false)
+	cur, err := v.rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.key, ID: v.id}}, v.after, false)
 	if err != nil {
 		return w.Interrupt(err, v.projection)
 	}

@@ -32,7 +32,7 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	ann := runtime.Caller{Project: "p", User: "ann"}
 	at := time.UnixMilli(1_760_000_000_123)
-	rows := []runtime.ListedThread{{Thread: runtime.Thread{Key: 7, UpdatedAt: at}}, {Thread: runtime.Thread{Key: 6}}}
+	rows := []runtime.ListedThread{{Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 7, UpdatedAt: at}}}, {Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 6}}}}
 	cursor := *wire.NewThreads(ann, rows, 1, 2).NextCursor
 	f, err := wire.ThreadsAfter(ann, cursor, 10)
 	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 11 {
@@ -177,7 +177,7 @@ func encoded(t *testing.T, v any, want string) {
 func TestAnswersHaveAllMembers(t *testing.T) {
 	at := time.Date(2024, 1, 15, 11, 0, 5, 1_999_999, time.FixedZone("CET", 3600))
 	later := at.Add(1250 * time.Millisecond)
-	encoded(t, wire.NewRun(&runtime.Run{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}, nil), `
+	encoded(t, wire.NewRun(&runtime.Run{RunHead: runtime.RunHead{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}}, nil), `
 {
   "id": "r",
   "projectId": "p",

@@ -1,0 +1,140 @@
+package decide
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Append gives a run a message: one that is QUEUED or RUNNING takes it at its next safe boundary, a WAITING one with its answer,
+// and one that is over goes once more.
+type Append struct {
+	Thread, Run int64
+	Message     model.Message // as it is queued
+	Size        int           // of its stored form
+	Key         *Key
+	Limits      Limits
+}
+
+// Limits bound what may wait.
+type Limits struct {
+	Full       bool // the queue of all threads
+	PerThread  int  // runs of one thread that are QUEUED
+	InboxBytes int  // messages of one run that were accepted and not taken
+}
+
+// Key is a client's Idempotency-Key in its scope: project, user, method and path.
+type Key struct {
+	Scope    string
+	BodyHash string
+}
+
+// KeyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
+const KeyLifetime = 24 * time.Hour
+
+var errInboxFull = &model.Error{
+	Kind: model.KindOverloaded, Code: "inbox_full", Detail: "Too much waits for the run already; try again later", RetryAfter: time.Second,
+}
+
+// Ask says what the decision has to see.
+func (c *Append) Ask() model.Ask {
+	ask := model.Ask{Thread: c.Thread, Runs: []int64{c.Run}}
+	if c.Key != nil {
+		ask.Scope = c.Key.Scope
+	}
+	return ask
+}
+
+func (c *Append) decide(d *decision) error {
+	if done, err := d.remembered(c.Key, &d.out.Message); done || err != nil {
+		return err
+	}
+	run, err := d.run(c.Run)
+	if err != nil {
+		return err
+	}
+	if run.Status == model.Cancelled {
+		return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot accept messages. Current status: %s", run.Status)
+	}
+	inbox := d.v.Inbox[run.Key]
+	if inbox.Messages > 0 && inbox.Bytes+c.Size > c.Limits.InboxBytes {
+		return errInboxFull
+	}
+	if run.Status.Final() {
+		if c.Limits.full(d.v) {
+			return ErrQueueFull
+		}
+		d.restart(run)
+		d.keep(run)
+	}
+	d.out.Run, d.out.Message = *run, c.Message.ID
+	d.accept(run, []model.Message{c.Message}, c.Size)
+	return d.remember(c.Key, run.Key, c.Message.ID)
+}
+
+// accept queues messages for a run.
+func (d *decision) accept(run *model.RunHead, msgs []model.Message, size int) {
+	inbox := d.v.Inbox[run.Key]
+	for i := range msgs {
+		m := &msgs[i]
+		m.ThreadKey, m.RunKey, m.CreatedAt = d.v.Thread.Key, run.Key, d.v.Now
+		d.put(m)
+		if d.v.Known == nil {
+			d.v.Known = make(map[string]bool)
+		}
+		d.v.Known[m.ID] = true
+	}
+	inbox.Messages += len(msgs)
+	inbox.Bytes += size
+	inbox.Last = unread
+	if d.v.Inbox == nil {
+		d.v.Inbox = make(map[int64]model.Inbox)
+	}
+	d.v.Inbox[run.Key] = inbox
+}
+
+// unread stands for the key of a message that the batch has yet to insert: nobody can have read it.
+const unread = -1
+
+// full reports whether no more runs of the thread may be queued.
+func (l *Limits) full(v *model.View) bool {
+	queued := 0
+	for i := range v.Runs {
+		if v.Runs[i].Status == model.Queued {
+			queued++
+		}
+	}
+	return l.Full || l.PerThread > 0 && queued >= l.PerThread
+}
+
+// remembered fills answer with what an equal request was answered before, if one was.
+func (d *decision) remembered(key *Key, answer any) (bool, error) {
+	if key == nil {
+		return false, nil
+	}
+	old, ok := d.v.Remembered[key.Scope]
+	switch {
+	case !ok || d.v.Now.Sub(old.CreatedAt) > KeyLifetime:
+		return false, nil
+	case old.BodyHash != key.BodyHash:
+		return false, errKeyReused
+	case old.RunGone:
+		return false, ErrRunNotFound
+	}
+	return true, json.Unmarshal(old.Answer, answer)
+}
+
+// remember keeps the answer to a request.
+func (d *decision) remember(key *Key, runKey int64, answer any) error {
+	if key == nil {
+		return nil
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	d.put(&model.IdempotencyKey{Scope: key.Scope, BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now})
+	d.v.Remembered[key.Scope] = model.Remembered{BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now}
+	return nil
+}

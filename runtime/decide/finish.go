@@ -1,0 +1,96 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Finish ends the open span of a RUNNING run: its owner, or who takes it from an owner that is gone, brings what closes the
+// span, the terminal event the last. Messages that were accepted meanwhile restart a run that ends by itself; a cancelled
+// one has taken all of them before its terminal event.
+type Finish struct {
+	Thread, Run int64
+	Owner       string
+	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
+	Last, Seq   int64        // the thread's after it; Last is the terminal event
+	State       json.RawMessage
+	Inbox       int64 // when cancelled: the key of the last message taken from the run's inbox, 0 for none
+	Result      model.RunResult
+	Error       *agui.OutputError
+	Asked       bool // the run has asked somebody: what it asked is withdrawn
+	Rows        []model.Row
+	Events      []model.StoredEvent
+}
+
+// Ask says what the decision has to see.
+func (c *Finish) Ask() model.Ask {
+	return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == model.Waiting}
+}
+
+func (c *Finish) decide(d *decision) error {
+	run, err := d.owned(c.Run, c.Owner)
+	if err != nil {
+		return err
+	}
+	inbox := d.v.Inbox[run.Key]
+	if c.To == model.Cancelled && inbox.Last != c.Inbox {
+		return ErrStale
+	}
+	if c.To == model.Waiting {
+		d.move(run, model.Waiting)
+		run.Attempt = 0
+	} else {
+		d.end(run, c.To)
+	}
+	run.ClosedEvent, run.Error = c.Last, c.Error
+	if c.To == model.Cancelled {
+		delete(d.v.Inbox, run.Key)
+	} else if c.To.Final() && inbox.Messages > 0 {
+		d.restart(run)
+	}
+	d.keep(run)
+	d.put(&model.SpanEnd{RunKey: run.Key, N: run.Spans, Last: c.Last})
+	d.put(c.Rows...)
+	if c.To.Final() {
+		result := c.Result
+		d.put(&result)
+		if c.Asked {
+			d.put(&model.Withdraw{RunKey: run.Key})
+		}
+	}
+	if c.State != nil {
+		d.put(&model.ThreadState{Key: d.v.Thread.Key, State: c.State})
+	}
+	d.out.Events = c.Events
+	d.advance(c.Last, c.Seq)
+	return nil
+}
+
+// Cancel ends a run for good. A run that executes is ended by its owner's Finish, and one that waits by a Close: the
+// refusals ErrRunning and ErrOwesSpan say so.
+type Cancel struct{ Thread, Run int64 }
+
+// Ask says what the decision has to see.
+func (c *Cancel) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+
+func (c *Cancel) decide(d *decision) error {
+	run, err := d.run(c.Run)
+	if err != nil {
+		return err
+	}
+	switch {
+	case run.Status == model.Cancelled:
+		d.out.Run = *run
+	case run.Status == model.Running:
+		return ErrRunning
+	case run.Status.Final():
+		return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
+	case begun(run):
+		return ErrOwesSpan
+	default:
+		d.discard(run)
+	}
+	return nil
+}

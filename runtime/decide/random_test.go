@@ -1,0 +1,327 @@
+package decide_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const me = "instance"
+
+// table is what a database would hold of one thread, kept by the rows of decisions alone.
+type table struct {
+	now      time.Time
+	thread   *model.ThreadHead
+	runs     map[int64]model.RunHead
+	messages []model.Message // with keys
+	asked    []model.Asked
+	names    map[model.Name]model.NamedRun
+	keys     map[string]model.Remembered
+	events   []int64 // ids, in the order they were stored
+}
+
+// view is what a store would show of it.
+func (t *table) view(ask model.Ask) *model.View {
+	v := &model.View{Now: t.now, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool), Names: t.names, Remembered: t.keys}
+	if t.thread != nil {
+		v.Exists, v.Thread = true, *t.thread
+	}
+	for _, r := range t.runs {
+		if !r.Status.Final() || slices.Contains(ask.Runs, r.Key) {
+			v.Runs = append(v.Runs, r)
+		}
+	}
+	slices.SortFunc(v.Runs, func(a, b model.RunHead) int { return int(a.Key - b.Key) })
+	for _, m := range t.messages {
+		v.Known[m.ID] = true
+		if m.State == model.MessageQueued {
+			in := v.Inbox[m.RunKey]
+			in.Messages, in.Bytes, in.Last = in.Messages+1, in.Bytes+len(m.Content), m.Key
+			v.Inbox[m.RunKey] = in
+		}
+	}
+	for _, a := range t.asked {
+		if r := t.runs[a.RunKey]; !r.Status.Final() || slices.Contains(ask.Interrupts, a.ID) {
+			v.Asked = append(v.Asked, a)
+		}
+	}
+	return v
+}
+
+// write applies what a decision changes.
+func (t *table) write(tb testing.TB, c model.Changes) {
+	for _, row := range c.Rows {
+		switch row := row.(type) {
+		case *model.Thread:
+			if t.thread != nil {
+				tb.Fatal("a thread is inserted twice")
+			}
+			head := row.ThreadHead
+			t.thread = &head
+		case *model.ThreadHead:
+			*t.thread = *row
+		case *model.Run:
+			t.runs[row.Key] = row.RunHead
+		case *model.RunHead:
+			t.runs[row.Key] = *row
+		case *model.RunName:
+			t.names[model.Name{Project: row.Project, User: row.User, ID: row.Name}] = model.NamedRun{RunKey: row.RunKey, BodyHash: row.BodyHash}
+		case *model.Message:
+			m := *row
+			m.Key = int64(len(t.messages) + 1)
+			t.messages = append(t.messages, m)
+		case *model.Hide:
+			for i := range t.messages {
+				if m := &t.messages[i]; row.Queued && m.RunKey == row.RunKey && m.State == model.MessageQueued {
+					m.State = model.MessageHidden
+				}
+			}
+		case *model.Answer:
+			t.mark(row.RunKey, row.ID, model.InterruptAnswered)
+		case *model.Withdraw:
+			t.mark(row.RunKey, "", model.InterruptCancelled)
+		}
+	}
+	for _, e := range c.Events {
+		t.events = append(t.events, e.ID)
+	}
+}
+
+func (t *table) mark(run int64, id, status string) {
+	for i := range t.asked {
+		if a := &t.asked[i]; a.RunKey == run && a.Status == model.InterruptOpen && (id == "" || a.ID == id) {
+			a.Status = status
+		}
+	}
+}
+
+// taken marks what a span's events have taken from a run's inbox.
+func (t *table) taken(run int64) {
+	for i := range t.messages {
+		if m := &t.messages[i]; m.RunKey == run && m.State == model.MessageQueued {
+			m.State = model.MessageConsumed
+		}
+	}
+}
+
+// check holds what is true of every thread at any time.
+func (t *table) check(tb testing.TB) {
+	for i, id := range t.events {
+		if id != int64(i+1) {
+			tb.Fatalf("event %d has the id %d: somebody else numbers the thread too", i+1, id)
+		}
+	}
+	active := 0
+	for _, r := range t.runs {
+		if r.Status == model.Running || r.Status == model.Waiting {
+			active++
+		}
+		if (r.Status == model.Running) != (r.Owner != "") {
+			tb.Fatalf("run %d is %s and has the owner %q", r.Key, r.Status, r.Owner)
+		}
+	}
+	if active > 1 {
+		tb.Fatalf("%d runs are RUNNING or WAITING", active)
+	}
+	for _, m := range t.messages {
+		if s := t.runs[m.RunKey].Status; m.State == model.MessageQueued && s.Final() {
+			tb.Fatalf("message %s waits for run %d, which is %s", m.ID, m.RunKey, s)
+		}
+	}
+}
+
+// player draws commands as the engine would send them, some prepared on what is true no more.
+type player struct {
+	*rand.Rand
+	t    *table
+	last map[int64]int64 // the last event of the run that is RUNNING
+	n    int64
+}
+
+func (p *player) anyRun() int64 {
+	if p.n == 0 || p.IntN(20) == 0 {
+		return 999
+	}
+	return 1 + p.Int64N(p.n)
+}
+
+func (p *player) basis(run *model.RunHead) decide.Basis {
+	b := decide.BasisOf(p.head(), run, p.t.view(model.Ask{}).Inbox[run.Key].Last)
+	if p.IntN(8) == 0 {
+		b.Last++
+	}
+	return b
+}
+
+func (p *player) head() *model.ThreadHead {
+	if p.t.thread == nil {
+		return &model.ThreadHead{Key: 1, ID: "t"}
+	}
+	return p.t.thread
+}
+
+func events(first int64, n int) (evs []model.StoredEvent) {
+	for i := range n {
+		evs = append(evs, model.StoredEvent{ID: first + int64(i)})
+	}
+	return evs
+}
+
+func (p *player) command() decide.Command {
+	th, key := p.head(), p.anyRun()
+	run := p.t.runs[key]
+	run.Key = key
+	switch p.IntN(12) {
+	case 0, 1, 2:
+		return p.start(th)
+	case 3, 4:
+		return &decide.Append{
+			Thread: 1, Run: key, Message: p.message(), Size: 3,
+			Limits: decide.Limits{PerThread: 6, InboxBytes: 9, Full: p.IntN(30) == 0},
+		}
+	case 5:
+		return &decide.Cancel{Thread: 1, Run: key}
+	case 6:
+		first := th.LastEventID + 1
+		return &decide.Close{
+			Thread: 1, Run: key, To: []model.Status{model.Cancelled, model.Failed}[p.IntN(2)], Basis: p.basis(&run),
+			Span: model.Span{First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first, 2),
+			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}},
+		}
+	case 7, 8:
+		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID+1, 2)}
+	case 9, 10:
+		to := []model.Status{model.Completed, model.Failed, model.Cancelled, model.Waiting}[p.IntN(4)]
+		last := p.last[key]
+		return &decide.Finish{
+			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last+1, 2),
+			Inbox: p.t.view(model.Ask{}).Inbox[key].Last,
+		}
+	}
+	var replies []decide.Reply
+	for _, a := range p.t.asked {
+		if a.RunKey == key && p.IntN(6) > 0 {
+			replies = append(replies, decide.Reply{Interrupt: a.ID, Output: []byte("1")})
+		}
+	}
+	return &decide.Resume{Thread: 1, Run: key, Replies: replies}
+}
+
+func (p *player) start(th *model.ThreadHead) decide.Command {
+	p.n++
+	c := &decide.Start{
+		Thread: model.Thread{ThreadHead: model.ThreadHead{Key: 1, ID: "t"}}, New: p.t.thread == nil,
+		Run:       model.Run{RunHead: model.RunHead{Key: p.n, ThreadKey: 1, ID: fmt.Sprint("r", p.n), Agent: "a", WorkflowID: "a"}},
+		Multitask: []decide.Multitask{"", decide.RejectRun, decide.InterruptRuns, decide.RollbackRuns}[p.IntN(4)],
+		Messages:  []model.Message{p.message()}, Size: 3, Limits: decide.Limits{PerThread: 6},
+	}
+	if p.IntN(3) > 0 {
+		c.Claim = &decide.Claim{
+			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID+1, 2), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
+		}
+	}
+	return c
+}
+
+func (p *player) message() model.Message {
+	return model.Message{State: model.MessageQueued, Message: agui.Message{ID: fmt.Sprint("m", p.Int64()), Role: agui.RoleUser, Content: "say"}}
+}
+
+// follow does to the table what the events of a decision stand for.
+func (p *player) follow(c decide.Command, out *decide.Decided) {
+	switch c := c.(type) {
+	case *decide.Claim:
+		p.claimed(c)
+	case *decide.Start:
+		if out.Claimed {
+			p.claimed(c.Claim)
+		}
+	case *decide.Close:
+		p.t.taken(c.Run)
+	case *decide.Finish:
+		if c.To == model.Cancelled {
+			p.t.taken(c.Run)
+		}
+		if c.To == model.Waiting {
+			p.t.asked = append(p.t.asked, model.Asked{
+				RunKey: c.Run, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: model.InterruptOpen,
+			})
+		}
+	}
+}
+
+func (p *player) claimed(c *decide.Claim) {
+	p.last[c.Run] = p.t.events[len(p.t.events)-1]
+	if !c.Basis.Answered {
+		p.t.taken(c.Run)
+	}
+}
+
+// TestRandomDecisionsKeepTheThreadWhole plays random commands, also stale ones: ids have no gap and no repeat, at most one
+// run is active, what is refused changes nothing, and the view moves on as the rows say.
+func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
+	kinds := make(map[string]int)
+	for seed := range uint64(2000) {
+		tab := &table{
+			now: time.Unix(0, 0), runs: make(map[int64]model.RunHead), names: make(map[model.Name]model.NamedRun),
+			keys: make(map[string]model.Remembered),
+		}
+		p := &player{Rand: rand.New(rand.NewPCG(seed, 1)), t: tab, last: make(map[int64]int64)}
+		for range 60 {
+			tab.now = tab.now.Add(time.Duration(p.IntN(3)-1) * time.Second) // clocks step back, too
+			c := p.command()
+			v, before := tab.view(c.Ask()), tab.view(c.Ask())
+			out := decide.Decide(v, c)
+			kinds[fmt.Sprintf("%T %v", c, out.Refused == nil)]++
+			if out.Refused != nil {
+				if _, ok := errors.AsType[*model.Error](out.Refused); !ok {
+					t.Fatalf("seed %d: %T: %v", seed, c, out.Refused)
+				}
+				if !reflect.DeepEqual(before, v) || len(out.Rows)+len(out.Events) > 0 {
+					t.Fatalf("seed %d: %T was refused and has changed the view:\n%s", seed, c, cmp.Diff(before, v))
+				}
+				continue
+			}
+			tab.write(t, out.Changes)
+			p.follow(c, &out)
+			if rows, view := known(tab.view(c.Ask())), known(v); !reflect.DeepEqual(rows, view) {
+				t.Fatalf("seed %d: after %T the view differs from the rows (-rows +view):\n%s", seed, c, cmp.Diff(rows, view))
+			}
+			tab.check(t)
+		}
+	}
+	for _, kind := range []string{"Start", "Append", "Cancel", "Close", "Claim", "Finish", "Resume"} {
+		for _, ok := range []bool{true, false} {
+			if n := kinds[fmt.Sprintf("*decide.%s %v", kind, ok)]; n < 100 {
+				t.Errorf("%s with accepted %v was played %d times", kind, ok, n)
+			}
+		}
+	}
+}
+
+// known is what a later decision of the same batch relies on.
+func known(v *model.View) any {
+	type state struct {
+		Thread model.ThreadHead
+		Runs   map[int64]model.RunHead
+		Inbox  map[int64]int
+	}
+	s := state{v.Thread, make(map[int64]model.RunHead), make(map[int64]int)}
+	for _, r := range v.Runs {
+		if !r.Status.Final() {
+			s.Runs[r.Key] = r
+			s.Inbox[r.Key] = v.Inbox[r.Key].Messages
+		}
+	}
+	return s
+}

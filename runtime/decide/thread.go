@@ -1,0 +1,64 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Patch changes what people say of a thread; what is nil stays.
+type Patch struct {
+	Thread   int64
+	Title    *string
+	Metadata *json.RawMessage
+}
+
+// Ask says what the decision has to see.
+func (c *Patch) Ask() model.Ask { return model.Ask{Thread: c.Thread} }
+
+func (c *Patch) decide(d *decision) error {
+	if err := d.exists(); err != nil {
+		return err
+	}
+	if c.Title != nil || c.Metadata != nil {
+		d.put(&model.ThreadPatch{Key: c.Thread, Title: c.Title, Metadata: c.Metadata})
+	}
+	return nil
+}
+
+// Delete removes a run that is over, or with Run 0 a part of the thread, none of whose runs may be RUNNING then. It is
+// decided in a batch of its own, and a thread is gone once Decided says so.
+type Delete struct {
+	Thread, Run int64
+	Limit       int // rows of a part
+}
+
+// Ask says what the decision has to see.
+func (c *Delete) Ask() model.Ask {
+	ask := model.Ask{Thread: c.Thread}
+	if c.Run != 0 {
+		ask.Runs = []int64{c.Run}
+	}
+	return ask
+}
+
+func (c *Delete) decide(d *decision) error {
+	if err := d.exists(); err != nil {
+		return err
+	}
+	if c.Run != 0 {
+		run, err := d.run(c.Run)
+		if err != nil {
+			return err
+		}
+		if !run.Status.Final() {
+			return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
+		}
+		d.out.Run = *run
+	} else if running(d.v) != nil {
+		return ErrRunning
+	}
+	d.put(&model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Limit: c.Limit})
+	d.out.Removed = true
+	return nil
+}

@@ -1,0 +1,224 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// appended appends a message to a run.
+func (b *bench) appended(run, content string) {
+	b.t.Helper()
+	if _, err := b.Append(context.Background(), local, run, runtime.AppendRequest{Content: content}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// While a run of a thread is RUNNING nobody else numbers the thread's events: not the cancellation of another run's restart,
+// whoever asks for it.
+func TestOneRunNumbersAThread(t *testing.T) {
+	ways := map[string]func(b *bench, first string){
+		"cancel": func(b *bench, first string) {
+			if _, err := b.Cancel(context.Background(), local, first); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+		"interrupt": func(b *bench, _ string) { b.replace("main", runtime.InterruptRuns) },
+		"rollback":  func(b *bench, _ string) { b.replace("main", runtime.RollbackRuns) },
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			b := open(t, runtime.Config{}, gated(gate), hello)
+			first := b.start("main", "hello", "1")
+			b.wait(first.RunID, runtime.Completed)
+			second := b.start("main", "gated", "2")
+			b.wait(second.RunID, runtime.Running)
+			b.appended(first.RunID, "once more")
+			way(b, first.RunID)
+			if r := b.wait(first.RunID, runtime.Cancelled); r.FinishedAt == nil {
+				t.Error("the cancelled run has no finishedAt")
+			}
+			close(gate)
+			b.wait(second.RunID, runtime.Completed, runtime.Cancelled)
+			recs := b.log("main")
+			checkLog(t, recs)
+			for _, r := range recs {
+				if strings.Contains(string(r.JSON(agui.Seed)), "once more") {
+					t.Errorf("event %d shows what a run that never started was to take", r.ID)
+				}
+			}
+		})
+	}
+}
+
+// replace starts a run in the place of those the thread has.
+func (b *bench) replace(thread string, how runtime.Multitask) runtime.Started {
+	b.t.Helper()
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: "hello", ThreadID: thread, Messages: user("instead"), Multitask: how,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
+	gate := make(chan struct{})
+	stateful := agent{"stateful", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.State(map[string]any{"kept": 1})
+	}}
+	b := open(t, runtime.Config{RunsPerAgent: 1}, stateful, gated(gate), hello)
+	b.wait(b.start("main", "stateful", "x").RunID, runtime.Completed)
+	busy := b.start("other", "gated", "x") // takes the only slot
+	never := b.start("main", "gated", "x")
+	if never.Status != runtime.Queued {
+		t.Fatalf("the run is %s", never.Status)
+	}
+	s := b.replace("main", runtime.RollbackRuns)
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(never.RunID, runtime.Cancelled)
+	th, err := b.Thread(context.Background(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(th.State) != `{"kept":1}` {
+		t.Errorf("state %s", th.State)
+	}
+	close(gate)
+	b.wait(busy.RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
+}
+
+// A request that is refused has changed nothing, also when it was to make room.
+func TestRefusedInterruptCancelsNothing(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{RunsPerAgent: 1, QueueDepth: 1}, gated(gate), hello)
+	first := b.start("main", "gated", "x")
+	b.wait(first.RunID, runtime.Running)
+	b.start("other", "gated", "x") // the queue is full
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: "hello", ThreadID: "main", Messages: user("x"), Multitask: runtime.InterruptRuns,
+	})
+	if code(err) != "queue_full" {
+		t.Errorf("got %v", err)
+	}
+	if r := b.wait(first.RunID, runtime.Running, runtime.Cancelled); r.Status != runtime.Running {
+		t.Errorf("the run is %s", r.Status)
+	}
+	close(gate)
+	b.wait(first.RunID, runtime.Completed)
+}
+
+// What a request was to replace is replaced, also when the server crashes once the request was taken.
+func TestReplacementSurvivesACrash(t *testing.T) {
+	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
+		entered := make(chan struct{}, 2)
+		slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if err := run.State(map[string]any{"slow": 1}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if err := say(run, "slowly"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			entered <- struct{}{}
+			return agui.WorkerOutput{}, hang(ctx)
+		}}
+		b := open(t, runtime.Config{}, slow, hello)
+		m := &mortal{Store: b.store}
+		m.left.Store(1 << 40)
+		b.injectStore(m)
+		s := b.start("main", "slow", "x")
+		<-entered
+		b.stored("main", 5)
+		m.left.Store(1) // the request, and not the cancellation
+		_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+			Agent: "hello", ThreadID: "main", RunID: "instead", Messages: user("instead"), Multitask: how,
+		})
+		_ = err // it may have been told that the server is gone
+		<-b.Fenced()
+		b.crash()
+		b.wait(s.RunID, runtime.Cancelled)
+		b.wait("instead", runtime.Completed)
+		checkLog(t, b.log("main"))
+		th, err := b.Thread(context.Background(), local, "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[runtime.Multitask]string{runtime.InterruptRuns: `{"slow":1}`, runtime.RollbackRuns: `{}`}[how]
+		if string(th.State) != want {
+			t.Errorf("%s: state %s, want %s", how, th.State, want)
+		}
+	}
+}
+
+// stored waits until the thread's log has that many events.
+func (b *bench) stored(thread string, n int64) {
+	b.t.Helper()
+	th, err := b.Thread(context.Background(), local, thread)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for last := int64(0); last < n; {
+		<-tick()
+		if last, err = b.store.LastEventID(context.Background(), th.Key); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestQueuedRunsOfAThreadAreCapped(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{QueuePerThread: 3}, gated(gate), hello)
+	b.start("main", "gated", "x")
+	for range 3 {
+		b.start("main", "hello", "x")
+	}
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: user("x")})
+	if code(err) != "queue_full" {
+		t.Errorf("got %v", err)
+	}
+	b.wait(b.start("other", "hello", "x").RunID, runtime.Completed)
+	close(gate)
+	b.log("main")
+}
+
+// A cancelled run takes what was appended, and a run that ends by itself goes once more for it: what is accepted is never
+// lost, and more than a run can take is refused.
+func TestAppendedMessagesAreTakenOrRefused(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{MessageBytes: 4000}, gated(gate))
+	s := b.start("main", "gated", "x")
+	b.wait(s.RunID, runtime.Running)
+	accepted := 0
+	for i := range 10 {
+		_, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: fmt.Sprint(i, strings.Repeat("x", 1000))})
+		if err == nil {
+			accepted++
+		} else if code(err) != "inbox_full" {
+			t.Fatal(err)
+		}
+	}
+	if accepted == 0 || accepted == 10 {
+		t.Errorf("%d messages were accepted", accepted)
+	}
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, r := range b.log("main") {
+		if e, ok := r.Event.(agui.TextMessageStart); ok && e.Role == agui.RoleUser {
+			shown++
+		}
+	}
+	if shown != accepted {
+		t.Errorf("%d messages were accepted and %d shown", accepted, shown)
+	}
+	close(gate)
+}
