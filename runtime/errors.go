@@ -17,10 +17,10 @@ var (
 )
 
 // Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.
-type (
-	Error = model.Error
-	Kind  = model.Kind
-)
+type Error = model.Error
+
+// Kind says what sort of refusal an Error is.
+type Kind = model.Kind
 
 // The kinds of refusal: see [model.Kind].
 const (

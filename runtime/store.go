@@ -6,6 +6,8 @@ import (
 )
 
 // What Baton keeps, as package model defines it.
+//
+//nolint:revive // each is documented there
 type (
 	Store        = model.Store
 	Reader       = model.Reader
@@ -48,6 +50,8 @@ const (
 )
 
 // What callers ask for and are told, as package decide defines it.
+//
+//nolint:revive // each is documented there
 type (
 	Multitask   = decide.Multitask
 	Idempotency = decide.Key

@@ -60,6 +60,7 @@ func (t *table) view(ask model.Ask) *model.View {
 
 // write applies what a decision changes.
 func (t *table) write(tb testing.TB, c model.Changes) {
+	tb.Helper()
 	for _, row := range c.Rows {
 		switch row := row.(type) {
 		case *model.Thread:
@@ -116,6 +117,7 @@ func (t *table) taken(run int64) {
 
 // check holds what is true of every thread at any time.
 func (t *table) check(tb testing.TB) {
+	tb.Helper()
 	for i, id := range t.events {
 		if id != int64(i+1) {
 			tb.Fatalf("event %d has the id %d: somebody else numbers the thread too", i+1, id)
@@ -170,11 +172,9 @@ func (p *player) head() *model.ThreadHead {
 	return p.t.thread
 }
 
-func events(first int64, n int) (evs []model.StoredEvent) {
-	for i := range n {
-		evs = append(evs, model.StoredEvent{ID: first + int64(i)})
-	}
-	return evs
+// events are two events from first on: a span's first and its last, or what it goes on with.
+func events(first int64) []model.StoredEvent {
+	return []model.StoredEvent{{ID: first}, {ID: first + 1}}
 }
 
 func (p *player) command() decide.Command {
@@ -195,16 +195,16 @@ func (p *player) command() decide.Command {
 		first := th.LastEventID + 1
 		return &decide.Close{
 			Thread: 1, Run: key, To: []model.Status{model.Cancelled, model.Failed}[p.IntN(2)], Basis: p.basis(&run),
-			Span: model.Span{First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first, 2),
+			Span: model.Span{First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first),
 			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}},
 		}
 	case 7, 8:
-		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID+1, 2)}
+		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID+1)}
 	case 9, 10:
 		to := []model.Status{model.Completed, model.Failed, model.Cancelled, model.Waiting}[p.IntN(4)]
 		last := p.last[key]
 		return &decide.Finish{
-			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last+1, 2),
+			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last+1),
 			Inbox: p.t.view(model.Ask{}).Inbox[key].Last,
 		}
 	}
@@ -227,7 +227,7 @@ func (p *player) start(th *model.ThreadHead) decide.Command {
 	}
 	if p.IntN(3) > 0 {
 		c.Claim = &decide.Claim{
-			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID+1, 2), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
+			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID+1), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
 		}
 	}
 	return c
