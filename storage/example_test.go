@@ -2,7 +2,6 @@ package storage_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -46,7 +45,7 @@ func Example() {
 	name := model.Name{Project: "default", User: "ann", ID: "main"}
 	start := func(_ int, v *model.View) model.Changes {
 		if v.Exists {
-			return model.Changes{Refused: errors.New("there is such a thread")}
+			return model.Changes{Refused: model.Refuse(model.KindConflict, "exists", "there is such a thread")}
 		}
 		thread := &model.Thread{ThreadHead: model.ThreadHead{
 			Key: threadKey, Project: name.Project, User: name.User, ID: name.ID,

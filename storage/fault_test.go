@@ -100,7 +100,7 @@ func (l *workload) decision(tb testing.TB, events []model.StoredEvent) *model.Ba
 		Events: events, Asks: []model.Ask{{Name: name, RunName: name}},
 		Decide: func(_ int, v *model.View) model.Changes {
 			if v.Exists || len(v.Names) > 0 {
-				return model.Changes{Refused: fmt.Errorf("run %d is there already", run.Key)}
+				return model.Changes{Refused: model.Refuse(model.KindConflict, "exists", "run %d is there already", run.Key)}
 			}
 			return model.Changes{Rows: rows}
 		},
