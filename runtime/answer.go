@@ -46,13 +46,15 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 func repliesTo(all []Interrupt, entries []agui.ResumeEntry) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	for i, e := range entries {
-		if e.Status != interruptResolved && e.Status != interruptCancelled {
+		replies[i].Interrupt = e.InterruptID
+		in := interrupt(all, e.InterruptID)
+		if in == nil {
+			continue
+		}
+		if in.Status == interruptOpen && e.Status != interruptResolved && e.Status != interruptCancelled {
 			return nil, refuse(KindInvalid, "invalid_request", "An answer's status must be resolved or cancelled")
 		}
-		replies[i].Interrupt = e.InterruptID
-		if in := interrupt(all, e.InterruptID); in != nil {
-			replies[i] = replyTo(in, e, "")
-		}
+		replies[i] = replyTo(in, e, "")
 	}
 	return replies, nil
 }
