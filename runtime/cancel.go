@@ -59,7 +59,7 @@ var errMoved = refuse(KindConflict, "moved", "The run goes on")
 // claimed.
 func (rt *Runtime) closeRun(threadKey, key int64, e ending) error {
 	for {
-		it, err := rt.closing(rt.abandoned, threadKey, key, e)
+		it, err := patiently(rt.abandoned, rt, func(ctx context.Context) (*item, error) { return rt.closing(ctx, threadKey, key, e) })
 		if err != nil {
 			return err
 		}

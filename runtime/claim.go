@@ -45,16 +45,23 @@ func (rt *Runtime) attend(n decide.Next) {
 			err = rt.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: Failed, err: e})
 		}
 	}
-	if err != nil && !unwritten(err) {
+	switch {
+	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict): // the database may be at ease later
+		rt.com.pause(slowly)
+		rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
+	case err != nil && !unwritten(err):
 		rt.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
 	}
 }
+
+// slowly is the attempt from which on pauses are as long as they get.
+const slowly = 9
 
 // unwritten reports whether a command was refused or could not be written by this instance: its data is not at fault.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*Error](err)
 	return refused || errors.Is(err, ErrFenced) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrDiskFull) ||
-		errors.Is(err, context.Canceled)
+		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
 // claim begins or continues the first run of a thread.
