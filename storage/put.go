@@ -306,7 +306,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 			_ = tx.fail(fmt.Errorf("%T: %w", list[i], err))
 			return
 		}
-		if !tx.d.unnest {
+		if !tx.d.unnest || len(list) == 1 {
 			if _, err := tx.run(plain, query, args); err != nil {
 				return
 			}
@@ -314,7 +314,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 		}
 		some, size = append(some, args), size+textSize(args)
 		if size > maxMessage || i == len(list)-1 {
-			if _, err := tx.run(rows, query, columnsOf(query, some)); err != nil {
+			if _, err := tx.run(rows, query, tx.session.columns(query, some)); err != nil {
 				return
 			}
 			some, size = nil, 0

@@ -15,6 +15,7 @@ type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
 	stmts map[inForm]prepared
+	types map[string][]uint32 // of the parameters of queries for many rows
 }
 
 // inForm is a query in one of its forms.
@@ -40,6 +41,20 @@ func (s *session) stmt(ctx context.Context, query string, f form) (prepared, err
 	return prepared{stmt}, nil
 }
 
+// columns returns rows as an array for each parameter of the query.
+func (s *session) columns(query string, rows [][]any) []any {
+	types, ok := s.types[query]
+	if !ok {
+		types = typesOf(query)
+		s.types[query] = types
+	}
+	arrays := make([]any, len(types))
+	for at, oid := range types {
+		arrays[at] = cells{rows, at, oid}
+	}
+	return arrays
+}
+
 // exec runs a statement that has no parameters.
 func (s *session) exec(ctx context.Context, statement string) error {
 	_, err := s.conn.ExecContext(ctx, statement)
@@ -53,7 +68,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 		if err != nil {
 			return nil, db.d.explained(ctx, err)
 		}
-		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared)}
+		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32)}
 	}
 	return db.session, nil
 }

@@ -266,12 +266,12 @@ func (c cells) BinaryValue() ([]byte, error) {
 	return buf, nil
 }
 
-// columnsOf returns rows as an array for each parameter of the query, which says their types.
-func columnsOf(query string, rows [][]any) (arrays []any) {
-	for at, param := range typed.FindAllStringSubmatch(query, -1) {
-		arrays = append(arrays, cells{rows, at, oids[param[1]]})
+// typesOf returns the types of a query's parameters.
+func typesOf(query string) (list []uint32) {
+	for _, param := range typed.FindAllStringSubmatch(query, -1) {
+		list = append(list, oids[param[1]])
 	}
-	return arrays
+	return list
 }
 
 // arraysOf returns rows of numbers and of texts as an array for each column.
