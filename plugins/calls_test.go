@@ -65,7 +65,7 @@ func TestFailedDoIsDoneAgain(t *testing.T) {
 func TestDoEndsItsTextBeforeTheRecord(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "answer", nil, func(context.Context) error {
-			w := run.Text("", "")
+			w := run.Text()
 			for _, part := range []string{"5", " \xe2\x82", "\xac"} {
 				if _, err := io.WriteString(w, part); err != nil {
 					return err
@@ -86,7 +86,7 @@ func TestDoEndsItsTextBeforeTheRecord(t *testing.T) {
 
 func TestTextOfDoIsItsOwnMessage(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		early, late := run.Text("", ""), run.Text("", "")
+		early, late := run.Text(), run.Text()
 		if _, err := io.WriteString(early, "a"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -110,7 +110,7 @@ func TestTextOfDoIsItsOwnMessage(t *testing.T) {
 
 func TestDoLeavesAnOpenMessageOpen(t *testing.T) {
 	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "a")
 		err := run.Do(ctx, "silent", nil, func(context.Context) error { return run.Progress(0.5, "") })
 		_, _ = io.WriteString(w, "b")
@@ -170,7 +170,7 @@ func TestSubAgentEndsTheOpenMessageFirst(t *testing.T) {
 		return agui.WorkerOutput{Answer: "fine"}, nil
 	}}
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "a")
 		out, err := run.CallAgent(ctx, "child", "how?")
 		_, _ = io.WriteString(w, out.Answer)
@@ -231,7 +231,7 @@ func TestAnswerIsReadFromTheRecord(t *testing.T) {
 
 func TestNextTakesAppendedMessages(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "a")
 		for {
 			messages, err := run.Next(ctx)

@@ -27,7 +27,7 @@ func (Greeter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, er
 	if err != nil {
 		return agui.WorkerOutput{}, err
 	}
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	for _, word := range []string{"Hello ", run.Input.Query, ", it is ", sum.ResultSummary, "."} {
 		if _, err := io.WriteString(w, word); err != nil {
 			return agui.WorkerOutput{}, err

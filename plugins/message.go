@@ -11,19 +11,22 @@ import (
 
 var errClosed = errors.New("write to a closed message")
 
-// Text returns a writer of one text message; an empty role means assistant, stage may be empty. The
-// message starts with the first byte written, so one that nothing is written to never appears. Each
-// Write is one delta; a character split over two writes is kept whole. The writer is also an
-// io.StringWriter.
+// Text returns a writer of one text message of the assistant. The message starts with the first byte written,
+// so one that nothing is written to never appears. Each Write is one delta; a character split over two writes
+// is kept whole. The writer is also an io.StringWriter.
 //
-// Close completes the message. Its END is written before the worker's next event or when the worker
-// returns, so that the last assistant message can carry the returned output; any other carries its own
-// text as answer.
+// Close completes the message; a worker that returns need not. Its END is written before the worker's next event
+// or when the worker returns, so that the last assistant message can carry the returned output; any other carries
+// its own text as answer.
 //
 // A worker has one message open at a time: another Text or Reason that is written to, CallAgent, Ask and
 // Next end it first. What is written to it after that, or from within a Do when it was begun outside of
 // it, goes on in a new message.
-func (r *Run) Text(role agui.Role, stage string) io.WriteCloser {
+func (r *Run) Text() io.WriteCloser { return r.Message(agui.RoleAssistant, "") }
+
+// Message returns a writer like that of Text for a message of another role, which is the assistant's when it is
+// empty, or one that belongs to a stage of the work, such as "draft"; stage may be empty.
+func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
 	if role == "" {
 		role = agui.RoleAssistant
 	}

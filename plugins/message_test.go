@@ -63,7 +63,7 @@ func TestMessageWithoutTextDoesNotAppear(t *testing.T) {
 
 func TestDeltaIsNeverEmptyAndKeepsCharactersWhole(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		for _, b := range []byte("a€😀") {
 			if n, err := w.Write([]byte{b}); n != 1 || err != nil {
 				t.Errorf("Write = %d, %v", n, err)
@@ -85,7 +85,7 @@ func TestCharacterCutOffAtTheEndIsReplaced(t *testing.T) {
 
 func TestClosedWriterRefuses(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "a")
 		if err := errors.Join(w.Close(), w.Close()); err != nil {
 			t.Errorf("close: %v", err)
@@ -99,7 +99,7 @@ func TestClosedWriterRefuses(t *testing.T) {
 
 func TestOneMessageIsOpenAtATime(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		a, b, r := run.Text("", ""), run.Text("", ""), run.Reason()
+		a, b, r := run.Text(), run.Text(), run.Reason()
 		for _, w := range []io.WriteCloser{a, b, a, r, a} {
 			_, _ = io.WriteString(w, "x")
 		}
@@ -121,7 +121,7 @@ func TestReasoningEndsAtClose(t *testing.T) {
 
 func TestOtherRolesCarryTheirOwnText(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleSystem, "notice")
+		w := run.Message(agui.RoleSystem, "notice")
 		_, _ = io.WriteString(w, "note")
 		return agui.WorkerOutput{Answer: "a"}, w.Close()
 	}, plugintest.Config{}, `+1 "note" -1(success note) +2 "a" -2(success a)`)
@@ -132,7 +132,7 @@ func TestOtherRolesCarryTheirOwnText(t *testing.T) {
 
 func TestRawTextMessageCounts(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "own")
 		return agui.WorkerOutput{Answer: "done"}, errors.Join(
 			run.Emit(agui.TextMessageStart{MessageID: "x", Role: agui.RoleAssistant}),
@@ -160,7 +160,7 @@ func TestIllegalEventIsRefused(t *testing.T) {
 func TestFailureLeavesTheOpenMessageAndEndsACompleteOne(t *testing.T) {
 	boom := errors.New("boom")
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = io.WriteString(run.Text("", ""), "half")
+		_, _ = io.WriteString(run.Text(), "half")
 		return agui.WorkerOutput{}, boom
 	}, plugintest.Config{}, `+1 "half" -1(failed half)`)
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

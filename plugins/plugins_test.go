@@ -41,7 +41,7 @@ func (f tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 // say writes one message in one piece.
 func say(t *testing.T, run *plugins.Run, text string) {
 	t.Helper()
-	w := run.Text("", "")
+	w := run.Text()
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Errorf("write %q: %v", text, err)
 	}

@@ -68,7 +68,7 @@ func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
 	var ctx context.Context
 	res := check(t, func(c context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		kept, ctx = run, c
-		text, reason = run.Text("", ""), run.Reason()
+		text, reason = run.Text(), run.Reason()
 		_, _ = io.WriteString(text, "x")
 		return agui.WorkerOutput{}, nil
 	}, plugintest.Config{}, `+1 "x" -1(success x)`)
@@ -81,8 +81,8 @@ func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
 	kept.Go(func() error { t.Error("Go called fn"); return nil })
 	for name, call := range map[string]func() error{
 		"Text":      func() error { _, err := io.WriteString(text, "y"); return err },
-		"new Text":  func() error { _, err := io.WriteString(kept.Text("", ""), "y"); return err },
-		"empty":     func() error { _, err := io.WriteString(kept.Text("", ""), ""); return err },
+		"new Text":  func() error { _, err := io.WriteString(kept.Text(), "y"); return err },
+		"empty":     func() error { _, err := io.WriteString(kept.Text(), ""); return err },
 		"Close":     func() error { return text.Close() },
 		"Reason":    func() error { _, err := reason.Write([]byte("y")); return err },
 		"State":     func() error { return kept.State(map[string]int{"n": 1}) },
@@ -108,7 +108,7 @@ func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
 
 func TestWaitingEndsTheOpenMessage(t *testing.T) {
 	res := check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = io.WriteString(run.Text("", ""), "before")
+		_, _ = io.WriteString(run.Text(), "before")
 		_, err := run.CallTool(ctx, "pick_color", nil)
 		return agui.WorkerOutput{}, err
 	}, plugintest.Config{Input: plugins.Input{Tools: []agui.Tool{{Name: "pick_color"}}}},
@@ -173,7 +173,7 @@ func TestMethodsMayRunAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, name := range []string{"a", "b", "c", "d"} {
 			wg.Go(func() {
-				w := run.Text("", "")
+				w := run.Text()
 				for range 20 {
 					_, _ = io.WriteString(w, name)
 				}

@@ -22,7 +22,7 @@ import (
 )
 
 var tokens = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	for range 200 {
 		if _, err := io.WriteString(w, "abcd"); err != nil {
 			return agui.WorkerOutput{}, err
@@ -91,7 +91,7 @@ func startedOn(b *testing.B, url string, a plugins.Plugin) *runtime.Runtime {
 func BenchmarkReplay(b *testing.B) {
 	const n = 100_000
 	long := agent{"long", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		for range n {
 			if _, err := io.WriteString(w, "abcd"); err != nil {
 				return agui.WorkerOutput{}, err
@@ -149,7 +149,7 @@ func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runt
 // write 200 times a second: 20 000 events a second. The socket is not in it.
 func BenchmarkEmitToViewer(b *testing.B) {
 	clock := agent{"clock", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w, beat := run.Text(agui.RoleAssistant, ""), echo.Beat{Every: 5 * time.Millisecond}
+		w, beat := run.Text(), echo.Beat{Every: 5 * time.Millisecond}
 		for range 400 {
 			if err := beat.Wait(ctx); err != nil {
 				return agui.WorkerOutput{}, err

@@ -35,7 +35,7 @@ func (b *bench) crash() {
 }
 
 func say(run *plugins.Run, words ...string) error {
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	for _, s := range words {
 		if _, err := io.WriteString(w, s); err != nil {
 			return err
@@ -65,7 +65,7 @@ func TestCrashedRunGoesOnWithoutRepeating(t *testing.T) {
 			}
 		}
 		if n == 1 {
-			w := run.Text(agui.RoleAssistant, "")
+			w := run.Text()
 			_, _ = io.WriteString(w, "cut sho")
 			_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
 			half <- struct{}{}
@@ -105,7 +105,7 @@ func TestInterruptedTextIsHidden(t *testing.T) {
 		if calls.Add(1) > 1 {
 			return agui.WorkerOutput{}, say(run, "whole")
 		}
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		_, _ = io.WriteString(w, "cut sho")
 		_, _ = run.CallTool(ctx, "no such tool", nil) // waits for its commit, and ends no text
 		_, _ = io.WriteString(w, "rt")

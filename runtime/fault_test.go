@@ -133,7 +133,7 @@ func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
 
 func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
 	poison := agent{"poison", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		for i := range 300 {
 			s := "fine "
 			if i == 150 {

@@ -95,12 +95,12 @@ func TestHistoryIsWhatTheLogFoldsTo(t *testing.T) {
 		if crashes++; crashes > 1 {
 			return agui.WorkerOutput{}, say(run, "whole")
 		}
-		w := run.Text(agui.RoleAssistant, "draft")
+		w := run.Message(agui.RoleAssistant, "draft")
 		if _, err := io.WriteString(w, "cut sho"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
 		_, _ = run.CallTool(ctx, "no such tool", nil)
-		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "again cut sho"); err != nil {
+		if _, err := io.WriteString(run.Text(), "again cut sho"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
 		_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
@@ -120,7 +120,7 @@ func TestHistoryIsWhatTheLogFoldsTo(t *testing.T) {
 	}}
 	writing := make(chan struct{}, 1)
 	hanger := agent{"hanger", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "partly"); err != nil {
+		if _, err := io.WriteString(run.Text(), "partly"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
 		writing <- struct{}{}

@@ -59,7 +59,7 @@ func TestResumeAtAnyNotice(t *testing.T) {
 
 // flood writes many tokens.
 var flood = agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	for range 6000 {
 		if _, err := io.WriteString(w, "abcd"); err != nil {
 			return agui.WorkerOutput{}, err

@@ -413,7 +413,7 @@ func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
 func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
 	half, again := make(chan struct{}), make(chan struct{})
 	writer := agent{"writer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if _, err := io.WriteString(run.Text(agui.RoleAssistant, ""), "cut sho"); err != nil {
+		if _, err := io.WriteString(run.Text(), "cut sho"); err != nil {
 			return agui.WorkerOutput{}, err
 		}
 		if err := run.Do(ctx, "flush", nil, func(context.Context) error { return nil }); err != nil {

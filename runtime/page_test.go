@@ -20,7 +20,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 	for name, c := range map[string]struct{ events, size int }{"tiny": {2000, 1}, "small": {600, 2000}, "large": {12, 100_000}, "huge": {2, 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				text := run.Text("", "")
+				text := run.Text()
 				for range c.events {
 					if _, err := io.WriteString(text, strings.Repeat("x", c.size)); err != nil {
 						return agui.WorkerOutput{}, err

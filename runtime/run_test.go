@@ -13,7 +13,7 @@ import (
 )
 
 var hello = agent{"hello", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	for _, s := range []string{"hello", " ", run.Input.Query} {
 		if _, err := io.WriteString(w, s); err != nil {
 			return agui.WorkerOutput{}, err
@@ -82,7 +82,7 @@ func TestAskWaitsAndGoesOn(t *testing.T) {
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "intro", nil, func(context.Context) error {
 			calls++
-			w := run.Text(agui.RoleAssistant, "")
+			w := run.Text()
 			if _, err := io.WriteString(w, "shall I?"); err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func TestReleasedRunGoesOn(t *testing.T) {
 	var calls atomic.Int64
 	entered := make(chan struct{}, 2)
 	slow := agent{"slow", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		if _, err := io.WriteString(w, "partial"); err != nil {
 			return agui.WorkerOutput{}, err
 		}

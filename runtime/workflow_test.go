@@ -216,7 +216,7 @@ func TestSubAgentsAreAttributed(t *testing.T) {
 		return agui.WorkerOutput{Answer: "found " + run.Input.Query}, nil
 	}}
 	boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		if _, err := w.Write([]byte("asking")); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -228,7 +228,7 @@ func TestSubAgentsAreAttributed(t *testing.T) {
 		return agui.WorkerOutput{Answer: out.Answer + ", " + failed.Error()}, nil
 	}}
 	broken := agent{"broken", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = run.Text(agui.RoleAssistant, "").Write([]byte("half"))
+		_, _ = run.Text().Write([]byte("half"))
 		return agui.WorkerOutput{}, &plugins.Error{Code: "sick", Message: "I am ill"}
 	}}
 	b := open(t, runtime.Config{}, helper, boss, broken)
@@ -291,7 +291,7 @@ func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 
 func TestHugeTextsEnd(t *testing.T) {
 	long := agent{"long", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text(agui.RoleAssistant, "")
+		w := run.Text()
 		for range 100 {
 			if _, err := w.Write([]byte(strings.Repeat("x", 100_000))); err != nil {
 				return agui.WorkerOutput{}, err

@@ -139,7 +139,7 @@ func review(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err e
 
 // say writes a message word by word.
 func say(ctx context.Context, run *plugins.Run, stage, text string) error {
-	w := run.Text(agui.RoleAssistant, stage)
+	w := run.Message(agui.RoleAssistant, stage)
 	if err := echo.Stream(ctx, w, text, wordPause); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (Agent) Info() plugins.Info {
 
 // Run writes run.Input.Query as one message.
 func (Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	if err := Stream(ctx, w, run.Input.Query, 0); err != nil {
 		return agui.WorkerOutput{}, err
 	}

@@ -40,7 +40,7 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 }
 
 func say(run *plugins.Run, text string) error {
-	w := run.Text("", "")
+	w := run.Text()
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func TestReplayFindsWhatIsDoneTwice(t *testing.T) {
 
 func TestReplayIgnoresWhatACrashCutShort(t *testing.T) {
 	plugintest.Replay(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		if _, err := io.WriteString(w, "one "); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -220,7 +220,7 @@ func TestCallCutShortIsMadeAgainWhenIdempotent(t *testing.T) {
 
 func TestSubAgentsWriteOneAfterTheOther(t *testing.T) {
 	speaker := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		w := run.Text("", "")
+		w := run.Text()
 		if err := echo.Stream(ctx, w, run.Input.Query, time.Second); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -259,7 +259,7 @@ func (n named) Info() plugins.Info { return plugins.Info{Name: n.name} }
 
 func TestSubAgentThatFails(t *testing.T) {
 	broken := child{func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = io.WriteString(run.Text("", ""), "half")
+		_, _ = io.WriteString(run.Text(), "half")
 		return agui.WorkerOutput{}, &plugins.Error{Code: "no_luck", Message: "no luck"}
 	}}
 	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -280,7 +280,7 @@ func TestSubAgentThatFails(t *testing.T) {
 func TestCancelledRunKeepsWhatWasWritten(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	res, err := plugintest.Execute(ctx, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, _ = io.WriteString(run.Text("", ""), "half")
+		_, _ = io.WriteString(run.Text(), "half")
 		cancel(plugins.ErrCancelled)
 		return agui.WorkerOutput{}, run.Progress(1, "refused")
 	}), plugintest.Config{})

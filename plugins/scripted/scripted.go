@@ -100,11 +100,11 @@ func (o *op) play(ctx context.Context, run *plugins.Run, name string) error {
 func (o *op) do(ctx context.Context, run *plugins.Run) error {
 	switch o.kind {
 	case "say":
-		return o.stream(ctx, run.Text(agui.RoleAssistant, ""), o.Say)
+		return o.stream(ctx, run.Text(), o.Say)
 	case "reason":
 		return o.stream(ctx, run.Reason(), o.Reason)
 	case "tokens":
-		return o.tokens(ctx, run.Text(agui.RoleAssistant, ""))
+		return o.tokens(ctx, run.Text())
 	case "state":
 		return run.State(o.State)
 	case "progress":
@@ -179,14 +179,14 @@ func (o *op) ask(ctx context.Context, run *plugins.Run, name string) error {
 		text = string(answer.Payload)
 	}
 	return run.Do(ctx, name, nil, func(ctx context.Context) error {
-		return o.stream(ctx, run.Text(agui.RoleAssistant, ""), "answer: "+text)
+		return o.stream(ctx, run.Text(), "answer: "+text)
 	})
 }
 
 // linger waits for the end of the step and does then what no worker may.
 func linger(ctx context.Context, run *plugins.Run) {
 	<-ctx.Done()
-	w := run.Text(agui.RoleAssistant, "")
+	w := run.Text()
 	_, _ = io.WriteString(w, "after the end")
 	_ = w.Close()
 	_ = run.State(map[string]bool{"afterEnd": true})

@@ -217,7 +217,7 @@ func (c chatter) Info() plugins.Info { return plugins.Info{Name: c.name} }
 
 func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	for i := range 8 {
-		text := run.Text("", "")
+		text := run.Text()
 		for j := range 6 {
 			if _, err := fmt.Fprintf(text, "%s %d.%d ", c.name, i, j); err != nil {
 				return agui.WorkerOutput{}, err

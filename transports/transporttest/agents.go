@@ -22,7 +22,7 @@ func (Typist) Info() plugins.Info { return plugins.Info{Name: "typist"} }
 
 // Run writes until there are no more keys.
 func (a Typist) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	text := run.Text("", "")
+	text := run.Text()
 	for {
 		select {
 		case key, ok := <-a.Keys:
@@ -54,7 +54,7 @@ func (Drummer) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, er
 	if err := json.Unmarshal([]byte(run.Input.Query), &beat); err != nil {
 		return agui.WorkerOutput{}, err
 	}
-	text := run.Text("", "")
+	text := run.Text()
 	for range beat.Bursts {
 		for range beat.Size {
 			if _, err := io.WriteString(text, "beat "); err != nil {
