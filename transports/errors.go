@@ -78,13 +78,16 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 		s.cfg.Log.Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
 	}
 	if wait > 0 {
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		c.Set(fiber.HeaderRetryAfter, retryAfter(wait))
 	}
 	if conn, ok := c.Context().Conn().(*conn); ok && status == fiber.StatusRequestEntityTooLarge {
 		conn.linger.Store(true)
 	}
 	return c.Status(status).JSON(body)
 }
+
+// retryAfter is wait as the header Retry-After has it.
+func retryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
 // panicError is what a handler that panicked is taken to have returned.
 type panicError struct {

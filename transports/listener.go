@@ -31,11 +31,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			own := &conn{Conn: c, ln: l}
-			l.mu.Lock()
-			l.open[own] = struct{}{}
-			l.mu.Unlock()
-			return own, nil
+			return l.adopt(c), nil
 		}
 		if !shortage(err) {
 			return nil, err
@@ -43,6 +39,15 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.log.Warn("cannot accept a connection", "error", err, "retry", wait)
 		<-time.After(wait)
 	}
+}
+
+// adopt makes c one of the listener's connections.
+func (l *listener) adopt(c net.Conn) *conn {
+	own := &conn{Conn: c, ln: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[own] = struct{}{}
+	return own
 }
 
 // hurry gives up requests that have not arrived by then: fasthttp would wait for them, and its own limit is long.

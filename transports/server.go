@@ -40,6 +40,7 @@ type Config struct {
 
 	Listen   string   // address to serve on, default 127.0.0.1:8080
 	Insecure bool     // serve addresses that other machines reach, over plain HTTP
+	Who      auth.Who // says who sent a request, default everybody is auth.Local
 	Hosts    []string // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string // web origins admitted beside the server's own
 
@@ -75,6 +76,7 @@ type Server struct {
 	cfg      Config
 	app      *fiber.App
 	stopping atomic.Bool
+	visits   *visits // the requests of other servers: see ServeHTTP
 
 	mu   sync.Mutex // guards the fields below
 	addr string
@@ -94,7 +96,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if addr, err := netip.ParseAddr(host); !cfg.Insecure && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		return nil, fmt.Errorf("transports: other machines reach %s over plain HTTP; Config.Insecure allows it", cfg.Listen)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, visits: newVisits(cfg.Log)}
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
 		Immutable:                    true,
@@ -110,9 +112,14 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	})
 	s.app.Server().HeaderReceived = s.limit
 	s.app.Server().CloseOnShutdown = true
-	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler(), auth.Body(takesFiles))
+	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
 	s.app.Get("/healthz", s.health)
 	s.app.Get("/readyz", s.ready)
+	who := auth.Everybody(cfg.Insecure)
+	if cfg.Who != nil {
+		who = auth.Callers(cfg.Who, original, cfg.Log)
+	}
+	s.app.Use(who, auth.Body(takesFiles))
 	for _, m := range mounts {
 		m.Mount(s.app)
 	}
@@ -177,10 +184,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.ln.hurry(time.Now().Add(goodbye))
 	}
 	s.mu.Unlock()
+	s.visits.conns.hurry(time.Now().Add(goodbye))
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)
-	return errors.Join(err, <-closed)
+	return errors.Join(err, <-closed, s.visits.end(ctx))
 }
 
 // guard turns panics into errors, and refuses to change anything once the server stops. What only reads may

@@ -27,6 +27,7 @@ type Stream struct {
 	streams *Streams
 	conn    net.Conn
 	raw     syscall.RawConn // nil when the connection is not a socket
+	peer    Peer            // the client, when the connection is not a socket but knows
 	cancel  context.CancelCauseFunc
 	chunked bool
 	head    []byte // the response's head, nil once it was written
@@ -70,6 +71,7 @@ const finalChunk = "0\r\n\r\n"
 
 func (w *Stream) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *StreamConfig) {
 	w.conn, w.raw, w.own = socket(conn)
+	w.peer, _ = w.conn.(Peer)
 	w.cancel = cancel
 	w.due.Store(never)
 	w.KeepAlive(": ping\n\n")
@@ -219,7 +221,11 @@ func (w *Stream) end(err error) {
 // Gone looks whether the client has left. It may be called from any goroutine.
 func (w *Stream) Gone() bool {
 	if w.raw == nil {
-		return false
+		if w.peer == nil || !w.peer.Gone() {
+			return false
+		}
+		w.Leave()
+		return true
 	}
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
@@ -239,7 +245,9 @@ func (w *Stream) Leave() {
 // look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
 func (w *Stream) look(p *probe, now time.Time) {
 	if w.raw == nil {
-		w.pingSlowly(now)
+		if !w.Gone() {
+			w.pingSlowly(now)
+		}
 		return
 	}
 	if w.duplex && w.mute(p, now) || !w.duplex && p.left(w.raw) {

@@ -1,0 +1,230 @@
+package transports
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// visits are the requests that servers of the program's own have taken and that are answered here.
+type visits struct {
+	conns *listener // of their connections; it accepts none
+
+	mu    sync.Mutex // guards the fields below
+	n     int
+	ended bool
+	last  chan struct{} // closed when ended and none is left
+}
+
+func newVisits(log *slog.Logger) *visits {
+	return &visits{conns: newListener(nil, log), last: make(chan struct{})}
+}
+
+// enter reports whether a visit may begin; leave ends it.
+func (v *visits) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ended {
+		return false
+	}
+	v.n++
+	return true
+}
+
+func (v *visits) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n--; v.n == 0 && v.ended {
+		close(v.last)
+	}
+}
+
+// end lets no more visits begin and waits for those under way, until ctx is done.
+func (v *visits) end(ctx context.Context) error {
+	v.mu.Lock()
+	if !v.ended && v.n == 0 {
+		close(v.last)
+	}
+	v.ended = true
+	v.mu.Unlock()
+	select {
+	case <-v.last:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// visit is the server's end of a connection in memory, on which one request is answered that net/http has taken.
+type visit struct {
+	net.Conn
+	req *http.Request
+}
+
+// Gone reports whether the client has left.
+func (v *visit) Gone() bool { return v.req.Context().Err() != nil }
+
+// LocalAddr is the address at which the request came in.
+func (v *visit) LocalAddr() net.Addr {
+	if addr, ok := v.req.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return addr
+	}
+	return v.Conn.LocalAddr()
+}
+
+// RemoteAddr is the client's address.
+func (v *visit) RemoteAddr() net.Addr {
+	if addr, err := netip.ParseAddrPort(v.req.RemoteAddr); err == nil {
+		return net.TCPAddrFromAddrPort(addr)
+	}
+	return v.Conn.RemoteAddr()
+}
+
+// original is the request as net/http has it, without its body: that which net/http took, or a copy of c's,
+// whose context holds what a program's own handlers have set with Locals.
+func original(c *fiber.Ctx) (*http.Request, error) {
+	if own, ok := c.Context().Conn().(*conn); ok {
+		if v, ok := own.Conn.(*visit); ok {
+			r := v.req.WithContext(v.req.Context())
+			r.Body = http.NoBody
+			return r, nil
+		}
+	}
+	target := string(c.Request().RequestURI())
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return nil, err
+	}
+	r := &http.Request{
+		Method: c.Method(), URL: u, RequestURI: target, Host: string(c.Request().Host()),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, TLS: c.Context().TLSConnectionState(), RemoteAddr: c.Context().RemoteAddr().String(),
+	}
+	for key, value := range c.Request().Header.All() {
+		r.Header.Add(string(key), string(value))
+	}
+	r.Header.Del("Host")
+	return r.WithContext(c.Context()), nil
+}
+
+// door hands requests to the server on connections in memory, one for each, so that a connection says whose
+// request it brings.
+type door struct{ s *Server }
+
+// taken is the key of the request as net/http took it, in the context of the one that is passed on.
+type taken struct{}
+
+// RoundTrip answers r.
+func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	client, server := net.Pipe()
+	own := d.s.visits.conns.adopt(&visit{server, r.Context().Value(taken{}).(*http.Request)})
+	go func() { _ = d.s.app.Server().ServeConn(own) }() // ends with the connection
+	go func() { _ = r.Write(client) }()                 // likewise; what is wrong with it the answer says
+	stop := context.AfterFunc(r.Context(), func() { _ = client.Close() })
+	back := &answering{Conn: client, r: bufio.NewReaderSize(client, 4<<10), stop: stop}
+	res, err := http.ReadResponse(back.r, r)
+	if err != nil {
+		_ = back.Close()
+		return nil, err
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body = back
+	} else {
+		res.Body = body{res.Body, back}
+	}
+	return res, nil
+}
+
+// answering is the client's end of a visit's connection.
+type answering struct {
+	net.Conn
+	r    *bufio.Reader
+	stop func() bool
+}
+
+func (a *answering) Read(p []byte) (int, error) { return a.r.Read(p) }
+
+// Close ends the visit.
+func (a *answering) Close() error {
+	a.stop()
+	return a.Conn.Close()
+}
+
+// WriteTo and ReadFrom are here for the sake of their small buffers: a socket may be idle for long.
+
+// WriteTo copies what the server says.
+func (a *answering) WriteTo(w io.Writer) (int64, error) { return a.r.WriteTo(onlyWriter{w}) }
+
+// ReadFrom passes on what the client says.
+func (a *answering) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(onlyWriter{a.Conn}, onlyReader{r}, make([]byte, 2<<10))
+}
+
+type (
+	onlyWriter struct{ io.Writer }
+	onlyReader struct{ io.Reader }
+)
+
+// body is an answer's body; closing it ends the visit.
+type body struct {
+	io.ReadCloser
+	conn *answering
+}
+
+func (b body) Close() error { return b.conn.Close() }
+
+// patient is where an answer is written to: each write has a time of its own, whatever the server that took the
+// request allows the whole answer, as streams last.
+type patient struct {
+	http.ResponseWriter
+	ctl     *http.ResponseController
+	timeout time.Duration
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.ctl.SetWriteDeadline(time.Now().Add(p.timeout)) // where there is none, there is nothing to lift
+	return p.ResponseWriter.Write(b)
+}
+
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Hijack takes the connection over for a WebSocket.
+func (p *patient) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := p.ctl.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	return &patientConn{c, p.timeout}, rw, nil
+}
+
+type patientConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (p *patientConn) Write(b []byte) (int, error) {
+	_ = p.SetWriteDeadline(time.Now().Add(p.timeout))
+	return p.Conn.Write(b)
+}
+
+// buffers are those of answers under way. They are small, as streams keep theirs.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[4 << 10]byte); ok {
+		return p[:]
+	}
+	return make([]byte, 4<<10)
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put((*[4 << 10]byte)(p)) }
