@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/transports"
 )
 
 func healthCommand() *cobra.Command {
@@ -34,7 +33,7 @@ func healthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			url := cmp.Or(server, "http://"+dialable(cfg.Listen))
+			url := cmp.Or(server, "http://"+transports.Dialable(cfg.Listen))
 			if err := ready(ctx, url); err != nil {
 				return err
 			}
@@ -73,16 +72,4 @@ func refusal(res *http.Response) error {
 		return fmt.Errorf("status %s", res.Status)
 	}
 	return fmt.Errorf("%s (%d %s)", body.Detail, res.StatusCode, body.Code)
-}
-
-// dialable returns the address under which a program on this machine reaches a listener.
-func dialable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -17,7 +18,7 @@ var caller = runtime.Caller{Project: "default", User: "local", Role: runtime.Rol
 
 // local is a run of this process.
 type local struct {
-	*engine
+	*baton.Server
 	started runtime.Started
 	cursor  *runtime.RunCursor
 	ready   []*runtime.Record // read and not yet returned
@@ -29,7 +30,7 @@ func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	l := &local{engine: e}
+	l := &local{Server: e}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close(ctx))
@@ -39,10 +40,10 @@ func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	if l.started, err = l.rt.StartRun(ctx, caller, run.StartRequest); err != nil {
+	if l.started, err = l.Runtime().StartRun(ctx, caller, run.StartRequest); err != nil {
 		return nil, err
 	}
-	if l.cursor, err = l.rt.ReadRun(context.WithoutCancel(ctx), l.started); err != nil {
+	if l.cursor, err = l.Runtime().ReadRun(context.WithoutCancel(ctx), l.started); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -65,7 +66,7 @@ func (l *local) next(ctx context.Context) (event, error) {
 }
 
 func (l *local) cancel(ctx context.Context) error {
-	_, err := l.rt.Cancel(ctx, caller, l.started.RunID)
+	_, err := l.Runtime().Cancel(ctx, caller, l.started.RunID)
 	var refused *runtime.Error
 	if errors.As(err, &refused) && refused.Kind == runtime.KindInvalid { // it is over
 		return nil
@@ -73,9 +74,9 @@ func (l *local) cancel(ctx context.Context) error {
 	return err
 }
 
-func (l *local) close(ctx context.Context) error {
+func (l *local) close(context.Context) error {
 	if l.cursor != nil {
 		l.cursor.Close()
 	}
-	return l.engine.close(ctx)
+	return l.Close()
 }

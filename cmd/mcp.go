@@ -36,7 +36,7 @@ func (p *Program) mcpCommand() *cobra.Command {
 }
 
 func (p *Program) mcp(ctx context.Context, cfg config.Config, server string, in io.Reader) error {
-	stop, now, release := interrupts(ctx)
+	stop, _, release := interrupts(ctx)
 	defer release()
 	url, err := findServer(stop, cfg, server)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *Program) mcp(ctx context.Context, cfg config.Config, server string, in 
 	if url != "" {
 		err = (&bridge{server: url, in: in, out: p.Stdout}).pass(stop)
 	} else {
-		err = p.serveTools(stop, now, cfg, in)
+		err = p.serveTools(stop, cfg, in)
 	}
 	if stop.Err() != nil && errors.Is(err, context.Canceled) { // it was told to stop, and did
 		return nil
@@ -54,15 +54,15 @@ func (p *Program) mcp(ctx context.Context, cfg config.Config, server string, in 
 }
 
 // serveTools serves the tools in this process.
-func (p *Program) serveTools(stop, now context.Context, cfg config.Config, in io.Reader) error {
+func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reader) error {
 	log := newLogger(cfg.Log, p.Stderr)
-	e, err := startEngine(stop, cfg, log, p.Plugins)
+	e, err := startEngine(ctx, cfg, log, p.Plugins)
 	if err != nil {
 		return err
 	}
-	tools := mcp.Transport{Runtime: e.rt, Log: log, Version: buildVersion()}
-	err = tools.Serve(stop, caller, io.NopCloser(in), nopCloser{p.Stdout})
-	return errors.Join(err, e.close(now))
+	tools := mcp.Transport{Runtime: e.Runtime(), Log: log, Version: buildVersion()}
+	err = tools.Serve(ctx, caller, io.NopCloser(in), nopCloser{p.Stdout})
+	return errors.Join(err, e.Close())
 }
 
 // nopCloser is a writer that others close.

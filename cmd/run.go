@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports"
 )
 
 // request is what a person asks run for.
@@ -122,7 +123,7 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 	}
 	if !strings.HasPrefix(cfg.Database, "sqlite:") {
 		// The database does not tell whether a server lives, and the runs of one must not be taken over.
-		url := "http://" + dialable(cfg.Listen)
+		url := "http://" + transports.Dialable(cfg.Listen)
 		probe, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err := ready(probe, url); err != nil {
@@ -137,7 +138,7 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 	case held && addr == "":
 		return "", errors.New("the database is in use by a program that serves nobody; try again when it has ended")
 	case held:
-		return "http://" + dialable(addr), nil
+		return "http://" + transports.Dialable(addr), nil
 	}
 	return "", nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 )
@@ -70,7 +71,7 @@ func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) er
 }
 
 // shutdown stops the server. When now ends it has two more seconds.
-func shutdown(now context.Context, s *Server) error {
+func shutdown(now context.Context, s *baton.Server) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(now) }() // ends with the process at the latest
 	select {

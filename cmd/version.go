@@ -1,11 +1,13 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton"
 )
 
 // version is set by the linker: -X github.com/batonrun/baton/cmd.version=v1.2.3.
@@ -27,25 +29,5 @@ func versionText() string {
 	return fmt.Sprintf("%s (%s %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion is what the linker was told, else the module's version, else the commit.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	const path = "github.com/batonrun/baton"
-	for _, m := range append(info.Deps, &info.Main) { // a dependency in a user's own binary
-		if m.Path == path && m.Version != "" && m.Version != "(devel)" {
-			return m.Version
-		}
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && info.Main.Path == path {
-			return s.Value[:min(len(s.Value), 12)]
-		}
-	}
-	return "devel"
-}
+// buildVersion is what the linker was told, else what the module says.
+func buildVersion() string { return cmp.Or(version, baton.Version()) }

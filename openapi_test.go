@@ -1,23 +1,20 @@
-package cmd_test
+package baton_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton"
 )
 
 func TestOpenAPIHasTheRoutesThatAreMounted(t *testing.T) {
-	s := serve(t, database(t))
-	res, err := http.Get(s.URL() + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
+	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	res := send(t, "GET", s.URL()+"/openapi.json", "")
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}

@@ -1,0 +1,129 @@
+// Package baton is Baton for programs that embed it: a server of agents and workflows that keeps every event of
+// them, with all its parts (database, engine, routes, and the janitor that keeps the database small) behind one
+// Config.
+//
+//	srv, err := baton.New(ctx, baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{agent}})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	log.Fatal(srv.Run(ctx))
+//
+// A program that has an HTTP server of its own leaves Listen empty and gives Baton some of its paths: see
+// [Server.Handler] for net/http and [Server.Fiber] for fiber. Agents and tools are written against package
+// plugins, which imports next to nothing; package cmd is the command line around all of this.
+package baton
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+)
+
+// Config says what a Server serves and how. Its zero fields mean the defaults that they name, so that a Config
+// of nothing but Plugins will do. Sizes are in bytes.
+type Config struct {
+	// Plugins are the agents, tools and workflows that are offered. Package plugins/builtin has some to begin with.
+	Plugins []plugins.Plugin
+
+	// Database is sqlite:<file>, which belongs to one server at a time, or a postgres:// URL. It is created,
+	// and brought to this version's schema. Default sqlite:baton.db.
+	Database string
+
+	// Listen is the host:port to serve on; port 0 takes any free one. Empty means none: the program serves
+	// Handler or Fiber itself.
+	Listen string
+
+	// Caller says who sent a request, after the program's own idea of accounts. An error, a Caller without a
+	// project or a user, and one with a role that does not exist are answered with 401; an empty Role means
+	// runtime.RoleUser. It is called for every request but /healthz and /readyz, from several goroutines, and
+	// must neither keep the request nor read its body. The request's context holds what middleware before
+	// Handler has put there, or what handlers before Fiber have set with Locals.
+	//
+	// Nil means that there are no accounts: everybody is the user "local" of the project "default", and
+	// requests are taken only on addresses that no other machine reaches, unless Insecure is set.
+	Caller func(*http.Request) (Caller, error)
+
+	// Insecure serves other machines without accounts, and over plain HTTP on Listen.
+	Insecure bool
+
+	// Hosts are the Host names that are answered beside that of Listen, localhost and addresses; a program
+	// that is reached as app.example.com names it here. Any other is answered with 421.
+	Hosts []string
+
+	// Origins are the origins of web pages, such as https://app.example.com, that are admitted beside those
+	// that come from the host they ask. Any other is answered with 403.
+	Origins []string
+
+	// Log is told what nobody can be answered. Default slog.Default.
+	Log *slog.Logger
+
+	// Version is what OpenAPI and MCP call this server's version. Default Baton's own.
+	Version string
+
+	Limits   Limits
+	Timeouts Timeouts
+	Commit   Commit
+	Stream   Stream
+}
+
+// Caller is who sent a request: a user of a project, and what they may do there. A runtime.RoleUser sees and
+// controls own runs, a RoleViewer sees all of the project, a RoleOperator controls them too, and a RoleAdmin may
+// do everything.
+type Caller = runtime.Caller
+
+// Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
+type Limits struct {
+	Runs           int // runs executed at once, default 256
+	RunsPerAgent   int // of one agent, default no limit of its own
+	RunsPerProject int // of one project, default no limit of its own
+	RunsPerUser    int // of one user, default no limit of its own
+	Queue          int // runs waiting for their turn, default 10 000
+	Body           int // a request's body, default 2 MiB
+	Input          int // a request's body that starts a run, default 32 MiB
+	Messages       int // the new messages of one run, default 8 MB
+}
+
+// Timeouts bounds how long things take.
+type Timeouts struct {
+	Step              time.Duration // one execution of an agent, default 10 min
+	Run               time.Duration // a run from its start to its end, default 1 h
+	Tool              time.Duration // a tool call, default 2 min
+	Grace             time.Duration // a cancelled worker, until it is abandoned, default 5 s
+	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
+	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s
+}
+
+// Commit tunes how events are gathered into transactions.
+type Commit struct {
+	Interval    time.Duration // between two commits' starts, under load, default 2 ms
+	QueueRun    int           // events of one run waiting for a commit, default 256 KiB
+	Queue       int           // events of all runs waiting for a commit, default 8 MiB
+	BatchEvents int           // events in one transaction, default 1 000
+	BatchBytes  int           // their size, default 1 MiB
+}
+
+// Stream tunes the delivery of events to readers.
+type Stream struct {
+	RingEvents   int           // latest events of a thread kept in memory, default 1 024
+	RingBytes    int           // their size, default 256 KiB
+	Rings        int           // the size of all threads', default 64 MiB
+	Pace         time.Duration // between two writes to a reader, under load, default 10 ms
+	PaceAbove    int           // live streams above which that holds, default 64
+	Ping         time.Duration // silence after which a stream is pinged, default 15 s
+	WriteTimeout time.Duration // one write to a reader, default 30 s
+	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
+}
+
+// The defaults of what is not only passed on stand here, the others where they are used.
+func (c Config) withDefaults() Config {
+	c.Database = cmp.Or(c.Database, "sqlite:baton.db")
+	c.Version = cmp.Or(c.Version, Version())
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}

@@ -1,0 +1,312 @@
+package baton_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime"
+)
+
+const patience = 30 * time.Second
+
+// open starts a Baton that the program has to serve itself, unless cfg says where.
+func open(tb testing.TB, cfg baton.Config) *baton.Server {
+	tb.Helper()
+	if cfg.Database == "" {
+		cfg.Database = "sqlite:" + filepath.Join(tb.TempDir(), "baton.db")
+	}
+	if cfg.Plugins == nil {
+		cfg.Plugins = builtin.Plugins()
+	}
+	cfg.Log = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := baton.New(tb.Context(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// doors are the ways in which a program gives Baton its requests. Each returns the URL.
+var doors = map[string]func(testing.TB, *baton.Server) string{
+	"net/http": func(tb testing.TB, s *baton.Server) string {
+		mux := http.NewServeMux()
+		mux.Handle("/api/", s.Handler())
+		mux.Handle("/readyz", s.Handler())
+		srv := httptest.NewUnstartedServer(mux)
+		srv.Config.WriteTimeout = 200 * time.Millisecond // streams are not held to it
+		srv.Start()
+		tb.Cleanup(srv.Close)
+		tb.Cleanup(func() { _ = s.Close() }) // before it
+		return srv.URL
+	},
+	"HTTP/2": func(tb testing.TB, s *baton.Server) string {
+		srv := httptest.NewUnstartedServer(s.Handler())
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		clients[srv.URL] = srv.Client()
+		tb.Cleanup(srv.Close)
+		tb.Cleanup(func() { _ = s.Close() })
+		return srv.URL
+	},
+	"fiber": func(tb testing.TB, s *baton.Server) string {
+		app := fiber.New(fiber.Config{DisableStartupMessage: true})
+		app.Use("/api", s.Fiber())
+		app.Use("/readyz", s.Fiber())
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- app.Listener(ln) }() // ends with Shutdown
+		tb.Cleanup(func() {
+			if err := errors.Join(s.Close(), app.Shutdown(), <-served); err != nil {
+				tb.Error(err)
+			}
+		})
+		return "http://" + ln.Addr().String()
+	},
+}
+
+// clients are those for servers that not every client reaches.
+var clients = map[string]*http.Client{}
+
+func through(t *testing.T, test func(t *testing.T, door string)) {
+	for door := range doors {
+		t.Run(door, func(t *testing.T) { test(t, door) })
+	}
+}
+
+// send makes a request; header holds pairs of name and value.
+func send(tb testing.TB, method, url, body string, header ...string) *http.Response {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	client := http.DefaultClient
+	for base, own := range clients {
+		if strings.HasPrefix(url, base) {
+			client = own
+		}
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+// answer reads a whole answer.
+func answer(tb testing.TB, res *http.Response) string {
+	tb.Helper()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(b)
+}
+
+// until reads a stream up to the line that contains text.
+func until(tb testing.TB, r *bufio.Scanner, text string) {
+	tb.Helper()
+	for r.Scan() {
+		if strings.Contains(r.Text(), text) {
+			return
+		}
+	}
+	tb.Fatalf("the stream has ended without %q: %v", text, r.Err())
+}
+
+const script = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"say\":\"first\"},{\"tool\":\"sleep\",\"args\":{\"ms\":600}},{\"say\":\"last\"}]}"}`
+
+// TestStreamsAreLiveThroughEveryDoor reads the first word while the agent is still at work.
+func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		s := open(t, baton.Config{})
+		url := doors[door](t, s)
+		res := send(t, "POST", url+"/api/v1/agent/runs", script, "Accept", "text/event-stream")
+		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatal(res.Status, res.Header)
+		}
+		lines := bufio.NewScanner(res.Body)
+		until(t, lines, `"delta":"first"`)
+		list, _, err := s.Runtime().Runs(t.Context(), runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}, runtime.RunFilter{Limit: 1})
+		if err != nil || len(list) != 1 || list[0].Status != runtime.Running {
+			t.Errorf("while the first word is read the run is %+v, %v", list, err)
+		}
+		until(t, lines, `"delta":"last"`)
+		until(t, lines, "event: RUN_FINISHED")
+		for lines.Scan() {
+		}
+		if err := lines.Err(); err != nil {
+			t.Errorf("the stream did not end as it should: %v", err)
+		}
+
+		log := send(t, "GET", url+"/api/v1/agent/runs/main/events", "", "Last-Event-ID", "3")
+		if got := answer(t, log); !strings.Contains(got, "\nid: 4\nevent: ") || strings.Contains(got, "id: 2\n") {
+			t.Errorf("the log behind 3 begins with %.60q", got)
+		}
+	})
+}
+
+// TestRunEndsWhenItsClientLeaves drops a stream, and asks for it without one.
+func TestRunEndsWhenItsClientLeaves(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}})
+		url := doors[door](t, s)
+		long := strings.Replace(script, "600", "3600000", 1)
+		res := send(t, "POST", url+"/api/v1/agent/runs", long, "Accept", "text/event-stream")
+		lines := bufio.NewScanner(res.Body)
+		until(t, lines, "TOOL_CALL_END")
+		_ = res.Body.Close()
+		await(t, s, runtime.Cancelled)
+	})
+}
+
+// await waits until the latest run has the status.
+func await(t *testing.T, s *baton.Server, want runtime.Status) {
+	t.Helper()
+	who := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+	for deadline := time.Now().Add(patience); ; {
+		list, _, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 1 && list[0].Status == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the run never was %s: %+v", want, list)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Origins: []string{"https://page.example.com"}}))
+		for _, c := range []struct {
+			header []string
+			want   int
+		}{
+			{nil, 200},
+			{[]string{"Host", "evil.example"}, 421},
+			{[]string{"Host", "app.example.com"}, 200},
+			{[]string{"Origin", "https://evil.example"}, 403},
+			{[]string{"Origin", "https://page.example.com"}, 200},
+			{[]string{"Host", "app.example.com", "Origin", "https://app.example.com"}, 200},
+			{[]string{"Host", "127.0.0.1", "X-Forwarded-Host", "evil.example"}, 200},
+		} {
+			res := send(t, "GET", url+"/api/v1/agents", "", c.header...)
+			if res.StatusCode != c.want {
+				t.Errorf("%q: %s, want %d", c.header, res.Status, c.want)
+			}
+		}
+	})
+}
+
+func TestBodiesAreJudgedThroughEveryDoor(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		url := doors[door](t, open(t, baton.Config{Limits: baton.Limits{Body: 1 << 10, Input: 64 << 10}}))
+		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != 415 {
+			t.Errorf("a form: %s", res.Status)
+		}
+		if door == "fiber" { // the program's own limit
+			return
+		}
+		large := `{"agent":"echo","content":"` + strings.Repeat("x", 128<<10) + `"}`
+		if res := send(t, "POST", url+"/api/v1/agent/runs", large, "Expect", "100-continue"); res.StatusCode != 413 {
+			t.Errorf("a large body: %s", res.Status)
+		}
+	})
+}
+
+// TestNothingIsAnsweredAfterTheEnd closes Baton while a stream is open and its program serves on.
+func TestNothingIsAnsweredAfterTheEnd(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		s := open(t, baton.Config{})
+		url := doors[door](t, s)
+		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != 200 {
+			t.Errorf("before: %s", res.Status)
+		}
+		long := strings.Replace(script, "600", "3600000", 1)
+		lines := bufio.NewScanner(send(t, "POST", url+"/api/v1/agent/runs", long, "Accept", "text/event-stream").Body)
+		until(t, lines, "TOOL_CALL_END")
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		until(t, lines, `"code":"interrupted"`)
+		for _, path := range []string{"/readyz", "/api/v1/agent/runs/main/events"} {
+			res := send(t, "GET", url+path, "")
+			var p struct{ Detail, Code string }
+			if err := json.Unmarshal([]byte(answer(t, res)), &p); err != nil || res.StatusCode != 503 || p.Code != "stopping" || res.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %s %+v", path, res.Status, p)
+			}
+		}
+	})
+}
+
+// TestRunGoesOnAtTheNextStart closes one server and runs the next on the same database.
+func TestRunGoesOnAtTheNextStart(t *testing.T) {
+	db := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
+	first := open(t, baton.Config{Database: db, Listen: "127.0.0.1:0"})
+	res := send(t, "POST", first.URL()+"/api/v1/agent/runs", script)
+	if res.StatusCode != 202 {
+		t.Fatal(res.Status)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	second := open(t, baton.Config{Database: db})
+	await(t, second, runtime.Completed)
+	if second.Addr() != "" || second.URL() != "" {
+		t.Errorf("it listens on %q", second.Addr())
+	}
+}
+
+func TestRunServesUntilItsContextEnds(t *testing.T) {
+	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	if res := send(t, "GET", s.URL()+"/readyz", ""); res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", s.Addr()); err == nil {
+		t.Error("somebody listens still")
+	}
+}

@@ -1,0 +1,149 @@
+package baton_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+)
+
+// whoami is an agent that says who asks.
+func whoami() plugins.Agent {
+	return plugins.AgentFunc("whoami", func(_ context.Context, run *plugins.Run) error {
+		_, err := run.Text().Write([]byte(run.Input.Project + "/" + run.Input.User))
+		return err
+	})
+}
+
+// byHeader takes the header User for who asks: project/user/role.
+func byHeader(r *http.Request) (baton.Caller, error) {
+	parts := strings.Split(r.Header.Get("User"), "/")
+	if len(parts) != 3 {
+		return baton.Caller{}, errors.New("who are you?")
+	}
+	return baton.Caller{Project: parts[0], User: parts[1], Role: runtime.Role(parts[2])}, nil
+}
+
+func TestProgramSaysWhoIsAsking(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: byHeader})
+		url := doors[door](t, s)
+		start := func(user string) string {
+			res := send(t, "POST", url+"/api/v1/agent/runs", `{"agent":"whoami","threadId":"main","content":"?"}`, "User", user, "Accept", "text/event-stream")
+			return answer(t, res)
+		}
+		if got := start("p1/alice/user"); !strings.Contains(got, `"delta":"p1/alice"`) {
+			t.Errorf("alice's run: %s", got)
+		}
+		if got := start("p1/bob/"); !strings.Contains(got, `"delta":"p1/bob"`) {
+			t.Errorf("bob's run: %s", got)
+		}
+		for user, want := range map[string]int{
+			"p1/alice/user":     1, // own runs
+			"p1/bob/":           1, // without a role: user
+			"p1/eve/user":       0,
+			"p1/victor/viewer":  2, // all of the project
+			"p2/alice/admin":    -404,
+			"p1/alice/Admin":    -401, // no role
+			"p1/alice/root":     -401,
+			"p1//user":          -401, // nobody
+			"/alice/user":       -401,
+			"p1/../user":        -401,
+			"":                  -401,
+		} {
+			res := send(t, "GET", url+"/api/projects/p1/agent-runs", "", "User", user)
+			if want < 0 {
+				if res.StatusCode != -want {
+					t.Errorf("%q: %s, want %d", user, res.Status, -want)
+				}
+				continue
+			}
+			var list struct{ Items []json.RawMessage }
+			if err := json.Unmarshal([]byte(answer(t, res)), &list); err != nil || len(list.Items) != want {
+				t.Errorf("%q: %d runs, %v, want %d", user, len(list.Items), err, want)
+			}
+		}
+		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != 200 {
+			t.Errorf("readiness asks who asks: %s", res.Status)
+		}
+	})
+}
+
+type key struct{}
+
+// TestCallerSeesWhatMiddlewareHasFound has a server's own middleware authenticate.
+func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
+	who := func(r *http.Request) (baton.Caller, error) {
+		user, _ := r.Context().Value(key{}).(string)
+		return baton.Caller{Project: "p", User: user}, nil
+	}
+	ask := func(t *testing.T, url string) {
+		t.Helper()
+		res := send(t, "POST", url+"/api/v1/agent/runs", `{"agent":"whoami","content":"?"}`, "Accept", "text/event-stream", "Authorization", "alice")
+		if got := answer(t, res); !strings.Contains(got, `"delta":"p/alice"`) {
+			t.Errorf("got %s", got)
+		}
+		if res := send(t, "GET", url+"/api/v1/threads", ""); res.StatusCode != 401 {
+			t.Errorf("nobody: %s", res.Status)
+		}
+	}
+	t.Run("net/http", func(t *testing.T) {
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: who})
+		h := s.Handler()
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key{}, r.Header.Get("Authorization"))))
+		}))
+		defer srv.Close()
+		ask(t, srv.URL)
+	})
+	t.Run("fiber", func(t *testing.T) {
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: who})
+		app := fiber.New(fiber.Config{DisableStartupMessage: true})
+		app.Use(func(c *fiber.Ctx) error {
+			c.Locals(key{}, strings.Clone(c.Get("Authorization")))
+			return c.Next()
+		}, s.Fiber())
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- app.Listener(ln) }() // ends with Shutdown
+		ask(t, "http://"+ln.Addr().String())
+		if err := errors.Join(app.Shutdown(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWithoutAccountsOtherMachinesAreRefused asks as if over the network: the door is open to this machine alone.
+func TestWithoutAccountsOtherMachinesAreRefused(t *testing.T) {
+	outside := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
+	for _, c := range []struct {
+		cfg  baton.Config
+		want int
+	}{
+		{baton.Config{}, 403},
+		{baton.Config{Insecure: true}, 200},
+		{baton.Config{Caller: func(*http.Request) (baton.Caller, error) { return baton.Caller{Project: "p", User: "u"}, nil }}, 200},
+	} {
+		h := open(t, c.cfg).Handler()
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(outside)), "GET", "/api/v1/agents", nil)
+		r.Host = "192.0.2.1"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%d: %s, want %d", w.Code, w.Body, c.want)
+		}
+	}
+}

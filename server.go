@@ -1,0 +1,159 @@
+package baton
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports"
+)
+
+// Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several
+// goroutines.
+type Server struct {
+	db     *storage.DB
+	rt     *runtime.Runtime
+	ln     net.Listener // nil without Config.Listen
+	web    *transports.Server
+	served chan error // what ended web
+
+	once    sync.Once // of Shutdown
+	tidying sync.WaitGroup
+	untidy  context.CancelFunc
+}
+
+// New opens the database, listens if it is told to, takes up the runs that an earlier server left, and serves.
+// It fails with storage.ErrLocked when another server has the database. The caller calls Run, or Shutdown or
+// Close at the end; ctx is for the opening alone.
+func New(ctx context.Context, cfg Config) (_ *Server, err error) {
+	cfg = cfg.withDefaults()
+	reg, err := newRegistry(cfg.Plugins)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{served: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.abort(ctx))
+		}
+	}()
+	if s.db, err = storage.Open(ctx, storage.Config{URL: cfg.Database, Serve: true, Migrate: true, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	if cfg.Listen != "" {
+		if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if s.rt, err = newRuntime(&cfg, reg, s.db, s.Addr()); err != nil {
+		return nil, err
+	}
+	if s.web, err = newWeb(&cfg, s.rt); err != nil {
+		return nil, err
+	}
+	if err = s.rt.Start(ctx); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	if s.ln != nil {
+		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
+	}
+	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
+	s.tidying.Go(func() { tidy(ctx, s.db, cfg.Log) }) // likewise
+	return s, nil
+}
+
+// abort closes what New has opened when it fails.
+func (s *Server) abort(ctx context.Context) error {
+	var errs []error
+	if s.rt != nil {
+		errs = append(errs, s.rt.Shutdown(ended(ctx)))
+	}
+	if s.ln != nil {
+		errs = append(errs, s.ln.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Handler answers requests that a server of net/http has taken. Baton's paths are /api/, /mcp, /openapi.json,
+// /docs, /healthz and /readyz; give it those that are wanted, as they are. Streams are live, WebSockets work over
+// HTTP/1.1, and a run ends when the client that asked for it has left, as on Baton's own listener. See
+// docs/embedding.md for what that costs and what the program's server must not do.
+//
+// Shut Baton down before that server, which else waits for streams that do not end.
+func (s *Server) Handler() http.Handler { return s.web.Handler() }
+
+// Fiber answers requests that a fiber program has taken, at no cost: app.Use("/api", srv.Fiber()). The paths
+// are those of Handler. What the program's fiber.Config says about bodies and timeouts holds for Baton too.
+func (s *Server) Fiber() fiber.Handler { return s.web.Fiber() }
+
+// Runtime is the engine: with it the program itself starts, reads and cancels runs.
+func (s *Server) Runtime() *runtime.Runtime { return s.rt }
+
+// Addr is the host and port at which a program on this machine reaches Config.Listen, "" when that is empty.
+func (s *Server) Addr() string {
+	if s.ln == nil {
+		return ""
+	}
+	return transports.Dialable(s.ln.Addr().String())
+}
+
+// URL is Addr with http:// before it, "" when there is none.
+func (s *Server) URL() string {
+	if s.ln == nil {
+		return ""
+	}
+	return "http://" + s.Addr()
+}
+
+// Run waits until ctx ends and then shuts the server down, letting runs at work end for Timeouts.Drain. When
+// the server cannot go on it closes it at once and fails.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Wait(ctx); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return s.Shutdown(context.WithoutCancel(ctx))
+}
+
+// Wait returns nil when ctx ends, and an error when the server cannot go on: then it should be closed at once.
+func (s *Server) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.rt.Fenced():
+		return errors.New("another server has taken over the database")
+	case err := <-s.served:
+		return fmt.Errorf("serve: %w", err)
+	}
+}
+
+// Shutdown takes no more runs, lets those at work end for Timeouts.Drain or until ctx ends, releases the others
+// to the next start, ends the streams, and closes server and database. Called again it does nothing.
+func (s *Server) Shutdown(ctx context.Context) (err error) {
+	s.once.Do(func() {
+		s.untidy()
+		err = errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx))
+		s.tidying.Wait()
+		err = errors.Join(err, s.db.Close())
+	})
+	return err
+}
+
+// Close is Shutdown that waits for no run: those at work go on at the next start.
+func (s *Server) Close() error { return s.Shutdown(ended(context.Background())) }
+
+// ended returns a context that has ended.
+func ended(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}

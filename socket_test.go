@@ -1,0 +1,92 @@
+package baton_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// dial opens a WebSocket.
+func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, *http.Response) {
+	t.Helper()
+	c, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http"), header)
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	} else if res == nil {
+		t.Fatal(err)
+	}
+	return c, res
+}
+
+// TestSocketsWorkThroughEveryDoor upgrades a request, talks, and leaves: the socket's run ends with it.
+func TestSocketsWorkThroughEveryDoor(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		if door == "HTTP/2" { // has no upgrade
+			return
+		}
+		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond}})
+		url := doors[door](t, s)
+		if _, res := dial(t, url+"/api/v1/ws", http.Header{"Origin": {"https://evil.example"}}); res.StatusCode != 403 {
+			t.Errorf("a foreign page: %s", res.Status)
+		}
+
+		c, _ := dial(t, url+"/api/v1/agui/scripted/ws", nil)
+		pinged := make(chan struct{}, 100)
+		pong := c.PingHandler()
+		c.SetPingHandler(func(data string) error {
+			pinged <- struct{}{}
+			return pong(data)
+		})
+		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
+		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
+			t.Fatal(err)
+		}
+		read(t, c, "TEXT_MESSAGE_CONTENT")
+		read(t, c, "TOOL_CALL_END")
+		go func() { _, _, _ = c.ReadMessage() }() // ends with the socket; it answers pings
+		for range 3 {
+			<-pinged
+		}
+		await(t, s, runtime.Running)
+		_ = c.Close()
+		await(t, s, runtime.Cancelled)
+	})
+}
+
+// TestSocketsAreToldThatTheServerStops closes Baton while a socket is open.
+func TestSocketsAreToldThatTheServerStops(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		if door == "HTTP/2" {
+			return
+		}
+		s := open(t, baton.Config{})
+		c, _ := dial(t, doors[door](t, s)+"/api/v1/ws", nil)
+		go func() { _ = s.Close() }() // the test's end waits for it
+		_, _, err := c.ReadMessage()
+		if !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+			t.Errorf("got %v, want the code 1001", err)
+		}
+	})
+}
+
+// read reads up to the event of a type.
+func read(t *testing.T, c *websocket.Conn, kind string) {
+	t.Helper()
+	for {
+		_, b, err := c.ReadMessage()
+		if err != nil {
+			t.Fatalf("before %s: %v", kind, err)
+		}
+		var ev struct{ Type string }
+		if json.Unmarshal(b, &ev) == nil && ev.Type == kind {
+			return
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package baton
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+)
+
+// tidy is the janitor: every few minutes it has old events sealed, and idempotency keys forgotten that nobody may
+// use any more. It returns when ctx ends.
+func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
+	const every = 5 * time.Minute
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			n, err := db.Seal(ctx, now)
+			if err != nil && ctx.Err() == nil {
+				log.Warn("old events were not sealed", "error", err)
+			} else if n > 0 {
+				log.Debug("sealed old events", "events", n)
+			}
+			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
+				log.Warn("old idempotency keys were not forgotten", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package baton
+
+import (
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/agui"
+	"github.com/batonrun/baton/transports/mcp"
+	"github.com/batonrun/baton/transports/monitor"
+	"github.com/batonrun/baton/transports/openapi"
+	"github.com/batonrun/baton/transports/rest"
+	"github.com/batonrun/baton/transports/sse"
+	"github.com/batonrun/baton/transports/ws"
+)
+
+// newRegistry checks what the server offers.
+func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
+	reg := new(plugins.Registry)
+	if err := reg.Add(list...); err != nil {
+		return nil, err
+	}
+	return reg, reg.Validate()
+}
+
+// newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
+func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string) (*runtime.Runtime, error) {
+	return runtime.New(runtime.Config{
+		Store: db, Registry: reg, Log: cfg.Log, Addr: addr,
+
+		Runs:           cfg.Limits.Runs,
+		RunsPerAgent:   cfg.Limits.RunsPerAgent,
+		RunsPerProject: cfg.Limits.RunsPerProject,
+		RunsPerUser:    cfg.Limits.RunsPerUser,
+		QueueDepth:     cfg.Limits.Queue,
+		MessageBytes:   cfg.Limits.Messages,
+
+		StepTimeout: cfg.Timeouts.Step,
+		RunTimeout:  cfg.Timeouts.Run,
+		ToolTimeout: cfg.Timeouts.Tool,
+		Grace:       cfg.Timeouts.Grace,
+		Drain:       cfg.Timeouts.Drain,
+
+		CommitInterval: cfg.Commit.Interval,
+		QueueRunBytes:  cfg.Commit.QueueRun,
+		QueueBytes:     cfg.Commit.Queue,
+		BatchEvents:    cfg.Commit.BatchEvents,
+		BatchBytes:     cfg.Commit.BatchBytes,
+
+		RingEvents: cfg.Stream.RingEvents,
+		RingBytes:  cfg.Stream.RingBytes,
+		RingsBytes: cfg.Stream.Rings,
+	})
+}
+
+// newWeb mounts the transports on a server.
+func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
+	streams := transports.NewStreams(transports.StreamConfig{
+		Runtime: rt, Log: cfg.Log,
+
+		Pace:         cfg.Stream.Pace,
+		PaceAbove:    cfg.Stream.PaceAbove,
+		Ping:         cfg.Stream.Ping,
+		WriteTimeout: cfg.Stream.WriteTimeout,
+		SendBuffer:   cfg.Stream.SendBuffer,
+		Grace:        cfg.Timeouts.OnDisconnectGrace,
+	})
+	return transports.New(
+		transports.Config{
+			Runtime: rt, Streams: streams, Log: cfg.Log,
+
+			Listen:   cfg.Listen,
+			Insecure: cfg.Insecure,
+			Who:      cfg.Caller,
+			Hosts:    cfg.Hosts,
+			Origins:  cfg.Origins,
+			Body:     cfg.Limits.Body,
+			Input:    cfg.Limits.Input,
+		},
+		rest.Transport{Runtime: rt, Streams: streams},
+		sse.Transport{Runtime: rt, Streams: streams},
+		ws.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body)},
+		agui.Transport{Runtime: rt, Streams: streams},
+		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
+		monitor.Transport{Runtime: rt, Streams: streams},
+		openapi.New(cfg.Version),
+	)
+}
