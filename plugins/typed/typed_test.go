@@ -1,0 +1,149 @@
+package typed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/typed"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+type place struct {
+	City string   `json:"city" jsonschema:"the city's name"`
+	Days int      `json:"days,omitempty" jsonschema:"how many days ahead"`
+	Tags []string `json:"tags,omitzero"`
+	Near *struct {
+		Lat float64 `json:"lat"`
+	} `json:"near,omitempty"`
+	hidden bool
+}
+
+type weather struct {
+	Sky  string  `json:"sky"`
+	Temp float64 `json:"temp"`
+}
+
+func forecast(_ context.Context, call *plugins.Call, in place) (weather, error) {
+	switch {
+	case in.City == "Atlantis":
+		return weather{}, &plugins.Error{Code: "unknown_city", Message: "There is no such city"}
+	case in.hidden:
+		return weather{}, errors.New("hidden")
+	}
+	return weather{Sky: in.City + " for " + call.User, Temp: float64(in.Days)}, nil
+}
+
+var tool = typed.Tool(plugins.Info{Name: "weather", Description: "Tells the weather.", Timeout: time.Second}, forecast)
+
+func TestSchemaIsThatOfTheArguments(t *testing.T) {
+	info := tool.Info()
+	if info.Name != "weather" || info.Description != "Tells the weather." || info.Timeout != time.Second {
+		t.Errorf("got %+v", info)
+	}
+	var got, want any
+	if err := json.Unmarshal(info.Parameters, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{
+		"type": "object",
+		"properties": {
+			"city": {"type": "string", "description": "the city's name"},
+			"days": {"type": "integer", "description": "how many days ahead"},
+			"tags": {"type": ["null", "array"], "items": {"type": "string"}},
+			"near": {
+				"type": ["null", "object"], "properties": {"lat": {"type": "number"}},
+				"required": ["lat"], "additionalProperties": false
+			}
+		},
+		"required": ["city"],
+		"additionalProperties": false
+	}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var reg plugins.Registry
+	if err := reg.Add(tool); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResultIsJSON(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"city":"Oslo"}`: `{"sky":"Oslo for alice","temp":0}`,
+		`{"city":"Oslo","days":2,"tags":null,"near":{"lat":1}}`: `{"sky":"Oslo for alice","temp":2}`,
+	} {
+		out, err := tool.Call(t.Context(), &plugins.Call{Args: json.RawMessage(args), User: "alice"})
+		if err != nil || out.ResultSummary != want {
+			t.Errorf("%s: %+v, %v", args, out, err)
+		}
+	}
+}
+
+func TestTextAndOutputsAreTheResultAsTheyAre(t *testing.T) {
+	text := typed.Tool(plugins.Info{Name: "text"}, func(_ context.Context, _ *plugins.Call, in map[string]int) (string, error) {
+		return "sum", nil
+	})
+	if out, err := text.Call(t.Context(), &plugins.Call{Args: json.RawMessage(`{"a":1}`)}); err != nil || out.ResultSummary != "sum" {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	whole := typed.Tool(plugins.Info{Name: "whole"}, func(context.Context, *plugins.Call, struct{}) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "s", UIHints: json.RawMessage(`{"a":1}`)}, nil
+	})
+	if out, err := whole.Call(t.Context(), &plugins.Call{Args: json.RawMessage(`{}`)}); err != nil || string(out.UIHints) != `{"a":1}` {
+		t.Errorf("got %+v, %v", out, err)
+	}
+}
+
+func TestWrongArgumentsAreRefusedInWords(t *testing.T) {
+	for args, want := range map[string]string{
+		`{}`:                                  `required: missing properties: ["city"]`,
+		`{"city":1}`:                          `city: type: 1 has type "integer", want "string"`,
+		`{"city":"Oslo","days":1.5}`:          `days: type: 1.5 has type "number", want "integer"`,
+		`{"city":"Oslo","dayz":1}`:            `unexpected additional properties ["dayz"]`,
+		`{"city":"Oslo","near":{"lat":"no"}}`: `near/lat: type: no has type "string", want "number"`,
+		`[]`:                                  `type: [] has type "array", want "object"`,
+		`{"city":`:                            `unexpected end of JSON input`,
+	} {
+		_, err := tool.Call(t.Context(), &plugins.Call{Args: json.RawMessage(args)})
+		shown, ok := errors.AsType[*plugins.Error](err)
+		if want = "The arguments are not as the tool's schema says: " + want; !ok || shown.Code != "bad_arguments" || shown.Message != want {
+			t.Errorf("%s:\n got %v\nwant %s", args, err, want)
+		}
+	}
+}
+
+func TestErrorsOfTheFunctionAreTheTools(t *testing.T) {
+	_, err := tool.Call(t.Context(), &plugins.Call{Args: json.RawMessage(`{"city":"Atlantis"}`)})
+	if shown, ok := errors.AsType[*plugins.Error](err); !ok || shown.Code != "unknown_city" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestToolsThatCannotBePanicAtOnce(t *testing.T) {
+	for what, make := range map[string]func(){
+		"text in": func() {
+			typed.Tool(plugins.Info{Name: "t"}, func(context.Context, *plugins.Call, string) (int, error) { return 0, nil })
+		},
+		"function in": func() {
+			typed.Tool(plugins.Info{Name: "t"}, func(context.Context, *plugins.Call, struct{ F func() }) (int, error) { return 0, nil })
+		},
+		"own a schema": func() { typed.Tool(plugins.Info{Name: "t", Parameters: json.RawMessage(`{}`)}, forecast) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", what)
+				}
+			}()
+			make()
+		}()
+	}
+}
