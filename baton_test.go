@@ -5,22 +5,47 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"go.uber.org/goleak"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 )
+
+// temp is a directory for Examples, which have no test's.
+var temp string
+
+func TestMain(m *testing.M) {
+	code := 1
+	defer func() { os.Exit(code) }()
+	var err error
+	if temp, err = os.MkdirTemp("", "baton-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(temp)
+	code = m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+	); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+}
 
 const patience = 30 * time.Second
 

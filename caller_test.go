@@ -49,17 +49,17 @@ func TestProgramSaysWhoIsAsking(t *testing.T) {
 			t.Errorf("bob's run: %s", got)
 		}
 		for user, want := range map[string]int{
-			"p1/alice/user":     1, // own runs
-			"p1/bob/":           1, // without a role: user
-			"p1/eve/user":       0,
-			"p1/victor/viewer":  2, // all of the project
-			"p2/alice/admin":    -404,
-			"p1/alice/Admin":    -401, // no role
-			"p1/alice/root":     -401,
-			"p1//user":          -401, // nobody
-			"/alice/user":       -401,
-			"p1/../user":        -401,
-			"":                  -401,
+			"p1/alice/user":    1, // own runs
+			"p1/bob/":          1, // without a role: user
+			"p1/eve/user":      0,
+			"p1/victor/viewer": 2, // all of the project
+			"p2/alice/admin":   -404,
+			"p1/alice/Admin":   -401, // no role
+			"p1/alice/root":    -401,
+			"p1//user":         -401, // nobody
+			"/alice/user":      -401,
+			"p1/../user":       -401,
+			"":                 -401,
 		} {
 			res := send(t, "GET", url+"/api/projects/p1/agent-runs", "", "User", user)
 			if want < 0 {
