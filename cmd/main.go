@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/batonrun/baton/cmd/bench"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 )
@@ -93,7 +92,6 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		healthCommand(),
 		configCommand(),
 		versionCommand(),
-		bench.Command(),
 	)
 	return root, entered
 }

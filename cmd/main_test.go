@@ -144,7 +144,6 @@ func TestMistakesOnTheCommandLineAreExitCode2(t *testing.T) {
 		{"run -o yaml echo hello", "baton: --output: want text, json or auto, got \"yaml\"\n"},
 		{"config --log-level loud", "baton: --log-level: want debug, info, warn or error, got \"loud\"\n"},
 		{"config --config nowhere.yaml", "baton: open nowhere.yaml: no such file or directory\n"},
-		{"bench runs --runs many", "baton: invalid argument \"many\" for \"--runs\" flag: strconv.ParseInt: parsing \"many\": invalid syntax\n"},
 	} {
 		t.Chdir(t.TempDir())
 		if r := baton(t.Context(), strings.Fields(c.args)...).want(t, 2); r.stderr != c.want || r.stdout != "" {
@@ -173,7 +172,7 @@ func TestVersion(t *testing.T) {
 
 func TestHelpNamesEveryCommand(t *testing.T) {
 	r := baton(t.Context()).want(t, 0)
-	for _, name := range []string{"serve", "run", "mcp", "migrate", "backup", "config", "health", "version", "bench"} {
+	for _, name := range []string{"serve", "run", "mcp", "migrate", "backup", "config", "health", "version"} {
 		if !strings.Contains(r.stdout, "\n  "+name+" ") {
 			t.Errorf("no %s in the help:\n%s", name, r.stdout)
 		}

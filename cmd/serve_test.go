@@ -83,25 +83,3 @@ func TestBackupBesideALiveServerHoldsItsRuns(t *testing.T) {
 		t.Errorf("the copy holds %+v", list.Items)
 	}
 }
-
-func TestBenchPassesItsOwnChecks(t *testing.T) {
-	s := serve(t, database(t))
-	for _, args := range []string{
-		"bench runs --runs 4 --total 8 --tokens 20",
-		"bench runs --runs 2 --total 4 --tokens 20 --viewers 3 --projection seed --delay 1ms",
-		"bench viewers --viewers 20 --events 10 --delay 5ms --bursts 2 --gap 10ms",
-		"bench cancel --runs 2 --sleep 100ms",
-		"bench idle --streams 5",
-	} {
-		r := baton(t.Context(), append(strings.Fields(args), "--server", s.URL(), "--json")...).want(t, 0)
-		for line := range strings.Lines(r.stdout) {
-			var report struct {
-				Bench   string
-				Figures []struct{ Values []float64 }
-			}
-			if err := json.Unmarshal([]byte(line), &report); err != nil || report.Bench == "" || len(report.Figures) == 0 {
-				t.Errorf("%s: got %q, %v", args, line, err)
-			}
-		}
-	}
-}

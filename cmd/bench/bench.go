@@ -1,18 +1,22 @@
-// Package bench measures a running server over its real routes: `baton bench`. Client and server usually
-// share a machine, so the client is made to cost little: bare TCP connections, answers and server-sent
-// events parsed by hand in buffers that are kept. It checks what it reads: a viewer that misses an event or
-// gets one twice fails the bench.
-package bench
+// Command bench measures a running server over its real routes. Client and server usually share a machine, so
+// the client is made to cost little: bare TCP connections, answers and server-sent events parsed by hand in
+// buffers that are kept. It checks what it reads: a viewer that misses an event or gets one twice fails the
+// bench.
+package main
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/plugins/builtin"
 )
 
 // options are what all benches share.
@@ -23,8 +27,18 @@ type options struct {
 	json     bool
 }
 
-// Command returns the command bench.
-func Command() *cobra.Command {
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" { // the server that startServer starts
+		cmd.Main(builtin.Plugins()...)
+	}
+	if err := command().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// command returns the command bench.
+func command() *cobra.Command {
 	var o options
 	def := defaultRuns()
 	root := &cobra.Command{
@@ -33,7 +47,9 @@ func Command() *cobra.Command {
 		Long: "Bench measures the server given with --server, or one that it starts for the purpose on a new SQLite\n" +
 			"database or the one given with --database. The CPU and memory of the server are shown when it was\n" +
 			"started by bench, or when it runs on this machine and --pid is given. Without a subcommand it is bench runs.",
-		Args: cobra.NoArgs,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringVar(&o.server, "server", "", "`URL` of the server to measure")
 	root.PersistentFlags().IntVar(&o.pid, "pid", 0, "process `id` of that server, to measure its CPU and memory")

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+func TestBenchPassesItsOwnChecks(t *testing.T) {
+	cfg := config.Default()
+	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "baton.db")
+	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		_ = s.Shutdown(ctx) // which says that it did not wait for runs
+	}()
+	for _, args := range []string{
+		"runs --runs 4 --total 8 --tokens 20",
+		"runs --runs 2 --total 4 --tokens 20 --viewers 3 --projection seed --delay 1ms",
+		"viewers --viewers 20 --events 10 --delay 5ms --bursts 2 --gap 10ms",
+		"cancel --runs 2 --sleep 100ms",
+		"idle --streams 5",
+	} {
+		var out bytes.Buffer
+		bench := command()
+		bench.SetArgs(append(strings.Fields(args), "--server", s.URL(), "--json"))
+		bench.SetOut(&out)
+		if err := bench.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		for line := range strings.Lines(out.String()) {
+			var report struct {
+				Bench   string
+				Figures []struct{ Values []float64 }
+			}
+			if err := json.Unmarshal([]byte(line), &report); err != nil || report.Bench == "" || len(report.Figures) == 0 {
+				t.Errorf("%s: got %q, %v", args, line, err)
+			}
+		}
+	}
+}
