@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Calculator computes arithmetic: numbers, + - * / % ^ and parentheses. Numbers are float64; results
-// have up to 15 digits.
+// Calculator computes arithmetic: numbers, + - * / % ^ and parentheses, as github.com/expr-lang/expr reads them.
+// Numbers are float64; results have up to 15 digits.
 type Calculator struct{}
 
 // Info describes the tool, which is named calculator.
@@ -53,151 +56,74 @@ func (Calculator) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, 
 
 var errNoValue = errors.New("the result is not a number")
 
-const (
-	maxExpression = 1000 // bytes
-	maxDepth      = 100  // of parentheses and signs
-)
+const maxExpression = 1000 // bytes
 
-// evaluate returns the value of
-//
-//	sum     = product {("+" | "-") product}
-//	product = sign {("*" | "/" | "%") sign}
-//	sign    = ("+" | "-") sign | power
-//	power   = (number | "(" sum ")") ["^" sign]
+var errNoArithmetic = errors.New("only numbers, + - * / % ^ and parentheses can be computed")
+
+// evaluate returns the value of an expression.
 func evaluate(expression string) (float64, error) {
 	if len(expression) > maxExpression {
 		return 0, fmt.Errorf("the expression is longer than %d bytes", maxExpression)
 	}
-	p := parser{rest: expression}
-	value, err := p.sum()
+	tree, err := parser.Parse(expression)
+	if where, ok := errors.AsType[*file.Error](err); ok {
+		return 0, fmt.Errorf("cannot read the expression at character %d: %s", where.Column+1, where.Message)
+	}
 	if err != nil {
-		return 0, err
+		return 0, errNoArithmetic
 	}
-	if p.peek() != 0 {
-		return 0, p.unexpected()
-	}
-	return value, nil
+	return compute(tree.Node)
 }
 
-// parser evaluates while it reads.
-type parser struct {
-	rest  string
-	depth int
-}
-
-// peek skips space and returns the next byte, 0 at the end.
-func (p *parser) peek() byte {
-	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
-	if p.rest == "" {
-		return 0
-	}
-	return p.rest[0]
-}
-
-func (p *parser) unexpected() error {
-	if p.peek() == 0 {
-		return errors.New("the expression ends too early")
-	}
-	return fmt.Errorf("cannot read the expression at %q", p.rest)
-}
-
-func (p *parser) sum() (float64, error)     { return p.chain("+-", p.product) }
-func (p *parser) product() (float64, error) { return p.chain("*/%", p.sign) }
-
-// chain reads operands between operators that bind equally, from the left.
-func (p *parser) chain(operators string, operand func() (float64, error)) (float64, error) {
-	value, err := operand()
-	for err == nil {
-		op := p.peek()
-		if op == 0 || strings.IndexByte(operators, op) < 0 {
-			return value, nil
+func compute(node ast.Node) (float64, error) {
+	switch n := node.(type) {
+	case *ast.IntegerNode:
+		return float64(n.Value), nil
+	case *ast.FloatNode:
+		return n.Value, nil
+	case *ast.UnaryNode:
+		value, err := compute(n.Node)
+		if n.Operator == "-" {
+			return -value, err
 		}
-		p.rest = p.rest[1:]
-		var right float64
-		if right, err = operand(); err == nil {
-			value, err = apply(op, value, right)
+		if n.Operator != "+" {
+			return 0, errNoArithmetic
 		}
+		return value, err
+	case *ast.BinaryNode:
+		left, err := compute(n.Left)
+		if err != nil {
+			return 0, err
+		}
+		right, err := compute(n.Right)
+		if err != nil {
+			return 0, err
+		}
+		return apply(n.Operator, left, right)
 	}
-	return 0, err
+	return 0, errNoArithmetic
 }
 
-func (p *parser) sign() (float64, error) {
-	if p.depth++; p.depth > maxDepth {
-		return 0, errors.New("the expression is nested too deeply")
-	}
-	defer func() { p.depth-- }()
-	op := p.peek()
-	if op != '+' && op != '-' {
-		return p.power()
-	}
-	p.rest = p.rest[1:]
-	value, err := p.sign()
-	if op == '-' {
-		value = -value
-	}
-	return value, err
-}
-
-func (p *parser) power() (float64, error) {
-	base, err := p.operand()
-	if err != nil || p.peek() != '^' {
-		return base, err
-	}
-	p.rest = p.rest[1:]
-	exponent, err := p.sign()
-	if err != nil {
-		return 0, err
-	}
-	return apply('^', base, exponent)
-}
-
-func (p *parser) operand() (float64, error) {
-	if p.peek() != '(' {
-		return p.number()
-	}
-	p.rest = p.rest[1:]
-	value, err := p.sum()
-	if err != nil {
-		return 0, err
-	}
-	if p.peek() != ')' {
-		return 0, p.unexpected()
-	}
-	p.rest = p.rest[1:]
-	return value, nil
-}
-
-func (p *parser) number() (float64, error) {
-	text := p.rest[:len(p.rest)-len(strings.TrimLeft(p.rest, "0123456789."))]
-	value, err := strconv.ParseFloat(text, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, errNoValue
-	case err != nil:
-		return 0, p.unexpected()
-	}
-	p.rest = p.rest[len(text):]
-	return value, nil
-}
-
-func apply(op byte, left, right float64) (float64, error) {
+func apply(op string, left, right float64) (float64, error) {
 	var value float64
 	switch op {
-	case '+':
+	case "+":
 		value = left + right
-	case '-':
+	case "-":
 		value = left - right
-	case '*':
+	case "*":
 		value = left * right
-	case '/':
+	case "/":
 		value = left / right
-	case '%':
+	case "%":
 		value = math.Mod(left, right)
-	case '^':
+	case "^", "**":
 		value = math.Pow(left, right)
+	default:
+		return 0, errNoArithmetic
 	}
 	switch {
-	case right == 0 && (op == '/' || op == '%'):
+	case right == 0 && (op == "/" || op == "%"):
 		return 0, fmt.Errorf("division by zero: %w", errNoValue)
 	case math.IsInf(value, 0) || math.IsNaN(value):
 		return 0, errNoValue

@@ -52,6 +52,7 @@ func TestCalculator(t *testing.T) {
 		"1/3":               "0.333333333333333",
 		"2\t*\n3":           "6",
 		"99999999999999999": "1e+17",
+		"1e9 * 2":           "2000000000",
 	} {
 		if got, code := call(t, tools.Calculator{}, map[string]string{"expression": expression}); got != want || code != "" {
 			t.Errorf("%q = %q %s, want %q", expression, got, code, want)
@@ -68,7 +69,15 @@ func TestCalculatorRefuses(t *testing.T) {
 		"1 2":                      "bad_expression",
 		"1..2":                     "bad_expression",
 		".":                        "bad_expression",
-		"1e9":                      "bad_expression",
+		"2 > 1":                    "bad_expression",
+		"not true":                 "bad_expression",
+		"let x = 1; x":             "bad_expression",
+		"1; 2":                     "bad_expression",
+		"abs(-1)":                  "bad_expression",
+		"[1, 2]":                   "bad_expression",
+		"true ? 1 : 2":             "bad_expression",
+		"- (2 > 1)":                "bad_expression",
+		"1 + (-1)[0]":              "bad_expression",
 		"os.exit":                  "bad_expression",
 		`"a"+"b"`:                  "bad_expression",
 		"1..1000000000":            "bad_expression",
@@ -80,7 +89,8 @@ func TestCalculatorRefuses(t *testing.T) {
 		"0/0":                      "arithmetic",
 		"10^400":                   "arithmetic",
 		"(-1)^0.5":                 "arithmetic",
-		strings.Repeat("9", 400):   "arithmetic",
+		strings.Repeat("9", 400):   "bad_expression",
+		"1e400":                    "bad_expression",
 	} {
 		if message, code := call(t, tools.Calculator{}, map[string]string{"expression": expression}); code != want || message == "" {
 			t.Errorf("%.20q: %q %s, want %s", expression, message, code, want)
