@@ -1,6 +1,7 @@
 VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS  = -X github.com/batonrun/baton/cmd.version=$(VERSION)
 LINT     = go tool -modfile=.ci/tools.mod golangci-lint
+GOSDK    = cmd/clients/gosdk
 FUZZTIME = 30s
 COUNT    = 6
 
@@ -16,9 +17,11 @@ run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs Go alone
 test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
 	.ci/setup
 	go test -race -timeout 20m ./...
+	go -C $(GOSDK) test -race ./...
 
 lint: ## Check style, import rules and module files
 	go mod tidy -diff
+	go -C $(GOSDK) mod tidy -diff
 	go fix -diff ./...
 	$(LINT) run
 

@@ -1,9 +1,14 @@
-package agui_test
+// Package gosdk runs AG-UI's own Go client against Baton. It is a module of its own, so that what that client
+// depends on is not in the module graph of Baton's users.
+package gosdk
 
 import (
 	"context"
 	"io"
+	"log/slog"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ag-ui-protocol/ag-ui/sdks/community/go/pkg/client/sse"
 	sdk "github.com/ag-ui-protocol/ag-ui/sdks/community/go/pkg/core/events"
@@ -11,26 +16,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
-	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime"
 )
+
+const patience = 30 * time.Second
 
 // through runs the scripted agent through AG-UI's own Go client and returns the types of the events it decoded.
 // Each is called with every event as it comes.
-func (s *server) through(run, ops string, each func(sdk.Event)) (kinds []string) {
-	s.Helper()
+func through(t *testing.T, url, run, ops string, each func(sdk.Event)) (kinds []string) {
+	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	client := sse.NewClient(sse.Config{Endpoint: "http://" + s.addr + "/api/v1/agui/scripted", Logger: log})
+	client := sse.NewClient(sse.Config{Endpoint: url + "/api/v1/agui/scripted", Logger: log})
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	frames, errs, err := client.Stream(sse.StreamOptions{Context: ctx, Payload: types.RunAgentInput{
 		ThreadID: run, RunID: run, State: map[string]any{},
-		Messages: []types.Message{{ID: "of-" + run, Role: types.RoleUser, Content: script(ops)}},
+		Messages: []types.Message{{ID: "of-" + run, Role: types.RoleUser, Content: `{"do": [` + ops + `]}`}},
 		Tools:    []types.Tool{}, Context: []types.Context{}, ForwardedProps: map[string]any{},
 	}})
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	for frame := range frames {
 		ev, err := sdk.EventFromJSON(frame.Data)
@@ -38,19 +47,27 @@ func (s *server) through(run, ops string, each func(sdk.Event)) (kinds []string)
 			err = ev.Validate()
 		}
 		if err != nil {
-			s.Fatalf("%v in %s", err, frame.Data)
+			t.Fatalf("%v in %s", err, frame.Data)
 		}
 		each(ev)
 		kinds = append(kinds, string(ev.Type()))
 	}
 	if err := <-errs; err != nil {
-		s.Error(err)
+		t.Error(err)
 	}
 	return kinds
 }
 
 func TestGoSDKDecodesEveryStream(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
+	s, err := baton.New(t.Context(), baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: builtin.Plugins(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	local := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
 	nothing := func(sdk.Event) {}
 	for name, tell := range map[string]struct {
 		ops  string
@@ -72,7 +89,7 @@ func TestGoSDKDecodesEveryStream(t *testing.T) {
 			if ev.Type() != sdk.EventTypeToolCallEnd {
 				return
 			}
-			if _, err := s.rt.Cancel(context.Background(), local, "cancel"); err != nil {
+			if _, err := s.Runtime().Cancel(t.Context(), local, "cancel"); err != nil {
 				t.Error(err)
 			}
 		}, []string{
@@ -81,7 +98,7 @@ func TestGoSDKDecodesEveryStream(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tell.want, s.through(name, tell.ops, tell.each)); diff != "" {
+			if diff := cmp.Diff(tell.want, through(t, s.URL(), name, tell.ops, tell.each)); diff != "" {
 				t.Error(diff)
 			}
 		})
