@@ -19,10 +19,12 @@ test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with
 	go test -race -timeout 20m ./...
 	go -C $(GOSDK) test -race ./...
 
-lint: ## Check style, import rules and module files
+lint: ## Check style, import rules, module files, and that it compiles elsewhere
 	go mod tidy -diff
 	go -C $(GOSDK) mod tidy -diff
 	go fix -diff ./...
+	GOOS=windows go build -o /dev/null ./cmd/baton
+	GOOS=darwin go build -o /dev/null ./cmd/baton
 	$(LINT) run
 
 fmt: ## Format the code and apply what go fix proposes

@@ -254,7 +254,7 @@ func (s *Streams) cut() {
 	}
 }
 
-// socket returns what can be asked about the connection below wrappers, nil when that is not a socket, and the
+// socket returns what can be asked about the connection below wrappers, nil when that is not a socket that can be, and the
 // server's own wrapper, if there is one.
 func socket(c net.Conn) (net.Conn, syscall.RawConn, *conn) {
 	var own *conn
@@ -267,7 +267,7 @@ func socket(c net.Conn) (net.Conn, syscall.RawConn, *conn) {
 			c, own = w.Conn, w
 			continue
 		case syscall.Conn:
-			if raw, err := w.SyscallConn(); err == nil {
+			if raw, err := w.SyscallConn(); err == nil && probing {
 				return c, raw, own
 			}
 		}

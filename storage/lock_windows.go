@@ -1,0 +1,24 @@
+package storage
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+const (
+	shared    = 0
+	exclusive = windows.LOCKFILE_EXCLUSIVE_LOCK
+)
+
+// tryLock locks f, if nobody has a lock in its way. It locks a byte far behind the file's end, as nobody else can
+// read what is locked.
+func tryLock(f *os.File, how int) (bool, error) {
+	at := &windows.Overlapped{OffsetHigh: 1 << 30}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), uint32(how)|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return false, nil
+	}
+	return err == nil, err
+}
