@@ -24,7 +24,6 @@ lint: ## Check style, import rules, module files, and that it compiles elsewhere
 	go -C $(GOSDK) mod tidy -diff
 	go fix -diff ./...
 	GOOS=windows go build -o /dev/null ./cmd/baton
-	GOOS=darwin go build -o /dev/null ./cmd/baton
 	$(LINT) run
 
 fmt: ## Format the code and apply what go fix proposes
