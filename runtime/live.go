@@ -105,7 +105,7 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 
 func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }
 
-// awaitTurn waits until no text message of another step is open (WIRE 2.2.5).
+// awaitTurn waits until no text message of another step is open (docs/protocol.md, 2.2).
 func (l *live) awaitTurn(s *step) {
 	for s.closedBy(l) == nil {
 		if l.writing == nil || l.writing.isOrLeads(s) {

@@ -272,7 +272,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 }
 
 // stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
-// as one CUSTOM log-reset with the range's last id and two snapshots without ids (WIRE 2.7).
+// as one CUSTOM log-reset with the range's last id and two snapshots without ids (docs/protocol.md, 2.7).
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]

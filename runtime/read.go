@@ -218,7 +218,7 @@ func (rt *Runtime) snapshotAt(ctx context.Context, threadKey, event int64) (json
 	return state, newest(contents(rows)), nil
 }
 
-// Delete removes a run that is over, with its events. Readers meet the gap as WIRE 2.7 says.
+// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	found, err := rt.owned(ctx, c, name)
 	if err != nil {

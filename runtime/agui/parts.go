@@ -111,7 +111,7 @@ func decodePart(val []byte) (json.RawMessage, error) {
 	return compact(val), nil
 }
 
-// binaryPart is dialect 0.0's only media part, and the only one seed 003's schema admits.
+// binaryPart is dialect 0.0's only media part, and the only one that the schema of the projection Public admits.
 type binaryPart struct {
 	MimeType string `json:"mimeType"`
 	ID       string `json:"id"`

@@ -1,6 +1,6 @@
 package agui
 
-// publicCustom are the names of CUSTOM events that seed 003's schema admits.
+// publicCustom are the names of CUSTOM events that the schema of the log in pages admits.
 var publicCustom = map[string]bool{
 	"message-metadata": true,
 	"source-url":       true,
@@ -45,7 +45,7 @@ func public(ev Event) bool {
 	return false
 }
 
-// publicMessage makes m what seed 003's schema admits, and reports whether it can be.
+// publicMessage makes m what the schema of the log in pages admits, and reports whether it can be.
 func publicMessage(m *Message) bool {
 	if m.ID == "" {
 		return false
