@@ -4,9 +4,9 @@
 //
 //	srv, err := baton.New(ctx, baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{agent}})
 //	if err != nil {
-//		log.Fatal(err)
+//		return err
 //	}
-//	log.Fatal(srv.Run(ctx))
+//	return srv.Run(ctx) // until ctx ends
 //
 // A program that has an HTTP server of its own leaves Listen empty and gives Baton some of its paths: see
 // [Server.Handler] for net/http and [Server.Fiber] for fiber. Agents and tools are written against package
