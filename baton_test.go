@@ -74,6 +74,7 @@ func open(tb testing.TB, cfg baton.Config) *baton.Server {
 // doors are the ways in which a program gives Baton its requests. Each returns the URL.
 var doors = map[string]func(testing.TB, *baton.Server) string{
 	"net/http": func(tb testing.TB, s *baton.Server) string {
+		tb.Helper()
 		mux := http.NewServeMux()
 		mux.Handle("/api/", s.Handler())
 		mux.Handle("/readyz", s.Handler())
@@ -85,6 +86,7 @@ var doors = map[string]func(testing.TB, *baton.Server) string{
 		return srv.URL
 	},
 	"HTTP/2": func(tb testing.TB, s *baton.Server) string {
+		tb.Helper()
 		srv := httptest.NewUnstartedServer(s.Handler())
 		srv.EnableHTTP2 = true
 		srv.StartTLS()
@@ -94,6 +96,7 @@ var doors = map[string]func(testing.TB, *baton.Server) string{
 		return srv.URL
 	},
 	"fiber": func(tb testing.TB, s *baton.Server) string {
+		tb.Helper()
 		app := fiber.New(fiber.Config{DisableStartupMessage: true})
 		app.Use("/api", s.Fiber())
 		app.Use("/readyz", s.Fiber())
@@ -121,8 +124,11 @@ func through(t *testing.T, test func(t *testing.T, door string)) {
 	}
 }
 
+// response is an answer that ends with the test.
+type response struct{ *http.Response }
+
 // send makes a request; header holds pairs of name and value.
-func send(tb testing.TB, method, url, body string, header ...string) *http.Response {
+func send(tb testing.TB, method, url, body string, header ...string) response {
 	tb.Helper()
 	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -148,11 +154,11 @@ func send(tb testing.TB, method, url, body string, header ...string) *http.Respo
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = res.Body.Close() })
-	return res
+	return response{res}
 }
 
 // answer reads a whole answer.
-func answer(tb testing.TB, res *http.Response) string {
+func answer(tb testing.TB, res response) string {
 	tb.Helper()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -180,7 +186,7 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
 		res := send(t, "POST", url+"/api/v1/agent/runs", script, "Accept", "text/event-stream")
-		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
 			t.Fatal(res.Status, res.Header)
 		}
 		lines := bufio.NewScanner(res.Body)
@@ -263,14 +269,14 @@ func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 func TestBodiesAreJudgedThroughEveryDoor(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Config{Limits: baton.Limits{Body: 1 << 10, Input: 64 << 10}}))
-		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != 415 {
+		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != http.StatusUnsupportedMediaType {
 			t.Errorf("a form: %s", res.Status)
 		}
 		if door == "fiber" { // the program's own limit
 			return
 		}
 		large := `{"agent":"echo","content":"` + strings.Repeat("x", 128<<10) + `"}`
-		if res := send(t, "POST", url+"/api/v1/agent/runs", large, "Expect", "100-continue"); res.StatusCode != 413 {
+		if res := send(t, "POST", url+"/api/v1/agent/runs", large, "Expect", "100-continue"); res.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("a large body: %s", res.Status)
 		}
 	})
@@ -281,7 +287,7 @@ func TestNothingIsAnsweredAfterTheEnd(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
-		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != 200 {
+		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != http.StatusOK {
 			t.Errorf("before: %s", res.Status)
 		}
 		long := strings.Replace(script, "600", "3600000", 1)
@@ -294,7 +300,7 @@ func TestNothingIsAnsweredAfterTheEnd(t *testing.T) {
 		for _, path := range []string{"/readyz", "/api/v1/agent/runs/main/events"} {
 			res := send(t, "GET", url+path, "")
 			var p struct{ Detail, Code string }
-			if err := json.Unmarshal([]byte(answer(t, res)), &p); err != nil || res.StatusCode != 503 || p.Code != "stopping" || res.Header.Get("Retry-After") == "" {
+			if err := json.Unmarshal([]byte(answer(t, res)), &p); err != nil || res.StatusCode != http.StatusServiceUnavailable || p.Code != "stopping" || res.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: %s %+v", path, res.Status, p)
 			}
 		}
@@ -306,7 +312,7 @@ func TestRunGoesOnAtTheNextStart(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
 	first := open(t, baton.Config{Database: db, Listen: "127.0.0.1:0"})
 	res := send(t, "POST", first.URL()+"/api/v1/agent/runs", script)
-	if res.StatusCode != 202 {
+	if res.StatusCode != http.StatusAccepted {
 		t.Fatal(res.Status)
 	}
 	if err := first.Close(); err != nil {
@@ -324,7 +330,7 @@ func TestRunServesUntilItsContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	if res := send(t, "GET", s.URL()+"/readyz", ""); res.StatusCode != 200 {
+	if res := send(t, "GET", s.URL()+"/readyz", ""); res.StatusCode != http.StatusOK {
 		t.Error(res.Status)
 	}
 	cancel()

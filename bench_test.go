@@ -21,6 +21,7 @@ import (
 func listener(_ testing.TB, s *baton.Server) string { return s.URL() }
 
 func nethttp(tb testing.TB, s *baton.Server) string {
+	tb.Helper()
 	srv := httptest.NewServer(s.Handler())
 	tb.Cleanup(srv.Close)
 	tb.Cleanup(func() { _ = s.Close() }) // before it

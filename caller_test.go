@@ -73,7 +73,7 @@ func TestProgramSaysWhoIsAsking(t *testing.T) {
 				t.Errorf("%q: %d runs, %v, want %d", user, len(list.Items), err, want)
 			}
 		}
-		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != 200 {
+		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != http.StatusOK {
 			t.Errorf("readiness asks who asks: %s", res.Status)
 		}
 	})
@@ -93,7 +93,7 @@ func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
 		if got := answer(t, res); !strings.Contains(got, `"delta":"p/alice"`) {
 			t.Errorf("got %s", got)
 		}
-		if res := send(t, "GET", url+"/api/v1/threads", ""); res.StatusCode != 401 {
+		if res := send(t, "GET", url+"/api/v1/threads", ""); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("nobody: %s", res.Status)
 		}
 	}

@@ -31,7 +31,6 @@ var shout = plugins.AgentFunc("shout", func(_ context.Context, run *plugins.Run)
 // A whole server, with its database in the file baton.db. Ctrl-C lets the runs at work end, for half a minute.
 func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	srv, err := baton.New(ctx, baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{shout}})
 	if err != nil {
 		log.Fatal(err)
@@ -39,6 +38,7 @@ func Example() {
 	if err := srv.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
+	stop()
 }
 
 // Baton's routes in a program that serves net/http.
@@ -74,11 +74,11 @@ func ExampleServer_Fiber() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go app.Listener(ln) // in your program: app.Listen(":8080")
+	go func() { _ = app.Listener(ln) }() // in your program: app.Listen(":8080")
 	show("http://"+ln.Addr().String(), "", `"delta"`)
 
 	srv.Close() // before the server whose connections its streams hold
-	app.Shutdown()
+	_ = app.Shutdown()
 	// Output:
 	// {"type":"TEXT_MESSAGE_CONTENT","messageId":"…","delta":"HELLO!"}
 }
@@ -165,7 +165,7 @@ func Example_typedTool() {
 
 // show asks the agent to shout hello, and prints those lines of the answer that contain text, without ids.
 func show(url, user, text string) {
-	req, err := http.NewRequest("POST", url+"/api/v1/agent/runs", strings.NewReader(`{"agent":"shout","content":"hello"}`))
+	req, err := http.NewRequest(http.MethodPost, url+"/api/v1/agent/runs", strings.NewReader(`{"agent":"shout","content":"hello"}`))
 	if err != nil {
 		log.Fatal(err)
 	}

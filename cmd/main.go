@@ -1,4 +1,4 @@
-// Package cmd is the command: it wires configuration, database, runtime and transports into a server, and
+// Package cmd is the command: it gives package baton the settings of a configuration, and
 // holds the commands around it. Import it to build your own binary with your own plugins:
 //
 //	func main() { cmd.Main(append(builtin.Plugins(), myAgent{})...) }
