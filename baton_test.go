@@ -213,7 +213,10 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 // TestRunEndsWhenItsClientLeaves drops a stream, and asks for it without one.
 func TestRunEndsWhenItsClientLeaves(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
-		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}})
+		s := open(t, baton.Config{
+			Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond},
+			Stream:   baton.Stream{Ping: time.Hour}, // which would find out too
+		})
 		url := doors[door](t, s)
 		long := strings.Replace(script, "600", "3600000", 1)
 		res := send(t, "POST", url+"/api/v1/agent/runs", long, "Accept", "text/event-stream")

@@ -1,0 +1,124 @@
+package baton_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// counted is a ResponseWriter as middleware has it: it hides what the server's own can do, but for Unwrap.
+type counted struct {
+	http.ResponseWriter
+	n int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return c.ResponseWriter.Write(p)
+}
+
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// behindMiddleware serves s behind middleware. Ended gets each path whose handler has returned.
+func behindMiddleware(t *testing.T, s *baton.Server) (url string, ended chan string) {
+	t.Helper()
+	ended = make(chan string, 100)
+	h := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- r.URL.Path }()
+		h.ServeHTTP(&counted{ResponseWriter: w}, r)
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(func() { _ = s.Close() }) // before it
+	return srv.URL, ended
+}
+
+func TestMiddlewareMayStandBefore(t *testing.T) {
+	s := open(t, baton.Config{})
+	url, _ := behindMiddleware(t, s)
+	lines := bufio.NewScanner(send(t, "POST", url+"/api/v1/agent/runs", script, "Accept", "text/event-stream").Body)
+	until(t, lines, `"delta":"first"`)
+	await(t, s, runtime.Running)
+	until(t, lines, "event: RUN_FINISHED")
+
+	c, _ := dial(t, url+"/api/v1/agent/runs/main/ws", nil)
+	if _, b, err := c.ReadMessage(); err != nil || !strings.HasPrefix(string(b), `{"id":1,`) {
+		t.Errorf("got %s, %v", b, err)
+	}
+}
+
+// TestReaderThatTakesNothingIsCutOff has a client that reads nothing of much: the server's handler returns all the
+// same, and the run ends as if nobody watched.
+func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
+	s := open(t, baton.Config{Stream: baton.Stream{WriteTimeout: 200 * time.Millisecond}})
+	url, ended := behindMiddleware(t, s)
+	const much = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"tokens\":4000,\"size\":2000}]}"}`
+	if res := send(t, "POST", url+"/api/v1/agent/runs", much); res.StatusCode != http.StatusAccepted {
+		t.Fatal(res.Status)
+	}
+	<-ended
+	for _, path := range []string{"/api/v1/agent/runs/main/events", "/api/v1/agent/runs/main/ws"} {
+		host := strings.TrimPrefix(url, "http://")
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		head := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n"
+		if strings.HasSuffix(path, "/ws") {
+			head += "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+		}
+		if _, err := fmt.Fprint(c, head, "\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ended; got != path {
+			t.Errorf("%s has ended, want %s", got, path)
+		}
+		_ = c.Close()
+	}
+	await(t, s, runtime.Completed)
+}
+
+// TestBodiesAreReadAsTheyCome sends a body in chunks of no announced length, and one that never ends.
+func TestBodiesAreReadAsTheyCome(t *testing.T) {
+	url, _ := behindMiddleware(t, open(t, baton.Config{Limits: baton.Limits{Input: 64 << 10}}))
+	post := func(body io.Reader) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", fiber.MIMEApplicationJSON)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	if got := post(io.MultiReader(strings.NewReader(`{"agent":"echo",`), strings.NewReader(`"content":"hello"}`))); got != http.StatusAccepted {
+		t.Errorf("in chunks: %d", got)
+	}
+	if got := post(endless{}); got != http.StatusRequestEntityTooLarge {
+		t.Errorf("endless: %d", got)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
