@@ -111,12 +111,7 @@ func (l *live) prompt() (plugins.Input, error) {
 			return in, err
 		}
 	}
-	for _, m := range contents(msgs) {
-		if len(in.Messages) == 0 && m.Role == agui.RoleTool {
-			continue // its call is older than what is read
-		}
-		in.Messages = append(in.Messages, m)
-	}
+	in.Messages = paired(contents(msgs))
 	if q := query(in.Messages); q != "" {
 		in.Query = q
 	}

@@ -240,7 +240,8 @@ func (l *live) owed(begun, answered map[string]bool) []string {
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, and calls that may not be made again get the result interrupted.
+// are ended and hidden, and calls that may not be made again get the result interrupted. A message that carries
+// calls is shown: they were made, and are not made again.
 func (l *live) interrupt(it *item) error {
 	cut := make(map[string]bool)
 	for _, ev := range l.w.ver.Closers() {
@@ -263,7 +264,7 @@ func (l *live) interrupt(it *item) error {
 		}
 	}
 	for _, row := range it.rows {
-		if m, ok := row.(*Message); ok && cut[m.ID] {
+		if m, ok := row.(*Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
 			m.State = MessageHidden
 			l.w.messages[m.ID].State = MessageHidden
 		}
