@@ -102,10 +102,7 @@ func (rt *Runtime) cancelIdle(ctx context.Context, tx Tx, run *Run, th *Thread, 
 	if err != nil {
 		return err
 	}
-	l, err := rt.newLive(run)
-	if err != nil {
-		return err
-	}
+	l := rt.newLive(run)
 	l.w = newWriter(th, run.Key, l.spanName(run), last, seq)
 	if err := l.load(ctx, tx, run, spans); err != nil {
 		return err

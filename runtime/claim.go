@@ -184,13 +184,14 @@ type fresh struct {
 
 // claimTx makes a QUEUED run RUNNING and opens its span. What it returns is started after the commit.
 func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out *outcome, known *fresh) (*live, error) {
-	l, err := rt.newLive(run)
-	if err != nil {
-		return nil, err
+	l := rt.newLive(run)
+	if l.unfit != nil {
+		return nil, l.unfit
 	}
 	last, seq := th.LastEventID, int64(0)
 	var spans []Span
 	var queued []Message
+	var err error
 	if known == nil || !known.newThread {
 		if last, seq, err = ends(ctx, tx, th); err != nil {
 			return nil, err
@@ -280,24 +281,6 @@ func (rt *Runtime) claimed(run *Run, now time.Time) {
 	if run.StartedAt == nil {
 		run.StartedAt = &now
 	}
-}
-
-// newLive makes the live form of a run, without what its log and rows say.
-func (rt *Runtime) newLive(run *Run) (*live, error) {
-	g, err := rt.graphs.of(run)
-	if err != nil {
-		return nil, err
-	}
-	l := &live{
-		rt: rt, graph: g, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
-		steps: make(map[string]*Step), started: make(map[string]bool),
-	}
-	l.turn.L = &l.mu
-	if err := json.Unmarshal(run.Input, &l.input); err != nil {
-		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
-	}
-	return l, nil
 }
 
 func (l *live) spanName(run *Run) string {
@@ -430,6 +413,25 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 			break
 		}
 	}
+	if err := l.loadSteps(ctx, r, run); err != nil {
+		return err
+	}
+	memos, err := r.Memos(ctx, run.Key, run.Generation)
+	if err != nil {
+		return err
+	}
+	for i := range memos {
+		m := &memos[i]
+		l.memos[memoKey{m.Step, m.Name, m.N}] = m
+		if tool, ok := callName(m.Name); ok && m.CallID != "" {
+			l.calls[m.CallID] = tool
+		}
+	}
+	return l.loadMessages(ctx, r, run)
+}
+
+// loadSteps reads the rows of the run's nodes and steps.
+func (l *live) loadSteps(ctx context.Context, r Reader, run *Run) error {
 	nodes, err := r.Nodes(ctx, run.Key)
 	if err != nil {
 		return err
@@ -458,18 +460,7 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 		}
 		after = l.count
 	}
-	memos, err := r.Memos(ctx, run.Key, run.Generation)
-	if err != nil {
-		return err
-	}
-	for i := range memos {
-		m := &memos[i]
-		l.memos[memoKey{m.Step, m.Name, m.N}] = m
-		if tool, ok := callName(m.Name); ok && m.CallID != "" {
-			l.calls[m.CallID] = tool
-		}
-	}
-	return l.loadMessages(ctx, r, run)
+	return nil
 }
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.

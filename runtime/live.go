@@ -3,7 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,8 +20,9 @@ type live struct {
 	rt    *Runtime
 	t     *thread
 	feed  *feed // used by the committer only
-	graph *graph
+	graph *graph // without nodes when unfit
 	input runInput
+	unfit error // why the run cannot be executed; it can be ended all the same
 	run   Run  // as it was claimed, but for Attempt
 	span  Span // likewise
 
@@ -94,6 +95,25 @@ func (in *runInput) begins(state json.RawMessage) json.RawMessage {
 type rollBack struct {
 	Runs  []int64         `json:"runs"`
 	State json.RawMessage `json:"state"`
+}
+
+// newLive makes the live form of a run, without what its log and rows say. What the run was started with may be
+// illegible by now, which unfit tells: a run that only ends does not need it.
+func (rt *Runtime) newLive(run *Run) *live {
+	l := &live{
+		rt: rt, run: *run,
+		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
+		steps: make(map[string]*Step), started: make(map[string]bool),
+	}
+	l.turn.L = &l.mu
+	if err := json.Unmarshal(run.Input, &l.input); err != nil {
+		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	var err error
+	if l.graph, err = rt.graphs.of(run); err != nil {
+		l.graph, l.unfit = new(graph), err
+	}
+	return l
 }
 
 // emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
@@ -268,12 +288,7 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		err := l.rt.failFromLog(l.rt.abandoned, l, e)
-		for n := 0; errors.Is(err, ErrUnavailable) && l.rt.abandoned.Err() == nil; n++ {
-			l.rt.com.pause(n)
-			err = l.rt.failFromLog(l.rt.abandoned, l, e)
-		}
-		if err != nil {
+		if err := l.rt.failFromLog(l.rt.abandoned, l, e); err != nil {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 		}
 	})

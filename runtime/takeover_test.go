@@ -1,0 +1,196 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+)
+
+// meddle changes what is stored as another instance, which fences the one that runs.
+func (b *bench) meddle(change func(tx runtime.Tx) error) {
+	b.t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = db.Join(context.Background(), "meddler", "")
+	if err == nil {
+		err = db.Commit(context.Background(), 1, nil, change)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// spoil makes a change to a run's row.
+func (b *bench) spoil(key int64, change func(run *runtime.Run)) {
+	b.t.Helper()
+	b.meddle(func(tx runtime.Tx) error {
+		run, err := tx.Run(context.Background(), key)
+		if err != nil {
+			return err
+		}
+		change(&run)
+		return tx.Put(&run)
+	})
+}
+
+// What a run was started with may have become illegible: its definition by what an expression may name.
+var illegible = map[string]func(run *runtime.Run){
+	"definition": func(run *runtime.Run) {
+		run.Definition = []byte(`{"Name":"flow","Nodes":[{"ID":"a","Agent":"worker","When":"nobody.knows("}]}`)
+	},
+	"input": func(run *runtime.Run) { run.Input = []byte(`{"tools":7}`) },
+}
+
+func TestIllegibleRunFailsWhenItIsTakenOver(t *testing.T) {
+	for what, spoil := range illegible {
+		entered := make(chan struct{}, 1)
+		worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if run.Input.Query == "again" {
+				return agui.WorkerOutput{Answer: "fine"}, nil
+			}
+			_ = run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "hi") })
+			entered <- struct{}{}
+			return agui.WorkerOutput{}, hang(ctx)
+		}}
+		b := open(t, runtime.Config{}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
+		s := b.startWorkflow("main", "flow", "go")
+		<-entered
+		b.spoil(s.RunKey, spoil)
+		b.crash()
+		run := b.wait(s.RunID, runtime.Failed)
+		if run.Error == nil || run.Error.Code != "definition_invalid" {
+			t.Errorf("%s: error %+v", what, run.Error)
+		}
+		steps, _, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+		if err != nil || len(steps) != 1 || steps[0].Status != runtime.Failed {
+			t.Errorf("%s: steps %+v, %v", what, steps, err)
+		}
+		b.wait(b.startWorkflow("main", "flow", "again").RunID, runtime.Completed)
+		checkLog(t, b.log("main"))
+	}
+}
+
+func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
+	for what, spoil := range illegible {
+		gate := make(chan struct{})
+		asker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if run.Input.Query == "done" {
+				return agui.WorkerOutput{Answer: "done"}, nil
+			}
+			_, err := run.Ask(ctx, agui.Interrupt{Message: "ok?"})
+			return agui.WorkerOutput{}, err
+		}}
+		b := open(t, runtime.Config{Runs: 1}, asker, gated(gate), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
+		waiting := b.startWorkflow("waiting", "flow", "ask")
+		b.wait(waiting.RunID, runtime.Waiting)
+		queued := b.startWorkflow("queued", "flow", "done") // to be restarted, once there is a slot
+		b.wait(queued.RunID, runtime.Completed)
+		ahead := b.start("ahead", "gated", "x")
+		if _, err := b.Append(t.Context(), local, queued.RunID, runtime.AppendRequest{Content: "once more"}); err != nil {
+			t.Fatal(err)
+		}
+		b.spoil(waiting.RunKey, spoil)
+		b.spoil(queued.RunKey, spoil)
+		b.crash()
+		for _, s := range []runtime.Started{waiting, queued} {
+			if run, err := b.Cancel(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Cancelled {
+				t.Errorf("%s: %s is %s, %v", what, s.ThreadID, run.Status, err)
+			}
+		}
+		close(gate)
+		b.wait(ahead.RunID, runtime.Completed)
+		for _, s := range []runtime.Started{waiting, queued} {
+			checkLog(t, b.log(s.ThreadID))
+			if err := b.DeleteThread(t.Context(), local, s.ThreadID); err != nil {
+				t.Errorf("%s: delete %s: %v", what, s.ThreadID, err)
+			}
+		}
+	}
+}
+
+// However little is left of a run that was running, it comes to an end.
+func TestRunThatCannotBeReadBackFails(t *testing.T) {
+	cases := map[string]func(tx runtime.Tx, run *runtime.Run, span *runtime.Span) error{
+		"an event that cannot follow": func(tx runtime.Tx, run *runtime.Run, span *runtime.Span) error {
+			last, err := tx.LastEventID(context.Background(), run.ThreadKey)
+			tx.Append(runtime.StoredEvent{
+				ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: agui.TypeStepFinished,
+				Payload: []byte(fmt.Sprintf(`{"type":"STEP_FINISHED","threadId":"main","runId":%q,"timestamp":1,"stepName":"none"}`, run.ID)),
+			})
+			return err
+		},
+		"a span that has ended": func(tx runtime.Tx, run *runtime.Run, span *runtime.Span) error {
+			last, err := tx.LastEventID(context.Background(), run.ThreadKey)
+			span.Last = last + 1
+			tx.Append(runtime.StoredEvent{
+				ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: agui.TypeRunError,
+				Payload: []byte(fmt.Sprintf(`{"type":"RUN_ERROR","threadId":"main","runId":%q,"timestamp":1,"message":"over","code":"over"}`, run.ID)),
+			})
+			return errors.Join(err, tx.Put(span))
+		},
+		"no span at all": func(tx runtime.Tx, run *runtime.Run, span *runtime.Span) error {
+			now := tx.Now()
+			th := runtime.Thread{Project: run.Project, User: run.User, ID: "bare", ConversationID: "bare", State: []byte(`{}`), CreatedAt: now, UpdatedAt: now}
+			if err := tx.Put(&th); err != nil {
+				return err
+			}
+			bare := *run
+			bare.Key, bare.ThreadKey, bare.ID = 0, th.Key, "bare"
+			return tx.Put(&bare)
+		},
+	}
+	for what, damage := range cases {
+		t.Run(what, func(t *testing.T) {
+			entered := make(chan struct{}, 2)
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil })
+				entered <- struct{}{}
+				return agui.WorkerOutput{}, hang(ctx)
+			}}
+			b := open(t, runtime.Config{Drain: 1}, worker, hello)
+			s := b.start("main", "worker", "go")
+			<-entered
+			thread, name := "main", s.RunID
+			if what == "no span at all" {
+				thread, name = "bare", "bare"
+			}
+			b.meddle(func(tx runtime.Tx) error {
+				run, err := tx.Run(context.Background(), s.RunKey)
+				if err != nil {
+					return err
+				}
+				spans, err := tx.Spans(context.Background(), s.RunKey)
+				if err != nil {
+					return err
+				}
+				return damage(tx, &run, &spans[0])
+			})
+			b.crash()
+			run := b.wait(name, runtime.Failed)
+			if run.Error == nil || run.Error.Code != "unreadable" {
+				t.Errorf("error %+v", run.Error)
+			}
+			if steps, _, err := b.Steps(t.Context(), local, name, 0, 10); err != nil || len(steps) == 1 && steps[0].Status != runtime.Failed {
+				t.Errorf("steps %+v, %v", steps, err)
+			}
+			b.wait(b.start(thread, "hello", "again").RunID, runtime.Completed)
+			recs := b.log(thread)
+			for i, r := range recs {
+				if r.ID != int64(i+1) {
+					t.Fatalf("record %d has id %d", i+1, r.ID)
+				}
+			}
+			if what != "an event that cannot follow" {
+				checkLog(t, recs)
+			}
+		})
+	}
+}
