@@ -324,7 +324,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 		}
 	}
 	l.rt.com.room(l)
-	queued, err := l.rt.store.Queued(ctx, l.run.Key)
+	queued, err := patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
