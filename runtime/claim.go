@@ -320,11 +320,9 @@ func ends(ctx context.Context, r Reader, th *Thread) (last, seq int64, err error
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
 func (l *live) reset(ctx context.Context, r Reader, it *item, restarted bool) error {
 	if restarted {
-		_, steps, err := r.Steps(ctx, l.run.Key, 0, 1)
-		if err != nil {
+		if err := l.countSteps(ctx, r); err != nil {
 			return err
 		}
-		l.count = steps
 	}
 	for _, n := range l.graph.nodes {
 		node := &Node{RunKey: l.run.Key, NodeID: n.ID, Status: Pending}
@@ -335,6 +333,20 @@ func (l *live) reset(ctx context.Context, r Reader, it *item, restarted bool) er
 		}
 	}
 	return nil
+}
+
+// countSteps finds the number of the run's last step. Numbers have no gaps, and those behind the count, which is
+// bounded, are read.
+func (l *live) countSteps(ctx context.Context, r Reader) error {
+	_, total, err := r.Steps(ctx, l.run.Key, 0, 1)
+	for l.count = total; err == nil; {
+		var steps []Step
+		if steps, _, err = r.Steps(ctx, l.run.Key, l.count, page); len(steps) == 0 {
+			break
+		}
+		l.count = steps[len(steps)-1].Number
+	}
+	return err
 }
 
 // prepare applies what the run's input does to the thread: hidden messages and another state.
@@ -465,15 +477,20 @@ func (l *live) loadSteps(ctx context.Context, r Reader, run *Run) error {
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.
 func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
-	msgs, _, err := r.RunMessages(ctx, run.Key, 0, promptMessages)
-	if err != nil {
-		return err
-	}
 	var known []agui.Message
-	for i := range msgs {
-		if msgs[i].State == MessageConsumed {
-			l.w.messages[msgs[i].ID] = &msgs[i]
-			known = append(known, msgs[i].Message)
+	for after := int64(0); ; {
+		msgs, _, err := r.RunMessages(ctx, run.Key, after, promptMessages)
+		if err != nil {
+			return err
+		}
+		for i := range msgs {
+			if after = msgs[i].Key; msgs[i].State == MessageConsumed {
+				l.w.messages[msgs[i].ID] = &msgs[i]
+				known = append(known, msgs[i].Message)
+			}
+		}
+		if len(msgs) < promptMessages {
+			break
 		}
 	}
 	l.w.fold = fold.New(l.w.thread.State, known)

@@ -259,8 +259,29 @@ func (l *live) replay(ctx context.Context) error {
 			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
 		}
 	}
+	return l.renumber(ctx)
+}
+
+// renumber gives the messages that the span has begun their numbers again. Those that were hidden meanwhile have a row
+// which says so.
+func (l *live) renumber(ctx context.Context) error {
+	var ids []string
 	for _, m := range l.w.fold.Messages() {
-		l.w.reserve(m.ID)
+		if l.w.messages[m.ID] == nil {
+			ids = append(ids, m.ID)
+		}
+	}
+	rows, err := l.rt.store.MessagesByID(ctx, l.w.thread.Key, ids)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
+			l.w.messages[rows[i].ID] = &rows[i]
+		}
+	}
+	for _, id := range ids {
+		l.w.reserve(id)
 	}
 	return nil
 }

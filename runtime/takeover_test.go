@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -193,4 +194,103 @@ func TestRunThatCannotBeReadBackFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	s := b.start("main", "hello", "x")
+	b.wait(s.RunID, runtime.Completed)
+	const many = 10_001 // more than are counted
+	b.meddle(func(tx runtime.Tx) error {
+		for n := 2; n <= many; n++ {
+			err := tx.Put(&runtime.Step{
+				RunKey: s.RunKey, Number: n, ID: fmt.Sprint(n), Generation: 1, NodeID: "hello", Name: "hello", Execution: n,
+				Status: runtime.Completed, StartedAt: tx.Now(),
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.crash()
+	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	steps, _, err := b.Steps(t.Context(), local, s.RunID, many-2, 10)
+	if err != nil || len(steps) != 3 || steps[1].Execution != many || steps[2].Number != many+1 || steps[2].Generation != 2 {
+		t.Errorf("the last steps are %+v, %v", steps, err)
+	}
+}
+
+// A run may have more messages than a prompt takes.
+func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
+	const many = 2100
+	entered := make(chan struct{}, 3)
+	leave := make(chan struct{})
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := run.Do(ctx, "say", nil, func(context.Context) error {
+			for range many {
+				if err := say(run, "x"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, _ = run.Text("", "").Write([]byte("cut short"))
+		entered <- struct{}{}
+		select {
+		case <-ctx.Done():
+			return agui.WorkerOutput{}, context.Cause(ctx)
+		case <-leave:
+			return agui.WorkerOutput{}, nil
+		}
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "go")
+	for range 2 { // the second finds a hidden message of the first
+		<-entered
+		b.crash()
+	}
+	<-entered
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := b.Snapshot(t.Context(), th)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := 0
+	for _, m := range snap.Messages {
+		if strings.HasPrefix(m.Content, "cut") {
+			cut++
+		}
+	}
+	if cut != 1 {
+		t.Errorf("a viewer who comes now sees %d of the messages that were cut short, want the one that is open", cut)
+	}
+	close(leave)
+	b.wait(s.RunID, runtime.Completed)
+	seqs := make(map[int64]string)
+	for seq := int64(0); ; {
+		msgs, err := b.store.History(t.Context(), th.Key, snap.Run.CreatedAt, seq, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range msgs {
+			seqs[m.Seq], seq = m.ID, m.Seq
+		}
+		if len(msgs) == 0 {
+			break
+		}
+	}
+	if last, err := b.store.LastSeq(t.Context(), th.Key); err != nil || last != many+4 || len(seqs) != many+2 {
+		t.Errorf("%d messages are shown and the last is %d, want %d and %d; %v", len(seqs), last, many+2, many+4, err)
+	}
+	checkLog(t, b.log("main"))
 }
