@@ -19,12 +19,12 @@ import (
 type live struct {
 	rt    *Runtime
 	t     *thread
-	feed  *feed // used by the committer only
+	feed  *feed  // used by the committer only
 	graph *graph // without nodes when unfit
 	input runInput
 	unfit error // why the run cannot be executed; it can be ended all the same
-	run   Run  // as it was claimed, but for Attempt
-	span  Span // likewise
+	run   Run   // as it was claimed, but for Attempt
+	span  Span  // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -323,6 +323,9 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 // stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
 // those in keep, ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, keep map[string]bool) error {
+	if output.Error != nil && l.nodeFailed() {
+		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // what is open belongs to nodes that were only stopped
+	}
 	closers := l.w.ver.Closers()
 	outer := slices.IndexFunc(closers, isOuter)
 	if outer < 0 {
@@ -355,9 +358,17 @@ func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, kee
 	return nil
 }
 
-// settleSteps brings the rows of steps and nodes that have not ended to status.
+// settleSteps brings the rows of steps and nodes that have not ended to status. When a node has failed the run, the
+// others were only stopped.
 func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 	now := time.Now()
+	pending := status
+	if status == Failed {
+		pending = Skipped
+	}
+	if status == Failed && l.nodeFailed() {
+		status, e = Cancelled, nil
+	}
 	for _, st := range l.steps {
 		if st.Status.Final() {
 			continue
@@ -373,8 +384,8 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 		if n.Status.Final() || n.Status == Pending && status == Waiting {
 			continue
 		}
-		if n.Status == Pending && status == Failed {
-			n.Status = Skipped
+		if n.Status == Pending {
+			n.Status = pending
 		} else {
 			n.Status, n.Error = status, e
 		}
@@ -384,6 +395,16 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 		row := *n
 		it.rows = append(it.rows, &row)
 	}
+}
+
+// nodeFailed reports whether one of the nodes has failed.
+func (l *live) nodeFailed() bool {
+	for _, n := range l.nodes {
+		if n.Status == Failed {
+			return true
+		}
+	}
+	return false
 }
 
 // errSettled means that the run had been ended by another before this decision was made.
