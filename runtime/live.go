@@ -44,6 +44,7 @@ type live struct {
 	w       *writer
 	memos   map[memoKey]*Memo
 	calls   map[string]string // toolCallId → tool, of calls that may still owe a result
+	minted  map[string]bool   // ids that were given to workers and not used yet
 	nodes   map[string]*Node
 	steps   map[string]*Step // by node: the latest of this generation
 	count   int              // steps so far, over all generations
@@ -102,8 +103,8 @@ type rollBack struct {
 func (rt *Runtime) newLive(run *Run) *live {
 	l := &live{
 		rt: rt, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
-		steps: make(map[string]*Step), started: make(map[string]bool),
+		memos: make(map[memoKey]*Memo), calls: make(map[string]string), minted: make(map[string]bool),
+		nodes: make(map[string]*Node), steps: make(map[string]*Step), started: make(map[string]bool),
 	}
 	l.turn.L = &l.mu
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {

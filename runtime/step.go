@@ -81,12 +81,15 @@ func (s *step) end() {
 }
 
 // NewID mints a message id.
-func (s *step) NewID() string { return newID() }
+func (s *step) NewID() string { return s.l.mint() }
 
 // Emit queues one event. One that ends something waits for the next event, for the record of the Do it stands
 // in or for the end of the step, and is stored with it: a crash in between would otherwise keep the event and
 // repeat what it belongs to.
 func (s *step) Emit(ev agui.Event) error {
+	if err := s.l.own(s.ctx, ev); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	held, last := s.held, s.waits(ev.Type())
 	s.held = nil
