@@ -227,15 +227,12 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 			return nil, err
 		}
 	}
-	if answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
-		l.inbox.Store(int64(len(queued)))
-		queued = nil
-	}
 	first, rest := fitting(queued)
-	if err := l.w.started(it, run, first); err != nil {
-		return nil, err
+	if answered { // the worker is called again with the input it had
+		first, rest = nil, queued
 	}
-	if err := l.w.take(it, rest); err != nil {
+	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
+	if err := l.w.started(it, run, first); err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 {
@@ -263,8 +260,8 @@ func (rt *Runtime) claimTx(ctx context.Context, tx Tx, run *Run, th *Thread, out
 	return l, nil
 }
 
-// fitting splits messages into those that fit into one RUN_STARTED and the rest, which only appended
-// messages can make: a request's own fit.
+// fitting splits messages into those that fit into one RUN_STARTED, which are a worker's input, and the rest, which only
+// appended messages can make: a request's own fit.
 func fitting(msgs []Message) (first, rest []Message) {
 	size := 0
 	for i := range msgs {
