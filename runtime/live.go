@@ -37,6 +37,7 @@ type live struct {
 	inbox  atomic.Int64 // messages that wait for Next
 	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
 
+	usage   sync.Mutex // is held while a worker reports usage
 	mu      sync.Mutex // guards the fields below and what the writer numbers
 	turn    sync.Cond  // the open text message has ended, or the gate is shut
 	gate    error      // why no event is taken any more
@@ -136,7 +137,7 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 			return err
 		}
 	}
-	it.rows = append(it.rows, rows...)
+	it.rows = append(it.rows, l.account(rows)...)
 	if done != nil {
 		it.done = append(it.done, done)
 	}

@@ -209,15 +209,16 @@ func (s *step) Do(ctx context.Context, name string, fn func(context.Context) (js
 	if m.Done {
 		return m.Output, nil
 	}
+	ctx, spent := s.spending(ctx)
 	out, err := s.inside(ctx, fn)
 	held := s.takeHeld()
 	if err != nil {
-		if len(held) > 0 {
-			err = errors.Join(err, s.l.emit(s, nil, nil, held...))
+		if rows := spent.rows(); len(held) > 0 || rows != nil {
+			err = errors.Join(err, s.l.emit(s, rows, nil, held...))
 		}
 		return nil, err
 	}
-	return out, s.record(m, out, held...)
+	return out, s.recordSpent(m, out, spent, held...)
 }
 
 // inside calls fn as Do's. While several are running, nobody can tell whose an event is: none is held.
