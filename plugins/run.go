@@ -13,8 +13,8 @@ import (
 )
 
 // Run is a worker's hold on the run it works for. Its methods may be called from several goroutines,
-// and wait while the log's queue is full. Once the worker has returned each of them does nothing and
-// fails with ErrEnded.
+// and wait while the log's queue is full. Once the worker has returned each of them does nothing and,
+// but for Go, which says nothing, fails with ErrEnded.
 type Run struct {
 	Input Input
 
