@@ -34,7 +34,9 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 	} {
 		reg := new(plugins.Registry)
 		err := reg.Add(answering("worker", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-			{ID: "c", Agent: "worker"}, {ID: "a", Agent: "worker", Needs: []string{"c"}}, {ID: "sibling", Agent: "worker"},
+			{ID: "c", Agent: "worker"},
+			{ID: "a", Agent: "worker", Needs: []string{"c"}},
+			{ID: "sibling", Agent: "worker"},
 			{ID: "self", Agent: "worker", Needs: []string{"a"}, When: expr},
 		}})
 		if err != nil {

@@ -126,16 +126,20 @@ func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 		want  string
 	}{
 		"lost result": {[]agui.Message{
-			{ID: "1", Role: agui.RoleUser, Content: "hi"}, {ID: "2", Role: agui.RoleAssistant, Content: "calling", ToolCalls: call("a")},
-			{ID: "3", Role: agui.RoleAssistant, ToolCalls: call("b")}, {ID: "4", Role: agui.RoleUser, Content: "on"},
+			{ID: "1", Role: agui.RoleUser, Content: "hi"},
+			{ID: "2", Role: agui.RoleAssistant, Content: "calling", ToolCalls: call("a")},
+			{ID: "3", Role: agui.RoleAssistant, ToolCalls: call("b")},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
 		}, "hi; calling; on; hello on; and now?"},
 		"lost call": {[]agui.Message{
-			{ID: "1", Role: agui.RoleUser, Content: "hi"}, {ID: "2", Role: agui.RoleTool, ToolCallID: "gone", Content: "result"},
+			{ID: "1", Role: agui.RoleUser, Content: "hi"},
+			{ID: "2", Role: agui.RoleTool, ToolCallID: "gone", Content: "result"},
 			{ID: "4", Role: agui.RoleUser, Content: "on"},
 		}, "hi; on; hello on; and now?"},
 		"one of two": {[]agui.Message{
 			{ID: "1", Role: agui.RoleAssistant, ToolCalls: append(call("a"), call("b")...)},
-			{ID: "2", Role: agui.RoleTool, ToolCallID: "b", Content: "result"}, {ID: "4", Role: agui.RoleUser, Content: "on"},
+			{ID: "2", Role: agui.RoleTool, ToolCallID: "b", Content: "result"},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
 		}, "[b]; b gave result; on; hello on; and now?"},
 	} {
 		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: name, Messages: c.bring})
