@@ -14,7 +14,7 @@ import (
 // Each message that was accepted reaches the worker once, in order, however many wait: with its input, at its next
 // Next, or when the run goes once more for it.
 func TestEveryAppendedMessageReachesTheWorker(t *testing.T) {
-	const many, size = 10, 1 << 20 // more than an event holds
+	const many, size = 8, 1 << 20 // more than an event holds
 	big := strings.Repeat("x", size-10)
 	for _, nexts := range []bool{true, false} {
 		gate := make(chan struct{})
