@@ -29,12 +29,13 @@ func (b *bench) prompt(thread string) []string {
 		case len(calls) > 0:
 			b.t.Errorf("the prompt has calls without a result before %+v: %v", m, calls)
 		}
-		text := m.Text()
+		var text strings.Builder
+		text.WriteString(m.Text())
 		for _, c := range m.ToolCalls {
 			calls[c.ID] = c.Name
-			text += " [" + c.Name + "]"
+			text.WriteString(" [" + c.Name + "]")
 		}
-		shown = append(shown, strings.TrimSpace(text))
+		shown = append(shown, strings.TrimSpace(text.String()))
 	}
 	if len(calls) > 0 {
 		b.t.Errorf("the prompt ends with calls without a result: %v", calls)

@@ -122,8 +122,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 // However little is left of a run that was running, it comes to an end.
 func TestRunThatCannotBeReadBackFails(t *testing.T) {
 	follows := func(last int64, run *runtime.Run, kind agui.Type, members string) []runtime.StoredEvent {
-		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: []byte(
-			fmt.Sprintf(`{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members))}}
+		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: fmt.Appendf(nil, `{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members)}}
 	}
 	cases := map[string]func(last int64, run *runtime.Run, span *runtime.Span) ([]runtime.StoredEvent, []runtime.Row){
 		"an event that cannot follow": func(last int64, run *runtime.Run, _ *runtime.Span) ([]runtime.StoredEvent, []runtime.Row) {
