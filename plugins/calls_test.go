@@ -244,5 +244,5 @@ func TestNextTakesAppendedMessages(t *testing.T) {
 		}
 	})
 	check(t, a, plugintest.Config{Next: [][]agui.Message{{{Content: "b"}}}},
-		`+1 "a" -1(success a) +next-1 "b" -next-1(success b) +2 "B" -2(success B)`)
+		`+1 "a" -1(success a) +next-1 "b" -next-1(success b) +2 "B" -2(success B) +3 "done" -3(success done)`)
 }

@@ -28,6 +28,9 @@ type Host interface {
 	Ask(ctx context.Context, q agui.Interrupt) (Answer, error)
 	// Next takes the messages appended to the run since its start or the last Next, and emits them.
 	Next(ctx context.Context) ([]agui.Message, error)
+	// Usage counts tokens in the run: those reported inside of a Do, whose context ctx is, with its record, others
+	// as the n-th use of it.
+	Usage(ctx context.Context, u agui.TokenUsage) error
 	// NewID mints a message id.
 	NewID() string
 }

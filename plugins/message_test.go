@@ -38,7 +38,43 @@ func TestEndPrecedesTheNextEvent(t *testing.T) {
 	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "text")
 		return agui.WorkerOutput{Answer: "a"}, run.State(map[string]int{"n": 1})
-	}, plugintest.Config{}, `+1 "text" -1(success text) STATE_DELTA`)
+	}, plugintest.Config{}, `+1 "text" -1(success text) STATE_DELTA +2 "a" -2(success a)`)
+}
+
+// Whoever reads the thread is told the answer, whatever was written before.
+func TestAnswerThatWasNotWrittenBecomesAMessage(t *testing.T) {
+	in := func(answer string, text ...string) agent {
+		return func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{Answer: answer, KeyPoints: []string{"k"}}, run.Do(ctx, "d", nil, func(context.Context) error {
+				for _, s := range text {
+					say(t, run, s)
+				}
+				return nil
+			})
+		}
+	}
+	res := check(t, in("42", "thinking"), plugintest.Config{}, `+1 "thinking" -1(success thinking) +2 "42" -2(success 42)`)
+	end := res.Events[len(res.Events)-2].(agui.TextMessageEnd)
+	if len(end.Output.KeyPoints) != 1 {
+		t.Errorf("END carries %+v, want the returned output", end.Output)
+	}
+	check(t, in("42", "thinking", " 42\n"), plugintest.Config{}, "+1 \"thinking\" -1(success thinking) +2 \" 42\\n\" -2(success  42\n)")
+	check(t, in("", "thinking"), plugintest.Config{}, `+1 "thinking" -1(success thinking)`)
+	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		say(t, run, "asking")
+		out, err := run.CallAgent(ctx, "child", "q")
+		return out, err
+	}, plugintest.Config{Agents: []plugins.Agent{answers{"found"}}}, `+1 "asking" -1(success asking) SUBAGENT_STARTED +2 "found" -2(success found) SUBAGENT_FINISHED +3 "found" -3(success found)`)
+	plugintest.Replay(t, in("42", "thinking"), plugintest.Config{})
+}
+
+// answers is an agent that answers, and writes nothing.
+type answers struct{ answer string }
+
+func (answers) Info() plugins.Info { return plugins.Info{Name: "child"} }
+
+func (a answers) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+	return agui.WorkerOutput{Answer: a.answer}, nil
 }
 
 func TestAnswerWithoutTextBecomesAMessage(t *testing.T) {

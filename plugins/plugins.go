@@ -3,7 +3,7 @@
 //
 // A worker is called again, not parked: after a person's answer or a crash the runtime calls Run from
 // its start with the same Input. What must not happen twice stands in Run.Do, which returns its
-// recorded result the second time; CallTool, CallAgent, Ask and Next are recorded likewise. What is
+// recorded result the second time; CallTool, CallAgent, Ask, Next and Usage are recorded likewise. What is
 // emitted outside of Do is emitted anew, so what a worker shows before an Ask stands in a Do.
 //
 // The package imports the standard library and runtime/agui, so a plugin inherits nothing else.
@@ -59,7 +59,8 @@ type Starter interface {
 	Start(ctx context.Context) error
 }
 
-// Closer is implemented by a plugin that holds something; it is called after the last run ended.
+// Closer is implemented by a plugin that holds something; it is called after the last run ended. Workers and tools that
+// were abandoned may still be running.
 type Closer interface {
 	Close() error
 }

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Run is a worker's hold on the run it works for. Its methods may be called from several goroutines,
-// and wait while the log's queue is full. Once the worker has returned each of them does nothing and
-// fails with ErrEnded.
+// and wait while the log's queue is full. Once the worker has returned each of them does nothing and,
+// but for Go, which says nothing, fails with ErrEnded.
 type Run struct {
 	Input Input
 
@@ -44,8 +45,9 @@ func NewRun(host Host, in Input) *Run {
 // goroutines of run.Go have; the context they were given is then done. A panic becomes a *PanicError.
 //
 // Of a worker that ends well the last assistant message ends with the returned output, whose Answer is
-// that message's text when it is empty; a worker that wrote no message gets one with its Answer. A
-// message still open is ended too when the worker waits, and left to the host when it fails.
+// that message's text when it is empty. When that message has ended before, or there was none, an Answer
+// that it does not hold becomes a message of its own. A message still open is ended too when the worker
+// waits, and left to the host when it fails.
 func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
@@ -174,7 +176,7 @@ func (r *Run) conclude(out *agui.WorkerOutput) error {
 	if out.Status == "" {
 		out.Status = agui.StatusSuccess
 	}
-	if r.last == nil && speaks(out) {
+	if r.last == nil && speaks(out) || r.last != nil && r.last != r.open && r.last.lacks(out.Answer) {
 		if err := r.say(out.Answer); err != nil {
 			return err
 		}
@@ -186,6 +188,12 @@ func (r *Run) conclude(out *agui.WorkerOutput) error {
 		return r.end(out)
 	}
 	return r.end(nil)
+}
+
+// lacks reports whether an answer is not what m says.
+func (m *message) lacks(answer string) bool {
+	answer = strings.TrimSpace(answer)
+	return answer != "" && answer != strings.TrimSpace(m.text.String())
 }
 
 // speaks reports whether out has something for the person who asked.

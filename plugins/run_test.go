@@ -93,6 +93,7 @@ func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
 		"CallAgent": func() error { _, err := kept.CallAgent(bg, "a", ""); return err },
 		"Ask":       func() error { _, err := kept.Ask(bg, agui.Interrupt{}); return err },
 		"Next":      func() error { _, err := kept.Next(bg); return err },
+		"Usage":     func() error { return kept.Usage(bg, agui.TokenUsage{InputTokens: 1}) },
 		"Do": func() error {
 			return kept.Do(bg, "d", nil, func(context.Context) error { t.Error("Do called fn"); return nil })
 		},

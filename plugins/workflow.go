@@ -72,7 +72,10 @@ func (w Workflow) checkAcyclic() error {
 //
 //	query            the run's last user message
 //	state            the thread's state, an object
-//	nodes.<id>       what a needed node gave: {status, answer, output}, status "COMPLETED" or "SKIPPED"
+//	nodes.<id>       what a needed node, or one that it needs in turn, gave: {status, answer, output}, status
+//	                 "COMPLETED" or "SKIPPED"
+//
+// The server does not start with an expression that names anything else; what state and an output hold is free.
 type Node struct {
 	ID    string   // unique in the workflow, a Go identifier ([A-Za-z_][A-Za-z0-9_]*), so that expressions can name it
 	Agent string   // the agent to run, or

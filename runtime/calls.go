@@ -255,6 +255,9 @@ func (s *step) CallAgent(ctx context.Context, parent, name, query string) (agui.
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", name)}
 	}
+	if s.nested() >= maxNested {
+		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxNested)}
+	}
 	sub, err := s.openAgent(ctx, m, agent.Info(), parent)
 	if err != nil {
 		return out, err
@@ -266,6 +269,18 @@ func (s *step) CallAgent(ctx context.Context, parent, name, query string) (agui.
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Execution: 1,
 	}))
 	return out, s.closeAgent(sub, m, name, out, err)
+}
+
+// maxNested is how deep sub-agents may be: agents that call each other for ever would fill the log.
+const maxNested = 16
+
+// nested is how deep the step is: 0 for a node's own worker.
+func (s *step) nested() int {
+	n := 0
+	for p := s.parent; p != nil; p = p.parent {
+		n++
+	}
+	return n
 }
 
 // openAgent announces a sub-agent, unless it is open already because its worker is called again.

@@ -26,7 +26,13 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 func (rt *Runtime) cancelRun(threadKey, key int64) error {
 	for range 3 {
 		if l := rt.liveRun(key); l != nil {
-			if err := l.end(cancelled()); !errors.Is(err, errSettled) {
+			err := l.end(cancelled())
+			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
+				err = rt.awaitEnd(l)
+			} else if err == nil {
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -59,7 +65,7 @@ var errMoved = refuse(KindConflict, "moved", "The run goes on")
 // claimed.
 func (rt *Runtime) closeRun(threadKey, key int64, e ending) error {
 	for {
-		it, err := patiently(rt.abandoned, rt, func(ctx context.Context) (*item, error) { return rt.closing(ctx, threadKey, key, e) })
+		it, err := patiently(rt.abandoned, func() (*item, error) { return rt.closing(rt.abandoned, threadKey, key, e) })
 		if err != nil {
 			return err
 		}
@@ -90,7 +96,7 @@ func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) 
 	if err != nil {
 		return nil, err
 	}
-	l := rt.endingLive(&run)
+	l := rt.newLive(&run)
 	l.w = newWriter(&th, key, spanName(&run), th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err}
 	c.Span = Span{

@@ -42,6 +42,9 @@ func (rt *Runtime) attend(n decide.Next) {
 		if !unwritten(err) {
 			rt.log.Error("run cannot be claimed", "run", n.Run.ID, "error", err)
 			e := &agui.OutputError{Code: "internal", Message: "The run could not be started"}
+			if errors.Is(err, errUnfit) {
+				e = illegible()
+			}
 			err = rt.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: Failed, err: e})
 		}
 	}
@@ -53,6 +56,9 @@ func (rt *Runtime) attend(n decide.Next) {
 		rt.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
 	}
 }
+
+// errUnfit means that what a run was started with cannot be read any more.
+var errUnfit = errors.New("the run cannot be executed")
 
 // slowly is the attempt from which on pauses are as long as they get.
 const slowly = 9
@@ -70,7 +76,7 @@ func (rt *Runtime) claim(head *RunHead) error {
 		if rt.Stopping() {
 			return ErrStopping
 		}
-		it, err := patiently(rt.abandoned, rt, func(ctx context.Context) (*item, error) { return rt.claiming(ctx, head) })
+		it, err := patiently(rt.abandoned, func() (*item, error) { return rt.claiming(rt.abandoned, head) })
 		if err != nil {
 			return err
 		}
@@ -97,9 +103,9 @@ func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := rt.newLive(&run)
-	if err != nil {
-		return nil, err
+	l := rt.newLive(&run)
+	if l.unfit != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
 	return l.claiming(ctx, &th, &run, queued)
 }
@@ -149,17 +155,15 @@ func (l *live) open(ctx context.Context, it *item, th *Thread, run *Run, queued 
 		return err
 	}
 	first, rest := fitting(queued)
+	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
 	if err := l.w.started(it, run, first); err != nil {
-		return err
-	}
-	if err := l.w.take(it, rest); err != nil {
 		return err
 	}
 	return l.prepare(ctx, it, th, run)
 }
 
-// fitting splits messages into those that fit into one RUN_STARTED and the rest, which only appended
-// messages can make: a request's own fit.
+// fitting splits messages into those that fit into one RUN_STARTED, which are a worker's input, and the rest, which only
+// appended messages can make: a request's own fit.
 func fitting(msgs []Message) (first, rest []Message) {
 	size := 0
 	for i := range msgs {
@@ -168,37 +172,6 @@ func fitting(msgs []Message) (first, rest []Message) {
 		}
 	}
 	return msgs, nil
-}
-
-// newLive makes the live form of a run, without what its log and rows say.
-func (rt *Runtime) newLive(run *Run) (*live, error) {
-	g, err := rt.graphs.of(run)
-	if err != nil {
-		return nil, err
-	}
-	l := rt.bare(run, g)
-	if err := json.Unmarshal(run.Input, &l.input); err != nil {
-		return nil, fmt.Errorf("input of run %s: %w", run.ID, err)
-	}
-	return l, nil
-}
-
-func (rt *Runtime) bare(run *Run, g *graph) *live {
-	l := &live{
-		rt: rt, graph: g, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
-		steps: make(map[string]*Step), started: make(map[string]bool),
-	}
-	l.turn.L = &l.mu
-	return l
-}
-
-// endingLive is newLive for a run that is only to be ended: its graph and input are not needed.
-func (rt *Runtime) endingLive(run *Run) *live {
-	if l, err := rt.newLive(run); err == nil {
-		return l
-	}
-	return rt.bare(run, &graph{})
 }
 
 // spanName is the name that the run has in its next span.
@@ -226,11 +199,9 @@ func (l *live) begins(out *decide.Decided) {
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
 func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
 	if restarted {
-		_, steps, err := l.rt.store.Steps(ctx, l.run.Key, 0, 1)
-		if err != nil {
+		if err := l.countSteps(ctx, l.rt.store); err != nil {
 			return err
 		}
-		l.count = steps
 	}
 	for _, n := range l.graph.nodes {
 		node := &Node{RunKey: l.run.Key, NodeID: n.ID, Status: Pending}
@@ -241,6 +212,20 @@ func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
 		}
 	}
 	return nil
+}
+
+// countSteps finds the number of the run's last step. Numbers have no gaps, and those behind the count, which is
+// bounded, are read.
+func (l *live) countSteps(ctx context.Context, r Reader) error {
+	_, total, err := r.Steps(ctx, l.run.Key, 0, 1)
+	for l.count = total; err == nil; {
+		var steps []Step
+		if steps, _, err = r.Steps(ctx, l.run.Key, l.count, page); len(steps) == 0 {
+			break
+		}
+		l.count = steps[len(steps)-1].Number
+	}
+	return err
 }
 
 // prepare applies what the run's first generation does to the thread: hidden messages and another state.
@@ -358,6 +343,25 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 			break
 		}
 	}
+	if err := l.loadSteps(ctx, r, run); err != nil {
+		return err
+	}
+	memos, err := r.Memos(ctx, run.Key, run.Generation)
+	if err != nil {
+		return err
+	}
+	for i := range memos {
+		m := &memos[i]
+		l.memos[memoKey{m.Step, m.Name, m.N}] = m
+		if tool, ok := callName(m.Name); ok && m.CallID != "" {
+			l.calls[m.CallID] = tool
+		}
+	}
+	return l.loadMessages(ctx, r, run)
+}
+
+// loadSteps reads the rows of the run's nodes and steps.
+func (l *live) loadSteps(ctx context.Context, r Reader, run *Run) error {
 	nodes, err := r.Nodes(ctx, run.Key)
 	if err != nil {
 		return err
@@ -386,31 +390,25 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 		}
 		after = l.count
 	}
-	memos, err := r.Memos(ctx, run.Key, run.Generation)
-	if err != nil {
-		return err
-	}
-	for i := range memos {
-		m := &memos[i]
-		l.memos[memoKey{m.Step, m.Name, m.N}] = m
-		if tool, ok := callName(m.Name); ok && m.CallID != "" {
-			l.calls[m.CallID] = tool
-		}
-	}
-	return l.loadMessages(ctx, r, run)
+	return nil
 }
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.
 func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
-	msgs, _, err := r.RunMessages(ctx, run.Key, 0, promptMessages)
-	if err != nil {
-		return err
-	}
 	var known []agui.Message
-	for i := range msgs {
-		if msgs[i].State == MessageConsumed {
-			l.w.messages[msgs[i].ID] = &msgs[i]
-			known = append(known, msgs[i].Message)
+	for after := int64(0); ; {
+		msgs, _, err := r.RunMessages(ctx, run.Key, after, promptMessages)
+		if err != nil {
+			return err
+		}
+		for i := range msgs {
+			if after = msgs[i].Key; msgs[i].State == MessageConsumed {
+				l.w.messages[msgs[i].ID] = &msgs[i]
+				known = append(known, msgs[i].Message)
+			}
+		}
+		if len(msgs) < promptMessages {
+			break
 		}
 	}
 	l.w.fold = fold.New(l.w.thread.State, known)

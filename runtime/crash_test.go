@@ -105,10 +105,8 @@ func TestInterruptedTextIsHidden(t *testing.T) {
 		if calls.Add(1) > 1 {
 			return agui.WorkerOutput{}, say(run, "whole")
 		}
-		w := run.Text()
-		_, _ = io.WriteString(w, "cut sho")
-		_, _ = run.CallTool(ctx, "no such tool", nil) // waits for its commit, and ends no text
-		_, _ = io.WriteString(w, "rt")
+		_, _ = io.WriteString(run.Text(), "cut sho")
+		_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // waits for its commit, and ends no text
 		half <- struct{}{}
 		return agui.WorkerOutput{}, hang(ctx)
 	}}
@@ -117,16 +115,35 @@ func TestInterruptedTextIsHidden(t *testing.T) {
 	<-half
 	b.crash()
 	b.wait(s.RunID, runtime.Completed)
-	checkLog(t, b.log("main"))
-	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range msgs {
-		if strings.HasPrefix(m.Content, "cut") && m.State != runtime.MessageHidden && len(m.ToolCalls) == 0 {
-			t.Errorf("the interrupted message is still shown: %+v", m)
+	recs := b.log("main")
+	checkLog(t, recs)
+	var cut string
+	for _, r := range recs {
+		if end, ok := r.Event.(agui.TextMessageEnd); ok && end.Output.Status == agui.StatusFailed {
+			cut = end.MessageID + " " + end.Output.Answer + " " + end.Output.Error.Code
 		}
 	}
+	id, ok := strings.CutSuffix(cut, " cut sho interrupted")
+	if !ok {
+		t.Errorf("the log ends the interrupted message as %q", cut)
+	}
+	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	if err != nil || texts(msgs) != "go, whole" {
+		t.Errorf("shown: %s, %v", texts(msgs), err)
+	}
+	hidden, err := b.store.MessagesByID(context.Background(), s.ThreadKey, []string{id})
+	if err != nil || len(hidden) != 1 || hidden[0].State != runtime.MessageHidden || hidden[0].Content != "cut sho" {
+		t.Errorf("kept: %+v, %v", hidden, err)
+	}
+}
+
+// texts are the messages' texts.
+func texts(msgs []runtime.Message) string {
+	list := make([]string, len(msgs))
+	for i := range msgs {
+		list[i] = msgs[i].Text()
+	}
+	return strings.Join(list, ", ")
 }
 
 func TestCrashDuringToolCall(t *testing.T) {

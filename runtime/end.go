@@ -65,6 +65,9 @@ func (l *live) end(e ending) error {
 	l.rt.com.wakeWaiters()
 
 	err := l.finish(e, closers, l.rt.instance, func() { l.rt.forget(l) })
+	if errors.Is(err, errSettled) { // the run is another's
+		l.rt.forget(l)
+	}
 	l.cancel(e.cause)
 	return err
 }
@@ -76,7 +79,9 @@ func (l *live) finish(e ending, closers *item, owner string, then func()) error 
 		if err != nil {
 			return err
 		}
-		it.then = func(*decide.Decided) { then() }
+		if then != nil {
+			it.then = func(*decide.Decided) { then() }
+		}
 		if l.t != nil { // else nobody executes it
 			it.l, it.t = l, l.t
 		}
@@ -92,7 +97,7 @@ func (l *live) ending(e ending, closers *item, owner string, again bool) (*item,
 	w := l.w.after(l.w.last, l.w.seq)
 	tail := &item{}
 	c := &decide.Finish{
-		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, State: l.state(), Error: e.err,
+		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.state(), Error: e.err,
 		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
 	}
 	if e.status == Cancelled && (again || l.inbox.Load() > 0) {
@@ -127,8 +132,8 @@ func (l *live) waiting() ([]Message, error) {
 	if err := l.rt.com.flush(); err != nil { // what Next has taken is on its way to the store
 		return nil, err
 	}
-	return patiently(l.rt.abandoned, l.rt, func(ctx context.Context) ([]Message, error) {
-		return l.rt.store.Queued(ctx, l.run.Key)
+	return patiently(l.rt.abandoned, func() ([]Message, error) {
+		return l.rt.store.Queued(l.rt.abandoned, l.run.Key)
 	})
 }
 
@@ -195,8 +200,8 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	if err := l.rt.com.flush(); err != nil { // what it asks is on its way to the store
 		return nil, err
 	}
-	o, err := patiently(l.rt.abandoned, l.rt, func(ctx context.Context) (agui.Outcome, error) {
-		return waitingOutcome(ctx, l.rt.store, l.run.Key)
+	o, err := patiently(l.rt.abandoned, func() (agui.Outcome, error) {
+		return waitingOutcome(l.rt.abandoned, l.rt.store, l.run.Key)
 	})
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
@@ -240,7 +245,22 @@ const summaryBytes = 4 << 10
 // forget lets go of a run that has ended here.
 func (rt *Runtime) forget(l *live) {
 	rt.mu.Lock()
-	delete(rt.live, l.run.Key)
-	rt.mu.Unlock()
-	rt.liveRuns.Add(-1)
+	defer rt.mu.Unlock()
+	if rt.live[l.run.Key] == l {
+		delete(rt.live, l.run.Key)
+		rt.liveRuns.Add(-1)
+		close(l.over)
+	}
+}
+
+// awaitEnd waits until a run whose gate is shut has ended here, one way or the other.
+func (rt *Runtime) awaitEnd(l *live) error {
+	select {
+	case <-l.over:
+		return nil
+	case <-rt.fenced:
+		return ErrFenced
+	case <-rt.abandoned.Done():
+		return ErrStopping
+	}
 }

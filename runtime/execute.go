@@ -38,8 +38,11 @@ type nodeResult struct {
 }
 
 func (l *live) execute() {
-	in, err := l.prompt()
-	if l.ctx.Err() != nil {
+	limit, stop := context.WithTimeoutCause(l.ctx, l.rt.cfg.RunTimeout, errTimeout)
+	defer stop()
+	in, err := l.prompt(limit)
+	if limit.Err() != nil {
+		l.late()
 		return
 	}
 	if err != nil {
@@ -47,8 +50,6 @@ func (l *live) execute() {
 		return
 	}
 	results := make(chan nodeResult, len(l.graph.nodes))
-	limit := time.NewTimer(l.rt.cfg.RunTimeout)
-	defer limit.Stop()
 	for running := 0; ; {
 		ready, err := l.ready(in.Query)
 		if err != nil {
@@ -70,12 +71,17 @@ func (l *live) execute() {
 				l.settle(l.failed(r.failed), nil)
 				return
 			}
-		case <-limit.C:
-			l.settle(l.failed(&agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}), nil)
-			return
-		case <-l.ctx.Done():
+		case <-limit.Done():
+			l.late()
 			return
 		}
+	}
+}
+
+// late fails a run whose time has passed, unless somebody else has ended it.
+func (l *live) late() {
+	if l.ctx.Err() == nil {
+		l.settle(l.failed(&agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}), nil)
 	}
 }
 
@@ -99,7 +105,7 @@ func (l *live) spawn(f func()) {
 }
 
 // prompt is what the run's workers are asked. It is the same each time the generation is continued.
-func (l *live) prompt() (plugins.Input, error) {
+func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
 		Query: l.run.InputQuery, State: l.began.state, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
@@ -108,16 +114,14 @@ func (l *live) prompt() (plugins.Input, error) {
 	msgs := l.first
 	if msgs == nil {
 		var err error
-		if msgs, err = l.rt.store.Messages(l.ctx, l.w.thread.Key, l.began.upTo, promptMessages); err != nil {
+		msgs, err = patiently(ctx, func() ([]Message, error) {
+			return l.rt.store.Messages(ctx, l.w.thread.Key, l.began.upTo, promptMessages)
+		})
+		if err != nil {
 			return in, err
 		}
 	}
-	for _, m := range contents(msgs) {
-		if len(in.Messages) == 0 && m.Role == agui.RoleTool {
-			continue // its call is older than what is read
-		}
-		in.Messages = append(in.Messages, m)
-	}
+	in.Messages = paired(contents(msgs))
 	if q := query(in.Messages); q != "" {
 		in.Query = q
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -71,11 +73,12 @@ func compileWorkflow(w plugins.Workflow) (*graph, error) {
 	g := &graph{definition: mustJSON(w)}
 	for _, n := range w.Nodes {
 		node := &graphNode{Node: n}
+		env := expr.Env(scopeTypes(before(w, n.ID)))
 		var err error
-		if node.when, err = compileExpr(n.When, expr.AsBool()); err != nil {
+		if node.when, err = compileExpr(n.When, env, expr.AsBool()); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
-		if node.input, err = compileExpr(n.Input); err != nil {
+		if node.input, err = compileExpr(n.Input, env); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
 		g.nodes = append(g.nodes, node)
@@ -83,12 +86,37 @@ func compileWorkflow(w plugins.Workflow) (*graph, error) {
 	return g, nil
 }
 
+// before returns the nodes that have come to their end when a node starts: those it needs, and those they need.
+func before(w plugins.Workflow, id string) map[string]bool {
+	needs := make(map[string][]string, len(w.Nodes))
+	for _, n := range w.Nodes {
+		needs[n.ID] = n.Needs
+	}
+	found := make(map[string]bool)
+	for next := slices.Clone(needs[id]); len(next) > 0; next = next[1:] {
+		if !found[next[0]] {
+			found[next[0]] = true
+			next = append(next, needs[next[0]]...)
+		}
+	}
+	return found
+}
+
+// scopeTypes are the types of what scope holds for a node behind those of ids. Whatever else an expression names is a
+// mistake, and found when it is compiled.
+func scopeTypes(ids map[string]bool) types.Map {
+	nodes := make(types.Map, len(ids))
+	for id := range ids {
+		nodes[id] = types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+	}
+	return types.Map{"query": types.String, "state": types.Map{types.Extra: types.Any}, "nodes": nodes}
+}
+
 func compileExpr(code string, opts ...expr.Option) (*vm.Program, error) {
 	if code == "" {
 		return nil, nil
 	}
-	env := map[string]any{"query": "", "state": map[string]any{}, "nodes": map[string]any{}}
-	return expr.Compile(code, append(opts, expr.Env(env))...)
+	return expr.Compile(code, opts...)
 }
 
 // of returns the graph a run was started with: the registered one unless its definition has changed since.
@@ -198,9 +226,13 @@ func answerOf(output json.RawMessage) string {
 	return o.ResultSummary
 }
 
-// query is what a node is asked: its mapping's value, or the run's query and the needed nodes' answers.
+// query is what a node is asked: its mapping's value, or the run's query and the needed nodes' answers. A tool is asked
+// nothing without a mapping.
 func (n *graphNode) query(run string, env func() map[string]any, nodes map[string]*Node) (string, error) {
 	if n.input == nil {
+		if n.Tool != "" {
+			return "{}", nil
+		}
 		parts := []string{run}
 		for _, id := range n.Needs {
 			if a := answerOf(nodes[id].Output); a != "" {

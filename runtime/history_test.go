@@ -276,7 +276,7 @@ func TestSeqsRiseOverTheDays(t *testing.T) {
 // exec changes the database behind the runtime's back.
 func (b *bench) exec(statement string) {
 	b.t.Helper()
-	db, err := sql.Open("sqlite", b.path)
+	db, err := sql.Open("sqlite", "file:"+b.path+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,11 +20,12 @@ import (
 type live struct {
 	rt    *Runtime
 	t     *thread
-	feed  *feed // used by the committer only
-	graph *graph
+	feed  *feed  // used by the committer only
+	graph *graph // without nodes when unfit
 	input runInput
-	run   Run  // as it was claimed, but for Attempt
-	span  Span // likewise
+	unfit error // why the run cannot be executed; it can be ended all the same
+	run   Run   // as it was claimed, but for Attempt
+	span  Span  // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -37,6 +38,7 @@ type live struct {
 	inbox  atomic.Int64 // messages that wait for Next
 	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
 
+	usage   sync.Mutex // is held while a worker reports usage
 	mu      sync.Mutex // guards the fields below and what the writer numbers
 	turn    sync.Cond  // the open text message has ended, or the gate is shut
 	gate    error      // why no event is taken any more
@@ -44,6 +46,7 @@ type live struct {
 	w       *writer
 	memos   map[memoKey]*Memo
 	calls   map[string]string // toolCallId → tool, of calls that may still owe a result
+	minted  map[string]bool   // ids that were given to workers and not used yet
 	nodes   map[string]*Node
 	steps   map[string]*Step // by node: the latest of this generation
 	count   int              // steps so far, over all generations
@@ -51,6 +54,7 @@ type live struct {
 	began   began           // where the generation began
 	first   []Message       // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
+	over    chan struct{}   // closed once the run has ended here
 	workers sync.WaitGroup  // what spawn started
 	strays  atomic.Int64    // how many of them have not returned
 }
@@ -76,6 +80,26 @@ type runInput struct {
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
 }
 
+// newLive makes the live form of a run, without what its log and rows say. What the run was started with may be
+// illegible by now, which unfit tells: a run that only ends does not need it.
+func (rt *Runtime) newLive(run *Run) *live {
+	l := &live{
+		rt: rt, run: *run,
+		memos: make(map[memoKey]*Memo), calls: make(map[string]string), minted: make(map[string]bool),
+		nodes: make(map[string]*Node), steps: make(map[string]*Step), started: make(map[string]bool),
+		over: make(chan struct{}),
+	}
+	l.turn.L = &l.mu
+	if err := json.Unmarshal(run.Input, &l.input); err != nil {
+		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	var err error
+	if l.graph, err = rt.graphs.of(run); err != nil {
+		l.graph, l.unfit = new(graph), err
+	}
+	return l
+}
+
 // emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
 // room in the queue and, when an event opens a text message, for its turn. done may be nil.
 func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
@@ -95,7 +119,7 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 			return err
 		}
 	}
-	it.rows = append(it.rows, rows...)
+	it.rows = append(it.rows, l.account(rows)...)
 	if done != nil {
 		it.done = append(it.done, done)
 	}
@@ -248,24 +272,10 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		_, err := patiently(l.rt.abandoned, l.rt, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.rt.failFromLog(ctx, l, e)
-		})
-		if err != nil {
+		if err := l.rt.failFromLog(l.rt.abandoned, l, e); err != nil {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 		}
 	})
-}
-
-// patiently calls read until the database can be reached: who owns a run waits for it, whatever it was doing.
-func patiently[T any](ctx context.Context, rt *Runtime, read func(context.Context) (T, error)) (T, error) {
-	for attempt := 0; ; attempt++ {
-		v, err := read(ctx)
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return v, err
-		}
-		rt.com.pause(attempt)
-	}
 }
 
 // state is the thread's state as the run has left it.
@@ -297,6 +307,9 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 // stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
 // those in keep, ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, keep map[string]bool) error {
+	if output.Error != nil && l.nodeFailed() {
+		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // what is open belongs to nodes that were only stopped
+	}
 	closers := l.w.ver.Closers()
 	outer := slices.IndexFunc(closers, isOuter)
 	if outer < 0 {
@@ -329,9 +342,17 @@ func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, kee
 	return nil
 }
 
-// settleSteps brings the rows of steps and nodes that have not ended to status.
+// settleSteps brings the rows of steps and nodes that have not ended to status. When a node has failed the run, the
+// others were only stopped.
 func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 	now := time.Now()
+	pending := status
+	if status == Failed {
+		pending = Skipped
+	}
+	if status == Failed && l.nodeFailed() {
+		status, e = Cancelled, nil
+	}
 	for _, st := range l.steps {
 		if st.Status.Final() {
 			continue
@@ -347,8 +368,8 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 		if n.Status.Final() || n.Status == Pending && status == Waiting {
 			continue
 		}
-		if n.Status == Pending && status == Failed {
-			n.Status = Skipped
+		if n.Status == Pending {
+			n.Status = pending
 		} else {
 			n.Status, n.Error = status, e
 		}
@@ -358,6 +379,16 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 		row := *n
 		it.rows = append(it.rows, &row)
 	}
+}
+
+// nodeFailed reports whether one of the nodes has failed.
+func (l *live) nodeFailed() bool {
+	for _, n := range l.nodes {
+		if n.Status == Failed {
+			return true
+		}
+	}
+	return false
 }
 
 // errSettled means that the run had been ended by another before this decision was made.

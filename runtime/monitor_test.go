@@ -178,7 +178,7 @@ func TestEachExecutionEndsOnce(t *testing.T) {
 		plugins.Workflow{Name: "retry", Nodes: []plugins.Node{
 			{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond}},
 		}},
-		plugins.Workflow{Name: "nail", Nodes: []plugins.Node{{ID: "n", Tool: "hammer"}}})
+		plugins.Workflow{Name: "nail", Nodes: []plugins.Node{{ID: "n", Tool: "hammer", Input: `query`}}})
 	for name, want := range map[string][]string{
 		"good":    {"token good hi", "agent_complete good"},
 		"lead":    {"token good hi", "agent_complete good", "error bad no luck", "error lead no luck"},

@@ -1,8 +1,12 @@
 package runtime
 
-import "github.com/batonrun/baton/runtime/agui"
+import (
+	"slices"
 
-// inOrder returns msgs, which stand in the order in which they were completed, as clients keep them and model
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// inOrder returns msgs, which stand in the order in which they began, as clients keep them and model
 // providers want them: the results of a message's tool calls follow it at once, whatever parallel workers have
 // written meanwhile.
 func inOrder(msgs []agui.Message) []agui.Message {
@@ -34,4 +38,32 @@ func inOrder(msgs []agui.Message) []agui.Message {
 		}
 	}
 	return ordered
+}
+
+// paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
+// is hidden or too old, and calls without a result, with the messages that hold nothing else.
+func paired(msgs []agui.Message) []agui.Message {
+	called, answered := make(map[string]bool), make(map[string]bool)
+	for i := range msgs {
+		for _, c := range msgs[i].ToolCalls {
+			called[c.ID] = true
+		}
+		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
+			answered[m.ToolCallID] = true
+		}
+	}
+	list := make([]agui.Message, 0, len(msgs))
+	for _, m := range msgs {
+		if m.Role == agui.RoleTool && !answered[m.ToolCallID] {
+			continue
+		}
+		if lost := func(c agui.ToolCall) bool { return !answered[c.ID] }; slices.ContainsFunc(m.ToolCalls, lost) {
+			m.ToolCalls = slices.DeleteFunc(slices.Clone(m.ToolCalls), lost)
+			if len(m.ToolCalls) == 0 && m.Content == "" && m.Parts == nil {
+				continue
+			}
+		}
+		list = append(list, m)
+	}
+	return list
 }

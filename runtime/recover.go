@@ -50,7 +50,7 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 	var at time.Time
 	var key int64
 	for {
-		runs, err := rt.store.Unfinished(ctx, status, at, key, limit)
+		runs, err := patiently(ctx, func() ([]RunHead, error) { return rt.store.Unfinished(ctx, status, at, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,8 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 	}
 }
 
-// takeOver makes a run this instance's and goes on with it, or fails it when it has crashed too often.
+// takeOver makes a run this instance's and goes on with it, or fails it when it cannot be executed or has crashed
+// too often.
 func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	crashed := run.Owner != ""
 	if crashed {
@@ -72,15 +73,19 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	}
 	l, err := rt.rebuild(ctx, run)
 	if err != nil {
-		return rt.failUnread(ctx, run, err)
+		return rt.failUnread(ctx, run, err, nil)
+	}
+	if l.unfit != nil {
+		rt.log.Error("run cannot be executed", "run", run.ID, "error", l.unfit)
+		return rt.failRead(ctx, l, illegible(), nil)
 	}
 	if run.Attempt > rt.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return rt.failRebuilt(l, e, func() {})
+		return rt.failRead(ctx, l, e, nil)
 	}
 	it := &item{}
 	if err := l.interrupt(it); err != nil {
-		return rt.failUnread(ctx, run, err)
+		return rt.failUnread(ctx, run, err, nil)
 	}
 	rt.slots.force(&run.RunHead)
 	from := run.Owner
@@ -98,41 +103,82 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	return err
 }
 
-// failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down.
-func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error) error {
-	if errors.Is(because, ErrUnavailable) || errors.Is(because, context.Canceled) {
+// illegible is the end of a run whose input or definition cannot be read any more.
+func illegible() *agui.OutputError {
+	return &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
+}
+
+// failRead fails a run as its log tells what is open, and without the log when that cannot be closed.
+func (rt *Runtime) failRead(ctx context.Context, l *live, e *agui.OutputError, then func()) error {
+	err := rt.failRebuilt(l, &item{}, e, then)
+	if err == nil || unwritten(err) {
+		return err
+	}
+	return rt.failUnread(ctx, &l.run, err, then)
+}
+
+// failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down. Whatever
+// the log has left open, a terminal event behind its last one ends it.
+func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error, then func()) error {
+	if errors.Is(because, ErrUnavailable) || ctx.Err() != nil {
 		return because
 	}
 	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
-	th, err := rt.store.Thread(ctx, run.ThreadKey)
+	it := &item{}
+	l, err := patiently(ctx, func() (*live, error) { return rt.unread(ctx, run, it) })
 	if err != nil {
 		return err
+	}
+	return rt.failRebuilt(l, it, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, then)
+}
+
+// unread makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
+// when there is none. The state that the span has changed is as it was before it.
+func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error) {
+	th, err := rt.store.Thread(ctx, run.ThreadKey)
+	if err != nil {
+		return nil, err
 	}
 	last, err := rt.store.LastEventID(ctx, th.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seq, err := rt.store.LastSeq(ctx, th.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	spans, err := rt.store.Spans(ctx, run.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l, err := rt.newLive(run)
-	if err != nil || len(spans) == 0 {
-		return nil // it cannot even be failed: it stays as it is, for somebody to look at
+	l := rt.newLive(run)
+	if err := l.loadSteps(ctx, rt.store, run); errors.Is(err, ErrUnavailable) {
+		return nil, err // any other error is the rows' own, which stay as they are
 	}
-	l.span = spans[len(spans)-1]
-	l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
-	_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
-	return rt.failRebuilt(l, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, func() {})
+	*it = item{}
+	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
+		l.span = spans[n-1]
+		l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
+		_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
+		return l, l.w.stage(it, agui.StateSnapshot{Snapshot: l.state()})
+	}
+	l.w = newWriter(&th, run.Key, spanName(run), last, seq)
+	l.span = Span{
+		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		Generation: run.Generation, First: last + 1, State: th.State,
+	}
+	span := l.span
+	it.rows = append(it.rows, &span)
+	return l, l.w.started(it, run, nil)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
 // owner left open.
 func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
+	return patiently(ctx, func() (*live, error) { return rt.readBack(ctx, run) })
+}
+
+func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 	th, err := rt.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -144,10 +190,7 @@ func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
 	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
 		return nil, errors.New("a running run has no open span")
 	}
-	l, err := rt.newLive(run)
-	if err != nil {
-		return nil, err
-	}
+	l := rt.newLive(run)
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
 	seq, err := rt.store.LastSeq(ctx, th.Key)
@@ -211,8 +254,29 @@ func (l *live) replay(ctx context.Context) error {
 			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
 		}
 	}
+	return l.renumber(ctx)
+}
+
+// renumber gives the messages that the span has begun their numbers again. Those that were hidden meanwhile have a row
+// which says so.
+func (l *live) renumber(ctx context.Context) error {
+	var ids []string
 	for _, m := range l.w.fold.Messages() {
-		l.w.reserve(m.ID)
+		if l.w.messages[m.ID] == nil {
+			ids = append(ids, m.ID)
+		}
+	}
+	rows, err := l.rt.store.MessagesByID(ctx, l.w.thread.Key, ids)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
+			l.w.messages[rows[i].ID] = &rows[i]
+		}
+	}
+	for _, id := range ids {
+		l.w.reserve(id)
 	}
 	return nil
 }
@@ -229,7 +293,8 @@ func (l *live) owed(begun, answered map[string]bool) []string {
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, and calls that may not be made again get the result interrupted.
+// are ended and hidden, and calls that may not be made again get the result interrupted. A message that carries
+// calls is shown: they were made, and are not made again.
 func (l *live) interrupt(it *item) error {
 	cut := make(map[string]bool)
 	for _, ev := range l.w.ver.Closers() {
@@ -252,7 +317,7 @@ func (l *live) interrupt(it *item) error {
 		}
 	}
 	for _, row := range it.rows {
-		if m, ok := row.(*Message); ok && cut[m.ID] {
+		if m, ok := row.(*Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
 			m.State = MessageHidden
 			l.w.messages[m.ID].State = MessageHidden
 		}
@@ -307,21 +372,22 @@ func (l *live) failCall(it *item, id string, m *Memo) error {
 
 // failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
 func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
-	run, err := rt.store.Run(ctx, broken.run.Key)
+	run, err := patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
+	forget := func() { rt.forget(broken) }
 	l, err := rt.rebuild(ctx, &run)
 	if err != nil {
-		return err
+		return rt.failUnread(ctx, &run, err, forget)
 	}
-	return rt.failRebuilt(l, e, func() { rt.forget(broken) })
+	return rt.failRead(ctx, l, e, forget)
 }
 
-// failRebuilt ends a rebuilt run as failed. then is called after the commit.
-func (rt *Runtime) failRebuilt(l *live, e *agui.OutputError, then func()) error {
+// failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;
+// it may be nil.
+func (rt *Runtime) failRebuilt(l *live, it *item, e *agui.OutputError, then func()) error {
 	end := l.failed(e)
-	it := &item{}
 	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {
 		return err
 	}

@@ -59,14 +59,19 @@ func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
 	}
 	b.log("main")
 	b.wait(b.start("main", "rich", "three").RunID, runtime.Completed)
+	checkRows(t, b, "main")
+}
 
+// checkRows compares a thread's rows with what its log folds to.
+func checkRows(t *testing.T, b *bench, thread string) {
+	t.Helper()
 	folded := fold.New(nil, nil)
-	for _, r := range b.log("main") {
+	for _, r := range b.log(thread) {
 		if _, err := folded.Apply(r.Event); err != nil {
 			t.Fatalf("record %d: %v", r.ID, err)
 		}
 	}
-	th, err := b.Thread(context.Background(), local, "main")
+	th, err := b.Thread(context.Background(), local, thread)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,15 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.check(&req); err != nil {
 		return Started{}, err
 	}
-	for {
+	for attempt := 0; ; {
 		s := starting{rt: rt, c: c, req: &req}
 		err := s.decide(ctx)
 		if errors.Is(err, decide.ErrStale) && ctx.Err() == nil {
+			continue
+		}
+		if errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil { // nothing has been decided
+			rt.com.pause(attempt)
+			attempt++
 			continue
 		}
 		if err != nil {
@@ -63,6 +68,9 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 		return s.it.out.Started, nil
 	}
 }
+
+// readAttempts is how often a request is prepared again when a connection breaks under it.
+const readAttempts = 5
 
 // check refuses what is wrong with a request by itself.
 func (rt *Runtime) check(req *StartRequest) error {
@@ -246,9 +254,9 @@ func (s *starting) idle() bool {
 func (s *starting) claim(ctx context.Context, c *decide.Start) error {
 	run := s.run
 	run.Status, run.Generation = Queued, 1
-	l, err := s.rt.newLive(&run)
-	if err != nil {
-		return err
+	l := s.rt.newLive(&run)
+	if l.unfit != nil {
+		return l.unfit
 	}
 	queued := slices.Clone(c.Messages)
 	for i := range queued {

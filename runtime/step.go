@@ -82,12 +82,15 @@ func (s *step) end() {
 }
 
 // NewID mints a message id.
-func (s *step) NewID() string { return newID() }
+func (s *step) NewID() string { return s.l.mint() }
 
 // Emit queues one event. One that ends something waits for the next event, for the record of the Do it stands
 // in or for the end of the step, and is stored with it: a crash in between would otherwise keep the event and
 // repeat what it belongs to.
 func (s *step) Emit(ev agui.Event) error {
+	if err := s.l.own(s.ctx, ev); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	held, last := s.held, s.waits(ev.Type())
 	s.held = nil
@@ -207,15 +210,16 @@ func (s *step) Do(ctx context.Context, name string, fn func(context.Context) (js
 	if m.Done {
 		return m.Output, nil
 	}
+	ctx, spent := s.spending(ctx)
 	out, err := s.inside(ctx, fn)
 	held := s.takeHeld()
 	if err != nil {
-		if len(held) > 0 {
-			err = errors.Join(err, s.l.emit(s, nil, nil, held...))
+		if rows := spent.rows(); len(held) > 0 || rows != nil {
+			err = errors.Join(err, s.l.emit(s, rows, nil, held...))
 		}
 		return nil, err
 	}
-	return out, s.record(m, out, held...)
+	return out, s.recordSpent(m, out, spent, held...)
 }
 
 // inside calls fn as Do's. While several are running, nobody can tell whose an event is: none is held.
@@ -325,7 +329,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 		}
 	}
 	l.rt.com.room(l)
-	queued, err := l.rt.store.Queued(ctx, l.run.Key)
+	queued, err := patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}

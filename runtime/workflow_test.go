@@ -112,10 +112,19 @@ func TestCancelDuringBackoff(t *testing.T) {
 	b := open(t, runtime.Config{}, flaky, flow)
 	s := b.startWorkflow("main", "flow", "x")
 	<-failed
-	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
-		t.Fatal(err)
+	run, err := b.Cancel(context.Background(), local, s.RunID)
+	if err != nil || run.Status != runtime.Cancelled {
+		t.Fatalf("run %s, %v", run.Status, err)
 	}
-	checkLog(t, b.log("main"))
+	recs := b.log("main")
+	checkLog(t, recs)
+	if end, ok := recs[len(recs)-1].Event.(agui.RunFinished); !ok || end.Outcome.Type != agui.OutcomeCancelled {
+		t.Errorf("the log ends with %+v", recs[len(recs)-1].Event)
+	}
+	nodes, err := b.Nodes(context.Background(), local, s.RunID)
+	if err != nil || len(nodes) != 1 || nodes[0].Status != runtime.Cancelled {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
 }
 
 func TestFailureIsShownInFullOnlyWhenItIsMeant(t *testing.T) {
@@ -335,7 +344,7 @@ func TestBadOutputsFailOnlyTheirRun(t *testing.T) {
 		returns("fine", agui.ToolOutput{ResultSummary: "fine"}), hints,
 		plugins.Workflow{Name: "bare-failure", Nodes: []plugins.Node{{ID: "a", Tool: "bare", Input: `{"x": 1}`}}},
 		plugins.Workflow{Name: "bad-tool-hints", Nodes: []plugins.Node{{ID: "a", Tool: "broken", Input: `{"x": 1}`}}},
-		plugins.Workflow{Name: "bad-arguments", Nodes: []plugins.Node{{ID: "a", Tool: "fine"}}},
+		plugins.Workflow{Name: "bad-arguments", Nodes: []plugins.Node{{ID: "a", Tool: "fine", Input: `query`}}},
 		plugins.Workflow{Name: "bad-hints", Nodes: []plugins.Node{{ID: "a", Agent: "hints"}}},
 	}
 	b := open(t, runtime.Config{}, plugs...)

@@ -58,9 +58,9 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	w.last++
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
-		w.reserve(e.MessageID)
+		w.begin(e.MessageID)
 	case agui.ReasoningMessageStart:
-		w.reserve(e.MessageID)
+		w.begin(e.MessageID)
 	case agui.ToolCallStart:
 		w.reserve(e.ParentMessageID)
 		w.reserve(e.ToolCallID) // the id of the message the fold makes where there is no parent
@@ -122,6 +122,15 @@ func (w *writer) reserve(id string) {
 		if msg.Role != agui.RoleReasoning && msg.Role != agui.RoleActivity {
 			m.Day = time.Now().UTC().Truncate(24 * time.Hour)
 		}
+	}
+}
+
+// begin reserves the number of a message. One that a crash has cut short, and that its worker goes on with under the same
+// id, is shown again.
+func (w *writer) begin(id string) {
+	w.reserve(id)
+	if m := w.known(id); m.State == MessageHidden {
+		m.State = MessageConsumed
 	}
 }
 

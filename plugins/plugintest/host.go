@@ -151,7 +151,11 @@ func (h *host) done(name string) {
 }
 
 func (h *host) Do(ctx context.Context, name string, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	return h.recorded(ctx, "Do "+name, func(use) (json.RawMessage, error) { return fn(ctx) })
+	return h.recorded(ctx, "Do "+name, func(use) (json.RawMessage, error) {
+		do := &spent{h: h}
+		defer do.count()
+		return fn(context.WithValue(ctx, spentKey{}, do))
+	})
 }
 
 func (h *host) Ask(ctx context.Context, q agui.Interrupt) (answer plugins.Answer, err error) {

@@ -44,7 +44,8 @@ type Result struct {
 	Err       error            // what the worker ended with; ErrWaiting when the Answers did not suffice
 	Events    []agui.Event     // from RUN_STARTED to the terminal event, for each span
 	Questions []agui.Interrupt // what was asked, answered or not
-	Records   int              // how many were made: of Do, CallTool, CallAgent, Ask and Next
+	Records   int              // how many were made: of Do, CallTool, CallAgent, Ask, Next and Usage
+	Usage     []agui.TokenUsage
 
 	messages    []agui.Message
 	state       json.RawMessage
@@ -127,6 +128,7 @@ func (r *Result) summary() string {
 		_ = enc.Encode([]any{m.Role, m.Text(), calls})
 	}
 	_ = enc.Encode(r.Output)
+	_ = enc.Encode(r.Usage)
 	_ = enc.Encode(r.state)
 	if r.Err != nil {
 		b.WriteString(r.Err.Error())

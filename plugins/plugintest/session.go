@@ -36,7 +36,8 @@ type session struct {
 	taken       int // how many of cfg.Next have been taken
 	ids         map[string]int
 	interrupted map[string]bool // ids of messages that a crash cut short
-	die         func()          // ends the call of the worker that goes on
+	usage       []agui.TokenUsage
+	die         func() // ends the call of the worker that goes on
 }
 
 // use names a record: the n-th use of a name by one worker.
@@ -145,6 +146,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 		Events:      s.events,
 		Questions:   s.questions,
 		Records:     len(s.records),
+		Usage:       s.usage,
 		messages:    s.fold.Messages(),
 		state:       s.fold.State(),
 		interrupted: s.interrupted,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -26,14 +27,14 @@ func (s *session) finish(err error) {
 	switch {
 	case err == nil:
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
-		s.write(agui.RunFinished{})
+		s.write(agui.RunFinished{Usage: slices.Clone(s.usage)})
 	case errors.Is(err, plugins.ErrCancelled):
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusPartialSuccess})
-		s.write(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}})
+		s.write(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: slices.Clone(s.usage)})
 	default:
 		why := agentError(err)
 		s.closeAll(agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
-		s.write(agui.RunError{Message: why.Message, Code: why.Code})
+		s.write(agui.RunError{Message: why.Message, Code: why.Code, Usage: slices.Clone(s.usage)})
 	}
 }
 
@@ -49,7 +50,7 @@ func (s *session) wait() {
 		outcome.Type = agui.OutcomeInterrupt
 		outcome.Interrupts = append(outcome.Interrupts, q.interrupt)
 	}
-	s.write(agui.RunFinished{Outcome: outcome})
+	s.write(agui.RunFinished{Outcome: outcome, Usage: slices.Clone(s.usage)})
 }
 
 // closeAll closes what is open, text messages with out and their own text as answer.

@@ -14,6 +14,7 @@ type Finish struct {
 	Thread, Run int64
 	Owner       string
 	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
+	Span        int          // which of the run's
 	Last, Seq   int64        // the thread's after it; Last is the terminal event
 	State       json.RawMessage
 	Inbox       int64 // when cancelled: the key of the last message taken from the run's inbox, 0 for none
@@ -44,15 +45,15 @@ func (c *Finish) decide(d *decision) error {
 	} else {
 		d.end(run, c.To)
 	}
-	run.ClosedEvent, run.Error = c.Last, c.Error
+	run.Spans, run.ClosedEvent, run.Error = c.Span, c.Last, c.Error
 	if c.To == model.Cancelled {
 		delete(d.v.Inbox, run.Key)
 	} else if c.To.Final() && inbox.Messages > 0 {
 		d.restart(run)
 	}
 	d.keep(run)
-	d.put(&model.SpanEnd{RunKey: run.Key, N: run.Spans, Last: c.Last})
 	d.put(c.Rows...)
+	d.put(&model.SpanEnd{RunKey: run.Key, N: run.Spans, Last: c.Last})
 	if c.To.Final() {
 		result := c.Result
 		d.put(&result)

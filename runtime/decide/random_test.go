@@ -199,12 +199,12 @@ func (p *player) command() decide.Command {
 			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}},
 		}
 	case 7, 8:
-		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID+1)}
+		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID + 1)}
 	case 9, 10:
 		to := []model.Status{model.Completed, model.Failed, model.Cancelled, model.Waiting}[p.IntN(4)]
 		last := p.last[key]
 		return &decide.Finish{
-			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last+1),
+			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last + 1),
 			Inbox: p.t.view(model.Ask{}).Inbox[key].Last,
 		}
 	}
@@ -227,7 +227,7 @@ func (p *player) start(th *model.ThreadHead) decide.Command {
 	}
 	if p.IntN(3) > 0 {
 		c.Claim = &decide.Claim{
-			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID+1), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
+			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID + 1), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
 		}
 	}
 	return c

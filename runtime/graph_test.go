@@ -1,0 +1,151 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+)
+
+func TestExpressionsAreCheckedAtStart(t *testing.T) {
+	db, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + t.TempDir() + "/baton.db", Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for expr, want := range map[string]string{
+		`nodes.a.answer == "x"`:                       "",
+		`nodes.c.status == "SKIPPED" and query != ""`: "", // what a needed node needs has come to its end, too
+		`nodes.a.output.deep.down[0] == 1`:            "",
+		`state.whatever.there?.is in ["a"]`:           "",
+		`nodes["a"].answer contains "x"`:              "",
+		`nodes.a.answr == "x"`:                        "answr",
+		`nodes.mistyped.answer == "x"`:                "mistyped",
+		`nodes.sibling.answer == "x"`:                 "sibling", // nobody waits for it
+		`nodes.self.answer == "x"`:                    "self",
+		`querry == "x"`:                               "querry",
+		`nodes.a.answer`:                              "bool",
+		`nodes.a.answer > 1`:                          "mismatched",
+	} {
+		reg := new(plugins.Registry)
+		err := reg.Add(answering("worker", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "c", Agent: "worker"},
+			{ID: "a", Agent: "worker", Needs: []string{"c"}},
+			{ID: "sibling", Agent: "worker"},
+			{ID: "self", Agent: "worker", Needs: []string{"a"}, When: expr},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = runtime.New(runtime.Config{Store: db, Registry: reg})
+		if (want == "") != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", expr, err, want)
+		}
+	}
+}
+
+func TestConditionThatIsNotABooleanFailsTheRun(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("worker", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "a", Agent: "worker", When: `state.flag`},
+	}})
+	for state, want := range map[string]string{`{"flag":7}`: "bad_condition", `{"flag":true}`: ""} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(state)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := b.wait(s.RunID, runtime.Failed, runtime.Completed)
+		if want == "" != (run.Error == nil) || run.Error != nil && run.Error.Code != want {
+			t.Errorf("%s: %+v", state, run.Error)
+		}
+	}
+}
+
+func TestToolNodeWithoutInputIsGivenNone(t *testing.T) {
+	args := make(chan string, 1)
+	look := tool{plugins.Info{Name: "look"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+		args <- string(c.Args)
+		return agui.ToolOutput{ResultSummary: "seen"}, nil
+	}}
+	b := open(t, runtime.Config{}, look, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Tool: "look"}}})
+	if run := b.wait(b.startWorkflow("main", "flow", "hello").RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+		t.Fatalf("%+v", run.Error)
+	}
+	if got := <-args; got != "{}" {
+		t.Errorf("the tool is given %s", got)
+	}
+}
+
+// Only the node that has failed carries its error; the others were stopped.
+func TestSiblingsOfAFailedNodeAreCancelled(t *testing.T) {
+	writing := make(chan struct{})
+	sibling := agent{"sibling", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := run.Text().Write([]byte("half")); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		close(writing)
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	bad := agent{"bad", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-writing
+		return agui.WorkerOutput{}, &plugins.Error{Code: "sick", Message: "I am ill"}
+	}}
+	b := open(t, runtime.Config{}, sibling, bad, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "a", Agent: "sibling"}, {ID: "b", Agent: "bad"}, {ID: "c", Agent: "bad", Needs: []string{"a"}},
+	}})
+	s := b.startWorkflow("main", "flow", "x")
+	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "sick" {
+		t.Errorf("error %+v", run.Error)
+	}
+	nodes, err := b.Nodes(t.Context(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, _, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, n := range nodes {
+		got["node "+n.NodeID] = ended(n.Status, n.Error)
+	}
+	for _, st := range steps {
+		got["step "+st.NodeID] = ended(st.Status, st.Error)
+	}
+	want := map[string]string{
+		"node a": "CANCELLED", "node b": "FAILED sick", "node c": "SKIPPED", "step a": "CANCELLED", "step b": "FAILED sick",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	recs := b.log("main")
+	checkLog(t, recs)
+	for _, r := range recs {
+		if end, ok := r.Event.(agui.TextMessageEnd); ok && (end.Output.Status != agui.StatusPartialSuccess || end.Output.Error != nil) {
+			t.Errorf("the sibling's message ends as %+v", end.Output)
+		}
+	}
+}
+
+func ended(s runtime.Status, e *agui.OutputError) string {
+	if e != nil {
+		return string(s) + " " + e.Code
+	}
+	return string(s)
+}
+
+func TestAgentsCallEachOtherOnlySoDeep(t *testing.T) {
+	b := open(t, runtime.Config{}, agent{"mirror", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.CallAgent(ctx, "mirror", run.Input.Query)
+		return agui.WorkerOutput{}, err
+	}})
+	s := b.start("main", "mirror", "x")
+	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "too_deep" {
+		t.Errorf("error %+v", run.Error)
+	}
+	checkLog(t, b.log("main"))
+}

@@ -1,0 +1,155 @@
+package runtime_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// prompt is what the thread's next run is asked, each message as its text, its call's result or its calls.
+func (b *bench) prompt(thread string) []string {
+	b.t.Helper()
+	calls := make(map[string]string)
+	var shown []string
+	for _, m := range b.asked(thread) {
+		switch {
+		case m.Role == agui.RoleTool:
+			if calls[m.ToolCallID] == "" {
+				b.t.Errorf("the prompt has a result without its call: %+v", m)
+			}
+			shown = append(shown, calls[m.ToolCallID]+" gave "+m.Content)
+			delete(calls, m.ToolCallID)
+			continue
+		case len(calls) > 0:
+			b.t.Errorf("the prompt has calls without a result before %+v: %v", m, calls)
+		}
+		var text strings.Builder
+		text.WriteString(m.Text())
+		for _, c := range m.ToolCalls {
+			calls[c.ID] = c.Name
+			text.WriteString(" [" + c.Name + "]")
+		}
+		shown = append(shown, strings.TrimSpace(text.String()))
+	}
+	if len(calls) > 0 {
+		b.t.Errorf("the prompt ends with calls without a result: %v", calls)
+	}
+	return shown
+}
+
+// asked are the messages that the thread's next run of the agent reader is given.
+func (b *bench) asked(thread string) []agui.Message {
+	b.t.Helper()
+	b.wait(b.start(thread, "reader", "and now?").RunID, runtime.Completed)
+	return <-prompts
+}
+
+// reader tells in prompts what it was asked.
+var (
+	prompts = make(chan []agui.Message, 1)
+	reader  = agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		prompts <- run.Input.Messages
+		return agui.WorkerOutput{Answer: "read"}, nil
+	}}
+)
+
+// A tool that was called stays in the transcript, also when the text around it was cut short.
+func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
+	cases := []struct {
+		name string
+		then func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error // while its text is open
+		want string
+	}{
+		{"the tool has returned", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
+			if _, err := run.CallTool(ctx, "look", nil); err != nil {
+				return err
+			}
+			half <- struct{}{}
+			return hang(ctx)
+		}, "go; let me [look]; look gave seen; whole; and now?"},
+		{"the tool is at work", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
+			_, err := run.CallTool(ctx, "stall", map[string]any{"half": true})
+			return err
+		}, "go; let me [stall]; stall gave The call was interrupted before it returned; whole; and now?"},
+		{"the call is the worker's own", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
+			_ = run.Emit(agui.ToolCallStart{ToolCallID: "mine", ToolCallName: "own"})
+			_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil })
+			half <- struct{}{}
+			return hang(ctx)
+		}, "go; [own]; own gave The call was interrupted before it returned; whole; and now?"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			half := make(chan struct{}, 1)
+			var calls, stalls atomic.Int64
+			look := tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+				return agui.ToolOutput{ResultSummary: "seen"}, nil
+			}}
+			stall := tool{plugins.Info{Name: "stall"}, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+				stalls.Add(1)
+				half <- struct{}{}
+				return agui.ToolOutput{}, hang(ctx)
+			}}
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				if calls.Add(1) > 1 {
+					return agui.WorkerOutput{}, say(run, "whole")
+				}
+				if _, err := io.WriteString(run.Text(), "let me"); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+				return agui.WorkerOutput{}, c.then(ctx, run, half)
+			}}
+			b := open(t, runtime.Config{}, worker, reader, look, stall)
+			s := b.start("main", "worker", "go")
+			<-half
+			b.crash()
+			b.wait(s.RunID, runtime.Completed)
+			if got := strings.Join(b.prompt("main"), "; "); got != c.want {
+				t.Errorf("the next run is asked %q, want %q", got, c.want)
+			}
+			checkLog(t, b.log("main"))
+		})
+	}
+}
+
+// Whatever a client brings or hides, a prompt has no call without a result and no result without its call.
+func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
+	b := open(t, runtime.Config{}, reader, hello)
+	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: id}} }
+	for name, c := range map[string]struct {
+		bring []agui.Message
+		want  string
+	}{
+		"lost result": {[]agui.Message{
+			{ID: "1", Role: agui.RoleUser, Content: "hi"},
+			{ID: "2", Role: agui.RoleAssistant, Content: "calling", ToolCalls: call("a")},
+			{ID: "3", Role: agui.RoleAssistant, ToolCalls: call("b")},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
+		}, "hi; calling; on; hello on; and now?"},
+		"lost call": {[]agui.Message{
+			{ID: "1", Role: agui.RoleUser, Content: "hi"},
+			{ID: "2", Role: agui.RoleTool, ToolCallID: "gone", Content: "result"},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
+		}, "hi; on; hello on; and now?"},
+		"one of two": {[]agui.Message{
+			{ID: "1", Role: agui.RoleAssistant, ToolCalls: append(call("a"), call("b")...)},
+			{ID: "2", Role: agui.RoleTool, ToolCallID: "b", Content: "result"},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
+		}, "[b]; b gave result; on; hello on; and now?"},
+	} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: name, Messages: c.bring})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		if got := strings.Join(b.prompt(name), "; "); got != c.want {
+			t.Errorf("%s: the next run is asked %q, want %q", name, got, c.want)
+		}
+	}
+}
