@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -186,8 +185,8 @@ func (rt *Runtime) newLive(run *Run) (*live, error) {
 func (rt *Runtime) bare(run *Run, g *graph) *live {
 	l := &live{
 		rt: rt, graph: g, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), nodes: make(map[string]*Node),
-		steps: make(map[string]*Step), started: make(map[string]bool),
+		memos: make(map[memoKey]*Memo), asks: make(map[string]*Interrupt), calls: make(map[string]string),
+		nodes: make(map[string]*Node), steps: make(map[string]*Step), started: make(map[string]bool),
 	}
 	l.turn.L = &l.mu
 	return l
@@ -392,9 +391,9 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 	}
 	for i := range memos {
 		m := &memos[i]
-		l.memos[memoKey{m.Step, m.Name, m.N}] = m
-		if tool, ok := callName(m.Name); ok && m.CallID != "" {
-			l.calls[m.CallID] = tool
+		l.know(m)
+		if m.Tool != "" {
+			l.calls[m.CallID] = m.Tool
 		}
 	}
 	return l.loadMessages(ctx, r, run)
@@ -417,17 +416,12 @@ func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
 	return nil
 }
 
-// callName returns the tool of a call's memo.
-func callName(memo string) (tool string, ok bool) {
-	return strings.CutPrefix(memo[strings.LastIndexByte(memo, '/')+1:], "tool:")
-}
-
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
 func (l *live) answered(ctx context.Context, it *item) error {
 	var owed []string
 	for _, m := range l.memos {
-		if _, ok := callName(m.Name); ok && !m.Done {
+		if m.Tool != "" && !m.Done {
 			owed = append(owed, m.CallID)
 		}
 	}
@@ -472,7 +466,7 @@ func (l *live) take(it *item, in *Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := l.memos[memoKey{in.Step, in.Name, in.N}]
+	m := l.memos[memoKey{in.Step, in.Place}]
 	var a frontendAnswer
 	var out agui.ToolOutput
 	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
