@@ -5,28 +5,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Do calls fn once, however often the worker is called again: fn's work, and the value it leaves in
-// *out, are recorded with the last event fn emitted. When there is a record, *out is filled from it and
-// fn is not called. out is a pointer to something that survives JSON, or nil.
+// Do calls fn unless there is a record of it: fn's work, and the value it leaves in *out, are recorded
+// with the last event fn emitted, and from then on *out is filled from the record however often the worker
+// is called again. out is a pointer to something that survives JSON, or nil. When the process dies before
+// the record is stored, fn is called again: what must never run twice is a Tool that is not Idempotent.
 //
-// The record is the n-th use of name in the step, so the worker must use one name in the same order each
-// time and never twice at once. An error of fn is returned and not recorded. A message that fn opened
-// is ended before the record is made and carries its own text as answer, even when it is the worker's last.
+// An error of fn is returned and not recorded. A message that fn opened is ended before the record is made
+// and carries its own text as answer, even when it is the worker's last. What fn itself uses, another Do or
+// a tool, is given the context that fn is given: it stands inside of this Do then, and is not met again once
+// the Do is recorded.
 func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.Context) error) error {
-	r.mu.Lock()
-	err := r.alive()
-	r.mu.Unlock()
+	s := r.scopeOf(ctx)
+	u, _, err := r.use(ctx, func() error { return s.begin(name) }, "do", name, nil)
 	if err != nil {
 		return err
 	}
+	defer s.end(name)
 	called := false
-	raw, err := r.host.Do(ctx, name, func(ctx context.Context) (json.RawMessage, error) {
+	raw, err := r.host.Do(ctx, u, func(ctx context.Context) (json.RawMessage, error) {
 		called = true
-		return r.record(ctx, out, fn)
+		return r.record(newScope(r, u.path()).in(ctx), out, fn)
 	})
 	if err != nil || called {
 		return r.noting(err)
@@ -103,64 +106,134 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 // CallTool calls a tool with the JSON of args, an object or nil for none, and waits for its result,
 // which is recorded. A tool that fails is no error: the output's Status says so. CallTool returns
 // ErrWaiting when a client or a person has to answer first.
+//
+// A tool that is not Idempotent is called at most once, whatever happens: that its call begins is recorded
+// before, and when the process dies in it, its result is a failure with the code interrupted.
 func (r *Run) CallTool(ctx context.Context, name string, args any) (agui.ToolOutput, error) {
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return agui.ToolOutput{}, fmt.Errorf("arguments of %q: %w", name, err)
-	}
-	if string(raw) == "null" {
-		raw = json.RawMessage("{}")
-	}
-	parent, err := r.before(r.ready)
-	if err != nil {
+	outs, err := r.CallTools(ctx, ToolCall{Name: name, Args: args})
+	if outs == nil {
 		return agui.ToolOutput{}, err
 	}
-	out, err := r.host.CallTool(ctx, parent, name, raw)
-	return out, r.noting(err)
+	return outs[0], err
+}
+
+// ToolCall is one call of CallTools.
+type ToolCall struct {
+	Name string
+	Args any // an object, or nil for none
+}
+
+// CallTools makes several calls at once, of one tool or of many, and returns their outputs in the order of the
+// calls. When some of them wait for an answer it returns ErrWaiting, once the others have their results.
+func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutput, error) {
+	uses := make([]Use, len(calls))
+	for i, c := range calls {
+		raw, err := json.Marshal(c.Args)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of %q: %w", c.Name, err)
+		}
+		if string(raw) == "null" {
+			raw = json.RawMessage("{}")
+		}
+		uses[i] = Use{Name: c.Name, Request: raw}
+	}
+	parent, err := r.place(ctx, r.ready, "tool", uses)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
+		return nil, r.noting(err)
+	}
+	outs, errs := make([]agui.ToolOutput, len(uses)), make([]error, len(uses))
+	var made sync.WaitGroup
+	for i, u := range uses {
+		made.Go(func() {
+			errs[i] = protect(func() (err error) {
+				outs[i], err = r.host.CallTool(ctx, u)
+				return err
+			})
+		})
+	}
+	made.Wait()
+	return outs, r.noting(worst(errs))
+}
+
+// worst returns an error that is not ErrWaiting, if there is one.
+func worst(errs []error) (worst error) {
+	for _, err := range errs {
+		if worst == nil || err != nil && errors.Is(worst, ErrWaiting) {
+			worst = err
+		}
+	}
+	return worst
 }
 
 // CallAgent runs another agent on query inside this step and waits for its output, which is recorded. It
 // ends the open message first. The agent's events are attributed to it, it ends with this worker, and
 // its error is returned.
 func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOutput, error) {
-	parent, err := r.before(r.close)
+	raw, err := json.Marshal(query)
+	if err != nil {
+		return agui.WorkerOutput{}, fmt.Errorf("query of %q: %w", name, err)
+	}
+	u, parent, err := r.use(ctx, r.close, "agent", name, raw)
 	if err != nil {
 		return agui.WorkerOutput{}, err
 	}
-	out, err := r.host.CallAgent(ctx, parent, name, query)
+	out, err := r.host.CallAgent((&scope{path: u.path()}).in(ctx), parent, u, query)
 	return out, r.noting(err)
 }
 
 // Ask returns a person's answer to q, which is given its ID, and a Reason when it has none: input_required
-// with a ResponseSchema, else confirmation. While there is no answer it returns ErrWaiting, which the worker returns in turn; it is called again when the answer is there. Ask ends the
-// open message first.
+// with a ResponseSchema, else confirmation. While there is no answer it returns ErrWaiting, which the worker
+// returns in turn; it is called again when the answer is there. Ask ends the open message first.
 func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
-	if _, err := r.before(r.close); err != nil {
+	same := q
+	same.ID, same.SubagentRunID, same.ExpiresAt = "", "", "" // these are others each time
+	raw, err := json.Marshal(same)
+	if err != nil {
+		return Answer{}, fmt.Errorf("question: %w", err)
+	}
+	u, _, err := r.use(ctx, r.close, "ask", "", raw)
+	if err != nil {
 		return Answer{}, err
 	}
-	answer, err := r.host.Ask(ctx, q)
+	answer, err := r.host.Ask(ctx, u, q)
 	return answer, r.noting(err)
 }
 
 // Next takes the messages appended to the run since its start or the last Next; none is nil. It does not
 // wait for any, and ends the open message first.
 func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
-	if _, err := r.before(r.close); err != nil {
+	u, _, err := r.use(ctx, r.close, "next", "", nil)
+	if err != nil {
 		return nil, err
 	}
-	messages, err := r.host.Next(ctx)
+	messages, err := r.host.Next(ctx, u)
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
 	return messages, nil
 }
 
-// before does what a call needs done first and returns the latest assistant message's id.
-func (r *Run) before(prepare func() error) (parent string, err error) {
+// use is place for a single one.
+func (r *Run) use(ctx context.Context, prepare func() error, kind, name string, request json.RawMessage) (u Use, parent string, err error) {
+	uses := []Use{{Name: name, Request: request}}
+	parent, err = r.place(ctx, prepare, kind, uses)
+	return uses[0], parent, err
+}
+
+// place does what uses of a kind need done first, gives them their places and returns the latest assistant
+// message's id.
+func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses []Use) (parent string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := prepare(); err != nil {
 		return "", err
+	}
+	s := r.scopeOf(ctx)
+	for i := range uses {
+		uses[i].Place = s.place(kind, uses[i].Name)
 	}
 	if r.last != nil {
 		parent = r.last.id

@@ -9,6 +9,9 @@ import (
 
 // Host is what a worker runs on: the runtime, or plugintest. Authors use Run instead. Its methods may be
 // called from several goroutines; each fails with the context's cause once the step's context is done.
+//
+// A record is found by its Use's Place within the worker's step, and Use.Check says whether it is one of what is
+// asked now. Package hosttest holds what a Host must do as tests.
 type Host interface {
 	// Emit gives ev to the log and returns once it is queued there, waiting while the queue is full or
 	// while another step's text message is open and ev would open one. An event that is illegal now is
@@ -16,21 +19,23 @@ type Host interface {
 	Emit(ev agui.Event) error
 	// PatchState merges an RFC 7396 patch into the thread's state and emits the difference.
 	PatchState(patch json.RawMessage) error
-	// Do returns the record of the n-th use of name, or calls fn and commits what it returned together
-	// with the last event of fn.
-	Do(ctx context.Context, name string, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error)
-	// CallTool emits the call, makes it, and emits and commits the result; that the tool failed is a result
-	// too. parent is the id of the worker's latest assistant message, or empty.
-	CallTool(ctx context.Context, parent, name string, args json.RawMessage) (agui.ToolOutput, error)
-	// CallAgent runs another agent inside this step and returns its output.
-	CallAgent(ctx context.Context, parent, name, query string) (agui.WorkerOutput, error)
+	// Do returns the record of u, or calls fn and commits what it returned together with the last event of fn.
+	Do(ctx context.Context, u Use, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error)
+	// OpenCalls emits calls of tools, in their order, but for those that it has emitted before. parent is the id
+	// of the worker's latest assistant message, or empty. CallTool follows for each of them.
+	OpenCalls(ctx context.Context, parent string, calls []Use) error
+	// CallTool returns the record of an open call, or makes the call and emits and commits the result. That the
+	// tool failed is a result too; so is, for a Tool that is not Idempotent, that its call began before a crash.
+	CallTool(ctx context.Context, call Use) (agui.ToolOutput, error)
+	// CallAgent returns the record of u, or runs another agent inside this step and returns its output. It gives
+	// Execute a context that comes from ctx.
+	CallAgent(ctx context.Context, parent string, u Use, query string) (agui.WorkerOutput, error)
 	// Ask returns the answer, or ErrWaiting after it has recorded the question.
-	Ask(ctx context.Context, q agui.Interrupt) (Answer, error)
+	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
 	// Next takes the messages appended to the run since its start or the last Next, and emits them.
-	Next(ctx context.Context) ([]agui.Message, error)
-	// Usage counts tokens in the run: those reported inside of a Do, whose context ctx is, with its record, others
-	// as the n-th use of it.
-	Usage(ctx context.Context, u agui.TokenUsage) error
+	Next(ctx context.Context, u Use) ([]agui.Message, error)
+	// Usage counts tokens in the run, unless there is a record of u.
+	Usage(ctx context.Context, u Use, t agui.TokenUsage) error
 	// NewID mints a message id.
 	NewID() string
 }

@@ -2,9 +2,17 @@
 // call is a Tool, and a Workflow joins both into a graph; a Registry holds those a server offers.
 //
 // A worker is called again, not parked: after a person's answer or a crash the runtime calls Run from
-// its start with the same Input. What must not happen twice stands in Run.Do, which returns its
+// its start with the same Input. What need not be done again stands in Run.Do, which returns its
 // recorded result the second time; CallTool, CallAgent, Ask, Next and Usage are recorded likewise. What is
 // emitted outside of Do is emitted anew, so what a worker shows before an Ask stands in a Do.
+//
+// A record belongs to a place in the worker's code: the Dos and sub-agents around the call, what is called, and
+// the how-manieth call of that it is there. So a worker must come to the same calls in the same order each time,
+// with the same requests; anything else is refused with the code replay_mismatch. What the clock, chance or the
+// outside says is asked in a Do.
+//
+// A process that dies inside of a Do, before its record is stored, does its work again. What must never be done
+// twice is a Tool that is not Idempotent.
 //
 // The package imports the standard library and runtime/agui, so a plugin inherits nothing else.
 package plugins
@@ -34,7 +42,8 @@ type Info struct {
 
 	// Parameters is the JSON Schema of a Tool's arguments; nil admits any object.
 	Parameters json.RawMessage
-	// Idempotent says that a Tool's call which a crash cut short may be made again.
+	// Idempotent says that a Tool's call which a crash cut short may be made again. Any other is made at most
+	// once: its result after a crash is a failure with the code interrupted.
 	Idempotent bool
 	// Approval makes the run wait for a person before each call of the Tool.
 	Approval bool

@@ -13,12 +13,13 @@ import (
 )
 
 // Run is a worker's hold on the run it works for. Its methods may be called from several goroutines,
-// and wait while the log's queue is full. Once the worker has returned each of them does nothing and,
-// but for Go, which says nothing, fails with ErrEnded.
+// and wait while the log's queue is full. Once the worker has returned they do nothing, and all that
+// return an error return ErrEnded.
 type Run struct {
 	Input Input
 
 	host Host
+	root *scope
 
 	mu      sync.Mutex // guards the fields below, and the order of what is emitted
 	idle    *sync.Cond // working has become 0
@@ -37,12 +38,14 @@ const ProgressEvent = "node-progress"
 // NewRun binds a worker's input to the host it runs on. Hosts call it; authors get their Run as an argument.
 func NewRun(host Host, in Input) *Run {
 	r := &Run{Input: in, host: host}
+	r.root = newScope(r, "")
 	r.idle = sync.NewCond(&r.mu)
 	return r
 }
 
 // Execute calls a.Run once with run and settles what it leaves. It returns when the worker and the
 // goroutines of run.Go have; the context they were given is then done. A panic becomes a *PanicError.
+// A sub-agent's ctx comes from the one that its host's CallAgent was given, which says where it stands.
 //
 // Of a worker that ends well the last assistant message ends with the returned output, whose Answer is
 // that message's text when it is empty. When that message has ended before, or there was none, an Answer
@@ -51,6 +54,10 @@ func NewRun(host Host, in Input) *Run {
 func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
+	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
+		run.root.path = s.path
+	}
+	ctx = run.root.in(ctx)
 	var out agui.WorkerOutput
 	err := protect(func() (err error) {
 		out, err = a.Run(ctx, run)
@@ -60,7 +67,7 @@ func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) 
 }
 
 // Go calls fn in a goroutine that the step waits for. Its error or panic fails the step, unless the
-// worker returns an error of its own.
+// worker returns an error of its own. Once the worker has returned fn is not called, and nobody is told.
 func (r *Run) Go(fn func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

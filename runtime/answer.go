@@ -103,8 +103,7 @@ func resultOf(in *Interrupt, answer json.RawMessage) json.RawMessage {
 			out.ResultSummary = s
 		}
 	}
-	out.ToolName, _ = callName(in.Name)
-	out.ToolCallID = in.ID
+	out.ToolName, out.ToolCallID = in.Tool, in.ID
 	return mustJSON(out)
 }
 

@@ -13,83 +13,118 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// CallTool emits the call, makes it or has the client make it, and records its result.
-func (s *step) CallTool(ctx context.Context, parent, name string, args json.RawMessage) (agui.ToolOutput, error) {
-	m, release, err := s.use("tool:" + name)
-	if err != nil {
-		return agui.ToolOutput{}, err
-	}
-	defer release()
-	if m.Done {
-		var out agui.ToolOutput
-		err := json.Unmarshal(m.Output, &out)
-		return out, err
-	}
-	if len(args) == 0 || string(args) == "null" {
-		args = json.RawMessage("{}")
-	}
-	frontend := slices.ContainsFunc(s.l.input.Tools, func(t agui.Tool) bool { return t.Name == name })
-	if m.CallID != "" {
-		s.owe(m.CallID)
-	} else {
-		if err := s.openCall(m, parent, name, args, frontend); err != nil {
-			return agui.ToolOutput{}, err
+// OpenCalls emits START, ARGS and END of calls, with the memos that keep their ids. It waits until they are stored,
+// so that no tool is called before a crash would know of it.
+func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
+	var rows []Row
+	var evs []agui.Event
+	ours := false // some are not for the client to answer
+	for _, u := range calls {
+		m, err := s.memo(u)
+		switch {
+		case err != nil:
+			return err
+		case m.Done:
+			continue
+		case m.CallID != "":
+			if err := s.goOn(m, u); err != nil {
+				return err
+			}
+			continue
 		}
+		m.CallID, m.Tool = newID(), u.Name
+		rows = append(rows, m)
+		if s.l.isFrontend(u.Name) {
+			s.l.asked.Store(true)
+			rows = append(rows, &Interrupt{
+				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
+				Frontend: true, Tool: u.Name, Status: interruptOpen, CreatedAt: time.Now(),
+			})
+		} else {
+			m.Begun, ours = !s.l.needsApproval(u.Name), true
+		}
+		evs = append(evs,
+			agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
+			agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
+			agui.ToolCallEnd{ToolCallID: m.CallID})
 	}
-	if frontend {
-		return agui.ToolOutput{}, plugins.ErrWaiting
-	}
-	out, err := s.answerCall(ctx, m, name, args)
-	if err != nil {
-		return out, err
-	}
-	return out, s.closeCall(m, name, args, &out)
-}
-
-// owe tells the step that it will answer a call which it opened before a crash or a question.
-func (s *step) owe(call string) {
-	s.l.mu.Lock()
-	defer s.l.mu.Unlock()
-	for p := s; p != nil; p = p.parent {
-		p.own.Owe(call)
-	}
-}
-
-// openCall emits START, ARGS and END with the memo that keeps the call's id. It waits until they are stored, so
-// that a tool is not called before a crash would know of it.
-func (s *step) openCall(m *Memo, parent, name string, args json.RawMessage, frontend bool) error {
-	m.CallID = newID()
-	rows := []Row{s.keep(m)}
-	if frontend {
-		s.l.asked.Store(true)
-		rows = append(rows, &Interrupt{
-			ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Name: m.Name, N: m.N,
-			Frontend: true, Status: interruptOpen, CreatedAt: time.Now(),
-		})
-	}
-	evs := append(s.takeHeld(),
-		agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: name, ParentMessageID: parent},
-		agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(args)},
-		agui.ToolCallEnd{ToolCallID: m.CallID})
-	if frontend { // the span's end stores it before anybody is asked
+	if !ours { // the span's end stores it before anybody is asked
 		return s.l.emit(s, rows, nil, evs...)
 	}
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
+// goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun
+// and may not be made again has it here.
+func (s *step) goOn(m *Memo, u plugins.Use) error {
+	l := s.l
+	l.mu.Lock()
+	for p := s; p != nil; p = p.parent {
+		p.own.Owe(m.CallID)
+	}
+	l.mu.Unlock()
+	if l.callGoesOn(m) {
+		return nil
+	}
+	out := failedCall(m.CallID, u.Name, codeInterrupted).Output
+	return s.closeCall(m, u, out)
+}
+
+// isFrontend reports whether a tool is the client's.
+func (l *live) isFrontend(tool string) bool {
+	return slices.ContainsFunc(l.input.Tools, func(t agui.Tool) bool { return t.Name == tool })
+}
+
+// needsApproval reports whether a person is asked before each call of a tool.
+func (l *live) needsApproval(name string) bool {
+	tool, ok := l.rt.reg.Tool(name)
+	return ok && tool.Info().Approval
+}
+
+// CallTool makes an open call, or has the client make it, and records its result.
+func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
+	var out agui.ToolOutput
+	m, err := s.memo(u)
+	switch {
+	case err != nil:
+		return out, err
+	case m.Done:
+		err := json.Unmarshal(m.Output, &out)
+		return out, err
+	case s.l.isFrontend(u.Name):
+		return out, plugins.ErrWaiting
+	}
+	if out, err = s.answerCall(ctx, m, u); err != nil {
+		return out, err
+	}
+	return out, s.closeCall(m, u, &out)
+}
+
+// toolNode makes the only call of a node that is a tool.
+func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) (agui.ToolOutput, error) {
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	u := plugins.Use{Place: "tool:" + tool + "#1", Name: tool, Request: args}
+	if err := s.OpenCalls(ctx, "", []plugins.Use{u}); err != nil {
+		return agui.ToolOutput{}, err
+	}
+	return s.CallTool(ctx, u)
+}
+
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
 // means that there is none: the run was stopped, or waits for an approval.
-func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.RawMessage) (agui.ToolOutput, error) {
-	tool, ok := s.l.rt.reg.Tool(name)
+func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.ToolOutput, error) {
+	tool, ok := s.l.rt.reg.Tool(u.Name)
 	if !ok {
-		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", name)), nil
+		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
-	info := tool.Info()
-	if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
+	info, args := tool.Info(), u.Request
+	if err := s.l.rt.graphs.checkArgs(u.Name, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if info.Approval {
-		approved, edited, err := s.approve(m, name, args)
+		approved, edited, err := s.approve(m, u)
 		if err != nil {
 			return agui.ToolOutput{}, err
 		}
@@ -99,8 +134,14 @@ func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.R
 		if edited != nil {
 			args = edited
 		}
-		if err := s.l.rt.graphs.checkArgs(name, args); err != nil {
+		if err := s.l.rt.graphs.checkArgs(u.Name, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
+		}
+	}
+	if !m.Begun {
+		m.Begun = true
+		if err := s.store(m); err != nil {
+			return agui.ToolOutput{}, err
 		}
 	}
 	limit := info.Timeout
@@ -112,16 +153,16 @@ func (s *step) answerCall(ctx context.Context, m *Memo, name string, args json.R
 	})
 }
 
-// approve asks a person whether the call may be made; an answer may edit its arguments.
-func (s *step) approve(call *Memo, name string, args json.RawMessage) (ok bool, edited json.RawMessage, err error) {
-	m, release, err := s.use("approve:" + name)
+// approve asks a person whether the call may be made; an answer may edit its arguments. The answer is a record of
+// its own, which belongs to the call.
+func (s *step) approve(call *Memo, u plugins.Use) (ok bool, edited json.RawMessage, err error) {
+	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
 	if err != nil {
 		return false, nil, err
 	}
-	defer release()
 	a, err := s.question(m, agui.Interrupt{
-		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", name),
-		Metadata: mustJSON(map[string]any{"toolName": name, "args": args}),
+		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name),
+		Metadata: mustJSON(map[string]any{"toolName": u.Name, "args": u.Request}),
 	})
 	if err != nil || a.Cancelled {
 		return false, nil, err
@@ -213,11 +254,11 @@ func failure(code, message string) agui.ToolOutput {
 }
 
 // closeCall emits the result and records it.
-func (s *step) closeCall(m *Memo, name string, args json.RawMessage, out *agui.ToolOutput) error {
+func (s *step) closeCall(m *Memo, u plugins.Use, out *agui.ToolOutput) error {
 	fill := func() {
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = name, m.CallID, nil
-		if json.Valid(args) {
-			out.ToolCallArgs = args
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
+		if json.Valid(u.Request) {
+			out.ToolCallArgs = u.Request
 		}
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
@@ -240,20 +281,19 @@ func (s *step) result(m *Memo, out *agui.ToolOutput) agui.Event {
 }
 
 // CallAgent runs another agent inside the step, under an id of its own.
-func (s *step) CallAgent(ctx context.Context, parent, name, query string) (agui.WorkerOutput, error) {
-	m, release, err := s.use("agent:" + name)
-	if err != nil {
-		return agui.WorkerOutput{}, err
-	}
-	defer release()
+func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
+	m, err := s.memo(u)
+	if err != nil {
+		return out, err
+	}
 	if m.Done {
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
 	}
-	agent, ok := s.l.rt.reg.Agent(name)
+	agent, ok := s.l.rt.reg.Agent(u.Name)
 	if !ok {
-		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", name)}
+		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
 	if s.nested() >= maxNested {
 		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxNested)}
@@ -262,13 +302,14 @@ func (s *step) CallAgent(ctx context.Context, parent, name, query string) (agui.
 	if err != nil {
 		return out, err
 	}
+	sub.within = u.Inside("")
 	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
 		Query:    query,
 		Messages: []agui.Message{{ID: newID(), Role: agui.RoleUser, Content: query}},
 		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Execution: 1,
 	}))
-	return out, s.closeAgent(sub, m, name, out, err)
+	return out, s.closeAgent(sub, m, u.Name, out, err)
 }
 
 // maxNested is how deep sub-agents may be: agents that call each other for ever would fill the log.
@@ -287,11 +328,10 @@ func (s *step) nested() int {
 func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent string) (*step, error) {
 	again := m.CallID != ""
 	if !again {
-		m.CallID = newID()
+		m.CallID, m.Agent = newID(), info.Name
 	}
 	sub := newStep(ctx, s.l, s.number, s.node, info.Name)
 	sub.subagent, sub.parent = m.CallID, s
-	sub.scope = fmt.Sprintf("%s%s#%d/", s.scope, m.Name, m.N)
 	opened := agui.SubagentStarted{
 		Base: agui.Base{SubagentRunID: m.CallID, Agent: info.Name},
 		Name: info.Name, Description: info.Description, ParentSubagentRunID: s.subagent, ParentMessageID: parent,
@@ -309,7 +349,7 @@ func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent
 	if isOpen {
 		return sub, nil
 	}
-	return sub, l.emit(s, []Row{s.keep(m)}, nil, append(s.takeHeld(), opened)...)
+	return sub, s.write(m, nil, opened)
 }
 
 // closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
@@ -318,12 +358,13 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	switch {
 	case err == nil:
 		m.Done, m.Output = true, mustJSON(out)
-		row := s.keep(m)
 		return s.l.wait(func(done func(error)) error {
-			return sub.leave(row, done, agui.WorkerOutput{Status: agui.StatusSuccess})
+			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
 		})
 	case errors.Is(err, plugins.ErrWaiting):
-		s.hold(sub.takeHeld()...)
+		s.l.mu.Lock()
+		s.held = append(s.held, sub.takeHeld()...)
+		s.l.mu.Unlock()
 		return err
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -331,17 +372,16 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	}
 	shown := s.l.rt.shown(name, err)
 	m.CallID = "" // called again after a crash, it is another one
-	if err := sub.leave(s.keep(m), nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
+	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err
 	}
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
 }
 
 // leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
-// together with row. done may be nil.
-func (s *step) leave(row Row, done func(error), left agui.WorkerOutput) error {
+// together with its memo. done may be nil.
+func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
 	l := s.l
-	held := s.takeHeld()
 	l.rt.com.room(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -350,7 +390,7 @@ func (s *step) leave(row Row, done func(error), left agui.WorkerOutput) error {
 	}
 	it := &item{t: l.t, l: l}
 	defer l.rt.com.add(it) // what was numbered is written
-	for _, ev := range held {
+	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {
 			return err
 		}
@@ -358,7 +398,7 @@ func (s *step) leave(row Row, done func(error), left agui.WorkerOutput) error {
 	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
 		return err
 	}
-	it.rows = append(it.rows, row)
+	it.rows = append(it.rows, l.know(m))
 	if done != nil {
 		it.done = append(it.done, done)
 	}

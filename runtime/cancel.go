@@ -167,12 +167,11 @@ func (l *live) failOwed(ctx context.Context, it *item) error {
 		}
 	}
 	for _, m := range l.memos {
-		tool, ok := callName(m.Name)
-		if !ok || m.Done || m.CallID == "" {
+		if m.Tool == "" || m.Done {
 			continue
 		}
 		l.w.ver.Owe(m.CallID)
-		if err := l.w.stage(it, failedCall(m.CallID, tool, code)); err != nil {
+		if err := l.w.stage(it, failedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -352,9 +351,9 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 	}
 	for i := range memos {
 		m := &memos[i]
-		l.memos[memoKey{m.Step, m.Name, m.N}] = m
-		if tool, ok := callName(m.Name); ok && m.CallID != "" {
-			l.calls[m.CallID] = tool
+		l.know(m)
+		if m.Tool != "" {
+			l.calls[m.CallID] = m.Tool
 		}
 	}
 	return l.loadMessages(ctx, r, run)
@@ -415,17 +414,12 @@ func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
 	return nil
 }
 
-// callName returns the tool of a call's memo.
-func callName(memo string) (tool string, ok bool) {
-	return strings.CutPrefix(memo[strings.LastIndexByte(memo, '/')+1:], "tool:")
-}
-
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
 func (l *live) answered(ctx context.Context, it *item) error {
 	var owed []string
 	for _, m := range l.memos {
-		if _, ok := callName(m.Name); ok && !m.Done {
+		if m.Tool != "" && !m.Done {
 			owed = append(owed, m.CallID)
 		}
 	}
@@ -470,7 +464,7 @@ func (l *live) take(it *item, in *Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := l.memos[memoKey{in.Step, in.Name, in.N}]
+	m := l.memos[memoKey{in.Step, in.Place}]
 	var a frontendAnswer
 	var out agui.ToolOutput
 	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {

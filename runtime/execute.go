@@ -294,7 +294,7 @@ func (l *live) timeout(n *graphNode) time.Duration {
 // passed is abandoned.
 func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input) (nodeOutput, error) {
 	if n.Tool != "" {
-		out, err := s.CallTool(ctx, "", n.Tool, json.RawMessage(in.Query))
+		out, err := s.toolNode(ctx, n.Tool, json.RawMessage(in.Query))
 		if err == nil && out.Status == agui.StatusFailure {
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
@@ -347,14 +347,13 @@ type nodeOutput struct {
 
 // close ends an execution: its step and node rows are written with the event that says so.
 func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error) nodeResult {
-	held := s.takeHeld()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
 		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: l.gate.Error()}}
 	}
 	it := &item{t: l.t, l: l}
-	for _, ev := range held {
+	for _, ev := range s.takeHeld() {
 		if stageErr := l.stage(it, s, ev); stageErr != nil && err == nil {
 			err = stageErr
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,18 +39,20 @@ type live struct {
 	inbox  atomic.Int64 // messages that wait for Next
 	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
 
-	usage   sync.Mutex // is held while a worker reports usage
 	mu      sync.Mutex // guards the fields below and what the writer numbers
 	turn    sync.Cond  // the open text message has ended, or the gate is shut
 	gate    error      // why no event is taken any more
 	writing *step      // whose text message is open
 	w       *writer
-	memos   map[memoKey]*Memo
-	calls   map[string]string // toolCallId → tool, of calls that may still owe a result
-	minted  map[string]bool   // ids that were given to workers and not used yet
-	nodes   map[string]*Node
-	steps   map[string]*Step // by node: the latest of this generation
-	count   int              // steps so far, over all generations
+	memos   map[memoKey]*Memo     // those in it are not changed: another takes their place
+	asks    map[string]*Interrupt // by id: those that are open
+	// An older version has recorded something of which nobody can tell where in the code it belongs.
+	unplaced bool
+	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
+	minted   map[string]bool   // ids that were given to workers and not used yet
+	nodes    map[string]*Node
+	steps    map[string]*Step // by node: the latest of this generation
+	count    int              // steps so far, over all generations
 
 	began   began           // where the generation began
 	first   []Message       // all of the thread's messages, when the run is its first; else nil
@@ -65,10 +68,10 @@ type began struct {
 	upTo  int64           // the event up to which messages belong to the prompt
 }
 
+// memoKey is where a memo stands: in which step, and in which place of its code.
 type memoKey struct {
-	step int
-	name string
-	n    int
+	step  int
+	place string
 }
 
 // runInput is what serves a run for its whole life.
@@ -85,7 +88,7 @@ type runInput struct {
 func (rt *Runtime) newLive(run *Run) *live {
 	l := &live{
 		rt: rt, run: *run,
-		memos: make(map[memoKey]*Memo), calls: make(map[string]string), minted: make(map[string]bool),
+		memos: make(map[memoKey]*Memo), asks: make(map[string]*Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*Node), steps: make(map[string]*Step), started: make(map[string]bool),
 		over: make(chan struct{}),
 	}
@@ -100,17 +103,31 @@ func (rt *Runtime) newLive(run *Run) *live {
 	return l
 }
 
-// emit stages evs and queues them in one item with rows, so that a crash keeps all or none. It waits for
-// room in the queue and, when an event opens a text message, for its turn. done may be nil.
+// emit is queue, and waits for room in the commit queue.
 func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
 	l.rt.com.room(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.queue(s, rows, done, evs...)
+}
+
+// queue stages what the step holds and evs and queues them in one item with rows, so that a crash keeps all or none.
+// It waits for its turn when an event opens a text message. done may be nil. l.mu is held.
+func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) error {
 	if slices.ContainsFunc(evs, opensText) {
+		if err := l.queue(s, nil, nil); err != nil { // others may wait for it
+			return err
+		}
 		l.awaitTurn(s)
 	}
 	if err := s.closedBy(l); err != nil {
 		return err
+	}
+	if s.held != nil {
+		evs = append(s.takeHeld(), evs...)
+	}
+	if len(evs)+len(rows) == 0 && done == nil {
+		return nil
 	}
 	it := &item{t: l.t, l: l}
 	for _, ev := range evs {
@@ -119,12 +136,26 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 			return err
 		}
 	}
-	it.rows = append(it.rows, l.account(rows)...)
+	for _, row := range rows {
+		it.rows = append(it.rows, l.know(row))
+	}
 	if done != nil {
 		it.done = append(it.done, done)
 	}
 	l.rt.com.add(it)
 	return nil
+}
+
+// know keeps what a row says of the run's records and questions. l.mu is held.
+func (l *live) know(row Row) Row {
+	switch row := row.(type) {
+	case *Memo:
+		l.unplaced = l.unplaced || strings.HasPrefix(row.Place, "?")
+		l.memos[memoKey{row.Step, row.Place}] = row
+	case *Interrupt:
+		l.asks[row.ID] = row
+	}
+	return row
 }
 
 func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }
@@ -286,7 +317,7 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 	l.rt.com.room(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.closedBy(l); err != nil {
+	if err := l.queue(s, nil, nil); err != nil { // it may be about the state
 		return err
 	}
 	_, ev, err := fold.MergePatch(l.state(), patch)
@@ -296,12 +327,7 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 	if ev == nil {
 		return nil
 	}
-	it := &item{t: l.t, l: l}
-	if err := l.stage(it, s, ev); err != nil {
-		return err
-	}
-	l.rt.com.add(it)
-	return nil
+	return l.queue(s, nil, nil, ev)
 }
 
 // stageClosers stages what is owed before a terminal event: ends of messages, results of calls except

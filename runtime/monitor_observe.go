@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -347,9 +346,8 @@ func (l *live) executions() []execution {
 		}
 	}
 	for _, m := range l.memos {
-		name, ok := strings.CutPrefix(m.Name[strings.LastIndexByte(m.Name, '/')+1:], "agent:")
-		if ok && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
-			all = append(all, execution{id: m.CallID, agent: name})
+		if m.Agent != "" && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
+			all = append(all, execution{id: m.CallID, agent: m.Agent})
 		}
 	}
 	return all

@@ -201,6 +201,15 @@ func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 	if err := l.load(ctx, rt.store, run, spans); err != nil {
 		return nil, err
 	}
+	asked, err := rt.store.Interrupts(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	for i := range asked {
+		if asked[i].Status == interruptOpen {
+			l.know(&asked[i])
+		}
+	}
 	before := make([]agui.Message, 0, len(l.w.messages))
 	for _, m := range l.w.fold.Messages() {
 		if l.w.messages[m.ID].EventID < l.span.First {
@@ -285,7 +294,7 @@ func (l *live) renumber(ctx context.Context) error {
 func (l *live) owed(begun, answered map[string]bool) []string {
 	var ids []string
 	for _, m := range l.memos {
-		if _, ok := callName(m.Name); ok && m.CallID != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
+		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
 			ids = append(ids, m.CallID)
 		}
 	}
@@ -324,7 +333,7 @@ func (l *live) interrupt(it *item) error {
 	}
 	byCall := make(map[string]*Memo)
 	for _, m := range l.memos {
-		if _, ok := callName(m.Name); ok {
+		if m.Tool != "" {
 			byCall[m.CallID] = m
 		}
 	}
@@ -338,34 +347,18 @@ func (l *live) interrupt(it *item) error {
 	return nil
 }
 
-// callGoesOn reports whether an open call will still get its own result: it may be made again, it was not
-// made yet, or a client answers it.
+// callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
 func (l *live) callGoesOn(m *Memo) bool {
-	name, _ := callName(m.Name)
-	for i := range l.input.Tools {
-		if l.input.Tools[i].Name == name {
-			return true
-		}
-	}
-	tool, ok := l.rt.reg.Tool(name)
-	if !ok {
-		return false
-	}
-	info := tool.Info()
-	if info.Idempotent {
-		return true
-	}
-	scope := m.Name[:len(m.Name)-len("tool:")-len(name)]
-	approval := l.memos[memoKey{m.Step, scope + "approve:" + name, m.N}]
-	return info.Approval && (approval == nil || !approval.Done)
+	tool, ok := l.rt.reg.Tool(m.Tool)
+	return !m.Begun || ok && tool.Info().Idempotent
 }
 
 func (l *live) failCall(it *item, id string, m *Memo) error {
 	result := failedCall(id, l.calls[id], codeInterrupted)
 	if m != nil {
-		m.Done, m.Output = true, mustJSON(result.Output)
 		row := *m
-		it.rows = append(it.rows, &row)
+		row.Done, row.Output = true, mustJSON(result.Output)
+		it.rows = append(it.rows, l.know(&row))
 	}
 	return l.w.stage(it, result)
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -23,22 +22,19 @@ type step struct {
 	agent    string // who the events are attributed to
 	subagent string // the sub-agent invocation, empty for the node's own worker
 	parent   *step  // of a sub-agent
-	scope    string // keeps a sub-agent's memos apart from its parent's
+	within   string // the front of a sub-agent's places
 
-	own   agui.Verifier // what this step alone has open; guarded by l.mu
-	ended bool          // guarded by l.mu
-
-	mu    sync.Mutex // guards the fields below; taken before l.mu
-	uses  map[string]int
-	inUse map[string]bool
-	depth int          // of Do
-	held  []agui.Event // events that are committed with the next one, a record, or the end of the step
+	// Guarded by l.mu.
+	own   agui.Verifier // what this step alone has open
+	ended bool
+	depth int          // functions of Do that are running
+	held  []agui.Event // are queued with what the step queues next
 }
 
 var _ plugins.Host = (*step)(nil)
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
-	s := &step{l: l, ctx: ctx, number: number, node: node, agent: agent, uses: make(map[string]int), inUse: make(map[string]bool)}
+	s := &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
 	_ = s.own.Add(agui.RunStarted{}) // so that it takes what follows
 	return s
 }
@@ -91,21 +87,19 @@ func (s *step) Emit(ev agui.Event) error {
 	if err := s.l.own(s.ctx, ev); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	held, last := s.held, s.waits(ev.Type())
-	s.held = nil
-	if last {
-		s.held = []agui.Event{s.attribute(ev)}
+	l := s.l
+	l.rt.com.room(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !s.waits(ev.Type()) {
+		return l.queue(s, nil, nil, ev)
 	}
-	s.mu.Unlock()
-	switch {
-	case !last && held == nil:
-		return s.l.emit(s, nil, nil, ev)
-	case !last:
-		return s.l.emit(s, nil, nil, append(held, ev)...)
-	case held != nil:
-		return s.l.emit(s, nil, nil, held...)
+	if n := len(s.held); n == 0 || ev.Type() != agui.TypeReasoningEnd || s.held[n-1].Type() != agui.TypeReasoningMessageEnd {
+		if err := l.queue(s, nil, nil); err != nil {
+			return err
+		}
 	}
+	s.held = append(s.held, s.attribute(ev))
 	return nil
 }
 
@@ -122,131 +116,98 @@ func (s *step) attribute(ev agui.Event) agui.Event {
 }
 
 // waits reports whether an event of type t is held. While several Do are running nobody can tell whose an
-// event is, and none is. s.mu is held.
+// event is, and none is. l.mu is held.
 func (s *step) waits(t agui.Type) bool {
 	switch t {
 	case agui.TypeTextMessageEnd:
 		return s.depth <= 1
-	case agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
+	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return s.depth == 1
 	}
 	return false
 }
 
-// takeHeld returns the event that waits for a record, if any.
+// takeHeld returns the events that wait for what comes next. l.mu is held.
 func (s *step) takeHeld() []agui.Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	held := s.held
 	s.held = nil
 	return held
 }
 
-// hold keeps events until the step's next one, its record or its end.
-func (s *step) hold(evs ...agui.Event) {
-	s.mu.Lock()
-	s.held = append(s.held, evs...)
-	s.mu.Unlock()
-}
-
 // PatchState merges patch into the thread's state.
-func (s *step) PatchState(patch json.RawMessage) error {
-	if held := s.takeHeld(); held != nil {
-		if err := s.l.emit(s, nil, nil, held...); err != nil {
-			return err
-		}
-	}
-	return s.l.patch(s, patch)
-}
+func (s *step) PatchState(patch json.RawMessage) error { return s.l.patch(s, patch) }
 
-// use counts one use of name and returns its memo, recorded or new. release ends the use.
-func (s *step) use(name string) (m *Memo, release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inUse[name] {
-		return nil, nil, &plugins.Error{Code: "name_in_use", Message: fmt.Sprintf("%q is used twice at the same time", name)}
-	}
-	s.inUse[name] = true
-	s.uses[name]++
-	release = func() {
-		s.mu.Lock()
-		delete(s.inUse, name)
-		s.mu.Unlock()
-	}
+// memo returns a copy of the record of u, of a new one when there is none.
+func (s *step) memo(u plugins.Use) (*Memo, error) {
 	l := s.l
-	key := memoKey{s.number, s.scope + name, s.uses[name]}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.memos[key]; m != nil {
-		found := *m
-		return &found, release, nil
+	if l.unplaced {
+		return nil, &plugins.Error{
+			Code: "records_unreadable", Message: "The run was begun by an older version, whose records of it cannot be placed; start it again",
+		}
 	}
-	return &Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: key.step, Name: key.name, N: key.n}, release, nil
+	if m := l.memos[memoKey{s.number, u.Place}]; m != nil {
+		found := *m
+		return &found, u.Check(m.Hash)
+	}
+	return &Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
 
-// keep remembers a memo for the next call of the worker in this process.
-func (s *step) keep(m *Memo) *Memo {
+// write queues a memo as it is now, with evs.
+func (s *step) write(m *Memo, done func(error), evs ...agui.Event) error {
 	row := *m
-	s.l.mu.Lock()
-	s.l.memos[memoKey{m.Step, m.Name, m.N}] = &row
-	s.l.mu.Unlock()
-	return &row
+	return s.l.emit(s, []Row{&row}, done, evs...)
+}
+
+// store is write, and waits until it is stored.
+func (s *step) store(m *Memo, evs ...agui.Event) error {
+	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
 }
 
 // record completes a memo and waits until it is stored together with evs.
 func (s *step) record(m *Memo, output json.RawMessage, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
-	row := s.keep(m)
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []Row{row}, done, evs...) })
+	return s.store(m, evs...)
 }
 
-// Do returns the record of this use of name, or what fn returns once it is recorded.
-func (s *step) Do(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	m, release, err := s.use("do:" + name)
+// Do returns the record of u, or what fn returns once it is recorded.
+func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	m, err := s.memo(u)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	if m.Done {
 		return m.Output, nil
 	}
-	ctx, spent := s.spending(ctx)
-	out, err := s.inside(ctx, fn)
-	held := s.takeHeld()
-	if err != nil {
-		if rows := spent.rows(); len(held) > 0 || rows != nil {
-			err = errors.Join(err, s.l.emit(s, rows, nil, held...))
-		}
+	if err := s.l.emit(s, nil, nil); err != nil { // what is held has nothing to do with fn
 		return nil, err
 	}
-	return out, s.recordSpent(m, out, spent, held...)
+	out, err := s.inside(ctx, fn)
+	if err != nil {
+		return nil, errors.Join(err, s.l.emit(s, nil, nil))
+	}
+	return out, s.record(m, out)
 }
 
-// inside calls fn as Do's. While several are running, nobody can tell whose an event is: none is held.
+// inside calls fn as Do's.
 func (s *step) inside(ctx context.Context, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	s.mu.Lock()
-	s.depth++
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.depth--
-		s.mu.Unlock()
-	}()
-	if held := s.takeHeld(); held != nil {
-		if err := s.l.emit(s, nil, nil, held...); err != nil {
-			return nil, err
-		}
+	deeper := func(n int) {
+		s.l.mu.Lock()
+		s.depth += n
+		s.l.mu.Unlock()
 	}
+	deeper(1)
+	defer deeper(-1)
 	return fn(ctx)
 }
 
 // Ask records the question, or returns its answer.
-func (s *step) Ask(_ context.Context, q agui.Interrupt) (plugins.Answer, error) {
-	m, release, err := s.use("ask")
+func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.Answer, error) {
+	m, err := s.memo(u)
 	if err != nil {
 		return plugins.Answer{}, err
 	}
-	defer release()
 	return s.question(m, q)
 }
 
@@ -268,8 +229,7 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 		}
 	}
 	in := &Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Name: m.Name, N: m.N,
-		Status: interruptOpen, CreatedAt: time.Now(),
+		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Status: interruptOpen, CreatedAt: time.Now(),
 	}
 	if q.ExpiresAt != "" {
 		at, err := time.Parse(time.RFC3339, q.ExpiresAt)
@@ -283,7 +243,7 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
-	if err := s.l.emit(s, []Row{s.keep(m), in}, nil, s.takeHeld()...); err != nil {
+	if err := s.l.emit(s, []Row{m, in}, nil); err != nil {
 		return a, err
 	}
 	return a, plugins.ErrWaiting
@@ -302,12 +262,11 @@ const (
 
 // Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a
 // worker called again meets its messages where it met them first.
-func (s *step) Next(ctx context.Context) ([]agui.Message, error) {
-	m, release, err := s.use("next")
+func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) {
+	m, err := s.memo(u)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	if m.Done {
 		var msgs []agui.Message
 		err := json.Unmarshal(m.Output, &msgs)
@@ -316,17 +275,15 @@ func (s *step) Next(ctx context.Context) ([]agui.Message, error) {
 	l := s.l
 	if l.inbox.Load() == 0 {
 		m.Done, m.Output = true, json.RawMessage("[]")
-		return nil, l.emit(s, []Row{s.keep(m)}, nil, s.takeHeld()...)
+		return nil, s.write(m, nil)
 	}
 	return s.takeMessages(ctx, m)
 }
 
 func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error) {
 	l := s.l
-	if held := s.takeHeld(); held != nil {
-		if err := l.emit(s, nil, nil, held...); err != nil {
-			return nil, err
-		}
+	if err := l.emit(s, nil, nil); err != nil {
+		return nil, err
 	}
 	l.rt.com.room(l)
 	queued, err := patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
@@ -355,7 +312,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, mustJSON(msgs)
 	row := *m
-	l.memos[memoKey{m.Step, m.Name, m.N}] = &row
+	l.know(&row)
 	it.rows = append(it.rows, &row)
 	l.rt.com.add(it)
 	l.mu.Unlock()
@@ -392,13 +349,38 @@ func (s *step) closeOpen(it *item, output agui.WorkerOutput, code string, answer
 	return s.failCalls(it, code, answer)
 }
 
+// failCalls settles what a step that is over, or failed, has left open: its calls fail, for their records too, and
+// nobody is to answer its questions any more. A sub-agent that is called again asks them anew.
 func (s *step) failCalls(it *item, code string, answer bool) error {
 	if !answer {
 		return nil
 	}
+	l := s.l
 	for _, id := range s.own.Unanswered() {
-		if err := s.l.stage(it, s, failedCall(id, s.l.calls[id], code)); err != nil {
+		result := failedCall(id, l.calls[id], code)
+		if err := l.stage(it, s, result); err != nil {
 			return err
+		}
+		for _, m := range l.memos {
+			if m.CallID == id && m.Tool != "" {
+				row := *m
+				row.Done, row.Output = true, mustJSON(result.Output)
+				it.rows = append(it.rows, l.know(&row))
+			}
+		}
+	}
+	for id, in := range l.asks {
+		if in.Step != s.number || !strings.HasPrefix(in.Place, s.within) {
+			continue
+		}
+		delete(l.asks, id)
+		closed := *in
+		closed.Status = interruptCancelled
+		it.rows = append(it.rows, &closed)
+		if m := l.memos[memoKey{in.Step, in.Place}]; m != nil && !m.Done {
+			row := *m
+			row.CallID = ""
+			it.rows = append(it.rows, l.know(&row))
 		}
 	}
 	return nil

@@ -226,6 +226,7 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 			return agui.WorkerOutput{}, err
 		}
 		_, _ = run.Text().Write([]byte("cut short"))
+		_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // waits for its commit, and ends no text
 		entered <- struct{}{}
 		select {
 		case <-ctx.Done():

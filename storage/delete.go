@@ -25,8 +25,8 @@ DELETE FROM messages WHERE thread_key = ? AND seq <= (
 	SELECT max(seq) FROM (SELECT seq FROM messages WHERE thread_key = ? ORDER BY seq LIMIT ?) AS oldest)`
 
 	deleteThreadMemos = `
-DELETE FROM memos WHERE (run_key, generation, step, name, n) IN (
-	SELECT m.run_key, m.generation, m.step, m.name, m.n FROM runs r JOIN memos m ON m.run_key = r.key
+DELETE FROM memos WHERE (run_key, generation, step, place) IN (
+	SELECT m.run_key, m.generation, m.step, m.place FROM runs r JOIN memos m ON m.run_key = r.key
 	WHERE r.thread_key = ? AND r.thread_key = ? LIMIT ?)`
 
 	deleteThreadKeys = `

@@ -8,33 +8,37 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-const memoColumns = `run_key, generation, step, name, n, call_id, done, output`
+const memoColumns = `run_key, generation, step, place, tool, agent, hash, call_id, begun, done, output`
 
 const (
 	upsertMemo = `
 INSERT INTO memos (` + memoColumns + `)
-VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::boolean, ?::text)
-ON CONFLICT (run_key, generation, step, name, n) DO UPDATE SET
-	call_id = excluded.call_id, done = excluded.done, output = excluded.output`
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::boolean, ?::text)
+ON CONFLICT (run_key, generation, step, place) DO UPDATE SET
+	tool = excluded.tool, agent = excluded.agent, hash = excluded.hash, call_id = excluded.call_id,
+	begun = excluded.begun, done = excluded.done, output = excluded.output`
 
 	selectMemos = `
 SELECT ` + memoColumns + ` FROM memos WHERE run_key = ? AND generation = ?
-ORDER BY step, name, n LIMIT ?`
+ORDER BY step, place LIMIT ?`
 
 	completeMemo = `
 UPDATE memos SET done = TRUE, output = ?::text
-WHERE run_key = ?::bigint AND generation = ?::bigint AND step = ?::bigint AND name = ?::text AND n = ?::bigint`
+WHERE run_key = ?::bigint AND generation = ?::bigint AND step = ?::bigint AND place = ?::text`
 )
 
 // maxMemos bounds the records of one generation of a run.
 const maxMemos = 1_000_000
 
 func memoCells(m *model.Memo) []any {
-	return []any{m.RunKey, m.Generation, m.Step, m.Name, m.N, m.CallID, m.Done, raw(m.Output)}
+	return []any{
+		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, raw(m.Output),
+	}
 }
 
 func scanMemo(rows *sql.Rows) (m model.Memo, err error) {
-	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Name, &m.N, &m.CallID, &m.Done, rawInto{&m.Output})
+	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
+		&m.Begun, &m.Done, rawInto{&m.Output})
 	return m, err
 }
 
@@ -43,16 +47,16 @@ func (r reader) Memos(ctx context.Context, runKey int64, generation int) ([]mode
 	return whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
 }
 
-const interruptColumns = `run_key, interrupt_id, step, name, n, frontend, body, status, payload, expires_at,
+const interruptColumns = `run_key, interrupt_id, step, place, frontend, tool, body, status, payload, expires_at,
 	created_at`
 
 const (
 	upsertInterrupt = `
 INSERT INTO interrupts (` + interruptColumns + `)
-VALUES (?::bigint, ?::text, ?::bigint, ?::text, ?::bigint, ?::boolean, ?::text, ?::text, ?::text, ?::timestamptz,
+VALUES (?::bigint, ?::text, ?::bigint, ?::text, ?::boolean, ?::text, ?::text, ?::text, ?::text, ?::timestamptz,
 	?::timestamptz)
 ON CONFLICT (run_key, interrupt_id) DO UPDATE SET
-	step = excluded.step, name = excluded.name, n = excluded.n, frontend = excluded.frontend,
+	step = excluded.step, place = excluded.place, frontend = excluded.frontend, tool = excluded.tool,
 	body = excluded.body, status = excluded.status, payload = excluded.payload,
 	expires_at = excluded.expires_at, created_at = excluded.created_at`
 
@@ -65,7 +69,7 @@ UPDATE interrupts SET status = 'cancelled'
 WHERE run_key = ?::bigint AND status = 'open'`
 
 	selectAsked = `
-SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.name, i.n, i.frontend, i.status, i.created_at, i.key
+SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.status, i.created_at, i.key
 FROM interrupts i JOIN runs r ON r.key = i.run_key`
 
 	selectAskedOfRuns = selectAsked + `
@@ -84,13 +88,13 @@ ORDER BY expires_at LIMIT ?`
 
 func interruptCells(i *model.Interrupt) []any {
 	return []any{
-		i.RunKey, i.ID, i.Step, i.Name, i.N, i.Frontend, raw(i.Body), i.Status, raw(i.Payload),
+		i.RunKey, i.ID, i.Step, i.Place, i.Frontend, i.Tool, raw(i.Body), i.Status, raw(i.Payload),
 		msOrNull(i.ExpiresAt), ms(i.CreatedAt),
 	}
 }
 
 func scanInterrupt(rows *sql.Rows) (i model.Interrupt, err error) {
-	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Name, &i.N, &i.Frontend, rawInto{&i.Body}, &i.Status,
+	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, rawInto{&i.Body}, &i.Status,
 		rawInto{&i.Payload}, timePtrInto{&i.ExpiresAt}, timeInto{&i.CreatedAt})
 	return i, err
 }
@@ -98,7 +102,7 @@ func scanInterrupt(rows *sql.Rows) (i model.Interrupt, err error) {
 func answerCells(a *model.Answer) []any { return []any{raw(a.Payload), a.RunKey, a.ID} }
 
 func completionCells(a *model.Answer) []any {
-	return []any{raw(a.Output), a.RunKey, a.Generation, a.Step, a.Name, a.N}
+	return []any{raw(a.Output), a.RunKey, a.Generation, a.Step, a.Place}
 }
 
 func withdrawnCells(w *model.Withdraw) []any { return []any{w.RunKey} }
@@ -112,7 +116,7 @@ type asked struct {
 }
 
 func scanAsked(rows *sql.Rows) (a asked, err error) {
-	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Name, &a.N, &a.Frontend, &a.Status, timeInto{&a.created},
+	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, timeInto{&a.created},
 		&a.key)
 	return a, err
 }

@@ -194,3 +194,85 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 		}
 	})
 }
+
+// What open runs had recorded is found at the places where their workers look for it now.
+func TestMigrationPlacesRecordsOfOpenRuns(t *testing.T) {
+	run := func(key int, status string) row {
+		return row{"runs", map[string]any{
+			"key": key, "thread_key": 1, "id": fmt.Sprint(key), "project_id": "p", "user_id": "u", "agent": "a",
+			"workflow_id": "a", "status": status, "input_query": "", "parent_run": "", "background": false, "generation": 2,
+			"attempt": 0, "answered": false, "owner_instance": "", "closed_event_id": 0, "created_at": oldDay, "queued_at": oldDay,
+		}}
+	}
+	memo := func(run, generation int, name string, n int, call string, done bool) row {
+		return row{"memos", map[string]any{
+			"run_key": run, "generation": generation, "step": 1, "name": name, "n": n, "call_id": call, "done": done,
+		}}
+	}
+	interrupt := func(id, name string, n int, body any) row {
+		return row{"interrupts", map[string]any{
+			"run_key": 1, "interrupt_id": id, "step": 1, "name": name, "n": n, "frontend": body == nil, "body": body,
+			"status": "open", "created_at": oldDay,
+		}}
+	}
+	long := strings.Repeat("x", 300)
+	fill := []row{
+		oldThread("t"), run(1, "WAITING"), run(2, "COMPLETED"),
+		memo(1, 1, "ask", 1, "", true), memo(2, 2, "ask", 1, "", true), // nobody needs them
+		memo(1, 2, "do:fetch page", 2, "", true), memo(1, 2, "do:50%/a#b", 1, "", true), memo(1, 2, "do:"+long, 1, "", true),
+		memo(1, 2, "next", 1, "", true),
+		memo(1, 2, "tool:deploy", 1, "call-1", true), // refused before anybody was asked
+		memo(1, 2, "tool:deploy", 2, "call-2", false), memo(1, 2, "approve:deploy", 1, "q-2", true),
+		memo(1, 2, "tool:deploy", 3, "call-3", false), memo(1, 2, "approve:deploy", 2, "q-3", false),
+		memo(1, 2, "agent:child#1/tool:pick", 1, "call-4", false), memo(1, 2, "tool:slow", 1, "call-5", false),
+		memo(1, 2, "agent:child", 1, "sub", false), memo(1, 2, "agent:child#1/ask", 1, "q-1", false),
+		memo(1, 2, "agent:child#1/agent:child#1/agent:grandchild#1/ask", 1, "q-4", true),
+		interrupt("q-1", "agent:child#1/ask", 1, `{"id":"q-1"}`),
+		interrupt("q-2", "approve:deploy", 1, `{"id":"q-2","toolCallId":"call-2"}`),
+		interrupt("q-3", "approve:deploy", 2, `{"id":"q-3","toolCallId":"call-3","metadata":{"args":"\u0000"}}`),
+		interrupt("call-4", "agent:child#1/tool:pick", 1, nil),
+	}
+	placed := func(p, tool, agent, call string, begun, done bool) model.Memo {
+		return model.Memo{
+			RunKey: 1, Generation: 2, Step: 1, Place: p, Tool: tool, Agent: agent, CallID: call, Begun: begun, Done: done,
+		}
+	}
+	migrated(t, 2, fill, func(t *testing.T, db *DB) {
+		memos, err := db.Memos(t.Context(), 1, 2)
+		if diff := cmp.Diff([]model.Memo{
+			placed("?agent:child#1/agent:child#1/agent:grandchild#1/ask#1", "", "", "q-4", false, true),
+			placed("?do:"+long+"#1", "", "", "", false, true),
+			placed("agent:child#1", "", "child", "sub", false, false),
+			placed("agent:child#1/ask#1", "", "", "q-1", false, false),
+			placed("agent:child#1/tool:pick#1", "pick", "", "call-4", false, false),
+			placed("do:50%25%2Fa%23b#1", "", "", "", false, true),
+			placed("do:fetch page#2", "", "", "", false, true),
+			placed("next#1", "", "", "", false, true),
+			placed("tool:deploy#1", "deploy", "", "call-1", false, true),
+			placed("tool:deploy#2", "deploy", "", "call-2", true, false),
+			placed("tool:deploy#2/approval", "", "", "q-2", false, true),
+			placed("tool:deploy#3", "deploy", "", "call-3", false, false),
+			placed("tool:deploy#3/approval", "", "", "q-3", false, false),
+			placed("tool:slow#1", "slow", "", "call-5", true, false),
+		}, memos); err != nil || diff != "" {
+			t.Errorf("the records: %v\n%s", err, diff)
+		}
+		for _, old := range []model.Memo{{RunKey: 1, Generation: 1}, {RunKey: 2, Generation: 2}} {
+			if memos, err := db.Memos(t.Context(), old.RunKey, old.Generation); err != nil || len(memos) != 0 {
+				t.Errorf("records that nobody needs: %v, %v", memos, err)
+			}
+		}
+		asks, err := db.Interrupts(t.Context(), 1)
+		var got []string
+		for _, in := range asks {
+			got = append(got, fmt.Sprint(in.ID, " ", in.Place, " ", in.Tool))
+		}
+		want := []string{
+			"q-1 agent:child#1/ask#1 ", "q-2 tool:deploy#2/approval ", "q-3 tool:deploy#3/approval ",
+			"call-4 agent:child#1/tool:pick#1 pick",
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("the interrupts: %v\n%s", err, diff)
+		}
+	})
+}

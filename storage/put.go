@@ -46,8 +46,7 @@ type (
 	use struct {
 		run              int64
 		generation, step int
-		name             string
-		n                int
+		place            string
 	}
 )
 
@@ -144,7 +143,7 @@ func (tx *tx) putOne(row model.Row) error {
 		}
 		p.hides = append(p.hides, *row)
 	case *model.Memo:
-		p.memos.put(use{row.RunKey, row.Generation, row.Step, row.Name, row.N}, row)
+		p.memos.put(use{row.RunKey, row.Generation, row.Step, row.Place}, row)
 	case *model.Interrupt:
 		p.interrupts.put(label{row.RunKey, row.ID}, row)
 	case *model.Answer:
@@ -234,7 +233,7 @@ func (p *pending) answer(row *model.Answer) {
 	if in := p.interrupts.get(label{row.RunKey, row.ID}); in != nil {
 		in.Status, in.Payload = model.InterruptAnswered, row.Payload
 	}
-	if memo := p.memos.get(use{row.RunKey, row.Generation, row.Step, row.Name, row.N}); memo != nil {
+	if memo := p.memos.get(use{row.RunKey, row.Generation, row.Step, row.Place}); memo != nil {
 		memo.Done, memo.Output = true, row.Output
 	}
 	p.answers.put(label{row.RunKey, row.ID}, row)

@@ -12,47 +12,65 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func (h *host) CallTool(ctx context.Context, parent, name string, args json.RawMessage) (out agui.ToolOutput, err error) {
-	raw, err := h.recorded(ctx, "CallTool "+name, func(u use) (json.RawMessage, error) {
-		id, again, err := h.beginCall(u, parent, name, args)
-		if err != nil {
-			return nil, err
-		}
-		blank := agui.ToolOutput{ToolName: name, ToolCallID: id, ToolCallArgs: args}
-		tool := h.tool(name)
-		if tool == nil && slices.ContainsFunc(h.s.in.Tools, func(t agui.Tool) bool { return t.Name == name }) {
-			return nil, h.awaitClient(question{use: u, call: blank})
-		}
-		out := h.result(ctx, tool, blank, again)
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
-		return encode(out), h.emit(agui.ToolCallResult{
-			MessageID:  h.s.id("result"),
-			ToolCallID: id,
-			Content:    out.ResultSummary,
-			Output:     &out,
-		})
-	})
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
-	}
-	return out, err
-}
-
-// beginCall writes the call, unless that was done before a crash, and returns its id.
-func (h *host) beginCall(u use, parent, name string, args json.RawMessage) (id string, again bool, err error) {
+func (h *host) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	if id, again = h.s.begun[u]; again {
-		return id, true, nil
+	for _, u := range calls {
+		rec, err := h.recall(ctx, u)
+		if err != nil {
+			return err
+		}
+		if rec.id != "" {
+			continue
+		}
+		rec.id = h.s.id("call")
+		if err := h.emit(
+			agui.ToolCallStart{ToolCallID: rec.id, ToolCallName: u.Name, ParentMessageID: parent},
+			agui.ToolCallArgs{ToolCallID: rec.id, Delta: string(u.Request)},
+			agui.ToolCallEnd{ToolCallID: rec.id},
+		); err != nil {
+			return err
+		}
 	}
-	id = h.s.id("call")
-	h.s.begun[u] = id
-	return id, false, h.emit(
-		agui.ToolCallStart{ToolCallID: id, ToolCallName: name, ParentMessageID: parent},
-		agui.ToolCallArgs{ToolCallID: id, Delta: string(args)},
-		agui.ToolCallEnd{ToolCallID: id},
-	)
+	return nil
+}
+
+func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput, err error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	rec, err := h.recall(ctx, u)
+	if err != nil {
+		return out, err
+	}
+	if rec.done {
+		err := json.Unmarshal(rec.output, &out)
+		return out, err
+	}
+	blank := agui.ToolOutput{ToolName: u.Name, ToolCallID: rec.id, ToolCallArgs: u.Request}
+	tool := h.tool(u.Name)
+	if tool == nil && slices.ContainsFunc(h.s.in.Tools, func(t agui.Tool) bool { return t.Name == u.Name }) {
+		if !h.s.owed(rec.id) {
+			asks := agui.Interrupt{ID: rec.id, Reason: "tool_call", ToolCallID: rec.id}
+			h.s.open = append(h.s.open, question{rec: rec, place: u.Place, interrupt: asks, call: blank})
+		}
+		return out, plugins.ErrWaiting
+	}
+	again := rec.begun && !h.s.cfg.again
+	rec.begun = true
+	_, _ = h.unlocked(func() (json.RawMessage, error) {
+		out = h.result(ctx, tool, blank, again)
+		return nil, nil
+	})
+	since := len(h.s.events)
+	if err := h.emit(agui.ToolCallResult{
+		MessageID:  h.s.id("result"),
+		ToolCallID: rec.id,
+		Content:    out.ResultSummary,
+		Output:     &out,
+	}); err != nil {
+		return agui.ToolOutput{}, err
+	}
+	return out, h.keep(rec, encode(out), since)
 }
 
 func (h *host) tool(name string) plugins.Tool {
@@ -61,13 +79,6 @@ func (h *host) tool(name string) plugins.Tool {
 		return nil
 	}
 	return h.s.cfg.Tools[i]
-}
-
-func (h *host) awaitClient(q question) error {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	h.s.open = append(h.s.open, q)
-	return plugins.ErrWaiting
 }
 
 // result makes the call. again says that a crash cut it short before.
@@ -110,25 +121,40 @@ func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out a
 	return tool.Call(ctx, call)
 }
 
-func (h *host) CallAgent(ctx context.Context, parent, name, query string) (out agui.WorkerOutput, err error) {
-	raw, err := h.recorded(ctx, "CallAgent "+name, func(u use) (json.RawMessage, error) {
-		i := slices.IndexFunc(h.s.cfg.Agents, func(a plugins.Agent) bool { return a.Info().Name == name })
-		if i < 0 {
-			return nil, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", name)}
-		}
-		ctx, cancel := h.bound(ctx)
-		defer cancel()
-		child, err := h.startAgent(ctx, u, parent, name)
-		if err != nil {
-			return nil, err
-		}
-		out, err := plugins.Execute(ctx, h.s.cfg.Agents[i], plugins.NewRun(child, child.input(query)))
-		return encode(out), child.finishAgent(err)
-	})
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
+func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (out agui.WorkerOutput, err error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	rec, err := h.recall(ctx, u)
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	if rec.done {
+		err := json.Unmarshal(rec.output, &out)
+		return out, err
+	}
+	i := slices.IndexFunc(h.s.cfg.Agents, func(a plugins.Agent) bool { return a.Info().Name == u.Name })
+	if i < 0 {
+		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", u.Name)}
+	}
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	child, err := h.startAgent(ctx, rec, parent, u.Name)
+	if err != nil {
+		return out, err
+	}
+	in := child.input(query)
+	_, err = h.unlocked(func() (_ json.RawMessage, err error) {
+		out, err = plugins.Execute(ctx, h.s.cfg.Agents[i], plugins.NewRun(child, in))
+		return nil, err
+	})
+	since := len(h.s.events)
+	if n := since - 1; child.wrote == since && child.kept < since && h.s.events[n].Type() == agui.TypeTextMessageEnd {
+		since = n // a server stores it together with the agent's end
+	}
+	if err := child.finishAgent(err, rec, u.Inside("")); err != nil {
+		return out, err
+	}
+	return out, h.keep(rec, encode(out), since)
 }
 
 // bound returns a context that ends with ctx, with the call, and with cancel.
@@ -141,18 +167,13 @@ func (h *host) bound(ctx context.Context) (_ context.Context, cancel func()) {
 	}
 }
 
-// startAgent starts a sub-agent, or goes on in the one of that use when it is open.
-func (h *host) startAgent(ctx context.Context, u use, parent, name string) (*host, error) {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	child := newHost(ctx, h.s, name)
-	child.parent = h
-	child.scope = fmt.Sprintf("%s%s#%d/", h.scope, name, u.n)
-	child.subagent = h.s.begun[u]
-	if child.subagent == "" {
-		child.subagent = h.s.id("subagent")
-		h.s.begun[u] = child.subagent
+// startAgent starts a sub-agent, or goes on in the one of that record when it is open. h.s.mu is held, as it is
+// in the two methods below.
+func (h *host) startAgent(ctx context.Context, rec *record, parent, name string) (*host, error) {
+	if rec.id == "" {
+		rec.id = h.s.id("subagent")
 	}
+	child := &host{ctx: ctx, s: h.s, agent: name, parent: h, subagent: rec.id}
 	if h.s.subagentOpen(child.subagent) {
 		return child, nil
 	}
@@ -165,8 +186,6 @@ func (h *host) startAgent(ctx context.Context, u use, parent, name string) (*hos
 
 // input is what a sub-agent is asked.
 func (h *host) input(query string) plugins.Input {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
 	in := h.s.in
 	return plugins.Input{
 		Query:     query,
@@ -182,10 +201,8 @@ func (h *host) input(query string) plugins.Input {
 }
 
 // finishAgent closes the sub-agent and what it left open, unless it waits or goes on later. It returns
-// what its caller gets for err.
-func (h *host) finishAgent(err error) error {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
+// what its caller gets for err. One that failed is another one when it is called again.
+func (h *host) finishAgent(err error, rec *record, inside string) error {
 	base := agui.Base{Metadata: encode(map[string]string{"name": h.agent})}
 	switch {
 	case err == nil:
@@ -195,6 +212,8 @@ func (h *host) finishAgent(err error) error {
 		return err
 	}
 	why := agentError(err)
+	rec.id = ""
+	h.s.withdraw(inside)
 	h.s.closeMessages(h.subagent, agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
 	if err := h.emit(agui.SubagentError{Base: base, Message: why.Message, Code: why.Code}); err != nil {
 		return err

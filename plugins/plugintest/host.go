@@ -19,16 +19,11 @@ type host struct {
 	agent    string
 	parent   *host  // nil for the run's own agent, as the two below are empty
 	subagent string // the sub-agent's id
-	scope    string
-	uses     map[string]int  // of each name, so far in this call; guarded by s.mu
-	busy     map[string]bool // names in use now; guarded by s.mu
+	wrote    int    // how many events there were after its last; guarded by s.mu
+	kept     int    // how many there were when it kept its last record; likewise
 }
 
 var _ plugins.Host = (*host)(nil)
-
-func newHost(ctx context.Context, s *session, agent string) *host {
-	return &host{ctx: ctx, s: s, agent: agent, uses: map[string]int{}, busy: map[string]bool{}}
-}
 
 // over returns why the call has ended, nil while it goes on.
 func (h *host) over() error { return context.Cause(h.ctx) }
@@ -91,6 +86,7 @@ func (h *host) emit(evs ...agui.Event) error {
 		if err := h.s.add(ev.WithCommon(b)); err != nil {
 			return err
 		}
+		h.wrote = len(h.s.events)
 		if _, ok := ev.(agui.TextMessageStart); ok {
 			h.s.texting = h
 		}
@@ -108,100 +104,126 @@ func (h *host) PatchState(patch json.RawMessage) error {
 	return h.emit(ev)
 }
 
-// recorded returns the record of the next use of name, or calls fn and records what it returns.
-func (h *host) recorded(ctx context.Context, name string, fn func(u use) (json.RawMessage, error)) (json.RawMessage, error) {
-	u, raw, err := h.begin(ctx, name)
+// recall returns the record of u, new when there is none. h.s.mu is held.
+func (h *host) recall(ctx context.Context, u plugins.Use) (*record, error) {
+	if err := cmp.Or(context.Cause(ctx), h.over()); err != nil {
+		return nil, err
+	}
+	rec := h.s.records[u.Place]
+	if rec == nil {
+		rec = &record{hash: u.Hash()}
+		h.s.records[u.Place] = rec
+	}
+	if err := u.Check(rec.hash); err != nil {
+		return nil, h.s.refuse(err)
+	}
+	return rec, nil
+}
+
+// keep completes a record, together with the events behind the first since. h.s.mu is held.
+func (h *host) keep(rec *record, output json.RawMessage, since int) error {
+	if err := h.over(); err != nil {
+		return err
+	}
+	err := h.s.keep(rec, output, since)
+	h.kept = len(h.s.events)
+	return err
+}
+
+func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	rec, err := h.recall(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	defer h.done(name)
-	if raw != nil {
-		return raw, nil
+	if rec.done {
+		return rec.output, nil
 	}
-	if raw, err = fn(u); err != nil {
+	before := len(h.s.events)
+	out, err := h.unlocked(func() (json.RawMessage, error) { return fn(ctx) })
+	if err != nil {
 		return nil, err
 	}
+	since := len(h.s.events)
+	if h.wrote == since {
+		since = max(before, since-ending(h.s.events))
+	}
+	return out, h.keep(rec, out, since)
+}
+
+// ending is how many of the last events a server stores together with the record of the Do that ends in them.
+func ending(events []agui.Event) int {
+	switch events[len(events)-1].Type() {
+	case agui.TypeReasoningEnd:
+		return 2
+	case agui.TypeTextMessageEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
+		return 1
+	}
+	return 0
+}
+
+// unlocked calls fn without h.s.mu.
+func (h *host) unlocked(fn func() (json.RawMessage, error)) (json.RawMessage, error) {
+	h.s.mu.Unlock()
+	defer h.s.mu.Lock()
+	return fn()
+}
+
+func (h *host) Ask(ctx context.Context, u plugins.Use, q agui.Interrupt) (answer plugins.Answer, err error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
-	if err := h.over(); err != nil {
+	rec, err := h.recall(ctx, u)
+	switch {
+	case err != nil:
+		return answer, err
+	case rec.done:
+		err := json.Unmarshal(rec.output, &answer)
+		return answer, err
+	case rec.id != "":
+		return answer, plugins.ErrWaiting
+	}
+	rec.id = h.s.id("question")
+	q.ID, q.SubagentRunID = rec.id, h.subagent
+	switch {
+	case q.Reason != "":
+	case q.ResponseSchema != nil:
+		q.Reason = "input_required"
+	default:
+		q.Reason = "confirmation"
+	}
+	h.s.open = append(h.s.open, question{rec: rec, place: u.Place, interrupt: q})
+	h.s.questions = append(h.s.questions, q)
+	return answer, plugins.ErrWaiting
+}
+
+func (h *host) Next(ctx context.Context, u plugins.Use) (messages []agui.Message, err error) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	rec, err := h.recall(ctx, u)
+	if err != nil {
 		return nil, err
 	}
-	return raw, h.s.keep(u, raw)
-}
-
-func (h *host) begin(ctx context.Context, name string) (use, json.RawMessage, error) {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	if err := cmp.Or(context.Cause(ctx), h.over()); err != nil {
-		return use{}, nil, err
+	if rec.done {
+		err := json.Unmarshal(rec.output, &messages)
+		return messages, err
 	}
-	if h.busy[name] {
-		return use{}, nil, h.s.refuse(fmt.Errorf("%s: two uses at once", name))
+	since := len(h.s.events)
+	if h.s.taken < len(h.s.cfg.Next) {
+		messages = slices.Clone(h.s.cfg.Next[h.s.taken])
 	}
-	h.busy[name] = true
-	h.uses[name]++
-	u := use{scope: h.scope, name: name, n: h.uses[name]}
-	return u, h.s.records[u], nil
-}
-
-func (h *host) done(name string) {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	delete(h.busy, name)
-}
-
-func (h *host) Do(ctx context.Context, name string, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	return h.recorded(ctx, "Do "+name, func(use) (json.RawMessage, error) {
-		do := &spent{h: h}
-		defer do.count()
-		return fn(context.WithValue(ctx, spentKey{}, do))
-	})
-}
-
-func (h *host) Ask(ctx context.Context, q agui.Interrupt) (answer plugins.Answer, err error) {
-	raw, err := h.recorded(ctx, "Ask", func(u use) (json.RawMessage, error) {
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
-		q.ID, q.SubagentRunID = h.s.id("question"), h.subagent
-		switch {
-		case q.Reason != "":
-		case q.ResponseSchema != nil:
-			q.Reason = "input_required"
-		default:
-			q.Reason = "confirmation"
+	for i := range messages {
+		messages[i].Role = agui.RoleUser
+		if messages[i].ID == "" {
+			messages[i].ID = h.s.id("next")
 		}
-		h.s.open = append(h.s.open, question{use: u, interrupt: q})
-		h.s.questions = append(h.s.questions, q)
-		return nil, plugins.ErrWaiting
-	})
-	if err == nil {
-		err = json.Unmarshal(raw, &answer)
-	}
-	return answer, err
-}
-
-func (h *host) Next(ctx context.Context) (messages []agui.Message, err error) {
-	raw, err := h.recorded(ctx, "Next", func(use) (json.RawMessage, error) {
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
-		if h.s.taken == len(h.s.cfg.Next) {
-			return json.RawMessage("null"), nil
+		if err := h.show(messages[i]); err != nil {
+			return nil, err
 		}
-		list := slices.Clone(h.s.cfg.Next[h.s.taken])
+	}
+	err = h.keep(rec, encode(messages), since)
+	if rec.done {
 		h.s.taken++
-		for i := range list {
-			list[i].Role = agui.RoleUser
-			if list[i].ID == "" {
-				list[i].ID = h.s.id("next")
-			}
-			if err := h.show(list[i]); err != nil {
-				return nil, err
-			}
-		}
-		return encode(list), nil
-	})
-	if err == nil {
-		err = json.Unmarshal(raw, &messages)
 	}
 	return messages, err
 }

@@ -3,7 +3,7 @@
 // for an answer, and can die in the middle and call the worker again with the records made so far.
 //
 // It is no sandbox and no server: it has no database, checks no arguments against a schema, applies only
-// the timeouts that tools ask for, and asks nobody to approve a call.
+// the timeouts that tools ask for, and asks nobody to approve a call. In all that hosttest proves it is like one.
 package plugintest
 
 import (
@@ -30,12 +30,22 @@ type Config struct {
 	// Answers are given to the questions in the order they were asked, those asked in one span together.
 	// To a call of a tool in Input.Tools the payload is its result.
 	Answers []plugins.Answer
+	// Answer, when it is not nil, answers each question instead. Of a call of a tool in Input.Tools it is given the
+	// ToolCallID and the Reason tool_call.
+	Answer func(q agui.Interrupt) plugins.Answer
 	// Next is what each call of Next takes, messages of role user; later calls take nothing.
 	Next [][]agui.Message
 
 	// CrashAfter makes the process die, once, right after that many records were made, and calls the
 	// worker again. 0 means never.
 	CrashAfter int
+	// CrashBefore makes it die, once, right before that record is stored: its work is done, and neither the record
+	// nor the event that is stored with it is there when the worker is called again. 0 means never.
+	CrashBefore int
+	// Crash makes it die whenever something is received from it. nil means never.
+	Crash <-chan struct{}
+
+	again bool // calls that a crash cut short are made again, whatever their tool is
 }
 
 // Result is how a run went.
@@ -69,20 +79,24 @@ func Run(tb testing.TB, a plugins.Agent, cfg Config) *Result {
 	return res
 }
 
-// Replay fails tb unless a is safe to call again: it runs a once, and then once for each record, dying
-// right after that record was made. Each of these runs must come to the same output, state and
-// messages, apart from ids and from messages the crash cut short. The worker must be deterministic, and
-// keep nothing in a from one run for the next.
+// Replay fails tb unless a is safe to call again: it runs a once, and then twice for each record, dying
+// right before and right after that record is stored. Each of these runs must come to the same output,
+// state and messages, apart from ids and from messages the crash cut short. The worker must be
+// deterministic, and keep nothing in a from one run for the next. A call that the crash cuts short is made
+// again, also when its Tool is not Idempotent: CrashBefore tests what a worker makes of an interrupted one.
 func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
 	tb.Helper()
-	cfg.CrashAfter = 0
+	cfg.CrashBefore, cfg.CrashAfter, cfg.again = 0, 0, true
 	want := Run(tb, a, cfg)
 	for n := range want.Records {
-		cfg.CrashAfter = n + 1
-		got := Run(tb, a, cfg)
-		if got, want := got.summary(), want.summary(); got != want {
-			tb.Errorf("%s: a crash after record %d leaves\n%s\nwithout it\n%s", a.Info().Name, n+1, got, want)
-			return
+		before, after := cfg, cfg
+		before.CrashBefore, after.CrashAfter = n+1, n+1
+		for when, cfg := range map[string]Config{"before": before, "after": after} {
+			got := Run(tb, a, cfg)
+			if got, want := got.summary(), want.summary(); got != want {
+				tb.Errorf("%s: a crash %s record %d leaves\n%s\nwithout it\n%s", a.Info().Name, when, n+1, got, want)
+				return
+			}
 		}
 	}
 }
@@ -113,17 +127,24 @@ func (r *Result) Log() string {
 	return string(log)
 }
 
-// summary is what a reader of the run is left with, without ids.
+// summary is what a reader of the run is left with, without ids. A result stands with its call: those of calls
+// that are made at once come in any order.
 func (r *Result) summary() string {
+	results := map[string]string{}
+	for _, m := range r.messages {
+		if m.Role == agui.RoleTool {
+			results[m.ToolCallID] = m.Text()
+		}
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	for _, m := range r.messages {
-		if r.interrupted[m.ID] {
+		if r.interrupted[m.ID] && len(m.ToolCalls) == 0 || m.Role == agui.RoleTool {
 			continue
 		}
 		calls := slices.Clone(m.ToolCalls)
 		for i := range calls {
-			calls[i].ID = ""
+			calls[i].ID = results[calls[i].ID]
 		}
 		_ = enc.Encode([]any{m.Role, m.Text(), calls})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/batonrun/baton/plugins"
@@ -28,9 +29,9 @@ type session struct {
 	fold        *fold.Fold
 	events      []agui.Event
 	illegal     []error
-	records     map[use]json.RawMessage
-	begun       map[use]string // the ids of the tool calls and sub-agents that have been started
-	open        []question     // without an answer
+	records     map[string]*record // by place
+	made        int                // how many of them are done
+	open        []question         // without an answer
 	questions   []agui.Interrupt
 	answered    int // how many of cfg.Answers have been given
 	taken       int // how many of cfg.Next have been taken
@@ -40,16 +41,19 @@ type session struct {
 	die         func() // ends the call of the worker that goes on
 }
 
-// use names a record: the n-th use of a name by one worker.
-type use struct {
-	scope string // the sub-agent's; empty for the run's own agent
-	name  string
-	n     int
+// record is what is kept of one use from one call of the worker to the next.
+type record struct {
+	hash   string // of the request
+	id     string // of the tool call, the sub-agent or the question, once it is there
+	begun  bool   // the tool has been called
+	done   bool
+	output json.RawMessage
 }
 
 // question is what a run waits for: a person's answer, or the result of a call that the client makes.
 type question struct {
-	use       use
+	rec       *record
+	place     string
 	interrupt agui.Interrupt
 	call      agui.ToolOutput // of a call, without the result
 }
@@ -62,8 +66,7 @@ func newSession(a plugins.Agent, cfg Config) *session {
 		agent:       a,
 		in:          completed(cfg.Input, a.Info().Name),
 		fold:        fold.New(nil, nil),
-		records:     map[use]json.RawMessage{},
-		begun:       map[use]string{},
+		records:     map[string]*record{},
 		ids:         map[string]int{},
 		interrupted: map[string]bool{},
 	}
@@ -127,13 +130,23 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 // call calls the worker once.
 func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(plugins.ErrEnded)
 	s.die = func() { cancel(errCrashed) }
-	h := newHost(ctx, s, s.agent.Info().Name)
+	h := &host{ctx: ctx, s: s, agent: s.agent.Info().Name}
 	s.mu.Unlock()
+	var watch sync.WaitGroup
+	watch.Go(func() { // ends with the call
+		select {
+		case <-s.cfg.Crash:
+			cancel(errCrashed)
+		case <-ctx.Done():
+		}
+	})
 	out, err := plugins.Execute(ctx, s.agent, plugins.NewRun(h, s.in))
+	cause := context.Cause(ctx)
+	cancel(plugins.ErrEnded)
+	watch.Wait()
 	s.mu.Lock()
-	if cause := context.Cause(ctx); errors.Is(cause, errCrashed) {
+	if errors.Is(cause, errCrashed) {
 		err = cause
 	}
 	return out, err
@@ -145,7 +158,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 		Err:         err,
 		Events:      s.events,
 		Questions:   s.questions,
-		Records:     len(s.records),
+		Records:     s.made,
 		Usage:       s.usage,
 		messages:    s.fold.Messages(),
 		state:       s.fold.State(),
@@ -179,14 +192,30 @@ func (s *session) refuse(err error) error {
 	return err
 }
 
-// keep makes a record. The process may die of it.
-func (s *session) keep(u use, raw json.RawMessage) error {
-	s.records[u] = raw
-	if len(s.records) == s.cfg.CrashAfter {
+// keep completes a record, together with the events behind the first since. The process may die before or after.
+func (s *session) keep(rec *record, output json.RawMessage, since int) error {
+	if s.made+1 == s.cfg.CrashBefore {
+		s.cfg.CrashBefore = 0
+		s.rewind(since)
+		s.die()
+		return errCrashed
+	}
+	rec.done, rec.output = true, output
+	s.made++
+	if s.made == s.cfg.CrashAfter {
 		s.die()
 		return errCrashed
 	}
 	return nil
+}
+
+// rewind takes back the events behind the first n, which were not stored.
+func (s *session) rewind(n int) {
+	events := s.events[:n]
+	s.events, s.verifier, s.fold = nil, agui.Verifier{}, fold.New(nil, nil)
+	for _, ev := range events {
+		s.write(ev)
+	}
 }
 
 // id mints an id.
@@ -197,14 +226,22 @@ func (s *session) id(kind string) string {
 
 // answer gives answers to the open questions and starts the next span, if cfg has enough of them.
 func (s *session) answer() bool {
-	answers := s.cfg.Answers[s.answered:]
-	if len(answers) < len(s.open) {
-		return false
+	give := s.cfg.Answer
+	if give == nil {
+		left := s.cfg.Answers[s.answered:]
+		if len(left) < len(s.open) {
+			return false
+		}
+		s.answered += len(s.open)
+		give = func(agui.Interrupt) (next plugins.Answer) {
+			next, left = left[0], left[1:]
+			return next
+		}
 	}
-	s.answered += len(s.open)
 	s.startSpan(nil)
-	for i, q := range s.open {
-		s.records[q.use] = s.reply(&q, answers[i])
+	for _, q := range s.open {
+		q.rec.done, q.rec.output = true, s.reply(&q, give(q.interrupt))
+		s.made++
 	}
 	s.open = nil
 	return true
@@ -227,6 +264,24 @@ func (s *session) reply(q *question, a plugins.Answer) json.RawMessage {
 		Output:     &out,
 	})
 	return encode(out)
+}
+
+// withdraw closes the questions inside of a sub-agent that has failed.
+func (s *session) withdraw(inside string) {
+	s.open = slices.DeleteFunc(s.open, func(q question) bool {
+		switch {
+		case !strings.HasPrefix(q.place, inside):
+			return false
+		case q.isCall():
+			out := failed(q.call, errInterrupted, "")
+			s.write(agui.ToolCallResult{MessageID: s.id("result"), ToolCallID: out.ToolCallID, Content: out.ResultSummary, Output: &out})
+			q.rec.done, q.rec.output = true, encode(out)
+			s.made++
+		default:
+			q.rec.id = "" // the sub-agent may be called again, and ask again
+		}
+		return true
+	})
 }
 
 // text returns the string that raw is, or else raw.

@@ -225,11 +225,11 @@ type sink struct{ plugins.Host }
 func (sink) NewID() string         { return "id" }
 func (sink) Emit(agui.Event) error { return nil }
 
-func (sink) Do(ctx context.Context, _ string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	return fn(ctx)
 }
 
-func (sink) Next(context.Context) ([]agui.Message, error) { return nil, nil }
+func (sink) Next(context.Context, plugins.Use) ([]agui.Message, error) { return nil, nil }
 
 // BenchmarkTokens measures what 1000 tokens cost before they reach a host.
 func BenchmarkTokens(b *testing.B) {

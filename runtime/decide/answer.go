@@ -82,7 +82,7 @@ func (d *decision) reply(run *model.RunHead, replies []Reply, whole bool) error 
 	for i, in := range took {
 		in.Status = model.InterruptAnswered
 		d.put(&model.Answer{
-			RunKey: run.Key, Generation: run.Generation, ID: in.ID, Step: in.Step, Name: in.Name, N: in.N,
+			RunKey: run.Key, Generation: run.Generation, ID: in.ID, Step: in.Step, Place: in.Place,
 			Payload: replies[i].Payload, Output: replies[i].Output,
 		})
 	}

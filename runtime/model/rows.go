@@ -251,15 +251,18 @@ type Hide struct {
 	FromSeq   int64 // those with at least this seq; 0 for none
 }
 
-// Memo is the record of one use of Do, CallTool, CallAgent, Ask or Next. A row replaces the one with the same key, which is
-// all but the last three fields.
+// Memo is the record of one use of Do, CallTool, CallAgent, Ask or Next, or of a call's approval. A row replaces the one with
+// the same RunKey, Generation, Step and Place.
 type Memo struct {
 	RunKey     int64
 	Generation int
-	Step       int // the step's number
-	Name       string
-	N          int    // the n-th use of the name in the step, from 1
-	CallID     string // the toolCallId, of a call
+	Step       int    // the step's number
+	Place      string // of the use in the step's code: see plugins.Use
+	Tool       string // which is called, if one is
+	Agent      string // likewise
+	Hash       string // of what was asked; empty for what asks for nothing
+	CallID     string // the toolCallId, the subagentRunId or the id of the question, once there is one
+	Begun      bool   // of a call: the tool may have been called
 	Done       bool
 	Output     json.RawMessage // nil until done
 }
@@ -269,10 +272,10 @@ type Memo struct {
 type Interrupt struct {
 	ID        string // of the question; the toolCallId of a frontend call
 	RunKey    int64
-	Step      int    // the step's number
-	Name      string // with N: the memo its answer completes
-	N         int
+	Step      int             // the step's number
+	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
+	Tool      string          // which is called, of a frontend call
 	Body      json.RawMessage // the agui.Interrupt; nil for a frontend call
 	Status    string
 	Payload   json.RawMessage // the answer's
@@ -293,9 +296,8 @@ type Answer struct {
 	RunKey     int64
 	Generation int
 	ID         string // the interrupt's
-	Step       int    // with Name and N: the memo
-	Name       string
-	N          int
+	Step       int    // with Place: the memo
+	Place      string
 	Payload    json.RawMessage
 	Output     json.RawMessage // of the memo
 }

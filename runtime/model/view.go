@@ -63,8 +63,7 @@ type Asked struct {
 	RunKey   int64
 	ID       string
 	Step     int
-	Name     string // with Step and N: the memo its answer completes
-	N        int
+	Place    string // with Step: the memo its answer completes
 	Frontend bool
 	Status   string
 }

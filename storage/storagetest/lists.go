@@ -345,18 +345,18 @@ func testAnswers(t *testing.T, f *fixture) {
 	for _, r := range []*model.Run{run, other} {
 		for i, id := range []string{"a", "b", "c"} {
 			rows = append(rows,
-				&model.Interrupt{ID: id, RunKey: r.Key, Step: 1, Name: "ask", N: i + 1, Body: object(id), Status: model.InterruptOpen, CreatedAt: at(i)},
-				&model.Memo{RunKey: r.Key, Generation: 1, Step: 1, Name: "ask", N: i + 1, CallID: id})
+				&model.Interrupt{ID: id, RunKey: r.Key, Step: 1, Place: id, Body: object(id), Status: model.InterruptOpen, CreatedAt: at(i)},
+				&model.Memo{RunKey: r.Key, Generation: 1, Step: 1, Place: id, CallID: id})
 		}
 	}
 	f.put(t, rows...)
-	answer := func(r *model.Run, id string, n int) *model.Answer {
+	answer := func(r *model.Run, id string) *model.Answer {
 		return &model.Answer{
-			RunKey: r.Key, Generation: 1, ID: id, Step: 1, Name: "ask", N: n, Payload: object("payload " + id), Output: object("output " + id),
+			RunKey: r.Key, Generation: 1, ID: id, Step: 1, Place: id, Payload: object("payload " + id), Output: object("output " + id),
 		}
 	}
-	f.put(t, answer(run, "a", 1), &model.Withdraw{RunKey: run.Key}, answer(other, "b", 2), answer(other, "c", 3))
-	check := func(r *model.Run, statuses []string, done ...int) {
+	f.put(t, answer(run, "a"), &model.Withdraw{RunKey: run.Key}, answer(other, "b"), answer(other, "c"))
+	check := func(r *model.Run, statuses []string, done ...string) {
 		t.Helper()
 		interrupts, err := f.Interrupts(t.Context(), r.Key)
 		got := []string{}
@@ -373,13 +373,13 @@ func testAnswers(t *testing.T, f *fixture) {
 		memos, err := f.Memos(t.Context(), r.Key, 1)
 		equal(t, "memos", len(memos), err, 3)
 		for _, m := range memos {
-			if want := slices.Contains(done, m.N); m.Done != want || (m.Output != nil) != want || m.CallID == "" {
+			if want := slices.Contains(done, m.Place); m.Done != want || (m.Output != nil) != want || m.CallID == "" {
 				t.Errorf("%s: memo %+v, want it done: %v", r.ID, m, want)
 			}
 		}
 	}
-	check(run, []string{model.InterruptAnswered, model.InterruptCancelled, model.InterruptCancelled}, 1)
-	check(other, []string{model.InterruptOpen, model.InterruptAnswered, model.InterruptAnswered}, 2, 3)
+	check(run, []string{model.InterruptAnswered, model.InterruptCancelled, model.InterruptCancelled}, "a")
+	check(other, []string{model.InterruptOpen, model.InterruptAnswered, model.InterruptAnswered}, "b", "c")
 }
 
 func testDeleteRun(t *testing.T, f *fixture) {
@@ -392,7 +392,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 			&model.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: fmt.Sprint("name", i)},
 			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
 			&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
-			&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
+			&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
 			&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
 			&model.IdempotencyKey{Scope: run.ID, RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)},
 			message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))

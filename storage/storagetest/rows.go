@@ -259,13 +259,16 @@ func testMessage(t *testing.T, f *fixture) {
 func testMemoInterrupt(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	memos := []model.Memo{
-		{RunKey: run.Key, Generation: 1, Step: 1, Name: "ask", N: 1, CallID: "call", Done: true, Output: object("o")},
-		{RunKey: run.Key, Generation: 1, Step: 1, Name: "ask", N: 2},
+		{
+			RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#1", Tool: "t", Hash: "h", CallID: "call",
+			Begun: true, Done: true, Output: object("o"),
+		},
+		{RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#2"},
 	}
-	other := model.Memo{RunKey: run.Key, Generation: 2, Step: 1, Name: "ask", N: 1}
+	other := model.Memo{RunKey: run.Key, Generation: 2, Step: 1, Place: "tool:t#1"}
 	interrupts := []model.Interrupt{
 		{
-			ID: "z", RunKey: run.Key, Step: 3, Name: "ask", N: 1, Body: object("b"), Status: model.InterruptResolved,
+			ID: "z", RunKey: run.Key, Step: 3, Place: "ask#1", Body: object("b"), Status: model.InterruptResolved,
 			Payload: object("p"), ExpiresAt: new(at(9)), CreatedAt: at(1),
 		},
 		{ID: "a", RunKey: run.Key, Frontend: true, Status: model.InterruptOpen, CreatedAt: at(1)},
@@ -379,11 +382,11 @@ func testOrder(t *testing.T, f *fixture) {
 	queued := func(id string) *model.Message { return message(run, id, 0, model.MessageQueued) }
 	hide := &model.Hide{ThreadKey: run.ThreadKey, RunKey: run.Key, Queued: true}
 	asked := func(id string) *model.Interrupt {
-		return &model.Interrupt{ID: id, RunKey: run.Key, Name: "ask", N: 1, Status: model.InterruptOpen, CreatedAt: at(0)}
+		return &model.Interrupt{ID: id, RunKey: run.Key, Place: "ask#1", Status: model.InterruptOpen, CreatedAt: at(0)}
 	}
-	memo := func(id string) *model.Memo { return &model.Memo{RunKey: run.Key, Generation: 1, Name: id, N: 1} }
+	memo := func(id string) *model.Memo { return &model.Memo{RunKey: run.Key, Generation: 1, Place: id} }
 	answer := func(id string) *model.Answer {
-		return &model.Answer{RunKey: run.Key, Generation: 1, ID: id, Name: id, N: 1, Payload: object("p"), Output: object("o")}
+		return &model.Answer{RunKey: run.Key, Generation: 1, ID: id, Place: id, Payload: object("p"), Output: object("o")}
 	}
 	withdraw := &model.Withdraw{RunKey: run.Key}
 	f.put(t, queued("there"), queued("there, then put"), asked("there"), asked("there, then put"), memo("there, then put"))
@@ -408,7 +411,7 @@ func testOrder(t *testing.T, f *fixture) {
 	memos, err := f.Memos(t.Context(), run.Key, 1)
 	done := make(map[string]bool)
 	for _, m := range memos {
-		done[m.Name] = m.Done
+		done[m.Place] = m.Done
 	}
 	equal(t, "Memos", done, err, map[string]bool{"put, then answered": true, "there, then put": false})
 }

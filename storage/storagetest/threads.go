@@ -147,8 +147,8 @@ func testDeleteThread(t *testing.T, f *fixture) {
 				&model.RunName{RunKey: run.Key, Project: "project", User: user, Name: fmt.Sprint("name", i)},
 				&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
 				&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
-				&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 1},
-				&model.Memo{RunKey: run.Key, Generation: 1, Name: "m", N: 2},
+				&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
+				&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#2"},
 				&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
 				&model.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
 				message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))

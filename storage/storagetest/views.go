@@ -130,9 +130,9 @@ func testViewAsked(t *testing.T, f *fixture) {
 	over := f.newRun(t, thread, "over", model.Completed)
 	elsewhere := f.newRun(t, other, "elsewhere", model.Running)
 	ask := func(run *model.Run, id string, created int, status string) model.Asked {
-		a := model.Asked{RunKey: run.Key, ID: id, Step: 2, Name: "n " + id, N: 3, Frontend: created%2 == 0, Status: status}
+		a := model.Asked{RunKey: run.Key, ID: id, Step: 2, Place: "p " + id, Frontend: created%2 == 0, Status: status}
 		f.put(t, &model.Interrupt{
-			RunKey: run.Key, ID: id, Step: 2, Name: a.Name, N: 3, Frontend: a.Frontend, Status: status, Body: object("b"),
+			RunKey: run.Key, ID: id, Step: 2, Place: a.Place, Frontend: a.Frontend, Status: status, Body: object("b"),
 			Payload: object("p"), CreatedAt: at(created),
 		})
 		return a

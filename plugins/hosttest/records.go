@@ -1,0 +1,226 @@
+package hosttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// useAll uses everything that is recorded, and returns what it got.
+func useAll(ctx context.Context, run *plugins.Run) (string, error) {
+	var done string
+	err := run.Do(ctx, "do", &done, func(context.Context) error {
+		done = "done"
+		return say(run, "done")
+	})
+	if err != nil {
+		return "", err
+	}
+	called, err := run.CallTool(ctx, "count", map[string]string{"of": "calls"})
+	if err != nil {
+		return "", err
+	}
+	sub, err := run.CallAgent(ctx, "sub", "query")
+	if err != nil {
+		return "", err
+	}
+	messages, err := run.Next(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(done, " ", called.ResultSummary, " ", sub.Answer, " ", len(messages)), nil
+}
+
+// counters are a tool and an agent that return how often they were called.
+func counters() []plugins.Plugin {
+	var calls, runs atomic.Int64
+	return []plugins.Plugin{
+		tool{name: "count", call: func(context.Context, *plugins.Call) (string, error) { return fmt.Sprint(calls.Add(1)), nil }},
+		worker{"sub", func(_ context.Context, run *plugins.Run) (string, error) {
+			return fmt.Sprint(run.Input.Query, " ", runs.Add(1)), nil
+		}},
+	}
+}
+
+func testRecords(t *testing.T, s *suite) {
+	var lives atomic.Int64
+	out := s.check("done 1 query 1 0", Case{Plugins: counters()}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		answer, err := useAll(ctx, run)
+		if err == nil && lives.Add(1) < 3 {
+			return "", s.die(ctx)
+		}
+		return answer, err
+	})
+	if got := fmt.Sprint(said(out.Events)); got != `["done"]` {
+		t.Errorf("said %s", got)
+	}
+}
+
+func testAnswer(t *testing.T, s *suite) {
+	var asked []string
+	answer := func(q agui.Interrupt) plugins.Answer {
+		asked = append(asked, q.Message)
+		return plugins.Answer{Payload: json.RawMessage(`"` + q.Message + `!"`)}
+	}
+	s.check(`done 1 query 1 0 "one!" "two!"`, Case{Plugins: counters(), Answer: answer}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		text, err := useAll(ctx, run)
+		for _, message := range []string{"one", "two"} {
+			if err != nil {
+				return "", err
+			}
+			var a plugins.Answer
+			a, err = run.Ask(ctx, agui.Interrupt{Message: message})
+			text += " " + string(a.Payload)
+		}
+		return text, err
+	})
+	if fmt.Sprint(asked) != "[one two]" {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func testDoDies(t *testing.T, s *suite) {
+	var lives atomic.Int64
+	s.check("2", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		var n int64
+		err := run.Do(ctx, "do", &n, func(ctx context.Context) error {
+			if n = lives.Add(1); n == 1 {
+				return s.die(ctx)
+			}
+			return nil
+		})
+		return fmt.Sprint(n), err
+	})
+}
+
+func testDoFails(t *testing.T, s *suite) {
+	boom := errors.New("boom")
+	s.check("ok", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		if err := run.Do(ctx, "do", nil, func(context.Context) error { return boom }); !errors.Is(err, boom) {
+			t.Errorf("the error of a Do is %v", err)
+		}
+		return "ok", run.Do(ctx, "do", nil, func(context.Context) error { return nil })
+	})
+}
+
+func testInsideDo(_ *testing.T, s *suite) {
+	var lives atomic.Int64
+	s.check("1 2 3", Case{Plugins: counters()}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		count := func(ctx context.Context) (string, error) {
+			out, err := run.CallTool(ctx, "count", nil)
+			return out.ResultSummary, err
+		}
+		var inside, deeper string
+		err := run.Do(ctx, "do", &inside, func(ctx context.Context) (err error) {
+			if inside, err = count(ctx); err != nil {
+				return err
+			}
+			err = run.Do(ctx, "do", &deeper, func(ctx context.Context) (err error) {
+				deeper, err = count(ctx)
+				return err
+			})
+			inside += " " + deeper
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		outside, err := count(ctx)
+		if err == nil && lives.Add(1) < 3 {
+			return "", s.die(ctx)
+		}
+		return inside + " " + outside, err
+	})
+}
+
+func testInsideAgents(_ *testing.T, s *suite) {
+	var lives atomic.Int64
+	count := func(ctx context.Context, run *plugins.Run) (string, error) {
+		out, err := run.CallTool(ctx, "count", nil)
+		return out.ResultSummary, err
+	}
+	inner := worker{"inner", count}
+	outer := worker{"outer", func(ctx context.Context, run *plugins.Run) (string, error) {
+		sub, err := run.CallAgent(ctx, "inner", "")
+		if err != nil {
+			return "", err
+		}
+		own, err := count(ctx, run)
+		return sub.Answer + own, err
+	}}
+	s.check("12 34 5", Case{Plugins: append(counters(), inner, outer)}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		var texts []string
+		for range 2 {
+			sub, err := run.CallAgent(ctx, "outer", "")
+			if err != nil {
+				return "", err
+			}
+			if texts = append(texts, sub.Answer); lives.Add(1) < 4 {
+				return "", s.die(ctx)
+			}
+		}
+		own, err := count(ctx, run)
+		return strings.Join(append(texts, own), " "), err
+	})
+}
+
+func testMismatch(t *testing.T, s *suite) {
+	for name, use := range map[string]func(ctx context.Context, run *plugins.Run, n int64) error{
+		"CallTool": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.CallTool(ctx, "count", map[string]int64{"n": n})
+			return err
+		},
+		"CallAgent": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.CallAgent(ctx, "sub", fmt.Sprint(n))
+			return err
+		},
+		"Ask": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.Ask(ctx, agui.Interrupt{Message: fmt.Sprint(n)})
+			return err
+		},
+	} {
+		var calls atomic.Int64
+		c := Case{Plugins: counters(), Answer: yes, Crash: s.crash}
+		c.Agent = worker{"worker", func(ctx context.Context, run *plugins.Run) (string, error) {
+			n := calls.Add(1)
+			if err := use(ctx, run, n); err != nil || n > 1 {
+				return "not refused", err
+			}
+			return "", s.die(ctx)
+		}}
+		out := s.run(t, c)
+		if out.Code != "replay_mismatch" || calls.Load() != 2 {
+			t.Errorf("%s: the run fails with %q after %d calls", name, out.Code, calls.Load())
+		}
+		s.checkLog(out.Events)
+	}
+}
+
+func testBegun(t *testing.T, s *suite) {
+	for want, idempotent := range map[string]bool{"interrupted": false, "done": true} {
+		var ids []string
+		slow := tool{"slow", idempotent, func(ctx context.Context, call *plugins.Call) (string, error) {
+			if ids = append(ids, call.ID); len(ids) == 1 {
+				return "", s.die(ctx)
+			}
+			return "done", nil
+		}}
+		s.check(want, Case{Plugins: []plugins.Plugin{slow}}, func(ctx context.Context, run *plugins.Run) (string, error) {
+			out, err := run.CallTool(ctx, "slow", nil)
+			if out.Error != nil {
+				return out.Error.Code, err
+			}
+			return out.ResultSummary, err
+		})
+		if made := map[bool]int{false: 1, true: 2}[idempotent]; len(ids) != made || ids[0] != ids[made-1] {
+			t.Errorf("idempotent %v: called as %q", idempotent, ids)
+		}
+	}
+}

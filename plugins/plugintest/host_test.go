@@ -1,0 +1,35 @@
+package plugintest_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/hosttest"
+	"github.com/batonrun/baton/plugins/plugintest"
+)
+
+func TestHost(t *testing.T) {
+	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
+		cfg := plugintest.Config{Input: plugins.Input{Query: "go", Tools: c.ClientTools}, Answer: c.Answer, Crash: c.Crash}
+		for _, p := range c.Plugins {
+			switch p := p.(type) {
+			case plugins.Tool:
+				cfg.Tools = append(cfg.Tools, p)
+			case plugins.Agent:
+				cfg.Agents = append(cfg.Agents, p)
+			}
+		}
+		res, err := plugintest.Execute(t.Context(), c.Agent, cfg)
+		out := hosttest.Outcome{Answer: res.Output.Answer, Events: res.Events}
+		if known, ok := errors.AsType[*plugins.Error](res.Err); ok {
+			out.Code = known.Code
+		} else if res.Err != nil {
+			out.Code = res.Err.Error()
+		}
+		if err != nil && out.Code != "replay_mismatch" {
+			t.Error(err)
+		}
+		return out
+	})
+}

@@ -1,0 +1,66 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/hosttest"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func TestHost(t *testing.T) {
+	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
+		b := open(t, runtime.Config{MaxAttempts: 10}, append([]plugins.Plugin{c.Agent}, c.Plugins...)...)
+		ctx := context.Background()
+		s, err := b.StartRun(ctx, local, runtime.StartRequest{
+			Agent: c.Agent.Info().Name, ThreadID: "main", Messages: user("go"), Tools: c.ClientTools,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			select {
+			case <-c.Crash:
+				b.crash()
+			case <-tick():
+			}
+			run, err := b.Run(ctx, local, s.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case run.Status == runtime.Waiting:
+				asked, err := b.Interrupts(ctx, local, s.RunID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var answers []agui.ResumeEntry
+				for _, q := range asked {
+					a := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved"}
+					given := c.Answer(q)
+					if a.Payload = given.Payload; given.Cancelled {
+						a.Status = "cancelled"
+					}
+					answers = append(answers, a)
+				}
+				if _, err := b.Resume(ctx, local, s.RunID, answers); err != nil {
+					t.Fatal(err)
+				}
+			case run.Status.Final():
+				var out hosttest.Outcome
+				if run.OutputSummary != nil {
+					out.Answer = *run.OutputSummary
+				}
+				if run.Error != nil {
+					out.Code = run.Error.Code
+				}
+				for _, r := range b.log("main") {
+					out.Events = append(out.Events, r.Event)
+				}
+				return out
+			}
+		}
+	})
+}

@@ -1,0 +1,363 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+)
+
+// restart stops the runtime and starts it again on its database.
+func (b *bench) restart() {
+	b.t.Helper()
+	b.down()
+	b.up()
+}
+
+// reply answers all that a waiting run asks, after a restart.
+func (b *bench) reply(run string, payload func(in agui.Interrupt) string) {
+	b.t.Helper()
+	b.wait(run, runtime.Waiting)
+	b.restart()
+	asked, err := b.Interrupts(context.Background(), local, run)
+	if err != nil || len(asked) == 0 {
+		b.t.Fatalf("run %s asks %v, %v", run, asked, err)
+	}
+	var answers []agui.ResumeEntry
+	for _, in := range asked {
+		answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(payload(in))})
+	}
+	if _, err := b.Resume(context.Background(), local, run, answers); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func always(payload string) func(agui.Interrupt) string {
+	return func(agui.Interrupt) string { return payload }
+}
+
+// deploy is a tool that a person approves and that must not run twice. It tells to what it was called with.
+func deploy(to chan<- string) tool {
+	info := plugins.Info{
+		Name: "deploy", Approval: true,
+		Parameters: []byte(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`),
+	}
+	return tool{info, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		to <- string(call.Args)
+		return agui.ToolOutput{ResultSummary: "deployed"}, nil
+	}}
+}
+
+// results are what the log says of each call: one after the other for a call with several.
+func results(recs []*runtime.Record) map[string][]string {
+	byCall := make(map[string][]string)
+	for _, r := range recs {
+		if e, ok := r.Event.(agui.ToolCallResult); ok {
+			byCall[e.ToolCallID] = append(byCall[e.ToolCallID], e.Content)
+		}
+	}
+	return byCall
+}
+
+func TestApprovalBelongsToItsCall(t *testing.T) {
+	deployed := make(chan string, 9)
+	denied := make(chan string, 9)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, to := range []string{"staging", "production"} {
+			out, err := run.CallTool(ctx, "deploy", map[string]string{"to": to})
+			if err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if out.Error != nil {
+				denied <- to + " " + out.Error.Code
+			}
+		}
+		return agui.WorkerOutput{Answer: "done"}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, deploy(deployed))
+	s := b.start("main", "worker", "go")
+	b.reply(s.RunID, always(`{"approved":true,"editedArgs":{"to":"staging-2"}}`))
+	b.reply(s.RunID, always(`{"approved":false}`))
+	b.wait(s.RunID, runtime.Completed)
+	close(deployed)
+	close(denied)
+	var calls, refused []string
+	for args := range deployed {
+		calls = append(calls, args)
+	}
+	for d := range denied {
+		refused = append(refused, d)
+	}
+	if !slices.Equal(calls, []string{`{"to":"staging-2"}`}) || !slices.Equal(refused, []string{"production denied"}) {
+		t.Errorf("deployed %q, denied %q", calls, refused)
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestBegunCallIsNotMadeAgainAfterACrash(t *testing.T) {
+	var calls atomic.Int64
+	entered := make(chan struct{}, 9)
+	slow := deploy(nil)
+	slow.call = func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+		calls.Add(1)
+		entered <- struct{}{}
+		return agui.ToolOutput{}, hang(ctx)
+	}
+	outcome := make(chan string, 9)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		var codes []string
+		for _, args := range []string{`{}`, `{"to":"production"}`} {
+			out, err := run.CallTool(ctx, "deploy", json.RawMessage(args))
+			if err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			codes = append(codes, out.Error.Code)
+		}
+		outcome <- strings.Join(codes, " ")
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, slow)
+	s := b.start("main", "worker", "go")
+	b.reply(s.RunID, always(`{"approved":true}`))
+	<-entered
+	b.crash()
+	select {
+	case got := <-outcome:
+		if got != "invalid_arguments interrupted" {
+			t.Errorf("the calls ended as %s", got)
+		}
+	case <-entered:
+		t.Error("the call was made again")
+		_, _ = b.Cancel(context.Background(), local, s.RunID)
+	}
+	if calls.Load() != 1 {
+		t.Errorf("called %d times", calls.Load())
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestReplayedDoShiftsNothingOutsideOfIt(t *testing.T) {
+	var rolled atomic.Int64
+	roll := tool{plugins.Info{Name: "roll"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: fmt.Sprint(rolled.Add(1))}, nil
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		var inside string
+		err := run.Do(ctx, "plan", &inside, func(ctx context.Context) error {
+			out, err := run.CallTool(ctx, "roll", nil)
+			inside = out.ResultSummary
+			return err
+		})
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		out, err := run.CallTool(ctx, "roll", nil)
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, err = run.Ask(ctx, agui.Interrupt{Message: "go on?"})
+		return agui.WorkerOutput{Answer: inside + " " + out.ResultSummary}, err
+	}}
+	b := open(t, runtime.Config{}, worker, roll)
+	s := b.start("main", "worker", "go")
+	b.reply(s.RunID, always("true"))
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "1 2" || rolled.Load() != 2 {
+		t.Errorf("%s after %d rolls, want 1 2", *run.OutputSummary, rolled.Load())
+	}
+}
+
+func TestOtherRequestAtTheSamePlaceIsRefused(t *testing.T) {
+	roll := tool{plugins.Info{Name: "roll"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "6"}, nil
+	}}
+	sub := answering("sub", func(q string) string { return q })
+	for name, use := range map[string]func(ctx context.Context, run *plugins.Run, n int64) error{
+		"CallTool": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.CallTool(ctx, "roll", map[string]int64{"n": n})
+			return err
+		},
+		"CallAgent": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.CallAgent(ctx, "sub", fmt.Sprint(n))
+			return err
+		},
+		"Ask": func(ctx context.Context, run *plugins.Run, n int64) error {
+			_, err := run.Ask(ctx, agui.Interrupt{Message: fmt.Sprint(n)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				if err := use(ctx, run, calls.Add(1)); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+				_, err := run.Ask(ctx, agui.Interrupt{Message: "go on?"})
+				return agui.WorkerOutput{}, err
+			}}
+			b := open(t, runtime.Config{}, worker, roll, sub)
+			s := b.start("main", "worker", "go")
+			b.reply(s.RunID, always("true"))
+			run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+			if run.Error == nil || run.Error.Code != "replay_mismatch" || run.Error.Retryable {
+				t.Errorf("the run is %s: %+v", run.Status, run.Error)
+			}
+		})
+	}
+}
+
+func TestCallThatTimedOutHasOneResult(t *testing.T) {
+	for _, end := range []string{"answer", "cancel"} {
+		t.Run(end, func(t *testing.T) {
+			slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+				return agui.ToolOutput{}, hang(ctx)
+			}}
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				if run.Input.Execution == 1 { // asks, too, and nobody is to answer that any more
+					run.Go(func() error { _, err := run.CallTool(ctx, "pick", nil); return err })
+					run.Go(func() error { _, err := run.Ask(ctx, agui.Interrupt{Message: "1?"}); return err })
+					_, err := run.CallTool(ctx, "slow", nil)
+					return agui.WorkerOutput{}, err
+				}
+				_, err := run.Ask(ctx, agui.Interrupt{Message: "2?"})
+				return agui.WorkerOutput{Answer: "done"}, err
+			}}
+			flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{
+				ID: "node", Agent: "worker", Timeout: 50 * time.Millisecond, Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond},
+			}}}
+			b := open(t, runtime.Config{}, worker, slow, flow)
+			s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+				WorkflowID: "flow", ThreadID: "main", Messages: user("go"), Tools: pickTool,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.wait(s.RunID, runtime.Waiting)
+			asked, err := b.Interrupts(context.Background(), local, s.RunID)
+			if err != nil || len(asked) != 1 || asked[0].Message != "2?" {
+				t.Errorf("the run asks %+v, %v", asked, err)
+			}
+			if end == "answer" {
+				b.reply(s.RunID, always("true"))
+				b.wait(s.RunID, runtime.Completed)
+			} else if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+				t.Fatal(err)
+			}
+			recs := b.log("main")
+			checkLog(t, recs)
+			for id, list := range results(recs) {
+				if len(list) != 1 {
+					t.Errorf("call %s has the results %q", id, list)
+				}
+			}
+		})
+	}
+}
+
+// What one goroutine of a worker holds back is written before what another one begins.
+func TestTextsAndCallsAtOnce(t *testing.T) {
+	noop := func(name string) tool {
+		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
+	}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, name := range []string{"a", "b", "c"} {
+			run.Go(func() error {
+				for range 30 {
+					if err := say(run, name, name); err != nil {
+						return err
+					}
+					if _, err := run.CallTool(ctx, name, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, noop("a"), noop("b"), noop("c"))
+	s := b.start("main", "worker", "go")
+	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Error != nil {
+		t.Errorf("the run fails: %+v", run.Error)
+	}
+	checkLog(t, b.log("main"))
+}
+
+// A call that is still being made when its worker comes to wait belongs to nobody afterwards.
+func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
+	var calls atomic.Int64
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := tool{plugins.Info{Name: "slow"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		if calls.Add(1) == 1 {
+			close(entered)
+			<-leave
+		}
+		return agui.ToolOutput{ResultSummary: "late"}, nil
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		result := make(chan string, 1)
+		go func() { // ends with the call
+			out, err := run.CallTool(ctx, "slow", nil)
+			result <- fmt.Sprint(out.Error != nil && out.Error.Code == "interrupted", err)
+		}()
+		<-entered
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "go on?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{Answer: <-result}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, slow)
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved"}}
+	if _, err := b.Resume(context.Background(), local, s.RunID, answer); err != nil {
+		t.Fatal(err)
+	}
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "true <nil>" || calls.Load() != 1 {
+		t.Errorf("%s after %d calls", *run.OutputSummary, calls.Load())
+	}
+	close(leave)
+	checkLog(t, b.log("main"))
+}
+
+// A run that an older version has recorded something of, nobody can tell where, fails instead of doing it again.
+func TestRecordWithoutAPlaceFailsItsRun(t *testing.T) {
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "go on?"})
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, asker)
+	s := b.start("main", "asker", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	b.down()
+	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &runtime.Memo{RunKey: s.RunKey, Generation: 1, Step: 1, Place: "?agent:a#1/agent:a#1/agent:b#1/tool:pay#1", Done: true}
+	err = errors.Join(db.Join(context.Background(), "migration", ""),
+		db.Commit(context.Background(), 1, &model.Batch{Rows: []runtime.Row{old}}), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.up()
+	b.reply(s.RunID, always("true"))
+	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Error == nil || run.Error.Code != "records_unreadable" {
+		t.Errorf("the run is %s: %+v", run.Status, run.Error)
+	}
+	checkLog(t, b.log("main"))
+}
