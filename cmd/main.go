@@ -89,6 +89,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		p.mcpCommand(),
 		migrateCommand(),
 		backupCommand(),
+		restoreCommand(),
 		healthCommand(),
 		configCommand(),
 		versionCommand(),
