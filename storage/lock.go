@@ -112,12 +112,11 @@ func readAddr(f *os.File) string {
 	return strings.TrimSpace(string(addr))
 }
 
-// setAddr writes the address into the lock. On a full disk it may stay empty: nobody needs it to be locked out.
+// setAddr writes the address into the lock, in the place of the last one, for which a full disk has room. For the first
+// it may have none, and who is locked out needs no address.
 func (l *fileLock) setAddr(addr string) error {
-	if err := l.f.Truncate(0); err != nil {
-		return err
-	}
-	if _, err := l.f.WriteAt([]byte(addr+"\n"), 0); err != nil && !isDiskFull(err) {
+	const size = 64
+	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", size, addr), 0); err != nil && !isDiskFull(err) {
 		return err
 	}
 	return nil
@@ -128,7 +127,7 @@ func (l *fileLock) Close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.f.Truncate(0), l.unlock())
+	return errors.Join(l.setAddr(""), l.unlock())
 }
 
 func (l *fileLock) unlock() error {

@@ -140,6 +140,9 @@ func explainSQLite(err error) error {
 	if !errors.As(err, &se) {
 		return nil
 	}
+	if se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file has no room
+		return model.ErrDiskFull
+	}
 	switch se.Code() & 0xff { // the rest is the extended code
 	case sqlite3.SQLITE_FULL:
 		return model.ErrDiskFull
