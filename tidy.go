@@ -29,6 +29,9 @@ func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
 			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
 				log.Warn("old idempotency keys were not forgotten", "error", err)
 			}
+			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
+				log.Warn("old records were not removed", "error", err)
+			}
 		}
 	}
 }

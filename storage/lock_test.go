@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -161,17 +159,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			const newer = "INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)"
-			if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-				change(t, path, newer)
-			} else {
-				direct, err := sqlx.Connect("postgres", url)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer direct.Close()
-				if _, err := direct.Exec(newer); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := connect(t, url).Exec(newer); err != nil {
+				t.Fatal(err)
 			}
 			for what, err := range map[string]error{
 				"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),

@@ -164,7 +164,10 @@ func TestStartOnFullDisk(t *testing.T) {
 		disk.fill(t)
 	}
 	s.launch()
-	s.until("red", func() bool { status, _, err := s.try("GET", "/readyz", nil); return err == nil && status != http.StatusOK })
+	s.until("red", func() bool {
+		status, _, err := s.try("GET", "/readyz", nil)
+		return err == nil && status != http.StatusOK
+	})
 	disk.empty(t)
 	s.turnsGreen()
 	if row := s.ended(run); row["status"] != "COMPLETED" {
