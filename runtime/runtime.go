@@ -118,7 +118,8 @@ type Runtime struct {
 
 	liveRuns  atomic.Int64
 	stray     atomic.Int64 // workers and tools that were abandoned and still run
-	ringBytes atomic.Int64
+	ringBytes atomic.Int64 // of all rings
+	pushes    atomic.Int64 // how often any ring has grown
 
 	mu       sync.Mutex // guards the fields below
 	threads  map[int64]*thread
