@@ -84,6 +84,27 @@ func restoreCommand() *cobra.Command {
 	return cmd
 }
 
+func vacuumCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "vacuum",
+		Short: "Make a SQLite file as small as its data; needs as much room again meanwhile",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			if err := storage.Vacuum(cmd.Context(), storage.Config{URL: cfg.Database}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the database is as small as its data")
+			return err
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}
+
 // databaseName names a database without what may be secret.
 func databaseName(database string) string {
 	if strings.HasPrefix(database, "sqlite:") {

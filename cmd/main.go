@@ -90,6 +90,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		migrateCommand(),
 		backupCommand(),
 		restoreCommand(),
+		vacuumCommand(),
 		healthCommand(),
 		configCommand(),
 		versionCommand(),

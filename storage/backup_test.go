@@ -166,3 +166,17 @@ func change(t *testing.T, path, statement string) {
 		t.Fatal(err)
 	}
 }
+
+func TestBackupWritesNothingToTheDatabase(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	log := newLog(t, joined(t, open(t, url)), 1)
+	log.commit(t, log.batch(10))
+	before := crashed(t, path)
+	if err := storage.Backup(t.Context(), url, path+".copy"); err != nil {
+		t.Fatal(err)
+	}
+	if after := crashed(t, path); string(after.database) != string(before.database) || string(after.wal) != string(before.wal) {
+		t.Error("the database or its WAL has changed")
+	}
+}

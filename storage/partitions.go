@@ -108,9 +108,6 @@ func (tx *tx) createDay(day time.Time) error {
 // dropDays drops the partitions of days that are over and of which all events are sealed: the oldest ones, so
 // that the events of a thread that are in rows are always its last.
 func (db *DB) dropDays(ctx context.Context, now time.Time) error {
-	if db.d.single {
-		return nil
-	}
 	names, err := all(ctx, db.read, scalar[string], selectPartitions)
 	if err != nil {
 		return err

@@ -47,8 +47,8 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 
 // Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
 // written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. On PostgreSQL it then drops the partitions of days of which all
-// events are sealed. A thread that cannot be sealed is told to the log, left for the next time, and keeps no other one
+// It returns how many events it has sealed. What this leaves empty goes back to the file system: on PostgreSQL the
+// partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is told to the log, left for the next time, and keeps no other one
 // from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
 // commits only for the moment in which a segment takes the place of its rows.
 func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
@@ -68,9 +68,13 @@ func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 			}
 			after = thread.key
 		}
-		if len(threads) == 0 {
-			return sealed, db.dropDays(ctx, now)
+		if len(threads) > 0 {
+			continue
 		}
+		if db.d.single {
+			return sealed, db.shrink(ctx)
+		}
+		return sealed, db.dropDays(ctx, now)
 	}
 }
 

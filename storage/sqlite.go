@@ -117,6 +117,9 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	case reading:
 		pragmas = append(pragmas, "query_only(1)", "cache_size(-4096)")
 	case writing, migrating:
+		if info, err := os.Stat(path); err == nil && info.Size() == 0 { // a new one; elsewhere it would write
+			pragmas = append(pragmas, "auto_vacuum(2)")
+		}
 		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
 			"cache_size(-32768)")
 	}
