@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// tidy is the janitor: every few minutes it has old events sealed, and idempotency keys forgotten that nobody may
-// use any more. It returns when ctx ends.
+// tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
+// It returns when ctx ends.
 func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
