@@ -37,17 +37,18 @@ func (f *full) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 func TestStartsOnAFullDisk(t *testing.T) {
 	for name, joins := range map[string]bool{"that takes no instance": false, "that takes no runs over": true} {
 		t.Run(name, func(t *testing.T) {
-			first := true
+			begun := make(chan struct{})
+			var again atomic.Bool
 			worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
-				if first {
-					first = false
+				if !again.Swap(true) {
+					close(begun)
 					return agui.WorkerOutput{}, hang(ctx)
 				}
 				return agui.WorkerOutput{}, nil
 			}}
 			b := open(t, runtime.Config{Drain: 1, Grace: 1}, worker, hello)
 			s := b.start("main", "worker", "x")
-			b.wait(s.RunID, runtime.Running)
+			<-begun
 			refused := func(what string, err error) {
 				t.Helper()
 				if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "disk_full" {
