@@ -51,6 +51,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen); err != nil {
 			return nil, err
 		}
+		if err = s.db.SetAddr(s.Addr()); err != nil {
+			return nil, err
+		}
 	}
 	if s.rt, err = newRuntime(&cfg, reg, s.db, s.Addr()); err != nil {
 		return nil, err

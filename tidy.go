@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// tidy is the janitor: every few minutes it has old events sealed, and idempotency keys forgotten that nobody may
-// use any more. It returns when ctx ends.
+// tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
+// It returns when ctx ends.
 func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
@@ -28,6 +28,9 @@ func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
 			}
 			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
 				log.Warn("old idempotency keys were not forgotten", "error", err)
+			}
+			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
+				log.Warn("old records were not removed", "error", err)
 			}
 		}
 	}

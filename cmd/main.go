@@ -89,6 +89,8 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		p.mcpCommand(),
 		migrateCommand(),
 		backupCommand(),
+		restoreCommand(),
+		vacuumCommand(),
 		healthCommand(),
 		configCommand(),
 		versionCommand(),

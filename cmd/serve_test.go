@@ -83,3 +83,41 @@ func TestBackupBesideALiveServerHoldsItsRuns(t *testing.T) {
 		t.Errorf("the copy holds %+v", list.Items)
 	}
 }
+
+func TestRestoreBringsRunsBack(t *testing.T) {
+	db := database(t)
+	threads := func() (n int) {
+		s := serve(t, db)
+		defer func() { _ = s.Shutdown(t.Context()) }()
+		res, err := http.Get(s.URL() + "/api/v1/threads")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		var list struct{ Items []struct{} }
+		if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	baton(t.Context(), "run", "--database", db, "--thread", "first", "echo", "hello").want(t, 0)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	baton(t.Context(), "backup", "--database", db, copied).want(t, 0)
+	baton(t.Context(), "run", "--database", db, "--thread", "second", "echo", "hello").want(t, 0)
+	if n := threads(); n != 2 {
+		t.Fatalf("%d threads, want 2", n)
+	}
+	r := baton(t.Context(), "restore", "--database", db, copied).want(t, 0)
+	kept := strings.TrimSpace(r.stdout[strings.LastIndex(r.stdout, " "):])
+	if n := threads(); n != 1 {
+		t.Errorf("%d threads after restore, want 1", n)
+	}
+	baton(t.Context(), "restore", "--database", db, "--discard", kept).want(t, 0)
+	if n := threads(); n != 2 {
+		t.Errorf("%d threads after going back, want 2", n)
+	}
+	s := serve(t, db)
+	if r := baton(t.Context(), "restore", "--database", db, copied).want(t, 1); !strings.Contains(r.stderr, s.Addr()) {
+		t.Errorf("beside a server: got %q", r.stderr)
+	}
+}

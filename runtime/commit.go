@@ -365,6 +365,7 @@ func (c *committer) show(batch []*item) {
 		if t := c.rt.watched(it); t != nil {
 			t.deliver(it)
 			c.rt.release(t)
+			c.rt.evictRings()
 		}
 		c.rt.monitors.observe(it)
 	}

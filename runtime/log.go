@@ -80,6 +80,8 @@ type thread struct {
 	void      map[int64]bool // runs that were cancelled before they wrote an event
 	gone      bool           // the thread was deleted
 	wake      chan struct{}
+
+	pushed atomic.Int64 // when the ring has grown last, in the order of all rings
 }
 
 // deliver shows what an item has written.
@@ -104,6 +106,34 @@ func (t *thread) deliver(it *item) {
 	}
 }
 
+// evictRings forgets the rings that have not grown for longest when all together are too large, and some more, so that
+// there is nothing to do again soon.
+func (rt *Runtime) evictRings() {
+	limit := int64(rt.cfg.RingsBytes)
+	if rt.ringBytes.Load() <= limit {
+		return
+	}
+	type ring struct {
+		t      *thread
+		pushed int64
+	}
+	rt.mu.Lock()
+	rings := make([]ring, 0, len(rt.threads))
+	for _, t := range rt.threads {
+		rings = append(rings, ring{t, t.pushed.Load()})
+	}
+	rt.mu.Unlock()
+	slices.SortFunc(rings, func(a, b ring) int { return cmp.Compare(a.pushed, b.pushed) })
+	for _, r := range rings {
+		if rt.ringBytes.Load() <= limit-limit/8 {
+			return
+		}
+		r.t.mu.Lock()
+		r.t.drop(len(r.t.ring))
+		r.t.mu.Unlock()
+	}
+}
+
 // push appends committed records to the ring and forgets the oldest beyond its bounds.
 func (t *thread) push(recs []*Record) {
 	if len(recs) == 0 {
@@ -119,13 +149,13 @@ func (t *thread) push(recs []*Record) {
 		added += r.size
 	}
 	t.bytes += added
-	total := t.rt.ringBytes.Add(int64(added))
+	t.rt.ringBytes.Add(int64(added))
+	t.pushed.Store(t.rt.pushes.Add(1))
 
 	cfg := &t.rt.cfg
 	n, bytes := 0, t.bytes
-	for n < len(t.ring)-1 && (len(t.ring)-n > cfg.RingEvents || bytes > cfg.RingBytes || total > int64(cfg.RingsBytes)) {
+	for n < len(t.ring)-1 && (len(t.ring)-n > cfg.RingEvents || bytes > cfg.RingBytes) {
 		bytes -= t.ring[n].size
-		total -= int64(t.ring[n].size)
 		n++
 	}
 	t.drop(n)

@@ -118,7 +118,8 @@ type Runtime struct {
 
 	liveRuns  atomic.Int64
 	stray     atomic.Int64 // workers and tools that were abandoned and still run
-	ringBytes atomic.Int64
+	ringBytes atomic.Int64 // of all rings
+	pushes    atomic.Int64 // how often any ring has grown
 
 	mu       sync.Mutex // guards the fields below
 	threads  map[int64]*thread
@@ -131,7 +132,9 @@ type Runtime struct {
 	tasks     sync.WaitGroup // committer, dispatcher, expiry
 	quit      chan struct{}
 	fenced    chan struct{}
-	loops     bool
+	fence     sync.Once   // closes fenced
+	loops     atomic.Bool // the committer is at work
+	starting  atomic.Bool // Start has returned before all was begun
 }
 
 // New checks cfg and compiles the registry's workflows and tool schemas.
@@ -160,22 +163,70 @@ func New(cfg Config) (*Runtime, error) {
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
-// to claim queued ones. It returns once every open run is accounted for.
+// to claim queued ones. It returns once every open run is accounted for. When the database has no room for that it
+// returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.reg.Start(ctx); err != nil {
 		return err
 	}
-	if err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr); err != nil {
-		return fmt.Errorf("join: %w", err)
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, cancel)
+	begun := make(chan error, 1)
+	rt.tasks.Go(func() { // ends with the committer at the latest
+		defer cancel()
+		begun <- rt.begin(work)
+	})
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-begun:
+			return err
+		case <-look.C:
+		}
+		if trouble := rt.com.trouble.Load(); trouble != nil && errors.Is(*trouble, ErrDiskFull) {
+			detach()
+			rt.starting.Store(true)
+			rt.tasks.Go(func() { rt.beginLate(begun) }) // likewise
+			return nil
+		}
 	}
+}
+
+// begin does what Start says.
+func (rt *Runtime) begin(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrDiskFull) || ctx.Err() != nil || rt.Stopping() {
+			return fmt.Errorf("join: %w", err)
+		}
+		rt.com.settle(err)
+		rt.com.pause(attempt)
+	}
+	rt.loops.Store(true)
 	rt.tasks.Go(rt.com.loop)
-	rt.loops = true
 	if err := rt.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	rt.tasks.Go(rt.dispatch)
 	rt.tasks.Go(rt.expire)
 	return nil
+}
+
+// beginLate waits for what Start did not wait for. An instance that cannot begin ends like one that is fenced.
+func (rt *Runtime) beginLate(begun <-chan error) {
+	err := <-begun
+	switch {
+	case err == nil:
+		rt.starting.Store(false)
+	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the committer is told so
+		rt.com.giveUp(err)
+	default:
+		rt.com.giveUp(fmt.Errorf("%w: %w", ErrFenced, err))
+	}
 }
 
 // Fenced is closed when another instance took this one's place: nothing can be written any more and the
@@ -198,6 +249,9 @@ func (rt *Runtime) admits() error {
 	if err := rt.com.trouble.Load(); err != nil {
 		return unavailable(*err)
 	}
+	if rt.starting.Load() {
+		return unavailable(ErrUnavailable)
+	}
 	return nil
 }
 
@@ -208,7 +262,13 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 		return ErrStopping
 	}
 	if err := rt.com.trouble.Load(); err != nil {
+		if errors.Is(*err, ErrDiskFull) {
+			return unavailable(*err)
+		}
 		return *err
+	}
+	if rt.starting.Load() {
+		return ErrUnavailable
 	}
 	if err := rt.store.Ping(ctx); err != nil {
 		return err
@@ -231,7 +291,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	drained := make(chan struct{})
 	go func() { // ends when the last live run was settled
 		defer close(drained)
-		if rt.loops {
+		if rt.loops.Load() {
 			_ = rt.com.flush() // claims queued before have been decided, and those behind see that we stop
 		}
 		rt.running.Wait()
@@ -251,9 +311,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	case <-rt.abandoned.Done():
 	}
 	rt.com.finish()
-	if rt.loops {
-		rt.tasks.Wait()
-	}
+	rt.tasks.Wait()
 	rt.abandon(ErrStopping)
 	return rt.reg.Close()
 }
@@ -271,7 +329,7 @@ func (rt *Runtime) lost(err error) {
 		l.drop(err)
 	}
 	if errors.Is(err, ErrFenced) {
-		close(rt.fenced)
+		rt.fence.Do(func() { close(rt.fenced) })
 	}
 }
 

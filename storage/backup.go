@@ -7,6 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+const (
+	copyInto = `
+VACUUM INTO ?`
+
+	// findDamage returns "ok", or what is wrong.
+	findDamage = `
+PRAGMA quick_check(1)`
 )
 
 // Backup writes a copy of the SQLite database to the new file dest, as of one moment, also while a server
@@ -26,27 +38,136 @@ func Backup(ctx context.Context, url, dest string) error {
 		}
 		return fmt.Errorf("back up to %s: %w", dest, err)
 	}
-	db, err := d.open(Config{URL: url}.withDefaults(), copying)
+	db, err := openCopied(d, url)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	// The copy appears under its name only when it is whole.
 	part := dest + ".part"
-	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	defer os.Remove(part)
-	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, part); err != nil {
-		return fmt.Errorf("back up to %s: %w", dest, d.explained(ctx, err))
-	}
-	if err := flushToDisk(part); err != nil {
-		return err
+	if err := copyDatabase(ctx, db, part); err != nil {
+		return fmt.Errorf("back up to %s: %w", dest, err)
 	}
 	if err := os.Link(part, dest); err != nil { // unlike Rename it does not overwrite
 		return err
 	}
 	return flushToDisk(filepath.Dir(dest))
+}
+
+// Restore puts a copy of the SQLite database in the file from in the place of the database that url names, which need
+// not exist, and returns when it is on the disk. The file from stays as it is. What is replaced is kept beside the new
+// database under the name that is returned, unless discard is set. Restore fails with ErrLocked while a server has the
+// database, and leaves it alone when the copy is damaged or not a database that this Baton can serve.
+func Restore(ctx context.Context, url, from string, discard bool) (kept string, err error) {
+	d, err := dialectOf(url)
+	if err != nil {
+		return "", err
+	}
+	if !d.single {
+		return "", errors.New("a PostgreSQL database is restored with pg_restore, or from a base backup and its WAL")
+	}
+	path, err := sqlitePath(url)
+	if err != nil {
+		return "", err
+	}
+	lock, err := takeLock(path, "")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	part := path + ".restored"
+	defer os.Remove(part)
+	if err := copyChecked(ctx, d, "sqlite:"+from, part); err != nil {
+		return "", fmt.Errorf("restore %s: %w", from, err)
+	}
+	if !discard {
+		if kept, err = keep(path); err != nil {
+			return "", err
+		}
+	}
+	// Should this end in the middle, the next server finds another one's WAL and says so.
+	if err := os.Rename(part, path); err != nil {
+		return "", err
+	}
+	for _, name := range []string{path + "-wal", path + "-shm"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return kept, flushToDisk(filepath.Dir(path))
+}
+
+// keep gives a database and its WAL a second name, and returns it: "" when there is none to keep.
+func keep(path string) (string, error) {
+	kept := path + "." + time.Now().UTC().Format("20060102T150405.000") + ".old"
+	err := os.Link(path, kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := os.Link(path+"-wal", kept+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return kept, nil
+}
+
+// copyChecked copies the database that url names to the file part, if it is whole and this program's.
+func copyChecked(ctx context.Context, d *dialect, url, part string) error {
+	db, err := openCopied(d, url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p := &pool{DB: db, d: d}
+	if err := checkSchema(ctx, p); err != nil && !errors.Is(err, errOlderSchema) { // which the next server migrates
+		return err
+	}
+	found, err := one(ctx, p, scalar[string], findDamage)
+	if err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("the file is damaged: %s", found)
+	}
+	return copyDatabase(ctx, db, part)
+}
+
+// openCopied opens a database to copy it.
+func openCopied(d *dialect, url string) (*sqlx.DB, error) {
+	cfg := Config{URL: url}.withDefaults()
+	if err := d.check(cfg); err != nil {
+		return nil, err
+	}
+	return d.open(cfg, copying)
+}
+
+// copyDatabase copies a database to the file dest, with a mark of its own, and waits until it is on the disk.
+func copyDatabase(ctx context.Context, db *sqlx.DB, dest string) error {
+	if err := os.Remove(dest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	d := sqliteDialect()
+	if err := createFile(dest); err != nil { // which SQLite would create for all to read
+		return err
+	}
+	if err := willBeAbleToShrink(ctx, db); err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, copyInto, dest); err != nil {
+		return d.explained(ctx, err)
+	}
+	copied, err := d.open(Config{URL: "sqlite:" + dest}.withDefaults(), copying)
+	if err != nil {
+		return err
+	}
+	_, err = copied.ExecContext(ctx, fmt.Sprintf(setMark, newMark()))
+	if err := errors.Join(err, copied.Close()); err != nil {
+		return d.explained(ctx, err)
+	}
+	return flushToDisk(dest)
 }
 
 // flushToDisk waits until a file or a directory is on the disk.

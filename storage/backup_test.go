@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -58,5 +60,123 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	err = storage.Backup(t.Context(), storagetest.Postgres(t).NewDatabase(t), dest+"2")
 	if err == nil || !strings.Contains(err.Error(), "pg_dump") {
 		t.Errorf("PostgreSQL: %v, want to be sent to pg_dump", err)
+	}
+}
+
+func TestRestorePutsACopyInPlace(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	db := serve(t, url)
+	log := newLog(t, joined(t, db), 2)
+	log.commit(t, log.batch(40))
+	if err := storage.Backup(t.Context(), url, backup); err != nil {
+		t.Fatal(err)
+	}
+	log.commit(t, log.batch(20))
+	if _, err := storage.Restore(t.Context(), url, backup, false); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("beside a server: %v, want ErrLocked", err)
+	}
+	killed := crashed(t, path)
+	closed(t, db)
+	length := func(url string, want int) {
+		t.Helper()
+		db := serve(t, url)
+		defer closed(t, db)
+		if got := len(readLog(t, db, log.threads[0], 500)); got != want {
+			t.Errorf("%s: %d events, want %d", url, got, want)
+		}
+	}
+	for name, c := range map[string]crash{"after a stop": {database: read(t, path)}, "after a kill": killed} {
+		t.Run(name, func(t *testing.T) {
+			url, path := c.put(t)
+			kept, err := storage.Restore(t.Context(), url, backup, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			length(url, 20)
+			length("sqlite:"+kept, 30)
+
+			kept, err = storage.Restore(t.Context(), url, backup, true)
+			if err != nil || kept != "" {
+				t.Errorf("to keep nothing: %q, %v", kept, err)
+			}
+			length(url, 20)
+			if all, _ := filepath.Glob(path + "*"); len(all) != 4 { // with two locks
+				t.Errorf("there are %v", all)
+			}
+		})
+	}
+	fresh := newSQLite(t)
+	if kept, err := storage.Restore(t.Context(), fresh, backup, false); err != nil || kept != "" {
+		t.Errorf("where there was none: %q, %v", kept, err)
+	}
+	length(fresh, 20)
+	length("sqlite:"+backup, 20)
+}
+
+func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	db := serve(t, url)
+	log := newLog(t, joined(t, db), 2)
+	for range 50 {
+		log.commit(t, log.batch(40))
+	}
+	closed(t, db)
+	whole := read(t, path)
+
+	damaged := append([]byte(nil), whole...)
+	for at := 20 * 4096; at < len(damaged); at += 2 * 4096 {
+		clear(damaged[at : at+200])
+	}
+	_, newer := crash{database: whole}.put(t)
+	change(t, newer, "INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)")
+	_, foreign := crash{}.put(t)
+	change(t, foreign, "CREATE TABLE something (else_ TEXT)")
+	_, torn := crash{database: whole[:len(whole)/2]}.put(t)
+	_, damagedPath := crash{database: damaged}.put(t)
+	for name, from := range map[string]string{
+		"damaged": damagedPath, "newer": newer, "foreign": foreign, "half of it": torn, "missing": filepath.Join(t.TempDir(), "none.db"),
+	} {
+		_, err := storage.Restore(t.Context(), url, from, false)
+		if err == nil {
+			t.Errorf("%s: restored", name)
+		}
+		t.Log(name, err)
+		if left, _ := filepath.Glob(path + "*"); len(left) != 2 || string(read(t, path)) != string(whole) {
+			t.Errorf("%s: the database is not as it was: %v", name, left)
+		}
+	}
+	_, err := storage.Restore(t.Context(), storagetest.Postgres(t).NewDatabase(t), path, false)
+	if err == nil || !strings.Contains(err.Error(), "pg_restore") {
+		t.Errorf("PostgreSQL: %v, want to be sent to pg_restore", err)
+	}
+}
+
+// change runs a statement on a SQLite file that nobody has open.
+func change(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sqlx.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackupWritesNothingToTheDatabase(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	log := newLog(t, joined(t, open(t, url)), 1)
+	log.commit(t, log.batch(10))
+	before := crashed(t, path)
+	if err := storage.Backup(t.Context(), url, path+".copy"); err != nil {
+		t.Fatal(err)
+	}
+	if after := crashed(t, path); string(after.database) != string(before.database) || string(after.wal) != string(before.wal) {
+		t.Error("the database or its WAL has changed")
 	}
 }

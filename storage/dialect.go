@@ -36,6 +36,7 @@ type dialect struct {
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none
+	check   func(Config) error              // refuses a database that must not be opened as it lies there
 	list    func(any) any                   // the parameter of = ANY (?), from a slice
 	explain func(error) error               // the sentinel of model that err means, or nil
 }

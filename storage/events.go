@@ -146,7 +146,7 @@ func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.St
 		return nil
 	}
 	first, last := events[0].ID, events[len(events)-1].ID
-	spans, err := all(ctx, r.q, scanSpan, selectSpansOver, threadKey, last, threadKey, first)
+	spans, err := whole(ctx, r.q, scanSpan, len(events)+maxCount, selectSpansOver, threadKey, last, threadKey, first)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ WHERE thread_key = ? AND first_event_id <= ? AND first_event_id >= COALESCE((
 	SELECT first_event_id FROM run_spans
 	WHERE thread_key = ? AND first_event_id <= ? ORDER BY first_event_id DESC LIMIT 1), 0)
 ORDER BY first_event_id
-LIMIT 10000`
+LIMIT ?`
 )
 
 func spanCells(s *model.Span) []any {

@@ -30,7 +30,7 @@ func (e *LockedError) Error() string {
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // LockHolder returns the address of the server that has the SQLite database, and whether one has it at all.
-// A PostgreSQL database has no such server.
+// It does not find a server that has the file under another hard link. A PostgreSQL database has no such server.
 func LockHolder(url string) (addr string, held bool, err error) {
 	d, err := dialectOf(url)
 	if err != nil || !d.single {
@@ -40,7 +40,11 @@ func LockHolder(url string) (addr string, held bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	f, err := os.Open(lockPath(path))
+	return lockHolder(path)
+}
+
+func lockHolder(database string) (addr string, held bool, err error) {
+	f, err := os.Open(lockPath(database))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
@@ -57,38 +61,50 @@ func LockHolder(url string) (addr string, held bool, err error) {
 
 // fileLock is a lock that the kernel releases when the process ends, however it ends. The file holds the
 // address of who has it, and stays: were it removed, two servers could lock two files of one name.
-type fileLock struct{ f *os.File }
+//
+// A file with two hard links has two names and so two lock files, which is why the database is locked too, where
+// the system has a lock for it that SQLite's own do not meet. The database stays open until SQLite has closed it:
+// when a process closes a file once, all locks that SQLite has on it are gone.
+type fileLock struct{ f, database *os.File }
 
 func lockPath(database string) string { return database + ".lock" }
 
 // takeLock locks the database for a server. It fails with a *LockedError when another has it.
-func takeLock(database, addr string) (*fileLock, error) {
+func takeLock(database, addr string) (_ *fileLock, err error) {
 	path := lockPath(database)
-	f, err := openLock(path)
-	if err != nil {
-		return nil, err
-	}
-	// LockHolder has the lock for a moment while it looks, which must not be taken for a server.
-	for range 10 {
-		locked, err := tryLock(f, exclusive)
+	l := new(fileLock)
+	defer func() {
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			err = errors.Join(err, l.unlock())
 		}
-		if locked {
-			l := &fileLock{f}
-			return l, l.setAddr(addr)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	err = &LockedError{Path: path, Addr: readAddr(f)}
-	return nil, errors.Join(err, f.Close())
-}
-
-func openLock(path string) (*os.File, error) {
+	}()
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_RDWR, 0)
+	if l.f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return nil, err
+	}
+	// LockHolder has the lock for a moment while it looks, which must not be taken for a server.
+	for tries := 10; ; tries-- {
+		locked, err := tryLock(l.f, exclusive)
+		if err != nil {
+			return nil, err
+		}
+		if locked {
+			break
+		}
+		if tries == 0 {
+			return nil, &LockedError{Path: path, Addr: readAddr(l.f)}
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if l.database, err = os.OpenFile(database, os.O_RDWR, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if l.database != nil && !lockDatabase(l.database) {
+		return nil, &LockedError{Path: database + ", under another name"}
+	}
+	return l, l.setAddr(addr)
 }
 
 func readAddr(f *os.File) string {
@@ -96,12 +112,14 @@ func readAddr(f *os.File) string {
 	return strings.TrimSpace(string(addr))
 }
 
+// setAddr writes the address into the lock, in the place of the last one, for which a full disk has room. For the first
+// it may have none, and who is locked out needs no address.
 func (l *fileLock) setAddr(addr string) error {
-	if err := l.f.Truncate(0); err != nil {
+	const size = 64
+	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", size, addr), 0); err != nil && !isDiskFull(err) {
 		return err
 	}
-	_, err := l.f.WriteAt([]byte(addr+"\n"), 0)
-	return err
+	return nil
 }
 
 // Close releases the lock. It does nothing to none.
@@ -109,5 +127,15 @@ func (l *fileLock) Close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.f.Truncate(0), l.f.Close())
+	return errors.Join(l.setAddr(""), l.unlock())
+}
+
+func (l *fileLock) unlock() error {
+	var errs []error
+	for _, f := range []*os.File{l.f, l.database} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

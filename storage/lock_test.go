@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -89,6 +91,89 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 	open(t, url)
 }
 
+// One file has one server, whatever the server calls it.
+func TestOneFileHasOneServer(t *testing.T) {
+	url := newSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Dir(path), dir+"/dir"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, dir+"/link.db"); err != nil { // to what is yet to come
+		t.Fatal(err)
+	}
+	first, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + dir + "/link.db", Serve: true, Migrate: true, Addr: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	for _, other := range []string{path, dir + "/dir/baton.db", dir + "/link.db"} {
+		url := "sqlite:" + other
+		_, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
+		if locked := (*storage.LockedError)(nil); !errors.As(err, &locked) || locked.Addr != "first" {
+			t.Errorf("%s: %v, want a LockedError with the first one's address", other, err)
+		}
+		if addr, held, err := storage.LockHolder(url); addr != "first" || !held || err != nil {
+			t.Errorf("LockHolder(%s): %q, %v, %v", other, addr, held, err)
+		}
+	}
+	if goruntime.GOOS != "linux" {
+		return
+	}
+	if err := os.Link(path, dir+"/hard.db"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = storage.Open(t.Context(), storage.Config{URL: "sqlite:" + dir + "/hard.db", Serve: true})
+	if !errors.Is(err, storage.ErrLocked) || !strings.Contains(err.Error(), "another name") {
+		t.Errorf("a hard link: %v, want ErrLocked", err)
+	}
+}
+
+func TestMistypedPathCreatesNothing(t *testing.T) {
+	dir := t.TempDir()
+	url := "sqlite:" + dir + "/mistyped/deep/baton.db"
+	for name, err := range map[string]error{
+		"Open":    opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),
+		"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "there is no directory "+dir+"/mistyped/deep") {
+			t.Errorf("%s: %v, want to be told of the directory", name, err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+	empty := "sqlite:" + dir + "/baton.db"
+	if err := storage.Backup(t.Context(), empty, dir+"/copy.db"); err == nil {
+		t.Error("what is not there was backed up")
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
+				t.Fatal(err)
+			}
+			const newer = "INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)"
+			if _, err := connect(t, url).Exec(newer); err != nil {
+				t.Fatal(err)
+			}
+			for what, err := range map[string]error{
+				"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),
+				"Open":    opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),
+			} {
+				if !errors.Is(err, storage.ErrSchema) || !strings.Contains(err.Error(), "newer Baton") {
+					t.Errorf("%s: %v, want ErrSchema", what, err)
+				}
+			}
+		})
+	}
+}
+
 func TestServerFencesTheOneBefore(t *testing.T) {
 	url := newSQLite(t)
 	before := open(t, url)
@@ -162,6 +247,9 @@ func TestManyMigrateAtOnce(t *testing.T) {
 
 func TestPathsMayHoldAnyCharacters(t *testing.T) {
 	dir := t.TempDir() + "/a b%20?c#d&e=f;ü"
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	db := open(t, "sqlite:"+dir+"/data?.db")
 	joined(t, db)
 	if _, err := os.Stat(dir + "/data?.db"); err != nil {

@@ -21,3 +21,7 @@ func tryLock(f *os.File, how int) (bool, error) {
 	}
 	return err == nil, err
 }
+
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

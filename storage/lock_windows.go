@@ -22,3 +22,5 @@ func tryLock(f *os.File, how int) (bool, error) {
 	}
 	return err == nil, err
 }
+
+func isDiskFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }

@@ -23,30 +23,37 @@ const (
 SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
 )
 
-// Migrate creates the database's schema or brings it to this program's. It does nothing to one that is
-// newer. Of several programs that migrate at once one does it and the others wait; on SQLite it fails with
-// ErrLocked while a server has the database.
+// Migrate creates the database's schema or brings it to this program's. It fails with ErrSchema when the database has
+// the schema of a newer Baton. Of several programs that migrate at once one does it and the others wait; on SQLite it
+// fails with ErrLocked while a server has the database.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
 		return err
 	}
-	return migrate(ctx, cfg.withDefaults(), d, false)
+	cfg = cfg.withDefaults()
+	cfg.Migrate, cfg.Serve = true, true
+	held, err := d.lock(cfg)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if err := d.check(cfg); err != nil {
+		return err
+	}
+	return migrate(ctx, cfg, d)
 }
 
-func migrate(ctx context.Context, cfg Config, d *dialect, locked bool) (err error) {
-	if !locked {
-		held, err := d.lock(cfg)
-		if err != nil {
-			return err
-		}
-		defer held.Close()
-	}
+// migrate is Migrate for who has the lock.
+func migrate(ctx context.Context, cfg Config, d *dialect) error {
 	db, err := d.open(cfg, migrating)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	if err := checkSchema(ctx, &pool{DB: db, d: d}); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
+		return err
+	}
 	options := []goose.ProviderOption{
 		goose.WithTableName(versionTable), goose.WithSlog(cfg.Log), goose.WithDisableGlobalRegistry(true),
 	}
@@ -81,21 +88,30 @@ func schemaVersion(d *dialect) (int64, error) {
 }
 
 // Ping reports whether the database answers and has the schema this program needs.
-func (db *DB) Ping(ctx context.Context) error {
-	want, err := schemaVersion(db.d)
+func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.read) }
+
+// Of an ErrSchema: that a migration helps, or none does.
+var (
+	errOlderSchema = fmt.Errorf("%w: it must be migrated", ErrSchema)
+	errNewerSchema = fmt.Errorf("%w: it is of a newer Baton", ErrSchema)
+)
+
+// checkSchema returns ErrSchema unless the database has the schema this program needs.
+func checkSchema(ctx context.Context, p *pool) error {
+	want, err := schemaVersion(p.d)
 	if err != nil {
 		return err
 	}
-	got, err := one(ctx, db.read, scalar[int64], selectVersion)
+	got, err := one(ctx, p, scalar[int64], selectVersion)
 	switch {
-	case errors.Is(err, model.ErrUnavailable) || ctx.Err() != nil:
+	case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrDiskFull), ctx.Err() != nil:
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)
 	case got < want:
-		return fmt.Errorf("%w: it has version %d and must be migrated to %d", ErrSchema, got, want)
+		return fmt.Errorf("%w from version %d to %d", errOlderSchema, got, want)
 	case got > want:
-		return fmt.Errorf("%w: it has version %d, of a newer Baton; this one knows %d", ErrSchema, got, want)
+		return fmt.Errorf("%w, with version %d; this one knows %d", errNewerSchema, got, want)
 	}
 	return nil
 }

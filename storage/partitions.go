@@ -2,8 +2,12 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 )
 
 // PostgreSQL keeps the events of each day (by the time of commit) in a partition of their own, which is
@@ -104,15 +108,10 @@ func (tx *tx) createDay(day time.Time) error {
 // dropDays drops the partitions of days that are over and of which all events are sealed: the oldest ones, so
 // that the events of a thread that are in rows are always its last.
 func (db *DB) dropDays(ctx context.Context, now time.Time) error {
-	if db.d.single {
-		return nil
-	}
 	names, err := all(ctx, db.read, scalar[string], selectPartitions)
 	if err != nil {
 		return err
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
 	for _, name := range names {
 		day, err := time.Parse(partitionFormat, name)
 		if err != nil {
@@ -123,16 +122,35 @@ func (db *DB) dropDays(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			return db.transact(ctx, func(tx *tx) error { return tx.exec(deleteStray, day) })
+			return db.deleteStray(ctx, day)
 		}
 	}
 	return nil
 }
 
+func (db *DB) deleteStray(ctx context.Context, before time.Time) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.transact(ctx, func(tx *tx) error { return tx.exec(deleteStray, before) })
+}
+
+// dropDay drops a day that is over and of which all events are sealed. It looks before it keeps others from committing:
+// a day that is over gets no more events, and what is sealed stays so.
 func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dropped bool, err error) {
 	if now.Before(day.AddDate(0, 0, 1).Add(sealAge)) {
 		return false, nil
 	}
+	var unsealed bool
+	switch err := db.read.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
+	case isUndefinedTable(err): // another instance has dropped it
+		return true, nil
+	case err != nil:
+		return false, db.read.failed(ctx, err)
+	case unsealed:
+		return false, nil
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
 	err = db.transact(ctx, func(tx *tx) error {
 		if err := tx.define(waitShortly); err != nil {
 			return err
@@ -145,15 +163,15 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 			dropped = !exists
 			return err
 		}
-		var unsealed bool
-		query := fmt.Sprintf(partitionHasUnsealed, name)
-		if err := tx.session.conn.QueryRowContext(ctx, query).Scan(&unsealed); err != nil || unsealed {
-			return tx.failed(ctx, err)
-		}
 		dropped = true
 		return tx.define(fmt.Sprintf(dropPartition, name))
 	})
 	return dropped && err == nil, err
+}
+
+func isUndefinedTable(err error) bool {
+	var pe *pq.Error
+	return errors.As(err, &pe) && pe.Code == pqerror.UndefinedTable
 }
 
 // define runs a statement that is not prepared, because it changes the schema or is for this time only.

@@ -29,6 +29,7 @@ func postgresDialect() *dialect {
 		unnest:  true,
 		open:    openPostgres,
 		lock:    func(Config) (*fileLock, error) { return nil, nil },
+		check:   func(Config) error { return nil },
 		list:    func(slice any) any { return pq.Array(slice) },
 		explain: explainPostgres,
 	}

@@ -43,15 +43,13 @@ UPDATE threads SET sealed_to = ? WHERE key = ?`
 
 	deleteSealable = `
 DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
-
-	forgetKeys = `
-DELETE FROM idempotency_keys WHERE created_at < ?`
 )
 
 // Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
 // written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. On PostgreSQL it then drops the partitions of days of which all
-// events are sealed. It is meant to be called every few minutes, and may be by several instances; it holds up
+// It returns how many events it has sealed. What this leaves empty goes back to the file system: on PostgreSQL the
+// partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is told to the log, left for the next time, and keeps no other one
+// from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
 // commits only for the moment in which a segment takes the place of its rows.
 func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 	for after := int64(0); ; {
@@ -63,21 +61,21 @@ func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 			n, err := db.sealThread(ctx, thread, now)
 			sealed += n
 			if err != nil {
-				return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
+				if ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || db.Ping(ctx) != nil { // not the thread's fault
+					return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
+				}
+				db.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
 			}
 			after = thread.key
 		}
-		if len(threads) == 0 {
-			return sealed, db.dropDays(ctx, now)
+		if len(threads) > 0 {
+			continue
 		}
+		if db.d.single {
+			return sealed, db.shrink(ctx)
+		}
+		return sealed, db.dropDays(ctx, now)
 	}
-}
-
-// ForgetKeys removes the idempotency keys that were put before a time.
-func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.transact(ctx, func(tx *tx) error { return tx.exec(forgetKeys, ms(before)) })
 }
 
 // unsealed is a thread with events that are not sealed.

@@ -230,3 +230,43 @@ func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
 		t.Errorf("%d days are left, %v", left, err)
 	}
 }
+
+// To find whether a day is sealed takes long, and no commit waits for it.
+func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	log := newLog(t, joined(t, open(t, url)), 1)
+	direct := connect(t, url)
+	if _, err := direct.Exec("CREATE TABLE events_20200101 PARTITION OF events FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"); err != nil {
+		t.Fatal(err)
+	}
+	hold, err := direct.Beginx()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Rollback() }()
+	if _, err := hold.Exec("LOCK TABLE events_20200101 IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	sealed := make(chan error, 1)
+	go func() {
+		_, err := log.db.(*storage.DB).Seal(t.Context(), time.Now())
+		sealed <- err
+	}()
+	for waiting := 0; waiting == 0; {
+		if err := direct.Get(&waiting, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events_20200101'::regclass"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.commit(t, log.batch(1))
+	select {
+	case err := <-sealed:
+		t.Fatalf("the commit has waited until nobody looked any more: %v", err)
+	default:
+	}
+	if err := hold.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sealed; err != nil {
+		t.Error(err)
+	}
+}

@@ -78,6 +78,11 @@ func (db *DB) drop() {
 	if db.session == nil {
 		return
 	}
+	if db.d.single { // SQLite keeps a connection open that has a statement left, and with it the WAL
+		for _, stmt := range db.session.stmts {
+			_ = stmt.Close()
+		}
+	}
 	// database/sql closes a connection of which its user says that it is bad.
 	_ = db.session.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = db.session.conn.Close()

@@ -39,20 +39,45 @@ func sqliteDialect() *dialect {
 			if err != nil {
 				return nil, err
 			}
+			if cfg.Migrate {
+				if err := createFile(path); err != nil {
+					return nil, err
+				}
+			}
 			return takeLock(path, cfg.Addr)
 		},
+		check:   checkSQLite,
 		list:    func(slice any) any { return jsonText(slice) },
 		explain: explainSQLite,
 	}
 }
 
-// sqlitePath returns the file a sqlite: URL names.
+// sqlitePath returns the file a sqlite: URL names, without symbolic links: what belongs to the file lies beside it and
+// not beside a link to it. The file need not exist, but its directory must.
 func sqlitePath(rawURL string) (string, error) {
 	path := strings.TrimPrefix(rawURL, "sqlite:")
 	if path == "" || strings.HasPrefix(path, ":") {
 		return "", fmt.Errorf("database URL %q: must name a file, as in sqlite:baton.db", rawURL)
 	}
-	return path, nil
+	return realPath(path)
+}
+
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	if target, err := os.Readlink(path); err == nil { // to a file that does not exist yet
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		return realPath(target)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("database %s: there is no directory %s; create it, or correct the path", path, filepath.Dir(path))
+	}
+	return filepath.Join(dir, filepath.Base(path)), err
 }
 
 func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {
@@ -92,6 +117,9 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	case reading:
 		pragmas = append(pragmas, "query_only(1)", "cache_size(-4096)")
 	case writing, migrating:
+		if info, err := os.Stat(path); err == nil && info.Size() == 0 { // a new one; elsewhere it would write
+			pragmas = append(pragmas, "auto_vacuum(2)")
+		}
 		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
 			"cache_size(-32768)")
 	}
@@ -99,11 +127,8 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }
 
-// createFile creates an empty database that only its owner can read, unless there is one.
+// createFile creates an empty file that only its owner can read, unless there is one.
 func createFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -117,6 +142,9 @@ func explainSQLite(err error) error {
 	var se *sqlite.Error
 	if !errors.As(err, &se) {
 		return nil
+	}
+	if se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file has no room
+		return model.ErrDiskFull
 	}
 	switch se.Code() & 0xff { // the rest is the extended code
 	case sqlite3.SQLITE_FULL:

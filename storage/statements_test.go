@@ -36,7 +36,11 @@ var (
 )
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
-var mayScan = []string{"fenceOthers", "selectVersion", "selectPartitions", "deleteStray", "partitionHasUnsealed", "selectLastKey"}
+var mayScan = []string{
+	"fenceOthers", "selectVersion", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances",
+	"selectLastKey",
+	"selectRecorded", // SQLite's word for reading what was selected
+}
 
 // TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
 // grows is never read from end to end.

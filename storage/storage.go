@@ -132,8 +132,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := db.d.check(db.cfg); err != nil {
+		return err
+	}
 	if db.cfg.Migrate {
-		if err := migrate(ctx, db.cfg, db.d, db.lock != nil); err != nil {
+		if err := db.migrate(ctx); err != nil {
 			return err
 		}
 	}
@@ -153,10 +156,27 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.reader = reader{db.read, db.d, unzip}
-	return db.Ping(ctx)
+	if err := db.Ping(ctx); err != nil || db.lock == nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.mark(ctx); err != nil { // a safeguard for later, which a full disk may do without
+		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
+	}
+	return nil
 }
 
-// Close closes the connections and releases the lock. It waits for a commit under way.
+// migrate is Migrate for a database that is about to be opened.
+func (db *DB) migrate(ctx context.Context) error {
+	if db.lock == nil {
+		return Migrate(ctx, db.cfg)
+	}
+	return migrate(ctx, db.cfg, db.d)
+}
+
+// Close closes the connections and releases the lock. It waits for a commit under way. Of a SQLite database it leaves
+// one file, in which everything is.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -164,13 +184,14 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.closed = true
-	db.drop()
 	var errs []error
-	if db.write != nil {
-		errs = append(errs, db.write.Close())
-	}
 	if db.read != nil {
 		errs = append(errs, db.read.Close())
+	}
+	db.leaveNoWAL()
+	db.drop()
+	if db.write != nil {
+		errs = append(errs, db.write.Close())
 	}
 	if db.z != nil {
 		db.z.Close()

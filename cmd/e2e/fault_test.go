@@ -115,6 +115,81 @@ func TestSQLiteSlow(t *testing.T) {
 
 // The disk is full and then is not: runs wait, readiness turns red and back, nothing stored is lost.
 func TestSQLiteDiskFull(t *testing.T) {
+	disk := smallDisk(t)
+	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
+	done := s.run("before", `{"do":[{"tokens":50}]}`)
+	s.ended(done)
+	before := s.all("before")
+	run := s.run("full", `{"do":[{"tokens":200,"size":4000,"delayMs":5},{"say":"made it"}]}`)
+	v := s.watch("full")
+	disk.fill(t)
+	s.turnsRed()
+	s.saysFull()
+	sameFrames(t, "what was stored before", before, s.all("before"))
+	disk.empty(t)
+	s.turnsGreen()
+	if row := s.ended(run); row["status"] != "COMPLETED" {
+		t.Errorf("the run is %v: %v", row["status"], row["error"])
+	}
+	checkLog(t, "full", v.wait(t))
+}
+
+// A server that is killed on a full disk starts again, serves what it has, and goes on when there is room.
+func TestStartOnFullDisk(t *testing.T) {
+	disk := smallDisk(t)
+	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
+	s.ended(s.run("before", `{"do":[{"tokens":50}]}`))
+	before := s.all("before")
+	run := s.run("full", `{"do":[{"tokens":200,"size":4000,"delayMs":5},{"say":"made it"}]}`)
+	disk.fill(t)
+	s.turnsRed()
+	s.kill()
+	disk.fill(t)
+	for range 2 {
+		s.launch()
+		s.whileUp("serving", func() bool {
+			status, _, err := s.try("GET", "/healthz", nil)
+			return err == nil && status == http.StatusOK
+		})
+		s.saysFull()
+		sameFrames(t, "what was stored before", before, s.all("before"))
+		if row := s.get(run); row["status"] != "RUNNING" {
+			t.Errorf("on the full disk the run is %v", row["status"])
+		}
+		status, out := s.call("POST", "/api/v1/agent/runs", map[string]any{"agent": "echo", "threadId": "new", "content": "hello"})
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("a new run: %d %v", status, out)
+		}
+		s.kill()
+		disk.fill(t)
+	}
+	s.launch()
+	s.until("red", func() bool {
+		status, _, err := s.try("GET", "/readyz", nil)
+		return err == nil && status != http.StatusOK
+	})
+	disk.empty(t)
+	s.turnsGreen()
+	if row := s.ended(run); row["status"] != "COMPLETED" {
+		t.Errorf("the run is %v: %v", row["status"], row["error"])
+	}
+	checkLog(t, "full", s.all("full"))
+	s.ended(s.run("new", `{"do":[{"say":"hello"}]}`))
+}
+
+func (s *server) saysFull() {
+	s.t.Helper()
+	status, out := s.call("GET", "/readyz", nil)
+	if status != http.StatusServiceUnavailable || out["code"] != "disk_full" {
+		s.t.Errorf("readiness: %d %v", status, out)
+	}
+}
+
+// disk is the directory of a file system of 16 MB.
+type disk string
+
+func smallDisk(t *testing.T) disk {
+	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", dir).CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -123,33 +198,24 @@ func TestSQLiteDiskFull(t *testing.T) {
 		t.Skipf("a small file system cannot be mounted here (it takes root): %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
-	s := start(t, database{url: "sqlite:" + filepath.Join(dir, "baton.db")})
-	done := s.run("before", `{"do":[{"tokens":50}]}`)
-	s.ended(done)
-	before := s.all("before")
-	run := s.run("full", `{"do":[{"tokens":200,"size":4000,"delayMs":5},{"say":"made it"}]}`)
-	v := s.watch("full")
-	filler := filepath.Join(dir, "filler")
-	f, err := os.Create(filler)
+	return disk(dir)
+}
+
+func (d disk) fill(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(string(d), "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until the disk is full
+	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until there is no room
 	_ = f.Close()
-	s.turnsRed()
-	status, out := s.call("GET", "/readyz", nil)
-	if status != http.StatusServiceUnavailable || out["detail"] == nil {
-		t.Errorf("readiness: %d %v", status, out)
-	}
-	sameFrames(t, "what was stored before", before, s.all("before"))
-	if err := os.Remove(filler); err != nil {
+}
+
+func (d disk) empty(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(string(d), "filler")); err != nil {
 		t.Fatal(err)
 	}
-	s.turnsGreen()
-	if row := s.ended(run); row["status"] != "COMPLETED" {
-		t.Errorf("the run is %v: %v", row["status"], row["error"])
-	}
-	checkLog(t, "full", v.wait(t))
 }
 
 type zeros struct{}

@@ -119,6 +119,13 @@ func (s *server) output() string {
 // up starts the process and waits until it is ready.
 func (s *server) up() {
 	s.t.Helper()
+	s.launch()
+	s.whileUp("ready", s.ready)
+}
+
+// launch starts the process.
+func (s *server) launch() {
+	s.t.Helper()
 	cmd := exec.Command(cmp.Or(s.exe, binary), "serve", "--listen", s.addr, "--database", s.db.url)
 	cmd.Stdout, cmd.Stderr = s, s
 	cmd.Env = append(os.Environ(), s.env...)
@@ -131,13 +138,21 @@ func (s *server) up() {
 	s.mu.Lock()
 	s.cmd, s.done = cmd, done
 	s.mu.Unlock()
-	s.until("ready", func() bool {
+}
+
+// whileUp is until for a server that must not end meanwhile.
+func (s *server) whileUp(what string, f func() bool) {
+	s.t.Helper()
+	s.mu.Lock()
+	done := s.done
+	s.mu.Unlock()
+	s.until(what, func() bool {
 		select {
 		case <-done:
 			s.t.Fatalf("the server ended while starting:\n%s", tail(s.output(), 4000))
 		default:
 		}
-		return s.ready()
+		return f()
 	})
 }
 

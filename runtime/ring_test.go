@@ -1,0 +1,81 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// reads counts what is read of each thread's log from the store.
+type reads struct {
+	runtime.Store
+	mu sync.Mutex
+	of map[int64]int
+}
+
+func (r *reads) Events(ctx context.Context, thread, after int64, limit int) ([]runtime.StoredEvent, error) {
+	r.mu.Lock()
+	r.of[thread]++
+	r.mu.Unlock()
+	return r.Store.Events(ctx, thread, after, limit)
+}
+
+// The memory of rings goes to the threads at work: those that have been silent for longest give it up.
+func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
+	b := open(t, runtime.Config{}, tokens)
+	if err := b.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counted := &reads{Store: b.store, of: make(map[int64]int)}
+	b.cfg.Store, b.cfg.RingsBytes = counted, 100_000
+	var err error
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"} // each has some 30 kB
+	for _, name := range names {
+		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
+		th, err := b.Thread(t.Context(), local, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := b.Read(t.Context(), th, 0, true) // somebody looks, so the ring stays
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
+	}
+	end := func(name string) int {
+		th, err := b.Thread(t.Context(), local, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := counted.of[th.Key]
+		r, err := b.Read(t.Context(), th, 210, false) // the second run
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for err == nil {
+			_, err = r.Next(t.Context())
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		return counted.of[th.Key] - before
+	}
+	if got := end("h"); got != 0 {
+		t.Errorf("the log of the thread that was last at work was read %d times from the store", got)
+	}
+	if got := end("a"); got == 0 {
+		t.Error("the log of the thread that has been silent for longest is still in memory")
+	}
+}

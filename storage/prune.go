@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// keepAfter is how long what only a run at work needs is kept after it, for whoever looks for what went wrong.
+const keepAfter = 24 * time.Hour
+
+const (
+	// selectRecorded finds runs with records that nobody reads any more. An index tells which runs have records.
+	selectRecorded = `
+SELECT recorded.run_key,
+	r.generation > recorded.generation OR r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ?
+FROM (SELECT run_key, min(generation) AS generation FROM memos WHERE run_key > ? GROUP BY run_key ORDER BY run_key LIMIT 500)
+	AS recorded
+JOIN runs r ON r.key = recorded.run_key
+ORDER BY recorded.run_key`
+
+	deleteRecords = `
+DELETE FROM memos WHERE run_key = ANY (?) AND generation < (
+	SELECT r.generation + CASE WHEN r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ? THEN 1 ELSE 0 END
+	FROM runs r WHERE r.key = memos.run_key)`
+
+	forgetKeys = `
+DELETE FROM idempotency_keys WHERE created_at < ?`
+
+	deleteInstances = `
+DELETE FROM instances WHERE fenced AND started_at < ? AND id NOT IN (
+	SELECT owner_instance FROM runs WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING'))`
+)
+
+// recorded is a run with records.
+type recorded struct {
+	run  int64
+	over bool // some of them are of no use any more
+}
+
+func scanRecorded(rows *sql.Rows) (r recorded, err error) {
+	err = rows.Scan(&r.run, &r.over)
+	return r, err
+}
+
+// Prune removes what is of no use any more: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and
+// of runs that ended a day ago, and the instances that were fenced, came a day ago or earlier, and own no run. It is meant
+// to be called every few minutes, and holds up commits only for moments.
+func (db *DB) Prune(ctx context.Context, now time.Time) error {
+	before := ms(now.Add(-keepAfter))
+	for after := int64(0); ; {
+		list, err := all(ctx, db.read, scanRecorded, selectRecorded, before, after)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return db.tidy(ctx, deleteInstances, before)
+		}
+		var runs []int64
+		for _, r := range list {
+			if r.over {
+				runs = append(runs, r.run)
+			}
+		}
+		for len(runs) > 0 { // a few at once, as a run may have many
+			n := min(len(runs), 16)
+			if err := db.tidy(ctx, deleteRecords, db.d.list(runs[:n]), before); err != nil {
+				return err
+			}
+			runs = runs[n:]
+		}
+		after = list[len(list)-1].run
+	}
+}
+
+// ForgetKeys removes the idempotency keys that were put before a time.
+func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
+	return db.tidy(ctx, forgetKeys, ms(before))
+}
+
+// tidy runs a statement in a transaction of its own.
+func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.transact(ctx, func(tx *tx) error { return tx.exec(query, args...) })
+}

@@ -1,0 +1,143 @@
+package storage_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log := newLog(t, joined(t, db), 4)
+			now := time.Now()
+			var rows []model.Row
+			for i, key := range log.runs {
+				run, err := db.Run(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				run.Generation = 3
+				switch i {
+				case 1, 2:
+					at := now.Add(time.Duration(4*i-29) * time.Hour)
+					run.Status, run.FinishedAt = model.Completed, &at
+				case 3:
+					run.Status = model.Waiting
+				}
+				rows = append(rows, &run.RunHead)
+				for generation := 1; generation <= 3; generation++ {
+					rows = append(rows, &model.Memo{RunKey: key, Generation: generation, Step: 1, Place: "do#1"})
+				}
+			}
+			log.commit(t, nil, rows...)
+			if err := db.Prune(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]string, 4)
+			for i, key := range log.runs {
+				for generation := 1; generation <= 3; generation++ {
+					memos, err := db.Memos(t.Context(), key, generation)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got[i] += fmt.Sprint(len(memos))
+				}
+			}
+			if diff := cmp.Diff([]string{"001", "000", "001", "001"}, got); diff != "" {
+				t.Errorf("records by generation, of runs that run, ended, ended today, wait: %s", diff)
+			}
+		})
+	}
+}
+
+func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, url)
+			for _, instance := range []string{"idle", "owner", "last"} {
+				if err := db.Join(t.Context(), instance, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log := newLog(t, db, 1)
+			run, err := db.Run(t.Context(), log.runs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.Owner = "owner"
+			log.commit(t, nil, &run.RunHead)
+			prune := func(at time.Time, want ...string) {
+				t.Helper()
+				if err := db.Prune(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				direct := connect(t, url)
+				var got []string
+				if err := direct.Select(&got, "SELECT id FROM instances ORDER BY id"); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			}
+			prune(time.Now(), "idle", "last", "owner")
+			prune(time.Now().Add(25*time.Hour), "last", "owner")
+		})
+	}
+}
+
+// connect opens a database for a test's own statements.
+func connect(t *testing.T, url string) *sqlx.DB {
+	t.Helper()
+	driver, name := "postgres", url
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, name = "sqlite", "file:"+path
+	}
+	db, err := sqlx.Connect(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			var told strings.Builder
+			db, err := storage.Open(t.Context(), storage.Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(&told, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			log, want := history(t, joined(t, db), 3, 1, 300)
+			direct := connect(t, url)
+			insert := direct.Rebind("INSERT INTO event_segments (thread_key, first_event_id, last_event_id, events, data) VALUES (?, 1, 300, 1, ?)")
+			if _, err := direct.Exec(insert, log.threads[1], []byte{}); err != nil {
+				t.Fatal(err)
+			}
+			seal(t, db, 72*time.Hour, 600)
+			if !strings.Contains(told.String(), fmt.Sprint("thread=", log.threads[1])) {
+				t.Errorf("the log was told %q", told.String())
+			}
+			if _, err := direct.Exec(direct.Rebind("DELETE FROM event_segments WHERE thread_key = ?"), log.threads[1]); err != nil {
+				t.Fatal(err)
+			}
+			seal(t, db, 72*time.Hour, 300)
+			for key, events := range want {
+				sameLog(t, readLog(t, db, key, 500), events)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+package storage
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+)
+
+// A SQLite database is two files: the database, and beside it the log of what was committed and is not in it yet (the
+// WAL). SQLite cannot tell whether the two belong together. When a backup is copied over a database whose WAL was
+// left, it writes pages of the one into the other, and the database is lost.
+//
+// So the first page of a database bears a mark (the user_version), which each copy and each server replaces with
+// another. A server writes two: first the next number after the one it found, then one drawn at random. A WAL is the
+// database's when the database's mark stands in one of its first pages, or the number after it in the first of them.
+// The latter is a WAL that holds everything since that server came; nothing of it need have reached the database.
+
+// ErrWAL means that the WAL that lies beside a SQLite database is another one's.
+var ErrWAL = errors.New("the WAL is not this database's")
+
+// markStep is how far drawn marks are from each other, so that the number after one is no other.
+const markStep = 16
+
+func newMark() int32 { return markStep * (1 + rand.Int32N(1<<26)) }
+
+// checkSQLite refuses a database beside which there is the WAL of another. Nobody of this process may have the
+// database open. While a server has it the two belong together, and change too fast to look at.
+func checkSQLite(cfg Config) error {
+	path, err := sqlitePath(cfg.URL)
+	if err != nil {
+		return err
+	}
+	if cfg.Serve {
+		return checkWAL(path)
+	}
+	for {
+		if _, held, err := lockHolder(path); err != nil || held {
+			return err
+		}
+		err := checkWAL(path)
+		if _, held, _ := lockHolder(path); err == nil || !held { // else a server has come meanwhile
+			return err
+		}
+	}
+}
+
+func checkWAL(path string) error {
+	wal, err := os.Open(path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer wal.Close()
+	firsts, size, err := readWAL(wal)
+	if err != nil || size == 0 { // SQLite takes nothing from it
+		return err
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // SQLite removes the WAL of a database that is new
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var own firstPage
+	if _, err := io.ReadFull(file, own[:]); errors.Is(err, io.EOF) {
+		return nil // likewise
+	} else if err != nil {
+		return fmt.Errorf("database %s: %w", path, err)
+	}
+	if own.usesWAL() && own.owns(firsts, size) {
+		return nil
+	}
+	return fmt.Errorf("%w: %[2]s-wal holds changes of another database than %[2]s, or of a later state of it, and would destroy it."+
+		" Was a copy put in its place? Move %[2]s-wal and %[2]s-shm elsewhere to go on with the copy, and put copies in place with restore", ErrWAL, path)
+}
+
+// firstPage is the header of a database, which is where its first page begins.
+type firstPage [100]byte
+
+func (p *firstPage) usesWAL() bool { return p[18] == 2 && p[19] == 2 }
+
+func (p *firstPage) mark() uint32 { return binary.BigEndian.Uint32(p[60:]) }
+
+// pages is how large the database is, 0 when the header does not tell.
+func (p *firstPage) pages() uint32 {
+	if !bytes.Equal(p[24:28], p[92:96]) { // written by a SQLite that did not know of it
+		return 0
+	}
+	return binary.BigEndian.Uint32(p[28:])
+}
+
+// owns reports whether a WAL with these first pages is the database's, whose size it makes size at first. A WAL without
+// a first page is one that has not changed the size.
+func (p *firstPage) owns(firsts []firstPage, size uint32) bool {
+	if len(firsts) == 0 {
+		return p.pages() == 0 || p.pages() == size
+	}
+	if firsts[0].mark() == p.mark()+1 {
+		return true
+	}
+	for i := range firsts {
+		if firsts[i].mark() == p.mark() {
+			return true
+		}
+	}
+	return false
+}
+
+// readWAL returns of what SQLite would take from a WAL the database's first pages, one for each mark, and how many pages
+// the first transaction makes the database large, 0 when SQLite would take nothing. The format is told at
+// https://www.sqlite.org/fileformat2.html#walformat.
+func readWAL(wal io.Reader) (firsts []firstPage, size uint32, err error) {
+	r := bufio.NewReaderSize(wal, 1<<16)
+	var head [32]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, 0, ignoreShort(err)
+	}
+	sum := walSum{order: binary.LittleEndian}
+	switch binary.BigEndian.Uint32(head[:]) {
+	case 0x377f0682:
+	case 0x377f0683:
+		sum.order = binary.BigEndian
+	default:
+		return nil, 0, nil
+	}
+	page := binary.BigEndian.Uint32(head[8:])
+	if sum.add(head[:24]); !sum.is(head[24:]) || page < 512 || page > 1<<16 || page&(page-1) != 0 {
+		return nil, 0, nil
+	}
+	frame := make([]byte, 24+page)
+	var pending []firstPage // of the transaction being read
+	for {
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return firsts, size, ignoreShort(err)
+		}
+		sum.add(frame[:8])
+		sum.add(frame[24:])
+		if !bytes.Equal(frame[8:16], head[16:24]) || !sum.is(frame[16:]) {
+			return firsts, size, nil
+		}
+		if binary.BigEndian.Uint32(frame) == 1 {
+			pending = append(pending, firstPage(frame[24:]))
+		}
+		if committed := binary.BigEndian.Uint32(frame[4:]); committed > 0 { // it is the transaction's last
+			for _, page := range pending {
+				if n := len(firsts); n == 0 || firsts[n-1].mark() != page.mark() {
+					firsts = append(firsts, page)
+				}
+			}
+			size, pending = cmp.Or(size, committed), pending[:0]
+		}
+	}
+}
+
+func ignoreShort(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// walSum is the checksum of all that was added to it.
+type walSum struct {
+	order  binary.ByteOrder
+	s0, s1 uint32
+}
+
+func (s *walSum) add(b []byte) {
+	for ; len(b) >= 8; b = b[8:] {
+		s.s0 += s.order.Uint32(b) + s.s1
+		s.s1 += s.order.Uint32(b[4:]) + s.s0
+	}
+}
+
+func (s *walSum) is(b []byte) bool {
+	return binary.BigEndian.Uint32(b) == s.s0 && binary.BigEndian.Uint32(b[4:]) == s.s1
+}
+
+const (
+	moveWAL = `
+PRAGMA wal_checkpoint(TRUNCATE)`
+
+	waitASecond = `
+PRAGMA busy_timeout = 1000`
+
+	selectMark = `
+PRAGMA user_version`
+
+	setMark = `
+PRAGMA user_version = %[1]d`
+)
+
+// mark gives the database a mark of this server, after what the server before has left in the WAL was moved into the
+// database. The caller holds mu.
+func (db *DB) mark(ctx context.Context) error {
+	session, err := db.writer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := session.exec(ctx, moveWAL); err != nil {
+		return db.broken(ctx, err)
+	}
+	found, err := one(ctx, db.read, scalar[int32], selectMark)
+	if err != nil {
+		return err
+	}
+	for _, mark := range []int32{found + 1, newMark()} {
+		if err := session.exec(ctx, fmt.Sprintf(setMark, mark)); err != nil {
+			return db.broken(ctx, err)
+		}
+	}
+	return nil
+}
+
+// leaveNoWAL moves all of the WAL into the database, so that a copy of the one file is a copy of everything. The last
+// connection that is closed removes the WAL then. The caller holds mu.
+func (db *DB) leaveNoWAL() {
+	if !db.d.single || db.session == nil {
+		return
+	}
+	// Who reads for long must not hold up the end of a server.
+	for _, statement := range []string{waitASecond, moveWAL} {
+		if err := db.session.exec(context.Background(), statement); err != nil {
+			db.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
+		}
+	}
+}

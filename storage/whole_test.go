@@ -1,0 +1,77 @@
+package storage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// What the engine reads at once it gets whole, or it is told that it does not.
+func TestLimitsHideNothing(t *testing.T) {
+	const most = 10_000
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log := newLog(t, joined(t, db), 1)
+			run := log.runs[0]
+			log.commit(t, log.batch(1))
+			log.commit(t, nil, log.finishRuns(t)...)
+			for what, c := range map[string]struct {
+				first int // that is not there yet
+				row   func(n int) model.Row
+				read  func() (int, error)
+			}{
+				"spans": {2, func(n int) model.Row {
+					return &model.Span{RunKey: run, N: n, ThreadKey: log.threads[0], RunID: "r", First: int64(n), Last: int64(n)}
+				}, func() (int, error) {
+					list, err := db.Spans(t.Context(), run)
+					return len(list), err
+				}},
+				"nodes": {2, func(n int) model.Row {
+					return &model.Node{RunKey: run, NodeID: fmt.Sprint(n), Status: model.Pending}
+				}, func() (int, error) {
+					list, err := db.Nodes(t.Context(), run)
+					return len(list), err
+				}},
+				"interrupts": {1, func(n int) model.Row {
+					return &model.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: "open", CreatedAt: time.Now()}
+				}, func() (int, error) {
+					list, err := db.Interrupts(t.Context(), run)
+					return len(list), err
+				}},
+			} {
+				var rows []model.Row
+				for n := c.first; n <= most; n++ {
+					rows = append(rows, c.row(n))
+				}
+				log.commit(t, nil, rows...)
+				if got, err := c.read(); err != nil || got != most {
+					t.Errorf("%s: %d, %v, want %d", what, got, err, most)
+				}
+				log.commit(t, nil, c.row(most+1))
+				if got, err := c.read(); err == nil {
+					t.Errorf("%s: %d of %d without an error", what, got, most+1)
+				}
+			}
+		})
+	}
+}
+
+func TestStepsAreCountedToTheLast(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			log := newLog(t, joined(t, db), 1)
+			var rows []model.Row
+			for n := range 10_050 {
+				rows = append(rows, &model.Step{RunKey: log.runs[0], Number: n + 1, Status: model.Completed, StartedAt: time.Now()})
+			}
+			log.commit(t, nil, rows...)
+			if _, total, err := db.Steps(t.Context(), log.runs[0], 0, 1); err != nil || total != 10_050 {
+				t.Errorf("%d steps, %v, want 10050", total, err)
+			}
+		})
+	}
+}
