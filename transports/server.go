@@ -30,6 +30,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Config holds what a Server needs. Runtime and Streams must be set; other zero fields mean the default.
@@ -80,7 +81,7 @@ type Server struct {
 
 	mu   sync.Mutex // guards the fields below
 	addr string
-	ln   *listener // nil before Serve
+	ln   *stream.Listener // nil before Serve
 }
 
 // New checks cfg and mounts the transports.
@@ -151,7 +152,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	own := newListener(ln, s.cfg.Log)
+	own := stream.NewListener(ln, s.cfg.Log)
 	s.mu.Lock()
 	s.ln = own
 	s.mu.Unlock()
@@ -176,15 +177,15 @@ func (s *Server) setAddr(ln net.Listener) {
 // Requests that have not arrived after a second are given up.
 // Shut the runtime down before it (see the package's comment).
 func (s *Server) Shutdown(ctx context.Context) error {
-	ctx, cancel := atLeast(ctx, goodbye)
+	ctx, cancel := stream.Farewells(ctx)
 	defer cancel()
 	s.stopping.Store(true)
 	s.mu.Lock()
 	if s.ln != nil {
-		s.ln.hurry(time.Now().Add(goodbye))
+		s.ln.Hurry()
 	}
 	s.mu.Unlock()
-	s.visits.conns.hurry(time.Now().Add(goodbye))
+	s.visits.conns.Hurry()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/lease"
 )
 
 func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
@@ -58,7 +59,7 @@ func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drop := func(h *transports.Held) {
+	drop := func(h *lease.Held) {
 		cur, err := s.rt.ReadRun(t.Context(), started)
 		if err != nil {
 			t.Fatal(err)

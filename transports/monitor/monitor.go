@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Transport serves what a runtime's projects do. Its handlers return errors as they are: the server turns them
@@ -74,7 +75,7 @@ type viewer struct {
 
 // show writes what happens until the client leaves or falls behind. A server that stops asks its viewers to come
 // back, not all at once.
-func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if v.q.View == runtime.EventsView {
 		w.KeepAlive("event: keepalive\ndata: {}\n\n")
 	}
@@ -96,7 +97,7 @@ func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 
 // greet writes where the stream begins. The block that tells a client to begin anew is the one that moves its
 // Last-Event-ID, so that it cannot get one without the other.
-func (v *viewer) greet(w *transports.Stream, m *runtime.Monitor) error {
+func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 	_, _ = w.WriteString("retry: 1000\n")
 	switch {
 	case m.Resumed():
@@ -115,7 +116,7 @@ func (v *viewer) greet(w *transports.Stream, m *runtime.Monitor) error {
 // many is a batch behind which more is likely to be there already.
 const many = 128
 
-func (v *viewer) follow(ctx context.Context, w *transports.Stream, m *runtime.Monitor) error {
+func (v *viewer) follow(ctx context.Context, w *stream.Writer, m *runtime.Monitor) error {
 	for n := 0; ; {
 		if n < many {
 			w.Pace(ctx)

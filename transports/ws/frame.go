@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/fanout"
 )
 
 // ping is a frame that asks the client for a sign of life.
@@ -32,7 +32,7 @@ const (
 	numbered framing = "{" // beside its id
 )
 
-var _ transports.Framing = bare
+var _ fanout.Framing = bare
 
 // named returns the framing of a thread's events on a socket with many.
 func named(threadID string) framing {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Transport serves a runtime's runs over WebSockets. Its handlers return errors as they are: the server turns
@@ -72,8 +73,7 @@ var errKey = &runtime.Error{
 // conversation is what happens on a socket.
 type conversation struct {
 	protocol string // of those that the client offers, "" for none
-	framing  transports.Framing
-	limit    int64 // bytes of a message from the client
+	limit    int64  // bytes of a message from the client
 	// take is called with each message of the client, by one goroutine. Nil ignores them.
 	take func(ctx context.Context, s *socket, kind int, msg []byte)
 	// talk writes to the socket until it is to be closed, for the reason it returns.
@@ -95,7 +95,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), transports.Duplex{Framing: conv.framing, Ping: ping, Last: closes}, func(ctx context.Context, w *transports.Stream) {
+			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Last: closes}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
 				s.serve(ctx, t.Streams, &conv)
 			})

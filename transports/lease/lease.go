@@ -1,4 +1,6 @@
-package transports
+// Package lease knows which runs belong to a connection. The Stop button of most clients is only a dropped
+// connection: a run whose connection has been gone for a while is cancelled, unless its client came back.
+package lease
 
 import (
 	"context"
@@ -12,18 +14,27 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// owners knows which runs belong to a connection. The Stop button of most clients is only a dropped
-// connection: a run whose connection has been gone for a while is cancelled, unless its client came back.
-type owners struct {
-	rt    *runtime.Runtime
-	grace time.Duration
-	log   *slog.Logger
+// Config holds what Leases need.
+type Config struct {
+	Runtime *runtime.Runtime
+	Log     *slog.Logger
+	Grace   time.Duration // what a dropped client has to come back to its run
+}
+
+// Leases are the ties of runs to connections.
+type Leases struct {
+	cfg Config
 
 	tasks sync.WaitGroup // graces under way
 
 	mu      sync.Mutex // guards the fields below and those of Held
 	held    map[threadName][]*Held
 	stopped bool
+}
+
+// New returns Leases without one.
+func New(cfg Config) *Leases {
+	return &Leases{cfg: cfg, held: make(map[threadName][]*Held)}
 }
 
 type threadName struct{ project, user, id string }
@@ -33,7 +44,7 @@ type Peer interface{ Gone() bool } // looks now, from any goroutine
 
 // Held is a run's tie to a connection.
 type Held struct {
-	o       *owners
+	l       *Leases
 	who     runtime.Caller
 	started runtime.Started
 	scope   string // of the request's Idempotency-Key
@@ -45,26 +56,25 @@ type Held struct {
 // StartRun is runtime.StartRun for doors that know connections. A run of the same user on the same thread
 // whose connection is gone is cancelled first, without waiting for its client any longer: this is what its
 // client, or another, wants now. A repeat of that run's own request leaves it alone.
-func (s *Streams) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
-	s.owners.supersede(ctx, who, &req)
-	return s.cfg.Runtime.StartRun(ctx, who, req)
+func (l *Leases) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
+	l.supersede(ctx, who, &req)
+	return l.cfg.Runtime.StartRun(ctx, who, req)
 }
 
 // Hold ties the run that was started to the connection p, which owns it until Release or Drop. The answer to
 // a repeated request takes over a run that belongs to a connection, and no other. Key is the request's
 // Idempotency-Key, nil when it had none.
-func (s *Streams) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Held {
-	o := &s.owners
+func (l *Leases) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Held {
 	who.Role = runtime.RoleUser // to whom the name of an own run never means another's
-	h := &Held{o: o, who: who, started: started, peer: p}
+	h := &Held{l: l, who: who, started: started, peer: p}
 	if key != nil {
 		h.scope = key.Scope
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	old := o.find(h.thread(), started.RunKey)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.find(h.thread(), started.RunKey)
 	switch {
-	case o.stopped:
+	case l.stopped:
 		return h
 	case old == nil:
 		h.early = started.Replayed
@@ -73,32 +83,30 @@ func (s *Streams) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, sta
 		return h
 	default:
 		h.early = old.early
-		o.forget(old)
+		l.forget(old)
 	}
-	o.held[h.thread()] = append(o.held[h.thread()], h)
+	l.held[h.thread()] = append(l.held[h.thread()], h)
 	return h
 }
 
 // Detach unties the run that was started, so that only cancel ends it.
-func (s *Streams) Detach(who runtime.Caller, started runtime.Started) {
-	o := &s.owners
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if old := o.find(threadName{who.Project, who.User, started.ThreadID}, started.RunKey); old != nil {
-		o.forget(old)
+func (l *Leases) Detach(who runtime.Caller, started runtime.Started) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.find(threadName{who.Project, who.User, started.ThreadID}, started.RunKey); old != nil {
+		l.forget(old)
 	}
 }
 
 // Join unties the runs of the thread whose connection is gone: a client of the same user has joined it, so that
 // only cancel ends them. Runs whose connection is there stay tied to it.
-func (s *Streams) Join(who runtime.Caller, th *runtime.Thread) {
+func (l *Leases) Join(who runtime.Caller, th *runtime.Thread) {
 	if who.User != th.User {
 		return
 	}
-	o := &s.owners
-	o.mu.Lock()
-	all := slices.Clone(o.held[threadName{th.Project, th.User, th.ID}])
-	o.mu.Unlock()
+	l.mu.Lock()
+	all := slices.Clone(l.held[threadName{th.Project, th.User, th.ID}])
+	l.mu.Unlock()
 	for _, h := range all {
 		if h.peer.Gone() {
 			h.Release()
@@ -111,9 +119,9 @@ func (h *Held) Release() {
 	if h == nil {
 		return
 	}
-	h.o.mu.Lock()
-	defer h.o.mu.Unlock()
-	h.o.forget(h)
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	h.l.forget(h)
 }
 
 // Drop says that the connection is gone: the run is cancelled after the grace, unless it ends or another
@@ -123,17 +131,17 @@ func (h *Held) Drop(cur *runtime.RunCursor) {
 		cur.Close()
 		return
 	}
-	o := h.o
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.stopped || h.early || o.find(h.thread(), h.started.RunKey) != h {
-		o.forget(h)
+	l := h.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped || h.early || l.find(h.thread(), h.started.RunKey) != h {
+		l.forget(h)
 		cur.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.grace)
+	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Grace)
 	h.grace = cancel
-	o.tasks.Go(func() { // ends with the grace
+	l.tasks.Go(func() { // ends with the grace
 		defer cancel()
 		defer cur.Close()
 		h.wait(ctx, cur)
@@ -160,27 +168,27 @@ func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
 
 // cancel cancels the run, unless it was untied.
 func (h *Held) cancel(ctx context.Context) {
-	h.o.mu.Lock()
-	tied := h.o.forget(h)
-	h.o.mu.Unlock()
+	h.l.mu.Lock()
+	tied := h.l.forget(h)
+	h.l.mu.Unlock()
 	if !tied {
 		return
 	}
-	_, err := h.o.rt.Cancel(ctx, h.who, h.started.RunID)
+	_, err := h.l.cfg.Runtime.Cancel(ctx, h.who, h.started.RunID)
 	if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // else it has ended
-		h.o.log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
+		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
 	}
 }
 
-func (o *owners) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest) {
-	o.mu.Lock()
+func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest) {
+	l.mu.Lock()
 	var others []*Held
-	for _, h := range o.held[threadName{who.Project, who.User, req.ThreadID}] {
+	for _, h := range l.held[threadName{who.Project, who.User, req.ThreadID}] {
 		if !h.early && !h.repeated(req) {
 			others = append(others, h)
 		}
 	}
-	o.mu.Unlock()
+	l.mu.Unlock()
 	for _, h := range others {
 		if h.peer.Gone() {
 			h.cancel(ctx)
@@ -188,23 +196,23 @@ func (o *owners) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	}
 }
 
-// stop ends all graces: a server that stops cancels no run.
-func (o *owners) stop() {
-	o.mu.Lock()
-	o.stopped = true
-	for _, all := range o.held {
+// Stop ends all graces, and waits for them: a server that stops cancels no run.
+func (l *Leases) Stop() {
+	l.mu.Lock()
+	l.stopped = true
+	for _, all := range l.held {
 		for _, h := range slices.Clone(all) {
-			o.forget(h)
+			l.forget(h)
 		}
 	}
-	o.mu.Unlock()
-	o.tasks.Wait()
+	l.mu.Unlock()
+	l.tasks.Wait()
 }
 
-// The functions below are called with o.mu held.
+// The functions below are called with l.mu held.
 
-func (o *owners) find(th threadName, run int64) *Held {
-	for _, h := range o.held[th] {
+func (l *Leases) find(th threadName, run int64) *Held {
+	for _, h := range l.held[th] {
 		if h.started.RunKey == run {
 			return h
 		}
@@ -213,8 +221,8 @@ func (o *owners) find(th threadName, run int64) *Held {
 }
 
 // forget unties h and ends its grace. It reports whether it was tied.
-func (o *owners) forget(h *Held) bool {
-	all := o.held[h.thread()]
+func (l *Leases) forget(h *Held) bool {
+	all := l.held[h.thread()]
 	i := slices.Index(all, h)
 	if i < 0 {
 		return false
@@ -223,9 +231,9 @@ func (o *owners) forget(h *Held) bool {
 		h.grace()
 	}
 	if all = slices.Delete(all, i, i+1); len(all) == 0 {
-		delete(o.held, h.thread())
+		delete(l.held, h.thread())
 	} else {
-		o.held[h.thread()] = all
+		l.held[h.thread()] = all
 	}
 	return true
 }
