@@ -389,7 +389,9 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 			continue
 		}
 		r.began = true
-		r.ended = rec.terminal
+		if r.ended = rec.terminal; r.ended {
+			r.after = rec.ID // what stands behind it is not the run's
+		}
 		if res, ok := rec.Event.(agui.ToolCallResult); ok && slices.Contains(r.started.Results, res.ToolCallID) {
 			continue
 		}

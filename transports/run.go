@@ -43,7 +43,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		return s.interrupt(w, err, r.Projection, r.Framing)
 	}
 	if err = w.Flush(); err == nil {
-		err = s.Follow(ctx, w, &fanout.Tail{Cursor: cur, Projection: r.Projection, Framing: r.Framing})
+		err = s.Follow(ctx, w, &fanout.Tail{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
 	}
 	if errors.Is(err, stream.ErrGone) {
 		held.Drop(cur)
@@ -55,6 +55,28 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		return nil
 	}
 	return s.interrupt(w, fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection, r.Framing)
+}
+
+// attended is the cursor of a run whose questions are for the client of a stream.
+type attended struct {
+	*runtime.RunCursor
+	w *stream.Writer
+}
+
+// Next returns what the run's cursor does, but not what a client is asked that has left: then it fails with
+// stream.ErrGone. What is written to such a client would seem to arrive.
+func (a attended) Next(ctx context.Context) ([]*runtime.Record, error) {
+	recs, err := a.RunCursor.Next(ctx)
+	if err == nil && asks(recs[len(recs)-1].Event) && a.w.Gone() {
+		return nil, stream.ErrGone
+	}
+	return recs, err
+}
+
+// asks reports whether ev ends a span of a run that waits for its client.
+func asks(ev agui.Event) bool {
+	end, ok := ev.(agui.RunFinished)
+	return ok && (end.Outcome.Type == agui.OutcomeInterrupt || len(end.Outcome.PendingToolCallIDs) > 0)
 }
 
 // owner is a stream that a run belongs to: gone as soon as it was given up, while its client may still be there.

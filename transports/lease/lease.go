@@ -1,5 +1,10 @@
 // Package lease knows which runs belong to a connection. The Stop button of most clients is only a dropped
 // connection: a run whose connection has been gone for a while is cancelled, unless its client came back.
+//
+// A run that waits for an answer belongs to nobody once its question was shown: people take their time, and answer
+// from elsewhere. But a run that comes to wait when its connection is gone already has asked nobody: it is cancelled
+// at the end of the grace like any other, or at once for a message that it would stand in the way of, unless somebody
+// has answered it meanwhile.
 package lease
 
 import (
@@ -51,14 +56,20 @@ type Held struct {
 	peer    Peer
 	early   bool               // of a repeat: it owns nothing yet, but will if the request that it repeats comes to hold the run
 	grace   context.CancelFunc // ends the grace; nil while the connection is there
+	waits   bool               // the run came to wait in the grace
 }
 
 // StartRun is runtime.StartRun for doors that know connections. A run of the same user on the same thread
 // whose connection is gone is cancelled first, without waiting for its client any longer: this is what its
-// client, or another, wants now. A repeat of that run's own request leaves it alone.
+// client, or another, wants now. If that run waits, it is only when req does not answer it. A repeat of the run's own
+// request leaves it alone.
 func (l *Leases) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
-	l.supersede(ctx, who, &req)
-	return l.cfg.Runtime.StartRun(ctx, who, req)
+	l.supersede(ctx, who, &req, false)
+	started, err := l.cfg.Runtime.StartRun(ctx, who, req)
+	if errors.Is(err, runtime.ErrThreadWaiting) && l.supersede(ctx, who, &req, true) {
+		return l.cfg.Runtime.StartRun(ctx, who, req)
+	}
+	return started, err
 }
 
 // Hold ties the run that was started to the connection p, which owns it until Release or Drop. The answer to
@@ -124,8 +135,8 @@ func (h *Held) Release() {
 	h.l.forget(h)
 }
 
-// Drop says that the connection is gone: the run is cancelled after the grace, unless it ends or another
-// connection takes it over before. It takes over cur, at whatever event it stands, and returns at once.
+// Drop says that the connection is gone: the run is cancelled after the grace, unless it ends or is answered, or
+// another connection takes it over before. It takes over cur, at whatever event it stands, and returns at once.
 func (h *Held) Drop(cur *runtime.RunCursor) {
 	if h == nil {
 		cur.Close()
@@ -148,22 +159,42 @@ func (h *Held) Drop(cur *runtime.RunCursor) {
 	})
 }
 
-// wait cancels the run if the grace passes before it ends.
+// wait cancels the run if the grace passes before it ends or is answered.
 func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
-	for {
-		_, err := cur.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			h.Release()
-			return
-		}
-		if err != nil {
-			break
-		}
+	err := error(nil)
+	for err == nil {
+		_, err = cur.Next(ctx)
+	}
+	if errors.Is(err, io.EOF) && !h.unanswered(ctx, cur) {
+		h.Release()
+		return
 	}
 	<-ctx.Done()
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case !errors.Is(ctx.Err(), context.DeadlineExceeded): // it was untied
+	case cur.Ended() && !h.unanswered(context.Background(), cur):
+		h.Release()
+	default:
 		h.cancel(context.Background())
 	}
+}
+
+// unanswered reports whether the run, whose span has ended, waits since then.
+func (h *Held) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
+	h.l.mu.Lock()
+	h.waits = true
+	h.l.mu.Unlock()
+	rt := h.l.cfg.Runtime
+	run, err := rt.Run(ctx, h.who, h.started.RunID)
+	if err != nil || run.Status != runtime.Waiting {
+		return err != nil // then cancel says what is wrong
+	}
+	end, err := rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: h.started.ThreadKey, ID: h.started.ThreadID}}, runtime.Latest, false)
+	if err != nil {
+		return true
+	}
+	defer end.Close()
+	return end.After() == cur.After() // else it was answered, and asks again
 }
 
 // cancel cancels the run, unless it was untied.
@@ -180,11 +211,13 @@ func (h *Held) cancel(ctx context.Context) {
 	}
 }
 
-func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest) {
+// supersede cancels the runs in whose stead req is made: those that have come to wait, or the others. It reports
+// whether there were any.
+func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, waiting bool) (some bool) {
 	l.mu.Lock()
 	var others []*Held
 	for _, h := range l.held[threadName{who.Project, who.User, req.ThreadID}] {
-		if !h.early && !h.repeated(req) {
+		if !h.early && h.waits == waiting && !h.repeated(req) {
 			others = append(others, h)
 		}
 	}
@@ -192,8 +225,10 @@ func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	for _, h := range others {
 		if h.peer.Gone() {
 			h.cancel(ctx)
+			some = true
 		}
 	}
+	return some
 }
 
 // Stop ends all graces, and waits for them: a server that stops cancels no run.
