@@ -28,12 +28,12 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	s.typing().drop()
 	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
 	viewer := s.connect("")
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	s.keys <- "still here"
 	viewer.until("still here")
 	viewer.drop()
 	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	close(s.keys)
 	s.status("a", "COMPLETED")
 }
@@ -57,7 +57,7 @@ func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
 	viewer.until("STEP_STARTED")
 	viewer.drop()
 	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 1 })
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	s.keys <- "still here"
 	owner.until("still here")
 	owner.drop()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -73,7 +72,7 @@ func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
 	drop(left)
 	first := s.streams.Hold(peer(false), local, nil, started)
 	drop(first)
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	s.status("a", runtime.Running)
 	drop(repeat)
 	s.status("a", runtime.Cancelled)
@@ -94,7 +93,7 @@ func TestRepeatOfADetachedRunOwnsNothing(t *testing.T) {
 	h := s.streams.Hold(peer(false), local, nil, started)
 	s.do("POST", "/api/v1/agui/echo", `{"threadId": "main", "runId": "b"}`).drop()
 	h.Drop(cur)
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	s.status("a", runtime.Running)
 }
 
@@ -131,7 +130,13 @@ func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
 		defer close(stopped)
 		s.stop()
 	}()
-	<-time.After(50 * time.Millisecond) // let it stop while nobody reads
+	s.eventually("nobody is listened to any more", func() bool {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
 	rest := again.all()
 	<-stopped
 	if strings.Contains(rest, "interrupted") || !strings.HasSuffix(first, rest) {

@@ -55,7 +55,7 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 	s.typing("", "Idempotency-Key", "k").drop()
 	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
 	r := s.typing("", "Idempotency-Key", "k")
-	<-time.After(1200 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	r.until("still here")
 	r.drop()
@@ -68,7 +68,7 @@ func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
 	second := s.typing("", "Idempotency-Key", "k")
 	first.drop()
 	s.eventually("the first stream has ended", func() bool { return s.streams.Open() == 1 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
 	second.until("RUN_FINISHED")
@@ -83,7 +83,7 @@ func TestJSONRepeatDetachesTheRun(t *testing.T) {
 	s.start(body, "Idempotency-Key", "k")
 	r.drop()
 	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
 	s.status("a", "COMPLETED")
@@ -125,7 +125,7 @@ func TestViewerDoesNotOwnARun(t *testing.T) {
 	r.until("RUN_STARTED")
 	r.drop()
 	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
 	s.status("a", "COMPLETED")

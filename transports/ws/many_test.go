@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fasthttp/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -290,7 +289,7 @@ func TestRunsOfASocketOutliveIt(t *testing.T) {
 	c.done(`{"op": "run", "agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 	_ = c.Close()
 	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
 	s.status("a", "COMPLETED")

@@ -166,7 +166,7 @@ func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 	s := serve(t, quick)
 	_ = s.typing(`, "forwardedProps": {"background": true}`).Close()
 	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
 	s.status("a", "COMPLETED")
@@ -177,7 +177,7 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 	_ = s.typing("", "Idempotency-Key", "k").Close()
 	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
 	c := s.typing("", "Idempotency-Key", "k")
-	<-time.After(1200 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	c.until("still here")
 	_ = c.Close()

@@ -146,11 +146,19 @@ func TestSocketThatAnswersPingsStays(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: 600 * time.Millisecond})
 	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
+	pings, answer := make(chan struct{}, 100), c.PingHandler()
+	c.SetPingHandler(func(text string) error {
+		pings <- struct{}{}
+		return answer(text)
+	})
 	got := make(chan error, 1)
 	go func() { got <- drain(c) }()
-	<-time.After(2 * time.Second) // three timeouts
-	if n := s.streams.Open(); n != 1 {
-		t.Errorf("%d sockets are open", n)
+	for range 12 { // more than three timeouts: pings are 130 ms apart at least
+		select {
+		case <-pings:
+		case err := <-got:
+			t.Fatal(err)
+		}
 	}
 	close(s.keys)
 	c.closed(<-got, 1000)
