@@ -105,10 +105,6 @@ func (s *Streams) interrupt(w *stream.Writer, err error, p agui.Projection, fram
 		s.log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}
-	if framing != nil {
-		_, _ = w.Write(framing.Append(nil, 0, ev.AppendJSON(nil, p)))
-	} else {
-		_, _ = w.Write(agui.AppendSSE(nil, 0, ev, p))
-	}
+	_, _ = w.Write(fanout.Frame(framing, ev, p))
 	return w.Flush()
 }

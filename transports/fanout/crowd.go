@@ -227,11 +227,14 @@ func (one *waiter) take(out []byte, after int64, now time.Time) bool {
 func (c *crowd) frames(recs []*runtime.Record) []byte {
 	size := 0
 	for _, rec := range recs {
-		size += len(rec.SSE(c.projection)) + 64
+		size += len(rec.JSON(c.projection)) + 96
 	}
 	return c.bytes.Wrap(size, func(dst []byte) []byte {
 		for _, rec := range recs {
-			dst = appendFrame(dst, rec, c.projection, c.framing)
+			if event := rec.JSON(c.projection); event != nil {
+				head, tail := around(c.framing, dst, rec.ID, rec.Type(c.projection), len(event))
+				dst = append(append(head, event...), tail...)
+			}
 		}
 		return dst
 	})

@@ -46,13 +46,6 @@ type Tail struct {
 	Framing    Framing       // nil for that of server-sent events
 }
 
-// Framing is how an event is written. Streams of equal framings may be written the same bytes, so that its values
-// must be comparable.
-type Framing interface {
-	// Append appends an event, its JSON, under its id, which is 0 when it has none.
-	Append(dst []byte, id int64, event []byte) []byte
-}
-
 // A batch of so many events, or of so many bytes, is not held back: the reader is behind, and what it has is worth
 // a write.
 const (
@@ -123,24 +116,20 @@ func urgent(recs []*runtime.Record) bool {
 // write writes recs.
 func write(w *stream.Writer, t *Tail, recs []*runtime.Record) error {
 	return w.Batch(func() {
-		var buf []byte
+		var head []byte
 		for _, rec := range recs {
-			buf = appendFrame(buf[:0], rec, t.Projection, t.Framing)
-			w.Fit(len(buf))
-			if _, err := w.Write(buf); err != nil {
+			event := rec.JSON(t.Projection)
+			if event == nil {
+				continue
+			}
+			var tail string
+			head, tail = around(t.Framing, head[:0], rec.ID, rec.Type(t.Projection), len(event))
+			w.Fit(len(head) + len(event) + len(tail))
+			_, _ = w.Write(head)
+			_, _ = w.Write(event)
+			if _, err := w.WriteString(tail); err != nil {
 				break
 			}
 		}
 	})
-}
-
-// appendFrame appends what projection p shows of rec, as an event of SSE when framing is nil.
-func appendFrame(dst []byte, rec *runtime.Record, p agui.Projection, framing Framing) []byte {
-	if framing == nil {
-		return append(dst, rec.SSE(p)...)
-	}
-	if event := rec.JSON(p); event != nil {
-		dst = framing.Append(dst, rec.ID, event)
-	}
-	return dst
 }

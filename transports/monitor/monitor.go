@@ -13,6 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
@@ -104,7 +105,7 @@ func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
 	case v.q.View == runtime.AGUIView:
 		_, _ = w.WriteString("\n")
-		_, _ = w.Write(m.Snapshot())
+		write(w, m.ID(), agui.TypeStateSnapshot, m.Snapshot())
 	case v.q.After != "":
 		_, _ = w.WriteString("\nid: " + m.ID() + "\nevent: reset\ndata: {}\n\n")
 	default:
@@ -127,7 +128,7 @@ func (v *viewer) follow(ctx context.Context, w *stream.Writer, m *runtime.Monito
 		}
 		n = len(notices)
 		for _, notice := range notices {
-			_, _ = w.Write(notice.SSE(v.q.View))
+			write(w, notice.ID(), notice.Type(v.q.View), notice.JSON(v.q.View))
 		}
 		if n == 0 {
 			_, _ = w.WriteString("id: " + m.ID() + "\n\n")
@@ -136,4 +137,11 @@ func (v *viewer) follow(ctx context.Context, w *stream.Writer, m *runtime.Monito
 			return err
 		}
 	}
+}
+
+// write writes a frame with an event.
+func write(w *stream.Writer, id string, t agui.Type, event []byte) {
+	_, _ = w.WriteString("id: " + id + "\nevent: " + string(t) + "\ndata: ")
+	_, _ = w.Write(event)
+	_, _ = w.WriteString(agui.SSETail)
 }

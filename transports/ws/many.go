@@ -75,8 +75,8 @@ type reply struct {
 
 // say writes a reply.
 func (s *socket) say(r reply) {
-	frame := encode(r)
-	_ = s.w.Batch(func() { _, _ = s.w.Write(bare.Append(nil, 0, frame)) })
+	frame := textFrame(encode(r))
+	_ = s.w.Batch(func() { _, _ = s.w.Write(frame) })
 }
 
 // refuse says that a command is refused, or that a thread cannot be shown any more.
