@@ -108,7 +108,7 @@ func (n *Notice) appendRun(dst []byte) []byte {
 
 // event is the notice as EventsView shows it.
 func (n *Notice) event() []byte {
-	dst := appendMember([]byte{'{'}, "agent", n.agent)
+	dst := appendMember(append(make([]byte, 0, 192), '{'), "agent", n.agent)
 	switch n.kind {
 	case token:
 		dst = appendMember(dst, "text", n.rec.Event.(agui.TextMessageContent).Delta)
