@@ -88,9 +88,7 @@ func TestSilentStreamIsPinged(t *testing.T) {
 		t.Errorf("three pings came within %v", took)
 	}
 	s.keys <- "hello"
-	if got := r.next(); !strings.Contains(got, "TEXT_MESSAGE_START") {
-		t.Errorf("got %q", got)
-	}
+	r.until("TEXT_MESSAGE_START")
 	close(s.keys)
 	r.until("RUN_FINISHED")
 }

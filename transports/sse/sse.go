@@ -45,7 +45,7 @@ func (t Transport) start(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), body)
+	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), req.BodyHash)
 	if err != nil {
 		return err
 	}

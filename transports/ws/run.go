@@ -103,7 +103,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	if err := req.Address(a.t.Runtime.Plugins(), a.agent); err != nil {
 		return nil, err
 	}
-	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, msg.body); err != nil {
+	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, req.BodyHash); err != nil {
 		return nil, err
 	}
 	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
