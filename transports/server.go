@@ -45,10 +45,9 @@ type Config struct {
 	Hosts    []string // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string // web origins admitted beside the server's own
 
-	Body        int // bytes of a request's body, default 2 MiB
-	Input       int // of one that starts a run, default 32 MiB
-	Attachments int // of one that uploads a file, default 32 MiB
-	Header      int // of a request's line and headers, default 16 KiB
+	Body   int // bytes of a request's body, default 2 MiB
+	Input  int // of one that starts a run, default 32 MiB
+	Header int // of a request's line and headers, default 16 KiB
 
 	ReadTimeout  time.Duration // for the whole of a request, default 1 min
 	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
@@ -60,7 +59,6 @@ func (c Config) withDefaults() Config {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
 	c.Body = cmp.Or(c.Body, 2<<20)
 	c.Input = cmp.Or(c.Input, 32<<20)
-	c.Attachments = cmp.Or(c.Attachments, 32<<20)
 	c.Header = cmp.Or(c.Header, 16<<10)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, time.Minute)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 5*time.Minute)
@@ -106,7 +104,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 		ReadTimeout:                  cfg.ReadTimeout,
 		WriteTimeout:                 cfg.WriteTimeout, // hijacked streams have their own
 		IdleTimeout:                  cfg.IdleTimeout,
-		BodyLimit:                    max(cfg.Body, cfg.Input, cfg.Attachments),
+		BodyLimit:                    max(cfg.Body, cfg.Input),
 		DisablePreParseMultipartForm: true,
 		ReduceMemoryUsage:            true, // else each stream keeps a read buffer of Header bytes
 		DisableStartupMessage:        true,
@@ -120,7 +118,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if cfg.Who != nil {
 		who = auth.Callers(cfg.Who, original, cfg.Log)
 	}
-	s.app.Use(who, auth.Body(takesFiles))
+	s.app.Use(who, auth.Body)
 	for _, m := range mounts {
 		m.Mount(s.app)
 	}

@@ -76,7 +76,7 @@ func (w *Writer) Fit(n int) {
 }
 
 // Linger has the connection, once it is closed, read on for a while what its client still sends: else that
-// might never read the last that was sent to it.
+// might never read the last that was sent to it. It may be called from any goroutine.
 func (w *Writer) Linger() {
 	if w.own != nil {
 		w.own.linger.Store(true)

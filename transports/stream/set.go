@@ -34,7 +34,7 @@ type Config struct {
 	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
 }
 
-// Set is the open streams of a process. Each costs one goroutine that waits for its source and writes; what is
+// Set is the open streams of a process. Each has a goroutine that waits for its source and writes; what is
 // buffered for a write is given back after it, so an idle stream holds next to nothing. A stream on which both
 // ends talk (see Attach) has one goroutine more, which reads. For all streams together there is one, while any is
 // open, that pings the silent ones and finds those whose client has left. On a connection that is no socket, such

@@ -6,8 +6,9 @@
 // closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, and with 4008 when
 // its client takes nothing: it goes on behind the last id it has got.
 //
-// Frames are written by the server's stream engine, whole batches at a time, not by the WebSocket library, which
-// does the handshake, reads, and writes control frames.
+// Frames are written by the server's streams, whole batches at a time, and so are pings and the last word to a client
+// that takes nothing. The WebSocket library does the handshake, reads, and writes the other control frames: pongs and
+// the close.
 package ws
 
 import (
