@@ -182,10 +182,10 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 			child := w
 			child.name = "stroller"
 			s := serve(t, transports.StreamConfig{}, w, child)
-			if got := s.run("scripted", "main", "before", script(`{"say": "earlier"}, {"state": {"old": 1}}`), dialect).all(); !strings.Contains(got, "RUN_FINISHED") {
+			if got := s.run("scripted", "main", "before", script(`{"say": "earlier"}, {"state": {"old": 1}}`), dialect).All(); !strings.Contains(got, "RUN_FINISHED") {
 				t.Fatal(got)
 			}
-			early := s.connect(dialect).all()
+			early := s.connect(dialect).All()
 			whole := s.run("walker", "main", "walk", "go", dialect)
 			queued := s.run("echo", "main", "after", "and then", dialect)
 			var joined []*response
@@ -194,13 +194,13 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 				w.on <- struct{}{}
 			}
 			joined = append(joined, s.connect(dialect))
-			all := early + whole.all() + queued.all()
+			all := early + whole.All() + queued.All()
 			want := folded(t, all)
 			if len(want.Messages) < 10 || want.State != `{"old":1,"n":2,"deep":true,"list":[1]}` {
 				t.Errorf("the run came to %+v", want)
 			}
 			for i, r := range joined {
-				stream := r.all()
+				stream := r.All()
 				if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
 					t.Errorf("joined at rest %d of %d:\n%s\n%s", i+1, len(joined), diff, stream)
 				}
@@ -260,12 +260,12 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow,
 		chatter{"ann", beats}, chatter{"ben", beats}, chatter{"cy", beats}, chatter{"child", beats})
 	for id, dialect := range map[string]string{"new": modern, "old": ""} {
-		join := func() *response { return s.do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
-		early := join().all()
+		join := func() *response { return s.Do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
+		early := join().All()
 		whole := s.run("flow", id, id+"-1", "go", dialect)
 		queued := s.run("flow", id, id+"-2", "again", dialect)
 		seen := make(chan string)
-		go func() { seen <- whole.all() + queued.all() }()
+		go func() { seen <- whole.All() + queued.All() }()
 		var joined []*response
 		var log string
 		for n := 0; log == ""; n++ {
@@ -282,7 +282,7 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 			t.Errorf("%d viewers joined, the runs came to %d messages", len(joined), len(want.Messages))
 		}
 		for i, r := range joined {
-			stream := r.all()
+			stream := r.All()
 			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
 				t.Fatalf("joined as number %d of %d:\n%s\n%s", i+1, len(joined), diff, brief(stream))
 			}

@@ -17,19 +17,19 @@ const ask = transporttest.Ask
 // leave drops a run's stream, and waits until the server knows.
 func (s *server) leave(r *response) {
 	s.Helper()
-	r.drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	r.Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 }
 
 // another starts a run of the echo agent on the thread.
 func (s *server) another() {
-	s.start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
+	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
 }
 
 // answer is how run a's question is answered.
 func (s *server) answer() []agui.ResumeEntry {
 	s.Helper()
-	asks, err := s.rt.Interrupts(s.Context(), s.Caller, "a")
+	asks, err := s.Runtime.Interrupts(s.Context(), s.Caller, "a")
 	if err != nil || len(asks) != 1 {
 		s.Fatalf("%d questions, %v", len(asks), err)
 	}
@@ -40,8 +40,8 @@ func TestRunThatComesToWaitUnseenIsCancelled(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
 	s.keys <- ask
-	s.status("a", "WAITING")
-	s.status("a", "CANCELLED")
+	s.Await("a", "WAITING")
+	s.Await("a", "CANCELLED")
 }
 
 func TestQuestionToAClientThatHasJustLeftIsUnseen(t *testing.T) {
@@ -59,53 +59,53 @@ func TestQuestionToAClientThatHasJustLeftIsUnseen(t *testing.T) {
 	}
 	_ = c.Close()
 	s.keys <- ask
-	s.status("a", "CANCELLED")
+	s.Await("a", "CANCELLED")
 }
 
 func TestNextMessageGoesBeforeAnUnseenQuestion(t *testing.T) {
 	s := serve(t, long)
 	s.leave(s.typing(""))
 	s.keys <- ask
-	s.status("a", "WAITING")
+	s.Await("a", "WAITING")
 	s.another()
-	s.status("a", "CANCELLED")
-	s.status("b", "COMPLETED")
+	s.Await("a", "CANCELLED")
+	s.Await("b", "COMPLETED")
 }
 
 func TestQuestionThatWasSeenWaits(t *testing.T) {
 	s := serve(t, quick)
 	r := s.typing("")
 	s.keys <- ask
-	r.until("RUN_FINISHED")
+	r.Until("RUN_FINISHED")
 	s.leave(r)
 	s.OutlastGrace()
-	s.status("a", "WAITING")
-	r = s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
-	r.refused(409, "thread_waiting")
+	s.Await("a", "WAITING")
+	r = s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
+	r.Refused(409, "thread_waiting")
 }
 
 func TestRunAnsweredInTheGraceGoesOn(t *testing.T) {
 	for name, answer := range map[string]func(s *server){
 		"by its id": func(s *server) {
-			if _, err := s.rt.Resume(s.Context(), s.Caller, "a", s.answer()); err != nil {
+			if _, err := s.Runtime.Resume(s.Context(), s.Caller, "a", s.answer()); err != nil {
 				s.Fatal(err)
 			}
 		},
 		"by a request": func(s *server) {
-			s.start(fmt.Sprintf(`{"threadId": "main", "runId": "c", "resume": [{"interruptId": %q, "status": "resolved", "payload": true}]}`, s.answer()[0].InterruptID))
+			s.Start(fmt.Sprintf(`{"threadId": "main", "runId": "c", "resume": [{"interruptId": %q, "status": "resolved", "payload": true}]}`, s.answer()[0].InterruptID))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 			s.leave(s.typing(""))
 			s.keys <- ask
-			s.status("a", "WAITING")
+			s.Await("a", "WAITING")
 			answer(s)
 			s.another()
 			s.OutlastGrace()
 			close(s.keys)
-			s.status("a", "COMPLETED")
-			s.status("b", "COMPLETED")
+			s.Await("a", "COMPLETED")
+			s.Await("b", "COMPLETED")
 		})
 	}
 }
@@ -114,13 +114,13 @@ func TestRunThatWaitsAgainInTheGraceWaits(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
 	s.keys <- ask
-	s.status("a", "WAITING")
-	if _, err := s.rt.Resume(t.Context(), s.Caller, "a", s.answer()); err != nil {
+	s.Await("a", "WAITING")
+	if _, err := s.Runtime.Resume(t.Context(), s.Caller, "a", s.answer()); err != nil {
 		t.Fatal(err)
 	}
 	s.keys <- ask // answered already
 	s.keys <- ask
-	s.status("a", "WAITING")
+	s.Await("a", "WAITING")
 	s.OutlastGrace()
-	s.status("a", "WAITING")
+	s.Await("a", "WAITING")
 }

@@ -42,7 +42,7 @@ func (a Typist) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 				if _, err := run.Ask(ctx, agui.Interrupt{Message: "Go on?"}); err != nil {
 					return agui.WorkerOutput{}, err
 				}
-				text = run.Text("", "")
+				text = run.Text()
 				continue
 			}
 			if _, err := io.WriteString(text, key); err != nil {
