@@ -54,6 +54,6 @@ func NewStreams(cfg StreamConfig) *Streams {
 // Shutdown ends the open streams, a slice at a time, as it will those that are opened from now on. The runs that
 // belong to them go on. When ctx is done, but not within the first second, it cuts off those that are left.
 func (s *Streams) Shutdown(ctx context.Context) error {
-	s.Leases.Stop()
+	s.EndGraces()
 	return s.Set.Shutdown(ctx)
 }

@@ -231,8 +231,8 @@ func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	return some
 }
 
-// Stop ends all graces, and waits for them: a server that stops cancels no run.
-func (l *Leases) Stop() {
+// EndGraces unties all runs, and those to come: a server that stops cancels none.
+func (l *Leases) EndGraces() {
 	l.mu.Lock()
 	l.stopped = true
 	for _, all := range l.held {

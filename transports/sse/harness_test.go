@@ -50,5 +50,3 @@ func (s *server) get(thread, query string, header ...string) *response {
 	s.Helper()
 	return s.Do("GET", "/api/v1/agent/runs/"+thread+"/events"+query, "", header...)
 }
-
-type started = transporttest.Started

@@ -158,17 +158,17 @@ func (c *socket) send(msg string) {
 	}
 }
 
-// request sends a request over HTTP and returns the answer's status and body.
-func (s *server) request(method, path, body string, header ...string) (int, string) {
+// request sends a request without a body over HTTP and returns the answer's status and body.
+func (s *server) request(method, path string, header ...string) (int, string) {
 	s.Helper()
-	r := s.Do(method, path, body, header...)
+	r := s.Do(method, path, "", header...)
 	return r.StatusCode, r.All()
 }
 
 // events is what the thread's stream of server-sent events shows: of each event its id and its JSON.
 func (s *server) events(thread string) (all []numbered) {
 	s.Helper()
-	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events", "")
+	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events")
 	for block := range strings.SplitSeq(body, "\n\n") {
 		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
 			rest, _ := strings.CutPrefix(block, "id: ")

@@ -98,7 +98,7 @@ func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 func TestSubprotocolShowsBareEvents(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
-	s.request("POST", "/api/projects/default/agent-runs/a/cancel", "")
+	s.request("POST", "/api/projects/default/agent-runs/a/cancel")
 	for offered, want := range map[string]struct{ spoken, cancelled string }{
 		"agui":          {"agui", `"code":"CANCELLED"`},
 		"agui.1":        {"agui.1", `"outcome":{"type":"cancelled"}`},
@@ -187,7 +187,7 @@ func TestRemovedRangeIsShownWithoutIDs(t *testing.T) {
 	first := s.Script("main", `{"say": "one"}, {"state": {"n": 1}}`)
 	s.Await(first.RunID, "COMPLETED")
 	s.Await(s.Script("main", `{"say": "two"}`).RunID, "COMPLETED")
-	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID, ""); status != http.StatusNoContent {
+	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID); status != http.StatusNoContent {
 		t.Fatalf("got %d %s", status, body)
 	}
 	want := frames(s.events("main"))

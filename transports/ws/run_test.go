@@ -75,7 +75,7 @@ func TestDialectIsTheClients(t *testing.T) {
 		run := s.ask("typist", `{"content": "x"`+c.version+`}`, header...)
 		_, id, _ := strings.Cut(run.next(), `"runId":"`)
 		id, _, _ = strings.Cut(id, `"`)
-		s.request("POST", "/api/projects/default/agent-runs/"+id+"/cancel", "")
+		s.request("POST", "/api/projects/default/agent-runs/"+id+"/cancel")
 		if got := run.all(1000); run.Subprotocol() != c.offered || !strings.Contains(got[len(got)-1], c.want) {
 			t.Errorf("%+v: got %q, %s", c, run.Subprotocol(), got)
 		}
@@ -210,14 +210,14 @@ func TestRequestsThatAreNoUpgrade(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Script("main", `{"say": "x"}`)
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agent/runs/other/ws", "/api/v1/agui/echo/ws", "/api/v1/ws"} {
-		status, body := s.request("GET", path, "")
+		status, body := s.request("GET", path)
 		if status != http.StatusUpgradeRequired || !strings.Contains(body, `"code":"upgrade_required"`) {
 			t.Errorf("%s: got %d %s", path, status, body)
 		}
-		if status, _ := s.request("HEAD", path, ""); status != http.StatusUpgradeRequired {
+		if status, _ := s.request("HEAD", path); status != http.StatusUpgradeRequired {
 			t.Errorf("HEAD %s: got %d", path, status)
 		}
-		status, body = s.request("GET", path, "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "8", "Sec-WebSocket-Key", "x")
+		status, body = s.request("GET", path, "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "8", "Sec-WebSocket-Key", "x")
 		if status != http.StatusUpgradeRequired || !strings.Contains(body, `"code":"upgrade_required"`) {
 			t.Errorf("%s in version 8: got %d %s", path, status, body)
 		}
