@@ -2,6 +2,12 @@
 // answers, keeps limits, serves and counts the open event streams, and stops in good order. What a route
 // means is its transport's affair; the rules for Host, Origin and bodies are auth's.
 //
+// # Rooms
+//
+// What all transports share stands in folders of its own, of which each knows one thing: stream the connections,
+// fanout how a log is shown on them to many, lease whose connection a run belongs to, wire what requests and answers
+// look like, auth who asks. Streams brings the first three together. A transport is a folder, too; none knows another.
+//
 // # Stopping
 //
 // Runs may go on while people watch them, so a program stops in this order:
