@@ -114,7 +114,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ResetTimer()
 			for done := 0; done < b.N; {
 				replay(b, rt, s, func(r *runtime.Record) {
-					r.SSE(agui.Seed)
+					r.JSON(agui.Seed)
 					done++
 				})
 			}
@@ -237,7 +237,7 @@ func oneRun(b *testing.B, rt *runtime.Runtime, thread string) {
 			return
 		}
 		for _, r := range recs {
-			n += len(r.SSE(agui.AGUI1))
+			n += len(r.JSON(agui.AGUI1))
 		}
 	}
 }

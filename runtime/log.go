@@ -19,7 +19,7 @@ type Record struct {
 	ID       int64 // the event's position in the thread's log; 0 for a frame that has none
 	Event    agui.Event
 	size     int
-	frames   [projections]atomic.Pointer[[]byte]
+	forms    [projections]atomic.Pointer[form]
 	runKey   int64
 	owner    *owner // whose the thread is; nil for a record that was read or made for a reader
 	terminal bool
@@ -27,28 +27,45 @@ type Record struct {
 
 const projections = int(agui.Public) + 1
 
-// SSE returns the event's frame in projection p, empty when p leaves the event out. It is encoded once and
-// shared by all readers: do not change it.
-func (r *Record) SSE(p agui.Projection) []byte {
-	if f := r.frames[p].Load(); f != nil {
-		return *f
+// form is an event as a projection shows it.
+type form struct {
+	name agui.Type
+	json []byte // nil when the projection leaves the event out
+}
+
+// JSON returns the event as projection p shows it, nil when p leaves it out. It is encoded once and shared by all
+// readers: do not change it.
+func (r *Record) JSON(p agui.Projection) []byte { return r.form(p).json }
+
+// Type returns the event's type in projection p, "" when p leaves it out.
+func (r *Record) Type(p agui.Projection) agui.Type { return r.form(p).name }
+
+func (r *Record) form(p agui.Projection) *form {
+	if f := r.forms[p].Load(); f != nil {
+		return f
 	}
-	f := agui.AppendSSE(make([]byte, 0, r.size+192), r.ID, r.Event, p)
-	r.frames[p].Store(&f)
+	f := new(form)
+	if ev := agui.Project(r.Event, p); ev != nil {
+		f.name, f.json = ev.Type(), encoded(ev, p, r.size)
+	}
+	r.forms[p].Store(f)
 	return f
 }
 
-// JSON returns the event alone in projection p, the data of its frame, nil when p leaves it out. It is shared
-// by all readers: do not change it.
-func (r *Record) JSON(p agui.Projection) []byte {
-	const before, after = "\ndata: ", "\n\n"
-	frame := r.SSE(p)
-	i := bytes.Index(frame, []byte(before))
-	if i < 0 {
-		return nil
+// encoded returns ev, stored in size bytes, in a slice with little room to spare: it is kept.
+func encoded(ev agui.Event, p agui.Projection, size int) []byte {
+	if size > maxScratch/2 {
+		return ev.AppendJSON(make([]byte, 0, size+192), p)
 	}
-	return frame[i+len(before) : len(frame)-len(after)]
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	return bytes.Clone(ev.AppendJSON((*buf)[:0], p))
 }
+
+const maxScratch = 16 << 10
+
+// scratch is where events are encoded that are not large.
+var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, maxScratch)) }}
 
 // Size is how large the event is, in bytes of its stored form.
 func (r *Record) Size() int { return r.size }
@@ -419,7 +436,9 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 			continue
 		}
 		r.began = true
-		r.ended = rec.terminal
+		if r.ended = rec.terminal; r.ended {
+			r.after = rec.ID // what stands behind it is not the run's
+		}
 		if res, ok := rec.Event.(agui.ToolCallResult); ok && slices.Contains(r.started.Results, res.ToolCallID) {
 			continue
 		}

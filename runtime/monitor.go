@@ -95,7 +95,7 @@ func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
 func (w *Monitor) Resumed() bool { return w.resumed }
 
 // ID returns the id of where the monitor stands, for MonitorQuery.After.
-func (w *Monitor) ID() string { return w.f.epoch + "-" + strconv.FormatInt(w.after, 10) }
+func (w *Monitor) ID() string { return noticeID(w.f.epoch, w.after) }
 
 // Agents returns the states of all agents, sorted by name, as of where the monitor began, unless it resumed.
 func (w *Monitor) Agents() []AgentStatus { return w.agents }
@@ -331,7 +331,7 @@ type slot struct {
 }
 
 // add puts a notice at the end of the ring, which must be there, and returns it to be filled in. Of the bytes
-// that it refers to, size are the event's or the text's: its frames have as many again.
+// that it refers to, size are the event's or the text's: its encodings and the record's have as many again.
 func (f *feed) add(run *watched, agent string, size int) *Notice {
 	n := &Notice{epoch: f.epoch, offset: f.last + 1, run: run, agent: agent}
 	f.put(n, run, nil, size)
@@ -348,7 +348,7 @@ func (f *feed) put(n *Notice, run *watched, rec *Record, size int) {
 	if n != nil {
 		s.n.Store(n)
 	}
-	s.run, s.rec, s.size = run, rec, 3*size+512
+	s.run, s.rec, s.size = run, rec, 4*size+512
 	f.bytes += s.size
 	f.trim(int(f.m.share.Load()))
 }

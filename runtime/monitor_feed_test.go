@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -184,7 +186,7 @@ func TestArgumentsAreAnObject(t *testing.T) {
 	}
 }
 
-func TestFramesAreOneLine(t *testing.T) {
+func TestNoticesAreOneLine(t *testing.T) {
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -197,13 +199,12 @@ func TestFramesAreOneLine(t *testing.T) {
 	}
 	for _, n := range notices {
 		for _, v := range []View{EventsView, AGUIView} {
-			f := strings.TrimSuffix(string(n.SSE(v)), "\n\n")
-			if strings.Count(f, "\n") != 2 || strings.Contains(f, "\r") {
+			if f := n.JSON(v); !json.Valid(f) || bytes.ContainsAny(f, "\n\r") {
 				t.Errorf("got %q", f)
 			}
 		}
-		if first, again := n.SSE(EventsView), n.SSE(EventsView); &first[0] != &again[0] {
-			t.Error("a frame is encoded twice")
+		if first, again := n.JSON(EventsView), n.JSON(EventsView); &first[0] != &again[0] {
+			t.Error("a notice is encoded twice")
 		}
 	}
 }
@@ -214,7 +215,7 @@ func TestUserTextIsNoToken(t *testing.T) {
 	defer w.Close()
 	s.write(agui.TextMessageContent{MessageID: "m", Delta: "appended"}, delta("answer"))
 	notices, err := w.Next(t.Context())
-	if err != nil || len(notices) != 1 || !strings.Contains(string(notices[0].SSE(EventsView)), "answer") {
+	if err != nil || len(notices) != 1 || !strings.Contains(string(notices[0].JSON(EventsView)), "answer") {
 		t.Errorf("got %v, %v", notices, err)
 	}
 }
@@ -249,7 +250,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice measures the encoding of a token's frame, which all its readers share.
+// BenchmarkNotice measures the encoding of a token, which all its readers share.
 func BenchmarkNotice(b *testing.B) {
 	for v, name := range map[View]string{EventsView: "events", AGUIView: "agui"} {
 		b.Run(name, func(b *testing.B) {
@@ -263,8 +264,8 @@ func BenchmarkNotice(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				notices[0].frames[v].Store(nil)
-				notices[0].SSE(v)
+				notices[0].forms[v].Store(nil)
+				notices[0].JSON(v)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ type Notice struct {
 	took    time.Duration // of an execution or a run that has ended
 	index   int           // of the agent that turned
 	status  string        // what it turned to; "" when none did
-	frames  [views]atomic.Pointer[[]byte]
+	forms   [views]atomic.Pointer[form]
 }
 
 // kind says what EventsView shows of a notice.
@@ -41,48 +41,47 @@ const (
 )
 
 // kindNames are the kinds on the wire.
-var kindNames = [...]string{
+var kindNames = [...]agui.Type{
 	token: "token", toolStart: "tool_call_start", toolEnd: "tool_call_end", complete: "agent_complete", failed: "error",
 }
 
 // turns makes n tell that an agent's state has changed.
 func (n *Notice) turns(index int, status string) { n.index, n.status = index, status }
 
-// SSE returns the notice's frame in view v, which must be that of the Monitor it came from. It is encoded once
-// and shared by all readers: do not change it.
-func (n *Notice) SSE(v View) []byte {
-	if f := n.frames[v].Load(); f != nil {
-		return *f
+// ID is the notice's id, for MonitorQuery.After.
+func (n *Notice) ID() string { return noticeID(n.epoch, n.offset) }
+
+func noticeID(epoch string, offset int64) string { return epoch + "-" + strconv.FormatInt(offset, 10) }
+
+// JSON returns what view v, which must be that of the Monitor the notice came from, shows of it, an object on one line.
+// It is encoded once and shared by all readers: do not change it.
+func (n *Notice) JSON(v View) []byte { return n.form(v).json }
+
+// Type returns what view v calls such a notice.
+func (n *Notice) Type(v View) agui.Type { return n.form(v).name }
+
+func (n *Notice) form(v View) *form {
+	if f := n.forms[v].Load(); f != nil {
+		return f
 	}
-	f := appendID(make([]byte, 0, 256), n.epoch, n.offset)
+	f := new(form)
 	switch {
 	case v == EventsView:
-		f = n.appendEvent(f)
+		f.name, f.json = kindNames[n.kind], n.event()
 	case n.status != "":
-		f = n.appendTurn(f)
+		f.name, f.json = agui.TypeStateDelta, n.turn()
 	default:
-		f = n.appendAGUI(f)
+		f.name, f.json = n.agui()
 	}
-	n.frames[v].Store(&f)
+	n.forms[v].Store(f)
 	return f
 }
 
-// Snapshot returns the frame with which AGUIView begins: the states of all agents.
+// Snapshot returns the STATE_SNAPSHOT with which AGUIView begins, as JSON: the states of all agents.
 func (w *Monitor) Snapshot() []byte {
 	agents := append([]byte(`"agents":`), mustJSON(w.agents)...)
-	f := appendHead(appendID(nil, w.f.epoch, w.after), string(agui.TypeStateSnapshot))
-	f = append(append(appendMember(f, "type", string(agui.TypeStateSnapshot)), `,"snapshot":{`...), agents...)
-	return append(append(append(f, "},"...), agents...), "}\n\n"...)
-}
-
-func appendID(dst []byte, epoch string, offset int64) []byte {
-	dst = append(append(dst, "id: "...), epoch...)
-	return append(strconv.AppendInt(append(dst, '-'), offset, 10), '\n')
-}
-
-// appendHead appends the start of a frame, up to that of its data, an object.
-func appendHead(dst []byte, event string) []byte {
-	return append(append(append(dst, "event: "...), event...), "\ndata: {"...)
+	dst := append(appendMember([]byte{'{'}, "type", string(agui.TypeStateSnapshot)), `,"snapshot":{`...)
+	return append(append(append(append(dst, agents...), "},"...), agents...), '}')
 }
 
 // appendMember appends a string to an object that has been begun.
@@ -107,9 +106,9 @@ func (n *Notice) appendRun(dst []byte) []byte {
 	return appendMember(appendMember(dst, "run_id", n.run.runID), "thread_id", n.run.threadID)
 }
 
-// appendEvent appends the notice as EventsView shows it.
-func (n *Notice) appendEvent(dst []byte) []byte {
-	dst = appendMember(appendHead(dst, kindNames[n.kind]), "agent", n.agent)
+// event is the notice as EventsView shows it.
+func (n *Notice) event() []byte {
+	dst := appendMember(append(make([]byte, 0, 192), '{'), "agent", n.agent)
 	switch n.kind {
 	case token:
 		dst = appendMember(dst, "text", n.rec.Event.(agui.TextMessageContent).Delta)
@@ -123,7 +122,7 @@ func (n *Notice) appendEvent(dst []byte) []byte {
 	case failed:
 		dst = appendMember(dst, "error", n.failure)
 	}
-	return append(n.appendRun(dst), "}\n\n"...)
+	return append(n.appendRun(dst), '}')
 }
 
 // arguments are the call's as an object on one line. What a model has sent instead of one, or more of it than is
@@ -150,26 +149,27 @@ func (n *Notice) toolOf(ev agui.ToolCallResult) string {
 	return ""
 }
 
-// appendTurn appends the change of an agent's state, as a patch of the state that Snapshot gives.
-func (n *Notice) appendTurn(dst []byte) []byte {
+// turn is the change of an agent's state, as a patch of the state that Snapshot gives.
+func (n *Notice) turn() []byte {
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/agents/%d/status","value":%q}]`, n.index, n.status)
-	return agui.AppendSSE(dst, 0, agui.StateDelta{Base: agui.Base{Agent: n.agent}, Delta: json.RawMessage(patch)}, agui.Seed)
+	return agui.StateDelta{Base: agui.Base{Agent: n.agent}, Delta: json.RawMessage(patch)}.AppendJSON(nil, agui.Seed)
 }
 
-// appendAGUI appends the notice's event in the seed projection, with the names that the monitor's own clients
-// know beside AG-UI's.
-func (n *Notice) appendAGUI(dst []byte) []byte {
-	base := n.rec.Event.Common()
-	base.Agent = n.agent
-	ev := agui.Project(n.rec.Event.WithCommon(base), agui.Seed)
-	dst = append(append(append(dst, "event: "...), ev.Type()...), "\ndata: "...)
-	dst = ev.AppendJSON(dst, agui.Seed)
-	dst = n.appendRun(dst[:len(dst)-1]) // before the closing brace
-	if e, ok := ev.(agui.TextMessageContent); ok {
+// agui is the notice's event in the seed projection, with the names that the monitor's own clients know beside
+// AG-UI's.
+func (n *Notice) agui() (agui.Type, []byte) {
+	t, event := n.rec.Type(agui.Seed), n.rec.JSON(agui.Seed)
+	if base := n.rec.Event.Common(); base.Agent != n.agent {
+		base.Agent = n.agent
+		event = agui.Project(n.rec.Event.WithCommon(base), agui.Seed).AppendJSON(nil, agui.Seed)
+	}
+	dst := append(make([]byte, 0, len(event)+128), event[:len(event)-1]...) // up to the closing brace
+	dst = n.appendRun(dst)
+	if e, ok := n.rec.Event.(agui.TextMessageContent); ok {
 		dst = appendMember(dst, "text", e.Delta)
 	}
 	if n.rec.terminal {
 		dst = appendMillis(dst, n.took)
 	}
-	return append(dst, "}\n\n"...)
+	return t, append(dst, '}')
 }

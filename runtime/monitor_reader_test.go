@@ -114,15 +114,14 @@ type board struct {
 	doc []byte
 }
 
-func (b *board) apply(frame string) {
-	_, data, _ := strings.Cut(frame, "\ndata: ")
+func (b *board) apply(event []byte) {
 	var d struct {
 		Type     string
 		Snapshot json.RawMessage
 		Delta    json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(data), &d); err != nil {
-		b.t.Errorf("%v in %s", err, frame)
+	if err := json.Unmarshal(event, &d); err != nil {
+		b.t.Errorf("%v in %s", err, event)
 	}
 	switch d.Type {
 	case "STATE_SNAPSHOT":
@@ -175,7 +174,7 @@ func TestDeltasAlwaysApply(t *testing.T) {
 		q := runtime.MonitorQuery{View: runtime.AGUIView}
 		w := b.watch(local, q)
 		boards[k] = &board{t: t}
-		boards[k].apply(string(w.Snapshot()))
+		boards[k].apply(w.Snapshot())
 		readers.Go(func() {
 			for {
 				notices, err := w.Next(ctx)
@@ -183,7 +182,7 @@ func TestDeltasAlwaysApply(t *testing.T) {
 					return
 				}
 				for _, n := range notices {
-					boards[k].apply(string(n.SSE(q.View)))
+					boards[k].apply(n.JSON(q.View))
 				}
 			}
 		})
@@ -204,7 +203,7 @@ func TestDeltasAlwaysApply(t *testing.T) {
 	runs.Wait()
 	b.expect()
 	want := &board{t: t}
-	want.apply(string(b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView}).Snapshot()))
+	want.apply(b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView}).Snapshot())
 	stop() // they still read what is there
 	readers.Wait()
 	for k, got := range boards {

@@ -31,6 +31,11 @@ func (b *bench) watch(c runtime.Caller, q runtime.MonitorQuery) *lookout {
 	return &lookout{b.t, m, q.View}
 }
 
+// frame is a notice as a stream of server-sent events shows it.
+func frame(n *runtime.Notice, v runtime.View) string {
+	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", n.ID(), n.Type(v), n.JSON(v))
+}
+
 // until returns the frames up to the first that holds part; what came with it is not returned again.
 func (l *lookout) until(part string) (frames []string) {
 	l.t.Helper()
@@ -42,7 +47,7 @@ func (l *lookout) until(part string) (frames []string) {
 			l.t.Fatalf("%v before %s in %q", err, part, frames)
 		}
 		for _, n := range notices {
-			frames = append(frames, string(n.SSE(l.view)))
+			frames = append(frames, frame(n, l.view))
 			if strings.Contains(frames[len(frames)-1], part) {
 				return frames
 			}
@@ -62,7 +67,7 @@ func (l *lookout) all() (frames []string) {
 			l.t.Fatal(err)
 		}
 		for _, n := range notices {
-			frames = append(frames, string(n.SSE(l.view)))
+			frames = append(frames, frame(n, l.view))
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,11 +73,18 @@ WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? A
 	// alone can tell, and has SQLite choose the right one.
 	selectFiltered = selectRun + `
 WHERE r.key IN (SELECT key FROM runs`
-	pageOfFiltered = ` AND key < ? ORDER BY key DESC LIMIT ?) ORDER BY r.key DESC`
+	pageByKey  = ` AND key < ?` + byKey + `) ORDER BY r.key DESC`
+	pageByTime = ` AND (created_at, key) < (?, ?)` + byTime + `) ORDER BY r.created_at DESC, r.key DESC`
+	byKey      = ` ORDER BY key DESC LIMIT ?`
+	byTime     = ` ORDER BY created_at DESC, key DESC LIMIT ?`
+
+	// Of a run that was deleted, the one before it tells the time.
+	selectCreated = `
+SELECT created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1`
 
 	countFiltered = `
 SELECT count(*) FROM (SELECT 1 FROM runs`
-	maxOfFiltered = ` LIMIT ?) AS counted`
+	asCounted = `) AS counted`
 
 	selectRunsNamed = `
 SELECT n.project_id, n.user_id, n.name, r.key, r.thread_key, r.id, n.body_hash, r.status, COALESCE((
@@ -189,20 +199,45 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]m
 }
 
 // Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
+// Indexes have the runs of a project by time, and those of a thread by key.
 func (r reader) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	where, args := filterRuns(&f)
-	total, err := one(ctx, r.q, scalar[int], countFiltered+where+maxOfFiltered, append(args, maxCount)...)
+	order, page, cursor := byKey, pageByKey, []any{cmp.Or(f.BeforeKey, math.MaxInt64)}
+	if ordersByTime(&f) {
+		at, err := r.created(ctx, f.BeforeKey)
+		if err != nil {
+			return nil, 0, err
+		}
+		order, page, cursor = byTime, pageByTime, append([]any{ms(at)}, cursor...)
+	}
+	total, err := one(ctx, r.q, scalar[int], countFiltered+where+order+asCounted, append(args, maxCount)...)
 	if err != nil {
 		return nil, 0, err
 	}
-	if f.BeforeKey == 0 {
-		f.BeforeKey = math.MaxInt64
-	}
-	runs, err := all(ctx, r.q, scanRun, selectFiltered+where+pageOfFiltered, append(args, f.BeforeKey, f.Limit)...)
+	runs, err := all(ctx, r.q, scanRun, selectFiltered+where+page, slices.Concat(args, cursor, []any{f.Limit})...)
 	return runs, total, err
+}
+
+func ordersByTime(f *model.RunFilter) bool { return f.Project != "" && f.ThreadKey == 0 }
+
+// created is when the run of that key was created, or the one before it if it was deleted; for 0 the end of time.
+func (r reader) created(ctx context.Context, key int64) (time.Time, error) {
+	if key == 0 {
+		return endOfTime, nil
+	}
+	at, err := one(ctx, r.q, scanCreated, selectCreated, key)
+	if errors.Is(err, model.ErrNotFound) { // nothing is behind it
+		err = nil
+	}
+	return at, err
+}
+
+func scanCreated(rows *sql.Rows) (at time.Time, err error) {
+	err = rows.Scan(timeInto{&at})
+	return at, err
 }
 
 // filterRuns returns the WHERE clause of a filter, all but its cursor.

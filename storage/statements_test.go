@@ -59,6 +59,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 					!strings.Contains(line, "runs_thread") {
 					t.Errorf("%s reads a whole project:\n%s", name, line)
 				}
+				if strings.HasSuffix(name, "since") && strings.HasPrefix(line, "SEARCH runs ") && !strings.Contains(line, "created_at>") {
+					t.Errorf("%s reads what is older:\n%s", name, line)
+				}
 				if scansSQLite(line) && !slices.Contains(mayScan, name) {
 					t.Errorf("%s reads a whole table:\n%s\n%s", name, statements[name], strings.Join(plan, "\n"))
 				}
@@ -192,15 +195,21 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 func filteredRuns() map[string]string {
 	filters := map[string]model.RunFilter{
 		"": {}, "user": {User: "u"}, "status": {Status: "s"}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
-		"thread": {ThreadKey: 1}, "since": {Since: time.Now()},
-		"all": {User: "u", Status: "s", Agent: "a", WorkflowID: "w", ThreadKey: 1, Since: time.Now()},
+		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
+		"user since": {User: "u", Since: time.Now()}, "status since": {Status: "s", Since: time.Now()},
+		"workflow since": {WorkflowID: "w", Since: time.Now()},
+		"all":            {User: "u", Status: "s", Agent: "a", WorkflowID: "w", ThreadKey: 1, Since: time.Now()},
 	}
 	queries := make(map[string]string)
 	for name, f := range filters {
 		f.Project = "p"
 		where, _ := filterRuns(&f)
-		queries["runs of "+name] = selectFiltered + where + pageOfFiltered
-		queries["count of runs of "+name] = countFiltered + where + maxOfFiltered
+		order, page := byTime, pageByTime
+		if !ordersByTime(&f) {
+			order, page = byKey, pageByKey
+		}
+		queries["runs of "+name] = selectFiltered + where + page
+		queries["count of runs of "+name] = countFiltered + where + order + asCounted
 	}
 	return queries
 }

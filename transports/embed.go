@@ -41,7 +41,7 @@ func (s *Server) Handler() http.Handler {
 		ctl := http.NewResponseController(w)
 		defer func() { _ = ctl.SetWriteDeadline(time.Time{}) }()
 		ctx := context.WithValue(r.Context(), taken{}, r)
-		proxy.ServeHTTP(&patient{w, ctl, 2 * s.cfg.Streams.cfg.WriteTimeout}, r.WithContext(ctx))
+		proxy.ServeHTTP(&patient{w, ctl, 2 * s.cfg.Streams.WriteTimeout()}, r.WithContext(ctx))
 	})
 }
 

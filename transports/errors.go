@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Problem is the body of every answer that says no.
@@ -80,8 +81,8 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	if wait > 0 {
 		c.Set(fiber.HeaderRetryAfter, retryAfter(wait))
 	}
-	if conn, ok := c.Context().Conn().(*conn); ok && status == fiber.StatusRequestEntityTooLarge {
-		conn.linger.Store(true)
+	if status == fiber.StatusRequestEntityTooLarge {
+		stream.Linger(c.Context().Conn())
 	}
 	return c.Status(status).JSON(body)
 }

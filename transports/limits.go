@@ -15,13 +15,8 @@ func (s *Server) limit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 		uri = uri[:i]
 	}
 	limit := s.cfg.Body
-	if h.IsPost() {
-		switch path := string(uri); {
-		case takesInput(path):
-			limit = s.cfg.Input
-		case takesFiles(path):
-			limit = s.cfg.Attachments
-		}
+	if h.IsPost() && takesInput(string(uri)) {
+		limit = s.cfg.Input
 	}
 	return fasthttp.RequestConfig{MaxRequestBodySize: limit}
 }
@@ -35,9 +30,4 @@ func takesInput(path string) bool {
 	}
 	return path == "/api/v1/agent/runs" || path == "/mcp" || path == "/api/copilotkit" ||
 		strings.HasPrefix(path, "/api/v1/agui/") || strings.HasPrefix(path, "/api/copilotkit/")
-}
-
-// takesFiles reports whether a POST to path brings a multipart form.
-func takesFiles(path string) bool {
-	return strings.TrimSuffix(path, "/") == "/api/v1/agent/attachments"
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/fanout"
+	"github.com/batonrun/baton/transports/lease"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // RunStream says which run a stream shows, to whom and how.
@@ -17,32 +20,32 @@ type RunStream struct {
 	Key        *runtime.Idempotency // of the request; nil when it had none
 	Started    runtime.Started      // the answer to the request
 	Projection agui.Projection
-	Background bool // the run does not belong to the connection
+	Framing    fanout.Framing // nil for that of server-sent events
+	Background bool           // the run does not belong to the connection
 }
 
 // ServeRun answers c with the events of the span that a request has started, up to its terminal event. The
 // run belongs to the connection (see Hold) unless it runs in the background. A stream that the server must
 // end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
-	return s.Serve(c, func(ctx context.Context, w *Stream) error { return w.ShowRun(ctx, &r) })
+	return s.Serve(c, func(ctx context.Context, w *stream.Writer) error { return s.ShowRun(ctx, w, &r) })
 }
 
-// ShowRun writes what ServeRun answers with, and returns when that is all, or with ErrGone.
-func (w *Stream) ShowRun(ctx context.Context, r *RunStream) error {
-	s := w.streams
-	held := (*Held)(nil)
+// ShowRun writes to w what ServeRun answers with, and returns when that is all, or with stream.ErrGone.
+func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
+	held := (*lease.Held)(nil)
 	if !r.Background {
 		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
-	cur, err := s.cfg.Runtime.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
+	cur, err := s.rt.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
 	if err != nil {
 		held.Release()
-		return w.Interrupt(err, r.Projection)
+		return s.interrupt(w, err, r.Projection, r.Framing)
 	}
 	if err = w.Flush(); err == nil {
-		err = w.Follow(ctx, &Tail{Cursor: cur, Projection: r.Projection})
+		err = s.Follow(ctx, w, &fanout.Tail{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
 	}
-	if errors.Is(err, ErrGone) {
+	if errors.Is(err, stream.ErrGone) {
 		held.Drop(cur)
 		return err
 	}
@@ -51,12 +54,34 @@ func (w *Stream) ShowRun(ctx context.Context, r *RunStream) error {
 	if err == nil || cur.Ended() {
 		return nil
 	}
-	return w.Interrupt(fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection)
+	return s.interrupt(w, fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection, r.Framing)
+}
+
+// attended is the cursor of a run whose questions are for the client of a stream.
+type attended struct {
+	*runtime.RunCursor
+	w *stream.Writer
+}
+
+// Next returns what the run's cursor does, but not what a client is asked that has left: then it fails with
+// stream.ErrGone. What is written to such a client would seem to arrive.
+func (a attended) Next(ctx context.Context) ([]*runtime.Record, error) {
+	recs, err := a.RunCursor.Next(ctx)
+	if err == nil && asks(recs[len(recs)-1].Event) && a.w.Gone() {
+		return nil, stream.ErrGone
+	}
+	return recs, err
+}
+
+// asks reports whether ev ends a span of a run that waits for its client.
+func asks(ev agui.Event) bool {
+	end, ok := ev.(agui.RunFinished)
+	return ok && (end.Outcome.Type == agui.OutcomeInterrupt || len(end.Outcome.PendingToolCallIDs) > 0)
 }
 
 // owner is a stream that a run belongs to: gone as soon as it was given up, while its client may still be there.
 type owner struct {
-	*Stream
+	*stream.Writer
 	over <-chan struct{}
 }
 
@@ -65,21 +90,21 @@ func (o owner) Gone() bool {
 	case <-o.over:
 		return true
 	default:
-		return o.Stream.Gone()
+		return o.Writer.Gone()
 	}
 }
 
 // Interrupt ends a stream of AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
 // the log. Of a server that stops it says so to nobody else.
-func (w *Stream) Interrupt(err error, p agui.Projection) error {
+func (s *Streams) Interrupt(w *stream.Writer, err error, p agui.Projection) error {
+	return s.interrupt(w, err, p, nil)
+}
+
+func (s *Streams) interrupt(w *stream.Writer, err error, p agui.Projection, framing fanout.Framing) error {
 	if !errors.Is(err, runtime.ErrStopping) {
-		w.streams.cfg.Log.Error("a run's stream failed", "error", err)
+		s.log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}
-	if w.framing != nil {
-		_, _ = w.Write(w.framing.Append(nil, 0, ev.AppendJSON(nil, p)))
-	} else {
-		_, _ = w.Write(agui.AppendSSE(nil, 0, ev, p))
-	}
+	_, _ = w.Write(fanout.Frame(framing, ev, p))
 	return w.Flush()
 }

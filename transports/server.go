@@ -2,6 +2,12 @@
 // answers, keeps limits, serves and counts the open event streams, and stops in good order. What a route
 // means is its transport's affair; the rules for Host, Origin and bodies are auth's.
 //
+// # Rooms
+//
+// What all transports share stands in folders of its own, of which each knows one thing: stream the connections,
+// fanout how a log is shown on them to many, lease whose connection a run belongs to, wire what requests and answers
+// look like, auth who asks. Streams brings the first three together. A transport is a folder, too; none knows another.
+//
 // # Stopping
 //
 // Runs may go on while people watch them, so a program stops in this order:
@@ -30,6 +36,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Config holds what a Server needs. Runtime and Streams must be set; other zero fields mean the default.
@@ -44,10 +51,9 @@ type Config struct {
 	Hosts    []string // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string // web origins admitted beside the server's own
 
-	Body        int // bytes of a request's body, default 2 MiB
-	Input       int // of one that starts a run, default 32 MiB
-	Attachments int // of one that uploads a file, default 32 MiB
-	Header      int // of a request's line and headers, default 16 KiB
+	Body   int // bytes of a request's body, default 2 MiB
+	Input  int // of one that starts a run, default 32 MiB
+	Header int // of a request's line and headers, default 16 KiB
 
 	ReadTimeout  time.Duration // for the whole of a request, default 1 min
 	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
@@ -59,7 +65,6 @@ func (c Config) withDefaults() Config {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
 	c.Body = cmp.Or(c.Body, 2<<20)
 	c.Input = cmp.Or(c.Input, 32<<20)
-	c.Attachments = cmp.Or(c.Attachments, 32<<20)
 	c.Header = cmp.Or(c.Header, 16<<10)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, time.Minute)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 5*time.Minute)
@@ -80,7 +85,7 @@ type Server struct {
 
 	mu   sync.Mutex // guards the fields below
 	addr string
-	ln   *listener // nil before Serve
+	ln   *stream.Listener // nil before Serve
 }
 
 // New checks cfg and mounts the transports.
@@ -105,7 +110,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 		ReadTimeout:                  cfg.ReadTimeout,
 		WriteTimeout:                 cfg.WriteTimeout, // hijacked streams have their own
 		IdleTimeout:                  cfg.IdleTimeout,
-		BodyLimit:                    max(cfg.Body, cfg.Input, cfg.Attachments),
+		BodyLimit:                    max(cfg.Body, cfg.Input),
 		DisablePreParseMultipartForm: true,
 		ReduceMemoryUsage:            true, // else each stream keeps a read buffer of Header bytes
 		DisableStartupMessage:        true,
@@ -119,7 +124,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if cfg.Who != nil {
 		who = auth.Callers(cfg.Who, original, cfg.Log)
 	}
-	s.app.Use(who, auth.Body(takesFiles))
+	s.app.Use(who, auth.Body)
 	for _, m := range mounts {
 		m.Mount(s.app)
 	}
@@ -151,7 +156,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	own := newListener(ln, s.cfg.Log)
+	own := stream.NewListener(ln, s.cfg.Log)
 	s.mu.Lock()
 	s.ln = own
 	s.mu.Unlock()
@@ -176,15 +181,15 @@ func (s *Server) setAddr(ln net.Listener) {
 // Requests that have not arrived after a second are given up.
 // Shut the runtime down before it (see the package's comment).
 func (s *Server) Shutdown(ctx context.Context) error {
-	ctx, cancel := atLeast(ctx, goodbye)
+	ctx, cancel := stream.Farewells(ctx)
 	defer cancel()
 	s.stopping.Store(true)
 	s.mu.Lock()
 	if s.ln != nil {
-		s.ln.hurry(time.Now().Add(goodbye))
+		s.ln.Hurry()
 	}
 	s.mu.Unlock()
-	s.visits.conns.hurry(time.Now().Add(goodbye))
+	s.visits.conns.Hurry()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)

@@ -44,7 +44,7 @@ func (m mount) Mount(r fiber.Router) { m(r) }
 // routes has one of each way to answer.
 var routes = mount(func(r fiber.Router) {
 	length := func(c *fiber.Ctx) error { return c.JSON(len(c.BodyRaw())) }
-	for _, path := range []string{"/small", "/api/v1/agent/runs", "/api/projects/:projectId/agent-runs", "/api/v1/agent/attachments"} {
+	for _, path := range []string{"/small", "/api/v1/agent/runs", "/api/projects/:projectId/agent-runs"} {
 		r.Post(path, length)
 	}
 	r.Get("/ok", func(c *fiber.Ctx) error { return c.JSON("ok") })
@@ -308,7 +308,6 @@ func TestOnlyPlainJSONIsTaken(t *testing.T) {
 		{"/small", "application/jsonp", "", 415},
 		{"/small", "application/x-www-form-urlencoded", "", 415},
 		{"/small", "multipart/form-data; boundary=x", "", 415},
-		{"/api/v1/agent/attachments", "multipart/form-data; boundary=x", "", 200},
 		{"/small", "application/json", "gzip", 415},
 		{"/small", "application/json", "br", 415},
 		{"/small", "application/json", "deflate, gzip", 415},
@@ -342,14 +341,13 @@ func TestCompressedBodiesAreNotInflated(t *testing.T) {
 type chunks struct{ io.Reader }
 
 func TestBodyLimits(t *testing.T) {
-	s := serve(t, transports.Config{Body: 10_000, Input: 2_000_000, Attachments: 500_000})
+	s := serve(t, transports.Config{Body: 10_000, Input: 2_000_000})
 	for path, limit := range map[string]int{
 		"/small":                            10_000,
 		"/api/v1/agent/runs":                2_000_000,
 		"/api/v1/agent/runs/":               2_000_000,
 		"/api/v1/agent/runs?x=1":            2_000_000,
 		"/api/projects/some%2Fp/agent-runs": 2_000_000,
-		"/api/v1/agent/attachments":         500_000,
 	} {
 		for _, chunked := range []bool{false, true} {
 			send := func(n int, header ...string) answer {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // sizes are those of frames around which a piece or a chunk could go wrong.
@@ -25,14 +26,14 @@ func frame(n int) string { return fmt.Sprintf("%d:", n) + strings.Repeat("x", n)
 
 // streaming has one of each way for a stream to go.
 func (s *server) streaming() transports.Mounter {
-	way := func(r fiber.Router, path string, fn func(context.Context, *transports.Stream) error) {
+	way := func(r fiber.Router, path string, fn func(context.Context, *stream.Writer) error) {
 		r.Get("/stream/"+path, func(c *fiber.Ctx) error {
 			c.Set("X-Mine", "kept")
 			return s.streams.Serve(c, fn)
 		})
 	}
 	return mount(func(r fiber.Router) {
-		way(r, "sizes", func(_ context.Context, w *transports.Stream) error {
+		way(r, "sizes", func(_ context.Context, w *stream.Writer) error {
 			for _, n := range sizes { // one by one, then all at once
 				_, _ = w.WriteString(frame(n))
 				if err := w.Flush(); err != nil {
@@ -44,22 +45,22 @@ func (s *server) streaming() transports.Mounter {
 			}
 			return w.Flush()
 		})
-		way(r, "empty", func(context.Context, *transports.Stream) error { return nil })
-		way(r, "unflushed", func(_ context.Context, w *transports.Stream) error {
+		way(r, "empty", func(context.Context, *stream.Writer) error { return nil })
+		way(r, "unflushed", func(_ context.Context, w *stream.Writer) error {
 			_, err := w.WriteString("text")
 			return err
 		})
-		way(r, "panic", func(_ context.Context, w *transports.Stream) error {
+		way(r, "panic", func(_ context.Context, w *stream.Writer) error {
 			_, _ = w.WriteString("text")
 			_ = w.Flush()
 			panic("secret")
 		})
-		way(r, "error", func(_ context.Context, w *transports.Stream) error {
+		way(r, "error", func(_ context.Context, w *stream.Writer) error {
 			_, _ = w.WriteString("text")
 			_ = w.Flush()
 			return errors.New("secret")
 		})
-		way(r, "wait", func(ctx context.Context, w *transports.Stream) error {
+		way(r, "wait", func(ctx context.Context, w *stream.Writer) error {
 			w.KeepAlive("event: keepalive\ndata: {}\n\n")
 			_, _ = w.WriteString("text")
 			_ = w.Flush()

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -34,7 +35,7 @@ func (s *Streams) View(c *fiber.Ctx) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	th, err := s.cfg.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
+	th, err := s.rt.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (s *Streams) View(c *fiber.Ctx) (*View, error) {
 	if err := v.parse(c); err != nil {
 		return nil, err
 	}
-	cur, err := s.cfg.Runtime.Read(c.UserContext(), th, v.After, v.Follow)
+	cur, err := s.rt.Read(c.UserContext(), th, v.After, v.Follow)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +53,12 @@ func (s *Streams) View(c *fiber.Ctx) (*View, error) {
 }
 
 // Tail opens what v shows, in projection p. Close its cursor when done.
-func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*Tail, error) {
-	cur, err := s.cfg.Runtime.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.ThreadKey, ID: v.ThreadID}}, v.After, v.Follow)
+func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*fanout.Tail, error) {
+	cur, err := s.rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.ThreadKey, ID: v.ThreadID}}, v.After, v.Follow)
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 	}
-	return &Tail{Cursor: cur, Projection: p, Gather: v.Gather}, nil
+	return &fanout.Tail{Cursor: cur, Projection: p, Gather: v.Gather}, nil
 }
 
 // parse reads the query and the header of a client that comes back.

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // visits are the requests that servers of the program's own have taken and that are answered here.
 type visits struct {
-	conns *listener // of their connections; it accepts none
+	conns *stream.Listener // of their connections; it accepts none
 
 	mu    sync.Mutex // guards the fields below
 	n     int
@@ -26,7 +28,7 @@ type visits struct {
 }
 
 func newVisits(log *slog.Logger) *visits {
-	return &visits{conns: newListener(nil, log), last: make(chan struct{})}
+	return &visits{conns: stream.NewListener(nil, log), last: make(chan struct{})}
 }
 
 // enter reports whether a visit may begin; leave ends it.
@@ -92,12 +94,10 @@ func (v *visit) RemoteAddr() net.Addr {
 // original is the request as net/http has it, without its body: that which net/http took, or a copy of c's,
 // whose context holds what a program's own handlers have set with Locals.
 func original(c *fiber.Ctx) (*http.Request, error) {
-	if own, ok := c.Context().Conn().(*conn); ok {
-		if v, ok := own.Conn.(*visit); ok {
-			r := v.req.WithContext(v.req.Context())
-			r.Body = http.NoBody
-			return r, nil
-		}
+	if v, ok := stream.Adopted(c.Context().Conn()).(*visit); ok {
+		r := v.req.WithContext(v.req.Context())
+		r.Body = http.NoBody
+		return r, nil
 	}
 	target := string(c.Request().RequestURI())
 	u, err := url.ParseRequestURI(target)
@@ -126,7 +126,7 @@ type taken struct{}
 // RoundTrip answers r.
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	client, server := net.Pipe()
-	own := d.s.visits.conns.adopt(&visit{server, r.Context().Value(taken{}).(*http.Request)})
+	own := d.s.visits.conns.Adopt(&visit{server, r.Context().Value(taken{}).(*http.Request)})
 	go func() { _ = d.s.app.Server().ServeConn(own) }() // ends with the connection
 	go func() { _ = r.Write(client) }()                 // likewise; what is wrong with it the answer says
 	stop := context.AfterFunc(r.Context(), func() { _ = client.Close() })

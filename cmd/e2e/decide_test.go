@@ -32,7 +32,7 @@ func TestCancelDuringStubbornTool(t *testing.T) {
 		if _, again := s.cancel(run); again["finishedAt"] != out["finishedAt"] {
 			t.Errorf("cancelled again: %v, first %v", again, out)
 		}
-		pause(2100 * time.Millisecond) // the tool returns
+		s.ended(s.run("other", `{"do":[{"tool":"stubborn","args":{"ms":2000}}]}`)) // which was called later
 		sameFrames(t, "after the tool returned", frames, s.all("deaf"))
 		checkLog(t, "deaf", frames)
 		s.checkRun(t, run, frames)

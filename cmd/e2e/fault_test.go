@@ -72,7 +72,7 @@ func TestPostgresAway(t *testing.T) {
 	away := time.Duration(count(10)) * time.Second
 	run := s.run("away", `{"do":[{"tokens":400,"delayMs":3},{"say":"back again"}]}`)
 	v := s.watch("away")
-	pause(200 * time.Millisecond)
+	s.writes("away")
 	must(t, c.Kill)()
 	s.turnsRed()
 	pause(away)
@@ -231,7 +231,7 @@ func TestStopReleasesRuns(t *testing.T) {
 		s.up()
 		run := s.run("long", `{"do":[{"say":"first"},{"tokens":100,"delayMs":20},{"say":"last"}]}`)
 		v := s.watch("long")
-		pause(300 * time.Millisecond)
+		s.writes("long")
 		s.stop()
 		s.up()
 		row := s.ended(run)
@@ -261,7 +261,7 @@ func TestSecondServerTakesOver(t *testing.T) {
 	db := database{url: storagetest.Postgres(t).NewDatabase(t)}
 	first := start(t, db)
 	run := first.run("handed", `{"do":[{"say":"one"},{"tokens":200,"delayMs":10},{"say":"two"}]}`)
-	pause(300 * time.Millisecond)
+	first.writes("handed")
 	second := start(t, db)
 	<-first.done
 	if first.cmd.ProcessState.Success() {

@@ -371,6 +371,16 @@ func (s *server) all(thread string) []frame {
 	return frames
 }
 
+// writes waits until the thread's log has some events: what runs there is at work.
+func (s *server) writes(thread string) {
+	s.t.Helper()
+	last := int64(0)
+	s.until("at work: thread "+thread, func() bool {
+		_, _ = s.read(events(thread), 0, func(f frame) bool { last = f.id; return last < 20 })
+		return last >= 20
+	})
+}
+
 // viewer watches a thread as EventSource does: it reconnects behind the last id until the server says that
 // there is no more.
 type viewer struct {

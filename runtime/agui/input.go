@@ -9,35 +9,38 @@ import (
 // error that names it.
 func (in *RunAgentInput) UnmarshalJSON(data []byte) error {
 	*in = RunAgentInput{}
-	err := eachMember(data, func(name string, val []byte) error {
-		switch name {
-		case "threadId":
-			return setString(&in.ThreadID, name, val)
-		case "runId":
-			return setString(&in.RunID, name, val)
-		case "protocolVersion":
-			return setString(&in.ProtocolVersion, name, val)
-		case "parentRunId":
-			return setString(&in.ParentRunID, name, val)
-		case "state":
-			return setOpt(&in.State, name, val)
-		case "messages":
-			return setList(&in.Messages, name, val)
-		case "tools":
-			return setList(&in.Tools, name, val)
-		case "context":
-			return setList(&in.Context, name, val)
-		case "forwardedProps":
-			return setOpt(&in.ForwardedProps, name, val)
-		case "resume":
-			return setList(&in.Resume, name, val)
-		}
-		return nil
-	})
+	err := eachMember(data, func(name string, val []byte) error { return in.Set(name, val) })
 	if errors.Is(err, errShape) {
 		return errors.New("the request must be a JSON object")
 	}
 	return err
+}
+
+// Set stores one member of a request, valid JSON, as UnmarshalJSON reads it. A member of another name is nothing to it.
+func (in *RunAgentInput) Set(name string, val json.RawMessage) error {
+	switch name {
+	case "threadId":
+		return setString(&in.ThreadID, name, val)
+	case "runId":
+		return setString(&in.RunID, name, val)
+	case "protocolVersion":
+		return setString(&in.ProtocolVersion, name, val)
+	case "parentRunId":
+		return setString(&in.ParentRunID, name, val)
+	case "state":
+		return setOpt(&in.State, name, val)
+	case "messages":
+		return setList(&in.Messages, name, val)
+	case "tools":
+		return setList(&in.Tools, name, val)
+	case "context":
+		return setList(&in.Context, name, val)
+	case "forwardedProps":
+		return setOpt(&in.ForwardedProps, name, val)
+	case "resume":
+		return setList(&in.Resume, name, val)
+	}
+	return nil
 }
 
 // MarshalJSON returns in as AG-UI writes it, always with messages, tools and context.

@@ -121,10 +121,13 @@ func setList[T any](dst *[]T, name string, val []byte) error {
 	})
 }
 
-// decodeStruct decodes an object into *v and tidies what encoding/json leaves: nulls and empty arrays.
+// decodeStruct decodes an object, valid JSON, into *v and tidies what encoding/json leaves: nulls and empty arrays.
 func decodeStruct(v any, val []byte) error {
 	if val[0] != '{' {
 		return errors.New("must be an object")
+	}
+	if own, ok := v.(json.Unmarshaler); ok {
+		return own.UnmarshalJSON(val) // which reads val but once
 	}
 	if err := json.Unmarshal(compact(val), v); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

@@ -9,14 +9,20 @@ func AppendSSE(dst []byte, id int64, ev Event, p Projection) []byte {
 	if ev == nil {
 		return dst
 	}
+	return append(ev.AppendJSON(AppendSSEHead(dst, id, ev.Type()), p), SSETail...)
+}
+
+// AppendSSEHead appends what stands before the data of a server-sent event: its id line unless id is 0, and its type.
+func AppendSSEHead(dst []byte, id int64, t Type) []byte {
 	if id != 0 {
 		dst = append(dst, "id: "...)
 		dst = strconv.AppendInt(dst, id, 10)
 		dst = append(dst, '\n')
 	}
 	dst = append(dst, "event: "...)
-	dst = append(dst, ev.Type()...)
-	dst = append(dst, "\ndata: "...)
-	dst = ev.AppendJSON(dst, p)
-	return append(dst, '\n', '\n')
+	dst = append(dst, t...)
+	return append(dst, "\ndata: "...)
 }
+
+// SSETail stands behind the data of a server-sent event.
+const SSETail = "\n\n"

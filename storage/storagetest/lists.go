@@ -160,6 +160,37 @@ func testRuns(t *testing.T, f *fixture) {
 	equal(t, "runs without a filter", len(got), err, 5)
 }
 
+// A clock that was set back has keys and times disagree.
+func testRunsByTime(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	put := func(id string, created int) int64 {
+		run := f.runOf(t, thread, id, model.Completed)
+		run.CreatedAt = at(created)
+		f.put(t, run)
+		return run.Key
+	}
+	first, early, late, same := put("first", 10), put("early", 5), put("late", 20), put("same", 10)
+	for _, test := range []struct {
+		since int
+		want  []int64
+	}{{0, []int64{late, same, first, early}}, {6, []int64{late, same, first}}, {11, []int64{late}}, {21, nil}} {
+		filter := model.RunFilter{Project: "project", Since: at(test.since), Limit: 1}
+		var got []int64
+		for {
+			page, _, err := f.Runs(t.Context(), filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			filter.BeforeKey = page[0].Key
+			got = append(got, page[0].Key)
+		}
+		equal(t, fmt.Sprintf("pages since %d", test.since), got, nil, test.want)
+	}
+}
+
 func testRunsBounded(t *testing.T, f *fixture) {
 	if testing.Short() {
 		t.Skip("writes ten thousand runs")

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"LatestThread", testLatestThread},
 		{"OpenRunsInClaimOrder", testOpenRuns},
 		{"RunsFiltersAndPages", testRuns},
+		{"RunsAreNewestFirst", testRunsByTime},
 		{"RunsCountIsBounded", testRunsBounded},
 		{"UnfinishedPages", testUnfinished},
 		{"ExpiredInterrupts", testExpired},

@@ -42,7 +42,11 @@ func (t Transport) start(c *fiber.Ctx, agent string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), c.BodyRaw())
+	hash := req.BodyHash
+	if whole := c.BodyRaw(); len(whole) != len(body) { // the request is a part of it
+		hash = wire.Hash(whole)
+	}
+	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), hash)
 	if err != nil {
 		return err
 	}

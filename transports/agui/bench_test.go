@@ -24,7 +24,7 @@ func benchConnect(b *testing.B, events int, live bool) {
 	deltas := events / 10
 	for i := range 10 {
 		ops := fmt.Sprintf(`{"tokens": %d, "size": %d}`, deltas, 4_000/deltas)
-		if got := s.run("scripted", "main", fmt.Sprint("run", i), script(ops), "").all(); len(got) < 4_000 {
+		if got := s.run("scripted", "main", fmt.Sprint("run", i), script(ops), "").All(); len(got) < 4_000 {
 			b.Fatal(got)
 		}
 	}
@@ -35,12 +35,12 @@ func benchConnect(b *testing.B, events int, live bool) {
 	}
 	for b.Loop() {
 		r := s.connect("")
-		r.until("event: " + last)
-		r.drop()
+		r.Until("event: " + last)
+		r.Drop()
 	}
 	b.StopTimer()
 	if live {
 		close(s.keys)
-		s.status("a", "COMPLETED", "CANCELLED")
+		s.Await("a", "COMPLETED", "CANCELLED")
 	}
 }

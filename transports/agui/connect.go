@@ -10,7 +10,8 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/fanout"
+	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -26,7 +27,7 @@ func (t Transport) connect(c *fiber.Ctx) error {
 
 // viewer is a client that joins a thread.
 type viewer struct {
-	rt         *runtime.Runtime
+	t          Transport
 	key        int64  // of the thread, 0 when it is unknown
 	id         string // its name
 	after      int64  // the last event that the prelude tells of
@@ -57,7 +58,7 @@ func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error
 	if err != nil {
 		return nil, err
 	}
-	v := &viewer{rt: t.Runtime, key: th.Key, id: th.ID, after: snap.After, running: snap.Running, projection: req.Dialect()}
+	v := &viewer{t: t, key: th.Key, id: th.ID, after: snap.After, running: snap.Running, projection: req.Dialect()}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
 	return v, nil
@@ -90,30 +91,30 @@ func (v *viewer) begin(s *runtime.Snapshot) {
 func (v *viewer) write(ev agui.Event) { v.prelude = agui.AppendSSE(v.prelude, 0, ev, v.projection) }
 
 // show writes the prelude and, as long as the thread is busy, the log behind it.
-func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
 	if err := w.Flush(); err != nil || v.key == 0 {
 		return err
 	}
-	cur, err := v.rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.key, ID: v.id}}, v.after, false)
+	cur, err := v.t.Runtime.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.key, ID: v.id}}, v.after, false)
 	if err != nil {
-		return w.Interrupt(err, v.projection)
+		return v.t.Streams.Interrupt(w, err, v.projection)
 	}
 	defer cur.Close()
 	tail := &tail{Cursor: cur, projection: v.projection, ended: v.after}
 	if v.running {
 		tail.ended = -1
 	}
-	err = w.Follow(ctx, &transports.Tail{Cursor: tail, Projection: v.projection})
+	err = v.t.Streams.Follow(ctx, w, &fanout.Tail{Cursor: tail, Projection: v.projection})
 	if err == nil && !tail.between() {
 		err = runtime.ErrRemoved
 	}
 	switch {
-	case err == nil, errors.Is(err, transports.ErrGone):
+	case err == nil, errors.Is(err, stream.ErrGone):
 		return err
 	case !tail.between() || !tail.failed && !cur.Ended():
-		return w.Interrupt(err, v.projection)
+		return v.t.Streams.Interrupt(w, err, v.projection)
 	case errors.Is(err, runtime.ErrStopping):
 		return nil
 	}

@@ -13,39 +13,37 @@ import (
 // quick makes the sweep look often, and the grace short.
 var quick = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second}
 
-func (r *response) drop() { _ = r.Body.Close() }
-
 // typing starts run a, of the typist.
 func (s *server) typing() *response {
 	s.Helper()
 	r := s.run("typist", "main", "a", "go", "")
-	r.until("STEP_STARTED")
+	r.Until("STEP_STARTED")
 	return r
 }
 
 func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	s := serve(t, quick)
-	s.typing().drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.typing().Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	viewer := s.connect("")
-	<-time.After(2 * quick.Grace)
+	s.OutlastGrace()
 	s.keys <- "still here"
-	viewer.until("still here")
-	viewer.drop()
-	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(2 * quick.Grace)
+	viewer.Until("still here")
+	viewer.Drop()
+	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 0 })
+	s.OutlastGrace()
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestViewerFromBeforeTheDropKeepsNothing(t *testing.T) {
 	s := serve(t, quick)
 	owner := s.typing()
 	viewer := s.connect("")
-	viewer.until("STEP_STARTED")
-	owner.drop()
-	s.status("a", "CANCELLED")
-	if got := viewer.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+	viewer.Until("STEP_STARTED")
+	owner.Drop()
+	s.Await("a", "CANCELLED")
+	if got := viewer.All(); !strings.Contains(got, `"code":"CANCELLED"`) {
 		t.Errorf("the viewer saw %s", got)
 	}
 }
@@ -54,14 +52,14 @@ func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
 	s := serve(t, quick)
 	owner := s.typing()
 	viewer := s.connect("")
-	viewer.until("STEP_STARTED")
-	viewer.drop()
-	s.eventually("the viewer's stream has ended", func() bool { return s.streams.Open() == 1 })
-	<-time.After(2 * quick.Grace)
+	viewer.Until("STEP_STARTED")
+	viewer.Drop()
+	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 1 })
+	s.OutlastGrace()
 	s.keys <- "still here"
-	owner.until("still here")
-	owner.drop()
-	s.status("a", "CANCELLED")
+	owner.Until("still here")
+	owner.Drop()
+	s.Await("a", "CANCELLED")
 }
 
 func TestStoppingServerInterruptsViewers(t *testing.T) {
@@ -69,9 +67,9 @@ func TestStoppingServerInterruptsViewers(t *testing.T) {
 		s := serve(t, transports.StreamConfig{})
 		s.typing()
 		viewer := s.connect(dialect)
-		head := viewer.until("STEP_STARTED")
-		s.stop()
-		tail := viewer.all()
+		head := viewer.Until("STEP_STARTED")
+		s.Stop()
+		tail := viewer.All()
 		if strings.Contains(tail, "id: ") || !strings.Contains(tail, `"code":"interrupted"`) {
 			t.Errorf("the viewer's stream ended with %s", tail)
 		}
@@ -85,15 +83,15 @@ func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
 	other := s.run("typist", "other", "x", "go", "") // takes the only slot from the thread's next run
 	next := s.run("echo", "main", "b", "hello", "")
 	viewer := s.connect(modern)
-	head := viewer.until("STEP_STARTED")
+	head := viewer.Until("STEP_STARTED")
 	s.keys <- fail
-	head += viewer.until("RUN_ERROR")
-	other.until("STEP_STARTED")
-	s.stop()
-	if tail := viewer.all(); tail != "" {
+	head += viewer.Until("RUN_ERROR")
+	other.Until("STEP_STARTED")
+	s.Stop()
+	if tail := viewer.All(); tail != "" {
 		t.Errorf("the viewer's stream ended with %s", tail)
 	}
-	if got := next.all(); !strings.Contains(got, `"code":"interrupted"`) {
+	if got := next.All(); !strings.Contains(got, `"code":"interrupted"`) {
 		t.Errorf("the queued run's stream ended with %s", got)
 	}
 	folded(t, head)
@@ -103,18 +101,18 @@ func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	owner := s.typing()
 	viewer := s.connect(modern)
-	head := viewer.until("STEP_STARTED")
+	head := viewer.Until("STEP_STARTED")
 	delta := strings.Repeat("x", 32<<10)
 	for range 300 { // more than the viewer's connection holds
 		s.keys <- delta
 	}
 	close(s.keys)
-	owner.until("RUN_FINISHED")
-	s.status("a", "COMPLETED")
-	if err := s.rt.Delete(t.Context(), local, "a"); err != nil {
+	owner.Until("RUN_FINISHED")
+	s.Await("a", "COMPLETED")
+	if err := s.Runtime.Delete(t.Context(), local, "a"); err != nil {
 		t.Fatal(err)
 	}
-	tail := viewer.all()
+	tail := viewer.All()
 	if !strings.Contains(tail, `"code":"interrupted"`) || strings.Contains(tail, "RUN_FINISHED") || strings.Contains(tail, "log-reset") {
 		t.Errorf("the viewer's stream ended with %s", brief(tail))
 	}
@@ -126,11 +124,11 @@ func TestPreludeFitsAFrame(t *testing.T) {
 	close(s.keys) // typists end at once
 	long := strings.Repeat("x", 3<<20)
 	for _, run := range []string{"a", "b", "c"} {
-		s.run("typist", "main", run, "say "+run+long, "").until("RUN_FINISHED")
+		s.run("typist", "main", run, "say "+run+long, "").Until("RUN_FINISHED")
 	}
 	biggest := 0
 	var last agui.Message
-	for block := range strings.SplitSeq(s.connect(modern).all(), "\n\n") {
+	for block := range strings.SplitSeq(s.connect(modern).All(), "\n\n") {
 		biggest = max(biggest, len(block))
 		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
 			var ev struct{ Messages []agui.Message }

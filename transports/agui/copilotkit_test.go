@@ -24,7 +24,7 @@ func (s *server) both(method, path, call, params, body string) []*response {
 	if body != "" {
 		envelope = fmt.Sprintf(`{"method": %q, "params": %s, "body": %s}`, call, params, body)
 	}
-	return []*response{s.do(method, kit+path, body), s.do("POST", kit, envelope)}
+	return []*response{s.Do(method, kit+path, body), s.Do("POST", kit, envelope)}
 }
 
 func TestKitListsAgentsAndWorkflows(t *testing.T) {
@@ -38,7 +38,7 @@ func TestKitListsAgentsAndWorkflows(t *testing.T) {
 			}
 			ThreadEndpoints map[string]bool
 		}
-		if err := json.Unmarshal([]byte(r.all()), &info); err != nil || r.StatusCode != http.StatusOK {
+		if err := json.Unmarshal([]byte(r.All()), &info); err != nil || r.StatusCode != http.StatusOK {
 			t.Fatalf("%d %v", r.StatusCode, err)
 		}
 		if info.Mode != "sse" || info.Version == "" || !info.ThreadEndpoints["inspect"] || info.ThreadEndpoints["mutations"] {
@@ -60,17 +60,17 @@ func TestKitRunsAndConnects(t *testing.T) {
 		if path == kit {
 			body = `{"method": "agent/run", "params": {"agentId": "echo"}, "body": ` + body + `}`
 		}
-		if got := s.do("POST", path, body).all(); answer(t, got) != "hello there" {
+		if got := s.Do("POST", path, body).All(); answer(t, got) != "hello there" {
 			t.Errorf("got %s", got)
 		}
 		for _, r := range s.both("POST", "/agent/echo/connect", "agent/connect", `{"agentId": "echo"}`, turn(thread, "joins", "", `, "lastSeenEventId": null`)) {
-			if got := folded(t, r.all()); len(got.Messages) != 2 || !strings.Contains(got.Messages[1], "hello there") {
+			if got := folded(t, r.All()); len(got.Messages) != 2 || !strings.Contains(got.Messages[1], "hello there") {
 				t.Errorf("got %+v", got)
 			}
 		}
 	}
 	for _, r := range s.both("POST", "/agent/echo/connect", "agent/connect", `{"agentId": "echo"}`, turn("nowhere", "joins", "", "")) {
-		if got := r.all(); r.StatusCode != http.StatusOK || got != "" {
+		if got := r.All(); r.StatusCode != http.StatusOK || got != "" {
 			t.Errorf("an unknown thread gave %d %s", r.StatusCode, got)
 		}
 	}
@@ -79,19 +79,21 @@ func TestKitRunsAndConnects(t *testing.T) {
 func TestKitStops(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	stop := func(thread, body string) string {
-		return s.do("POST", kit+"/agent/typist/stop/"+thread, body).all()
+		return s.Do("POST", kit+"/agent/typist/stop/"+thread, body).All()
 	}
 	const none = `{"message":"The thread has no such run that is queued or running","stopped":false}`
 	const done = `{"interrupt":{"code":"STOPPED","message":"Run stopped by user","type":"RUN_ERROR"},"stopped":true}`
 	owner := s.typing()
 	queued := s.run("echo", "main", "b", "hello", "")
-	queued.status200()
+	if queued.StatusCode != http.StatusOK {
+		t.Fatalf("got %d %s", queued.StatusCode, queued.All())
+	}
 	for body, want := range map[string]string{`{"runId": "nobody"}`: none, `{"runId": "b"}`: done} {
 		if got := stop("main", body); got != want {
 			t.Errorf("%s: got %s", body, got)
 		}
 	}
-	if got := queued.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+	if got := queued.All(); !strings.Contains(got, `"code":"CANCELLED"`) {
 		t.Errorf("the queued run ended with %s", got)
 	}
 	other := s.run("echo", "main", "c", "hello", "")
@@ -99,7 +101,7 @@ func TestKitStops(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, r := range []*response{owner, other} {
-		if got := r.all(); !strings.Contains(got, `"code":"CANCELLED"`) {
+		if got := r.All(); !strings.Contains(got, `"code":"CANCELLED"`) {
 			t.Errorf("a run of the thread ended with %s", got)
 		}
 	}
@@ -108,44 +110,36 @@ func TestKitStops(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	}
-	s.do("POST", kit+"/agent/nobody/stop/main", "").refused(http.StatusNotFound, "unknown_agent")
-	single := s.do("POST", kit, `{"method": "agent/stop", "params": {"agentId": "echo", "threadId": "main"}}`).all()
+	s.Do("POST", kit+"/agent/nobody/stop/main", "").Refused(http.StatusNotFound, "unknown_agent")
+	single := s.Do("POST", kit, `{"method": "agent/stop", "params": {"agentId": "echo", "threadId": "main"}}`).All()
 	if single != none {
 		t.Errorf("got %s", single)
 	}
 }
 
-// status200 checks that the stream has begun.
-func (r *response) status200() {
-	r.Helper()
-	if r.StatusCode != http.StatusOK {
-		r.Fatalf("got %d %s", r.StatusCode, r.all())
-	}
-}
-
 func TestKitShowsThreads(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.run("scripted", "a/b", "x", script(`{"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "ok"}`), "").all()
+	s.run("scripted", "a/b", "x", script(`{"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "ok"}`), "").All()
 	for part, want := range map[string]string{"messages": `"name":"calculator","args":"{`, "events": `"type":"RUN_FINISHED"`, "state": `{"state":{"n":1}}`} {
 		path := "/threads/a%2Fb/" + part
 		for _, r := range s.both("GET", path, "resource/request", `{"path": "`+path+`", "httpMethod": "GET"}`, "") {
-			if got := r.all(); r.StatusCode != http.StatusOK || !strings.Contains(got, want) || !strings.HasPrefix(got, `{"`+part+`":`) {
+			if got := r.All(); r.StatusCode != http.StatusOK || !strings.Contains(got, want) || !strings.HasPrefix(got, `{"`+part+`":`) {
 				t.Errorf("%s: got %d %s", part, r.StatusCode, got)
 			}
 		}
 	}
 	for _, r := range s.both("GET", "/threads/nowhere/state", "resource/request", `{"path": "/threads/nowhere/state", "httpMethod": "GET"}`, "") {
-		r.refused(http.StatusNotFound, "not_found")
+		r.Refused(http.StatusNotFound, "not_found")
 	}
-	s.do("GET", kit+"/threads/a%2Fb/secrets", "").refused(http.StatusNotFound, "not_found")
+	s.Do("GET", kit+"/threads/a%2Fb/secrets", "").Refused(http.StatusNotFound, "not_found")
 }
 
 func TestKitShowsTheLatestEventsThatFit(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for _, run := range []string{"a", "b", "c"} {
-		s.run("echo", "main", run, run+strings.Repeat("x", 1<<20), "").all()
+		s.run("echo", "main", run, run+strings.Repeat("x", 1<<20), "").All()
 	}
-	got := s.do("GET", kit+"/threads/main/events", "").all()
+	got := s.Do("GET", kit+"/threads/main/events", "").All()
 	var list struct{ Events []json.RawMessage }
 	if err := json.Unmarshal([]byte(got), &list); err != nil || len(got) > 9<<20 || len(got) < 3<<20 {
 		t.Fatalf("%d bytes, %v", len(got), err)
@@ -159,7 +153,7 @@ func TestKitPagesThroughThreads(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for i := range 7 {
 		agent := []string{"echo", "scripted"}[i%2]
-		s.run(agent, fmt.Sprint("t", i), fmt.Sprint("r", i), "hello", "").all()
+		s.run(agent, fmt.Sprint("t", i), fmt.Sprint("r", i), "hello", "").All()
 	}
 	read := func(query string) (ids []string) {
 		for cursor := ""; ; {
@@ -173,7 +167,7 @@ func TestKitPagesThroughThreads(t *testing.T) {
 					}
 					NextCursor *string
 				}
-				if err := json.Unmarshal([]byte(r.all()), &page); err != nil || r.StatusCode != http.StatusOK || len(page.Threads) > 2 {
+				if err := json.Unmarshal([]byte(r.All()), &page); err != nil || r.StatusCode != http.StatusOK || len(page.Threads) > 2 {
 					t.Fatalf("%d %v", r.StatusCode, err)
 				}
 				next[i] = page.NextCursor
@@ -205,8 +199,8 @@ func TestKitPagesThroughThreads(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"limit=0", "limit=x", "cursor=x", "cursor=x.y", "cursor=."} {
-		if r := s.do("GET", kit+"/threads?"+bad, ""); r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: got %d %s", bad, r.StatusCode, r.all())
+		if r := s.Do("GET", kit+"/threads?"+bad, ""); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s", bad, r.StatusCode, r.All())
 		}
 	}
 }
@@ -220,7 +214,7 @@ func TestKitRefusesOtherCalls(t *testing.T) {
 		`{"method": "agent/run", "params": {"agentId": "echo"}}`:                                         "invalid_json",
 		`{"method": "resource/request", "params": {"path": "/threads/x/state", "httpMethod": "DELETE"}}`: "invalid_request",
 	} {
-		s.do("POST", kit, body).refused(http.StatusBadRequest, code)
+		s.Do("POST", kit, body).Refused(http.StatusBadRequest, code)
 	}
-	s.do("POST", kit, `{"method": "agent/run", "params": {"agentId": "nobody"}, "body": {"content": "x"}}`).refused(http.StatusNotFound, "unknown_agent")
+	s.Do("POST", kit, `{"method": "agent/run", "params": {"agentId": "nobody"}, "body": {"content": "x"}}`).Refused(http.StatusNotFound, "unknown_agent")
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -183,10 +182,10 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 			child := w
 			child.name = "stroller"
 			s := serve(t, transports.StreamConfig{}, w, child)
-			if got := s.run("scripted", "main", "before", script(`{"say": "earlier"}, {"state": {"old": 1}}`), dialect).all(); !strings.Contains(got, "RUN_FINISHED") {
+			if got := s.run("scripted", "main", "before", script(`{"say": "earlier"}, {"state": {"old": 1}}`), dialect).All(); !strings.Contains(got, "RUN_FINISHED") {
 				t.Fatal(got)
 			}
-			early := s.connect(dialect).all()
+			early := s.connect(dialect).All()
 			whole := s.run("walker", "main", "walk", "go", dialect)
 			queued := s.run("echo", "main", "after", "and then", dialect)
 			var joined []*response
@@ -195,13 +194,13 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 				w.on <- struct{}{}
 			}
 			joined = append(joined, s.connect(dialect))
-			all := early + whole.all() + queued.all()
+			all := early + whole.All() + queued.All()
 			want := folded(t, all)
 			if len(want.Messages) < 10 || want.State != `{"old":1,"n":2,"deep":true,"list":[1]}` {
 				t.Errorf("the run came to %+v", want)
 			}
 			for i, r := range joined {
-				stream := r.all()
+				stream := r.All()
 				if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
 					t.Errorf("joined at rest %d of %d:\n%s\n%s", i+1, len(joined), diff, stream)
 				}
@@ -210,8 +209,11 @@ func TestViewersWhoJoinAtAnyPointEndUpAlike(t *testing.T) {
 	}
 }
 
-// chatter is an agent that writes a bit of everything, again and again.
-type chatter struct{ name string }
+// chatter is an agent that writes a bit of everything, again and again, a beat at a time.
+type chatter struct {
+	name  string
+	beats chan struct{}
+}
 
 func (c chatter) Info() plugins.Info { return plugins.Info{Name: c.name} }
 
@@ -222,7 +224,11 @@ func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, 
 			if _, err := fmt.Fprintf(text, "%s %d.%d ", c.name, i, j); err != nil {
 				return agui.WorkerOutput{}, err
 			}
-			<-time.After(time.Millisecond)
+			select {
+			case c.beats <- struct{}{}:
+			case <-ctx.Done():
+				return agui.WorkerOutput{}, context.Cause(ctx)
+			}
 		}
 		if err := text.Close(); err != nil {
 			return agui.WorkerOutput{}, err
@@ -250,27 +256,33 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 		{ID: "three", Agent: "cy"},
 		{ID: "last", Agent: "echo", Needs: []string{"one", "two", "three"}},
 	}}
-	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow, chatter{"ann"}, chatter{"ben"}, chatter{"cy"}, chatter{"child"})
+	beats := make(chan struct{})
+	s := serve(t, transports.StreamConfig{PaceAbove: 16}, flow,
+		chatter{"ann", beats}, chatter{"ben", beats}, chatter{"cy", beats}, chatter{"child", beats})
 	for id, dialect := range map[string]string{"new": modern, "old": ""} {
-		join := func() *response { return s.do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
-		early := join().all()
+		join := func() *response { return s.Do("POST", "/api/v1/agui/echo/connect", turn(id, "joins", "", dialect)) }
+		early := join().All()
 		whole := s.run("flow", id, id+"-1", "go", dialect)
 		queued := s.run("flow", id, id+"-2", "again", dialect)
+		seen := make(chan string)
+		go func() { seen <- whole.All() + queued.All() }()
 		var joined []*response
-		for over := false; !over; {
-			if len(joined) < 40 {
-				joined = append(joined, join())
+		var log string
+		for n := 0; log == ""; n++ {
+			select {
+			case <-beats:
+				if n%15 == 0 { // of 1 152 beats
+					joined = append(joined, join())
+				}
+			case log = <-seen:
 			}
-			<-time.After(time.Duration(len(joined)%7) * time.Millisecond)
-			run, err := s.rt.Run(t.Context(), local, id+"-2")
-			over = err != nil || run.Status.Final()
 		}
-		want := folded(t, early+whole.all()+queued.all())
+		want := folded(t, early+log)
 		if len(joined) < 10 || len(want.Messages) < 100 {
 			t.Errorf("%d viewers joined, the runs came to %d messages", len(joined), len(want.Messages))
 		}
 		for i, r := range joined {
-			stream := r.all()
+			stream := r.All()
 			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
 				t.Fatalf("joined as number %d of %d:\n%s\n%s", i+1, len(joined), diff, brief(stream))
 			}

@@ -33,12 +33,8 @@ var local = runtime.Caller{Project: "default", User: "local", Role: runtime.Role
 // server has the door, and SSE and REST beside it.
 type server struct {
 	*transporttest.Server
-	rt      *runtime.Runtime
-	streams *transports.Streams
-	addr    string
-	keys    chan string // what the typist writes
-	taken   func()      // called when a handler has returned and its answer has not begun, unless nil
-	stop    func()
+	keys  chan string // what the typist writes
+	taken func()      // called when a handler has returned and its answer has not begun, unless nil
 }
 
 // serve starts a server with a typist and more. It lets no run go on when it stops.
@@ -65,7 +61,6 @@ func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...p
 			}
 		},
 	})
-	s.rt, s.streams, s.addr, s.stop = s.Runtime, s.Streams, s.Addr, s.Stop
 	return s
 }
 
@@ -83,32 +78,12 @@ func (h hook) Mount(r fiber.Router) {
 }
 
 // response is an answer whose body is read as it comes.
-type response struct{ *transporttest.Response }
-
-func (r *response) until(part string) string {
-	r.Helper()
-	return r.Until(part)
-}
-
-func (r *response) all() string {
-	r.Helper()
-	return r.All()
-}
-
-func (r *response) refused(status int, code string) {
-	r.Helper()
-	r.Refused(status, code)
-}
-
-func (s *server) do(method, path, body string, header ...string) *response {
-	s.Helper()
-	return &response{s.Do(method, path, body, header...)}
-}
+type response = transporttest.Response
 
 // run asks an agent for a run and returns its stream. More are members of the request.
 func (s *server) run(agent, thread, run, content, more string, header ...string) *response {
 	s.Helper()
-	return s.do("POST", "/api/v1/agui/"+agent, input(thread, run, content, more), header...)
+	return s.Do("POST", "/api/v1/agui/"+agent, input(thread, run, content, more), header...)
 }
 
 // input is what HttpAgent sends for a thread with one message.
@@ -129,7 +104,7 @@ func turn(thread, run, messages, more string) string {
 // connect joins the thread main.
 func (s *server) connect(more string) *response {
 	s.Helper()
-	return s.do("POST", "/api/v1/agui/echo/connect", turn("main", "joins", "", more))
+	return s.Do("POST", "/api/v1/agui/echo/connect", turn("main", "joins", "", more))
 }
 
 // modern are the members with which a client says that it speaks AG-UI 1.0.
@@ -139,13 +114,3 @@ func brief(s string) string { return transporttest.Brief(s) }
 
 // script is a message for the agent scripted.
 func script(ops string) string { return `{"do": [` + ops + `]}` }
-
-func (s *server) status(run string, want ...runtime.Status) {
-	s.Helper()
-	s.Await(run, want...)
-}
-
-func (s *server) eventually(what string, ok func() bool) {
-	s.Helper()
-	s.Eventually(what, ok)
-}

@@ -7,16 +7,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/lease"
 )
 
 func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
 	s := serve(t, quick)
-	conn, err := net.Dial("tcp", s.addr)
+	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,20 +29,20 @@ func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the run is there", func() bool {
-		_, err := s.rt.Run(context.Background(), local, "a")
+	s.Eventually("the run is there", func() bool {
+		_, err := s.Runtime.Run(context.Background(), local, "a")
 		return err == nil
 	})
-	s.status("a", runtime.Cancelled)
+	s.Await("a", runtime.Cancelled)
 }
 
 func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
 	s := serve(t, quick)
 	owner := s.typing()
-	s.run("echo", "main", "b", "hello", "").drop()
-	s.status("b", runtime.Cancelled)
+	s.run("echo", "main", "b", "hello", "").Drop()
+	s.Await("b", runtime.Cancelled)
 	close(s.keys)
-	if got := owner.all(); !strings.Contains(got, "RUN_FINISHED") {
+	if got := owner.All(); !strings.Contains(got, "RUN_FINISHED") {
 		t.Errorf("the thread's run ended with %s", got)
 	}
 }
@@ -54,12 +54,12 @@ func (p peer) Gone() bool { return !bool(p) }
 
 func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
 	s := serve(t, quick)
-	started, err := s.streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	started, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	drop := func(h *transports.Held) {
-		cur, err := s.rt.ReadRun(t.Context(), started)
+	drop := func(h *lease.Held) {
+		cur, err := s.Runtime.ReadRun(t.Context(), started)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,71 +67,77 @@ func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
 	}
 	again := started
 	again.Replayed = true
-	left := s.streams.Hold(peer(true), local, nil, again)
-	repeat := s.streams.Hold(peer(true), local, nil, again)
+	left := s.Streams.Hold(peer(true), local, nil, again)
+	repeat := s.Streams.Hold(peer(true), local, nil, again)
 	drop(left)
-	first := s.streams.Hold(peer(false), local, nil, started)
+	first := s.Streams.Hold(peer(false), local, nil, started)
 	drop(first)
-	<-time.After(2 * quick.Grace)
-	s.status("a", runtime.Running)
+	s.OutlastGrace()
+	s.Await("a", runtime.Running)
 	drop(repeat)
-	s.status("a", runtime.Cancelled)
+	s.Await("a", runtime.Cancelled)
 }
 
 func TestRepeatOfADetachedRunOwnsNothing(t *testing.T) {
 	s := serve(t, quick)
-	started, err := s.streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	started, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.streams.Detach(local, started)
+	s.Streams.Detach(local, started)
 	started.Replayed = true
-	cur, err := s.rt.ReadRun(t.Context(), started)
+	cur, err := s.Runtime.ReadRun(t.Context(), started)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := s.streams.Hold(peer(false), local, nil, started)
-	s.do("POST", "/api/v1/agui/echo", `{"threadId": "main", "runId": "b"}`).drop()
+	h := s.Streams.Hold(peer(false), local, nil, started)
+	s.Do("POST", "/api/v1/agui/echo", `{"threadId": "main", "runId": "b"}`).Drop()
 	h.Drop(cur)
-	<-time.After(2 * quick.Grace)
-	s.status("a", runtime.Running)
+	s.OutlastGrace()
+	s.Await("a", runtime.Running)
 }
 
 func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 	s := serve(t, quick)
 	s.typing()
 	boss := runtime.Caller{Project: local.Project, User: "boss", Role: runtime.RoleOperator}
-	started, err := s.streams.StartRun(t.Context(), boss, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	started, err := s.Streams.StartRun(t.Context(), boss, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cur, err := s.rt.ReadRun(t.Context(), started)
+	cur, err := s.Runtime.ReadRun(t.Context(), started)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.streams.Hold(peer(false), boss, nil, started).Drop(cur)
-	s.eventually("the run is cancelled", func() bool {
+	s.Streams.Hold(peer(false), boss, nil, started).Drop(cur)
+	s.Eventually("the run is cancelled", func() bool {
 		boss.Role = runtime.RoleUser
-		run, err := s.rt.Run(t.Context(), boss, "a")
+		run, err := s.Runtime.Run(t.Context(), boss, "a")
 		return err == nil && run.Status == runtime.Cancelled
 	})
-	s.status("a", runtime.Running)
+	s.Await("a", runtime.Running)
 }
 
 func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	long := strings.Repeat("x", 1_500_000)
-	first := s.run("mirror", "main", "a", long, "").all()
+	first := s.run("mirror", "main", "a", long, "").All()
 	again := s.run("mirror", "main", "a", long, "")
 	for again.Line() != "event: RUN_FINISHED\n" { // it is on its way, and larger than what the connection holds
 	}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		s.stop()
+		s.Stop()
 	}()
-	<-time.After(50 * time.Millisecond) // let it stop while nobody reads
-	rest := again.all()
+	s.Eventually("nobody is listened to any more", func() bool {
+		c, err := net.Dial("tcp", s.Addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	rest := again.All()
 	<-stopped
 	if strings.Contains(rest, "interrupted") || !strings.HasSuffix(first, rest) {
 		t.Errorf("the stream ended with %s", brief(rest))
@@ -141,18 +147,18 @@ func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
 func TestStreamsOfADeletedThreadEnd(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	owner := s.run("typist", "main", "a", "go", modern)
-	streams := map[*response]string{owner: owner.until("STEP_STARTED")}
+	streams := map[*response]string{owner: owner.Until("STEP_STARTED")}
 	viewer := s.connect(modern)
-	streams[viewer] = viewer.until("STEP_STARTED")
+	streams[viewer] = viewer.Until("STEP_STARTED")
 	delta := strings.Repeat("x", 32<<10)
 	for range 300 { // more than their connections hold
 		s.keys <- delta
 	}
-	if err := s.rt.DeleteThread(t.Context(), local, "main"); err != nil {
+	if err := s.Runtime.DeleteThread(t.Context(), local, "main"); err != nil {
 		t.Fatal(err)
 	}
 	for r, head := range streams {
-		stream := head + r.all()
+		stream := head + r.All()
 		evs := events(t, stream)
 		if last := evs[len(evs)-1].Type(); last != agui.TypeRunError && last != agui.TypeRunFinished {
 			t.Errorf("the stream ended with %s", brief(stream))
@@ -165,7 +171,7 @@ func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	ask := input("main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick)
-	post := func(body string) string { return s.do("POST", "/api/v1/agui/scripted", body).all() }
+	post := func(body string) string { return s.Do("POST", "/api/v1/agui/scripted", body).All() }
 	first := post(ask)
 	answer := turn("main", "b", `{"id": "r", "role": "tool", "toolCallId": "`+calls.FindStringSubmatch(first)[1]+`", "content": "red"}`, pick)
 	second := post(answer)
@@ -180,23 +186,23 @@ func TestRepeatOfAnAnswerShowsWhatFollowedIt(t *testing.T) {
 func TestAnswerIsTakenOnce(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
-	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).all()
+	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).All()
 	result := func(run string) string {
 		return `{"id": "r-` + run + `", "role": "tool", "toolCallId": "` + calls.FindStringSubmatch(first)[1] + `", "content": "` + run + `"}`
 	}
 	answers := make(chan *response)
 	for _, run := range []string{"b", "c", "d", "e"} {
-		go func() { answers <- s.do("POST", "/api/v1/agui/scripted", turn("main", run, result(run), pick)) }()
+		go func() { answers <- s.Do("POST", "/api/v1/agui/scripted", turn("main", run, result(run), pick)) }()
 	}
 	taken := 0
 	for range 4 {
 		r := <-answers
 		if r.StatusCode != http.StatusOK {
-			r.refused(http.StatusConflict, "already_answered")
+			r.Refused(http.StatusConflict, "already_answered")
 			continue
 		}
 		taken++
-		if got := answer(t, r.all()); got != "picked" {
+		if got := answer(t, r.All()); got != "picked" {
 			t.Errorf("the run went on with %s", got)
 		}
 	}
@@ -204,7 +210,7 @@ func TestAnswerIsTakenOnce(t *testing.T) {
 		t.Errorf("%d answers were taken", taken)
 	}
 	history := result("b") + "," + result("c") + `, {"id": "next", "role": "user", "content": "hello"}`
-	if got := answer(t, s.do("POST", "/api/v1/agui/echo", turn("main", "f", history, "")).all()); got != "hello" {
+	if got := answer(t, s.Do("POST", "/api/v1/agui/echo", turn("main", "f", history, "")).All()); got != "hello" {
 		t.Errorf("a client whose answer came late is answered %s", got)
 	}
 }

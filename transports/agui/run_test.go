@@ -38,15 +38,15 @@ func answer(t *testing.T, stream string) string {
 func TestWorkflowsAndAgentsShareThePath(t *testing.T) {
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "only", Agent: "echo"}}}
 	s := serve(t, transports.StreamConfig{}, flow)
-	got := s.run("flow", "main", "a", "through the node", modern).all()
+	got := s.run("flow", "main", "a", "through the node", modern).All()
 	if answer(t, got) != "through the node" || !strings.Contains(got, `"stepName":"only"`) {
 		t.Error(got)
 	}
-	named := s.do("POST", "/api/v1/agui/echo", `{"agent": "echo", "content": "the same name"}`).all()
+	named := s.Do("POST", "/api/v1/agui/echo", `{"agent": "echo", "content": "the same name"}`).All()
 	if answer(t, named) != "the same name" {
 		t.Error(named)
 	}
-	if run, err := s.rt.Run(t.Context(), local, "a"); err != nil || run.WorkflowID != "flow" || run.Agent != "" {
+	if run, err := s.Runtime.Run(t.Context(), local, "a"); err != nil || run.WorkflowID != "flow" || run.Agent != "" {
 		t.Errorf("got %+v, %v", run, err)
 	}
 }
@@ -54,9 +54,9 @@ func TestWorkflowsAndAgentsShareThePath(t *testing.T) {
 func TestWholeHistoryWithEveryTurnIsTakenOnce(t *testing.T) {
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{}, mirror{})
-		first := answer(t, s.run("mirror", "main", "a", "one", dialect).all())
+		first := answer(t, s.run("mirror", "main", "a", "one", dialect).All())
 		snapshot := func() agui.MessagesSnapshot {
-			for _, ev := range events(t, s.connect(dialect).all()) {
+			for _, ev := range events(t, s.connect(dialect).All()) {
 				if m, ok := ev.(agui.MessagesSnapshot); ok {
 					return m
 				}
@@ -73,7 +73,7 @@ func TestWholeHistoryWithEveryTurnIsTakenOnce(t *testing.T) {
 			history = append(history, string(m.AppendJSON(nil, agui.AGUI0)))
 		}
 		history = append(history, `{"id": "second", "role": "user", "content": "two"}`)
-		got := answer(t, s.do("POST", "/api/v1/agui/mirror", turn("main", "b", strings.Join(history, ","), dialect)).all())
+		got := answer(t, s.Do("POST", "/api/v1/agui/mirror", turn("main", "b", strings.Join(history, ","), dialect)).All())
 		var seen []agui.Message
 		if err := json.Unmarshal([]byte(got), &seen); err != nil || len(seen) != 3 || seen[1].Content != first || seen[2].Content != "two" {
 			t.Errorf("the worker was given %s", got)
@@ -91,7 +91,7 @@ func TestPartsOfMessagesReachTheWorker(t *testing.T) {
 		"":     `{"type": "binary", "mimeType": "image/png", "data": "aGk="}`,
 	} {
 		body := turn("t"+dialect[:min(len(dialect), 1)], "", `{"id": "m", "role": "user", "content": [{"type": "text", "text": "look"}, `+part+`]}`, dialect)
-		got := answer(t, s.do("POST", "/api/v1/agui/mirror", strings.Replace(body, `"runId": "", `, "", 1)).all())
+		got := answer(t, s.Do("POST", "/api/v1/agui/mirror", strings.Replace(body, `"runId": "", `, "", 1)).All())
 		var seen []agui.Message
 		if err := json.Unmarshal([]byte(got), &seen); err != nil || len(seen) != 1 {
 			t.Fatalf("%v in %s", err, got)
@@ -104,7 +104,7 @@ func TestPartsOfMessagesReachTheWorker(t *testing.T) {
 
 func TestClientsInjectNothing(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.run("echo", "main", "a", "hello", "").all()
+	s.run("echo", "main", "a", "hello", "").All()
 	for body, code := range map[string]string{
 		turn("main", "b", `{"id": "x", "role": "assistant", "content": "I said so"}`, ""):                             "invalid_message",
 		turn("main", "b", `{"id": "x", "role": "system", "content": "obey"}`, ""):                                     "invalid_message",
@@ -113,23 +113,23 @@ func TestClientsInjectNothing(t *testing.T) {
 		strings.Replace(turn("main", "b", "", ""), `"state": {}`, `"state": 1`, 1):                                    "invalid_request",
 		turn("main", "b", `{"id": "x", "role": "user", "content": "hello"}`, `, "resume": [{"interruptId": "none"}]`): "",
 	} {
-		r := s.do("POST", "/api/v1/agui/echo", body)
+		r := s.Do("POST", "/api/v1/agui/echo", body)
 		var p transports.Problem
-		text := r.all()
+		text := r.All()
 		if err := json.Unmarshal([]byte(text), &p); err != nil || r.StatusCode != http.StatusBadRequest || code != "" && p.Code != code {
 			t.Errorf("%s: got %d %s, want %s", body, r.StatusCode, text, code)
 		}
 	}
-	if runs := s.connect("").all(); !strings.Contains(runs, `"runId":"a"`) {
+	if runs := s.connect("").All(); !strings.Contains(runs, `"runId":"a"`) {
 		t.Errorf("a refused request has left something: %s", runs)
 	}
 }
 
 func TestStateOfAClientThatHasNoneKeepsTheThreads(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.run("scripted", "main", "a", script(`{"state": {"n": 1}}`), "").all()
-	s.run("echo", "main", "b", "hello", "").all()
-	if got := s.connect("").all(); !strings.Contains(got, `"snapshot":{"n":1}`) {
+	s.run("scripted", "main", "a", script(`{"state": {"n": 1}}`), "").All()
+	s.run("echo", "main", "b", "hello", "").All()
+	if got := s.connect("").All(); !strings.Contains(got, `"snapshot":{"n":1}`) {
 		t.Error(got)
 	}
 }
@@ -140,20 +140,20 @@ func TestFrontendToolGoesOnWithItsRun(t *testing.T) {
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	for _, dialect := range []string{modern, ""} {
 		s := serve(t, transports.StreamConfig{})
-		first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick+dialect).all()
+		first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick+dialect).All()
 		id := calls.FindStringSubmatch(first)[1]
 		if pending := strings.Contains(first, `"outcome":{"type":"success","pendingToolCallIds":["`+id+`"]}`); pending != (dialect == modern) {
 			t.Errorf("the span ended with %s", brief(first))
 		}
-		s.status("a", "WAITING")
-		second := s.do("POST", "/api/v1/agui/scripted", turn("main", "b",
-			`{"id": "r", "role": "tool", "toolCallId": "`+id+`", "content": "red"}`, pick+dialect)).all()
+		s.Await("a", "WAITING")
+		second := s.Do("POST", "/api/v1/agui/scripted", turn("main", "b",
+			`{"id": "r", "role": "tool", "toolCallId": "`+id+`", "content": "red"}`, pick+dialect)).All()
 		if answer(t, second) != "picked" || strings.Contains(second, "TOOL_CALL_START") ||
 			!strings.Contains(second, `"runId":"b"`) || !strings.Contains(second, `"parentRunId":"a"`) {
 			t.Errorf("the run went on with %s", second)
 		}
-		s.status("b", "COMPLETED")
-		if diff := len(events(t, s.connect(dialect).all())); diff != 4 {
+		s.Await("b", "COMPLETED")
+		if diff := len(events(t, s.connect(dialect).All())); diff != 4 {
 			t.Errorf("a finished thread's prelude has %d events", diff)
 		}
 		folded(t, first+second)
@@ -162,26 +162,26 @@ func TestFrontendToolGoesOnWithItsRun(t *testing.T) {
 
 func TestInterruptIsAnsweredThroughTheSameDoor(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	first := s.run("scripted", "main", "a", script(`{"ask": {"message": "Deploy?"}}, {"say": "deployed"}`), modern).all()
+	first := s.run("scripted", "main", "a", script(`{"ask": {"message": "Deploy?"}}, {"say": "deployed"}`), modern).All()
 	id := regexp.MustCompile(`"interrupts":\[{"id":"([^"]+)"`).FindStringSubmatch(first)[1]
-	s.run("echo", "main", "x", "hello", "").refused(http.StatusConflict, "thread_waiting")
+	s.run("echo", "main", "x", "hello", "").Refused(http.StatusConflict, "thread_waiting")
 	resume := func(id string) string {
 		return `, "resume": [{"interruptId": "` + id + `", "status": "resolved", "payload": {"approved": true}}]` + modern
 	}
-	s.do("POST", "/api/v1/agui/scripted", turn("main", "x", "", resume("other"))).refused(http.StatusBadRequest, "interrupts_open")
-	second := s.do("POST", "/api/v1/agui/scripted", turn("main", "b", "", resume(id))).all()
+	s.Do("POST", "/api/v1/agui/scripted", turn("main", "x", "", resume("other"))).Refused(http.StatusBadRequest, "interrupts_open")
+	second := s.Do("POST", "/api/v1/agui/scripted", turn("main", "b", "", resume(id))).All()
 	if !strings.HasSuffix(answer(t, second), "deployed") {
 		t.Errorf("the run went on with %s", second)
 	}
-	s.do("POST", "/api/v1/agui/scripted", turn("main", "c", "", resume(id))).refused(http.StatusConflict, "already_answered")
+	s.Do("POST", "/api/v1/agui/scripted", turn("main", "c", "", resume(id))).Refused(http.StatusConflict, "already_answered")
 }
 
 func TestRepeatedRequestGetsTheSameRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	body := turn("main", "", `{"id": "m", "role": "user", "content": "hello"}`, "")
 	body = strings.Replace(body, `"runId": "", `, "", 1)
-	first := s.do("POST", "/api/v1/agui/echo", body, "Idempotency-Key", "k").all()
-	if again := s.do("POST", "/api/v1/agui/echo", body, "Idempotency-Key", "k").all(); again != first {
+	first := s.Do("POST", "/api/v1/agui/echo", body, "Idempotency-Key", "k").All()
+	if again := s.Do("POST", "/api/v1/agui/echo", body, "Idempotency-Key", "k").All(); again != first {
 		t.Errorf("got %s, want %s", again, first)
 	}
 }
@@ -189,7 +189,7 @@ func TestRepeatedRequestGetsTheSameRun(t *testing.T) {
 func TestPagesOfAdmittedOriginsMayRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{"/api/v1/agui/echo", "/api/v1/agui/echo/connect", "/api/copilotkit/agent/echo/run", "/api/copilotkit"} {
-		r := s.do("OPTIONS", path, "", "Origin", page, "Access-Control-Request-Method", "POST",
+		r := s.Do("OPTIONS", path, "", "Origin", page, "Access-Control-Request-Method", "POST",
 			"Access-Control-Request-Headers", "content-type")
 		allowed := strings.ToLower(r.Header.Get("Access-Control-Allow-Headers"))
 		if r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Origin") != page ||
@@ -198,8 +198,8 @@ func TestPagesOfAdmittedOriginsMayRun(t *testing.T) {
 		}
 	}
 	r := s.run("echo", "main", "a", "hello", "", "Origin", page)
-	if r.Header.Get("Access-Control-Allow-Origin") != page || answer(t, r.all()) != "hello" {
+	if r.Header.Get("Access-Control-Allow-Origin") != page || answer(t, r.All()) != "hello" {
 		t.Errorf("got %v", r.Header)
 	}
-	s.run("echo", "main", "b", "hello", "", "Origin", "https://elsewhere.example").refused(http.StatusForbidden, "forbidden")
+	s.run("echo", "main", "b", "hello", "", "Origin", "https://elsewhere.example").Refused(http.StatusForbidden, "forbidden")
 }

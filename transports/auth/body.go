@@ -8,22 +8,19 @@ import (
 )
 
 // Body refuses, with 415, a request whose body is compressed or not JSON. A page cannot send JSON to another
-// origin without asking first, and what inflates would pass the limit on a body's size. Routes for which
-// files is true take multipart forms too. A request without a body needs no Content-Type.
-func Body(files func(path string) bool) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		if len(c.Request().Body()) == 0 {
-			return c.Next()
-		}
-		if enc := c.Get(fiber.HeaderContentEncoding); enc != "" && !strings.EqualFold(enc, "identity") {
-			return errEncoding
-		}
-		kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
-		if err == nil && (kind == fiber.MIMEApplicationJSON || kind == fiber.MIMEMultipartForm && files(c.Path())) {
-			return c.Next()
-		}
+// origin without asking first, and what inflates would pass the limit on a body's size. A request without a body
+// needs no Content-Type.
+func Body(c *fiber.Ctx) error {
+	if len(c.Request().Body()) == 0 {
+		return c.Next()
+	}
+	if enc := c.Get(fiber.HeaderContentEncoding); enc != "" && !strings.EqualFold(enc, "identity") {
+		return errEncoding
+	}
+	if kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType)); err != nil || kind != fiber.MIMEApplicationJSON {
 		return errContentType
 	}
+	return c.Next()
 }
 
 // The refusals of Body.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -33,6 +32,7 @@ var (
 
 // server is a runtime behind a real listener.
 type server struct {
+	*transporttest.Server
 	t       *testing.T
 	rt      *runtime.Runtime
 	tools   mcp.Transport
@@ -49,7 +49,7 @@ func serve(t *testing.T, plugs ...plugins.Plugin) *server {
 		s.tools = mcp.Transport{Runtime: kit.Runtime, Streams: kit.Streams, Log: kit.Logger, Version: "test"}
 		return []transports.Mounter{rest.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s.tools}
 	}})
-	s.rt, s.base = kit.Runtime, kit.URL
+	s.Server, s.rt, s.base = kit, kit.Runtime, kit.URL
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
@@ -213,18 +213,12 @@ func (c client) script(ops string, more ...any) started {
 // await waits until the run has the status.
 func (s *server) await(r started, status runtime.Status) runtime.Run {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(2 * time.Millisecond) {
-		run, err := s.rt.Run(s.t.Context(), ann, r.RunID)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if run.Status == status {
-			return run
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("run is %s, not %s", run.Status, status)
-		}
+	s.Await(r.RunID, status)
+	run, err := s.rt.Run(s.t.Context(), ann, r.RunID)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return run
 }
 
 // entry is an event of a page or a snapshot.

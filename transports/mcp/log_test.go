@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,9 +118,9 @@ func TestEveryAnswerFitsItsSchema(t *testing.T) {
 	queued := start(runtime.StartRequest{Agent: "echo", ThreadID: running.ThreadID, Messages: []agui.Message{{Role: agui.RoleUser, Content: "later"}}})
 	cancelled := c.script(`{"say": "one"}, {"tool": "sleep", "args": {"ms": 60000}}`)
 	never := start(runtime.StartRequest{Agent: "echo", ThreadID: running.ThreadID, Messages: []agui.Message{{Role: agui.RoleUser, Content: "never"}}})
-	for !like(types(c.events(cancelled.is("limit", 500)).Data), "RUN_STARTED…TOOL_CALL_END") {
-		<-time.After(2 * time.Millisecond)
-	}
+	s.Eventually("the tool is called", func() bool {
+		return like(types(c.events(cancelled.is("limit", 500)).Data), "RUN_STARTED…TOOL_CALL_END")
+	})
 	for _, r := range []started{cancelled, never} {
 		c.call("cancel_agent_run", args{"run_id": r.RunID})
 	}

@@ -37,8 +37,8 @@ func TestTranscripts(t *testing.T) {
 			r := s.get("/api/v1/events")
 			s.start(local, "typist", "", "first", "x")
 			s.keys <- "abc"
-			r.until(`"text":"abc"`)
-			if _, err := s.rt.Cancel(context.Background(), local, "first"); err != nil {
+			r.Until(`"text":"abc"`)
+			if _, err := s.Runtime.Cancel(context.Background(), local, "first"); err != nil {
 				s.Error(err)
 			}
 		},
@@ -52,7 +52,7 @@ func TestTranscripts(t *testing.T) {
 			}
 			began := make([]string, len(open))
 			for i, r := range open {
-				began[i] = r.next()
+				began[i] = r.Next()
 			}
 			run(s)
 			mark(s)
@@ -63,7 +63,7 @@ func TestTranscripts(t *testing.T) {
 				for _, header := range []string{"Content-Type", "Cache-Control", "X-Accel-Buffering"} {
 					fmt.Fprintf(&text, "< %s: %s\n", header, r.Header.Get(header))
 				}
-				all := began[i] + r.until(`"thread_id":"t-mark"`)
+				all := began[i] + r.Until(`"thread_id":"t-mark"`)
 				all = all[:strings.LastIndex(strings.TrimSuffix(all, "\n\n"), "\n\n")+2]
 				fmt.Fprintf(&text, "\n%s", mask(all))
 			}
@@ -82,8 +82,8 @@ func mark(s *server) {
 // ended waits until a run of the local user is at rest.
 func (s *server) ended(run string) {
 	s.Helper()
-	s.eventually("run "+run+" rests", func() bool {
-		r, err := s.rt.Run(context.Background(), local, run)
+	s.Eventually("run "+run+" rests", func() bool {
+		r, err := s.Runtime.Run(context.Background(), local, run)
 		return err == nil && (r.Status.Final() || r.Status == runtime.Waiting)
 	})
 }

@@ -36,11 +36,7 @@ func (lead) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error
 // server has the monitors' streams alone.
 type server struct {
 	*transporttest.Server
-	rt      *runtime.Runtime
-	streams *transports.Streams
-	addr    string
-	keys    chan string // what the typist writes
-	stop    func()
+	keys chan string // what the typist writes
 }
 
 // serve starts a server with a typist and a lead. It lets no run go on when it stops.
@@ -65,15 +61,15 @@ func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server 
 			return []transports.Mounter{monitor.Transport{Runtime: s.Runtime, Streams: s.Streams}}
 		},
 	})
-	return &server{Server: s, rt: s.Runtime, streams: s.Streams, addr: s.Addr, keys: keys, stop: s.Stop}
+	return &server{s, keys}
 }
 
 // response is an answer whose body is read as it comes.
-type response struct{ *transporttest.Response }
+type response = transporttest.Response
 
 func (s *server) get(path string, header ...string) *response {
 	s.Helper()
-	return &response{s.Do(http.MethodGet, path, "", header...)}
+	return s.Do(http.MethodGet, path, "", header...)
 }
 
 // resume opens a stream as a browser does that was cut off.
@@ -83,27 +79,10 @@ func (s *server) resume(path string, r *response) *response {
 	return s.get(path, "Last-Event-ID", r.LastID)
 }
 
-func (r *response) block() (string, error) { return r.Block() }
-
-func (r *response) next() string {
-	r.Helper()
-	return r.Next()
-}
-
-func (r *response) until(part string) string {
-	r.Helper()
-	return r.Until(part)
-}
-
-func (r *response) rest() string {
-	r.Helper()
-	return r.All()
-}
-
 // start starts a run of an agent or workflow for a user.
 func (s *server) start(who runtime.Caller, agent, workflow, run, content string) {
 	s.Helper()
-	_, err := s.rt.StartRun(context.Background(), who, runtime.StartRequest{
+	_, err := s.Runtime.StartRun(context.Background(), who, runtime.StartRequest{
 		Agent: agent, WorkflowID: workflow, RunID: run, ThreadID: "t-" + run,
 		Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
 	})
@@ -116,9 +95,4 @@ func (s *server) start(who runtime.Caller, agent, workflow, run, content string)
 func (s *server) script(who runtime.Caller, run, ops string) {
 	s.Helper()
 	s.start(who, "scripted", "", run, `{"do": [`+ops+`]}`)
-}
-
-func (s *server) eventually(what string, ok func() bool) {
-	s.Helper()
-	s.Eventually(what, ok)
 }

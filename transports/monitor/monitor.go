@@ -13,8 +13,10 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Transport serves what a runtime's projects do. Its handlers return errors as they are: the server turns them
@@ -74,7 +76,7 @@ type viewer struct {
 
 // show writes what happens until the client leaves or falls behind. A server that stops asks its viewers to come
 // back, not all at once.
-func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if v.q.View == runtime.EventsView {
 		w.KeepAlive("event: keepalive\ndata: {}\n\n")
 	}
@@ -96,14 +98,14 @@ func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 
 // greet writes where the stream begins. The block that tells a client to begin anew is the one that moves its
 // Last-Event-ID, so that it cannot get one without the other.
-func (v *viewer) greet(w *transports.Stream, m *runtime.Monitor) error {
+func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 	_, _ = w.WriteString("retry: 1000\n")
 	switch {
 	case m.Resumed():
 		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
 	case v.q.View == runtime.AGUIView:
 		_, _ = w.WriteString("\n")
-		_, _ = w.Write(m.Snapshot())
+		write(w, m.ID(), agui.TypeStateSnapshot, m.Snapshot())
 	case v.q.After != "":
 		_, _ = w.WriteString("\nid: " + m.ID() + "\nevent: reset\ndata: {}\n\n")
 	default:
@@ -115,7 +117,7 @@ func (v *viewer) greet(w *transports.Stream, m *runtime.Monitor) error {
 // many is a batch behind which more is likely to be there already.
 const many = 128
 
-func (v *viewer) follow(ctx context.Context, w *transports.Stream, m *runtime.Monitor) error {
+func (v *viewer) follow(ctx context.Context, w *stream.Writer, m *runtime.Monitor) error {
 	for n := 0; ; {
 		if n < many {
 			w.Pace(ctx)
@@ -126,7 +128,7 @@ func (v *viewer) follow(ctx context.Context, w *transports.Stream, m *runtime.Mo
 		}
 		n = len(notices)
 		for _, notice := range notices {
-			_, _ = w.Write(notice.SSE(v.q.View))
+			write(w, notice.ID(), notice.Type(v.q.View), notice.JSON(v.q.View))
 		}
 		if n == 0 {
 			_, _ = w.WriteString("id: " + m.ID() + "\n\n")
@@ -135,4 +137,11 @@ func (v *viewer) follow(ctx context.Context, w *transports.Stream, m *runtime.Mo
 			return err
 		}
 	}
+}
+
+// write writes a frame with an event.
+func write(w *stream.Writer, id string, t agui.Type, event []byte) {
+	_, _ = w.WriteString("id: " + id + "\nevent: " + string(t) + "\ndata: ")
+	_, _ = w.Write(event)
+	_, _ = w.WriteString(agui.SSETail)
 }

@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		r := s.get(path)
 		var p transports.Problem
-		if err := json.Unmarshal([]byte(r.rest()), &p); err != nil || r.StatusCode != want.status || p.Code != want.code || p.Detail == "" {
+		if err := json.Unmarshal([]byte(r.All()), &p); err != nil || r.StatusCode != want.status || p.Code != want.code || p.Detail == "" {
 			t.Errorf("%s: got %d %v", path, r.StatusCode, p)
 		}
 	}
@@ -59,12 +59,12 @@ func TestSilentStreamsAreKeptAlive(t *testing.T) {
 		states: ": ping\n\n",
 	} {
 		r := s.get(path)
-		r.next()
+		r.Next()
 		if path == states {
-			r.next()
+			r.Next()
 		}
 		for range 2 {
-			if got := r.next(); got != want {
+			if got := r.Next(); got != want {
 				t.Errorf("%s: got %q", path, got)
 			}
 		}
@@ -75,9 +75,9 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{events, ofEcho, states} {
 		r := s.get(path)
-		r.next()
+		r.Next()
 		if path == states {
-			r.next()
+			r.Next()
 		}
 		if r.LastID == "" {
 			t.Fatalf("%s: there is no id to come back with", path)
@@ -87,7 +87,7 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 		s.start(local, "echo", "", run, "hello")
 		s.ended(run)
 		again := s.resume(path, r)
-		if got := again.until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: "+r.LastID+"\n\n") || strings.Contains(got, "SNAPSHOT") {
+		if got := again.Until("hello"); !strings.HasPrefix(got, "retry: 1000\nid: "+r.LastID+"\n\n") || strings.Contains(got, "SNAPSHOT") {
 			t.Errorf("%s: got %s", path, got)
 		}
 	}
@@ -108,13 +108,13 @@ func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{})
 			whole, r := s.get(path), s.get(path)
-			whole.next()
-			r.next()
+			whole.Next()
+			r.Next()
 			s.start(local, "", "demo", "one", "hello")
 			var got []string
 			for n := 1; ; n++ { // each connection is cut after one event more
 				for len(got) < n*n {
-					if b := r.next(); strings.Contains(b, "event: ") {
+					if b := r.Next(); strings.Contains(b, "event: ") {
 						got = append(got, b)
 					}
 					if strings.Contains(got[len(got)-1], "demo-review") && strings.Contains(got[len(got)-1], "agent_complete") ||
@@ -127,7 +127,7 @@ func TestClientThatIsCutAnywhereMissesNothing(t *testing.T) {
 				}
 				r = s.resume(path, r)
 			}
-			want := blocks(whole.until(strings.SplitAfter(got[len(got)-1], "\n")[0]))
+			want := blocks(whole.Until(strings.SplitAfter(got[len(got)-1], "\n")[0]))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -140,13 +140,13 @@ func TestUnknownPlaceBeginsAnew(t *testing.T) {
 	for _, id := range []string{"0123456789ab-7", "nonsense", "57", "-", "a-b-c"} {
 		for _, path := range []string{events, ofEcho} {
 			r := s.get(path, "Last-Event-ID", id)
-			first, second := r.next(), r.next()
+			first, second := r.Next(), r.Next()
 			if first != "retry: 1000\n\n" || second != "id: "+r.LastID+"\nevent: reset\ndata: {}\n\n" {
 				t.Errorf("%s behind %q: got %q %q", path, id, first, second)
 			}
 		}
 		r := s.get(states, "Last-Event-ID", id)
-		if first, second := r.next(), r.next(); first != "retry: 1000\n\n" || !strings.HasPrefix(second, "id: "+r.LastID+"\nevent: STATE_SNAPSHOT\n") {
+		if first, second := r.Next(), r.Next(); first != "retry: 1000\n\n" || !strings.HasPrefix(second, "id: "+r.LastID+"\nevent: STATE_SNAPSHOT\n") {
 			t.Errorf("behind %q: got %q %q", id, first, second)
 		}
 	}
@@ -155,15 +155,15 @@ func TestUnknownPlaceBeginsAnew(t *testing.T) {
 func TestPlacePastTheWindowBeginsAnew(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	plain, state := s.get(events), s.get(states)
-	plain.next()
-	state.until("STATE_SNAPSHOT")
+	plain.Next()
+	state.Until("STATE_SNAPSHOT")
 	_, _ = plain.Body.Close(), state.Body.Close()
 	s.script(local, "long", `{"tokens": 4200}`)
 	s.ended("long")
-	if got := s.resume(events, plain).until("data: "); !strings.Contains(got, "event: reset\ndata: {}\n\n") {
+	if got := s.resume(events, plain).Until("data: "); !strings.Contains(got, "event: reset\ndata: {}\n\n") {
 		t.Errorf("got %s", got)
 	}
-	if got := s.resume(states, state).until("data: "); !strings.Contains(got, "event: STATE_SNAPSHOT\n") {
+	if got := s.resume(states, state).Until("data: "); !strings.Contains(got, "event: STATE_SNAPSHOT\n") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -172,13 +172,13 @@ func TestNewProcessBeginsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "baton.db")
 	s := serveFile(t, transports.StreamConfig{}, path)
 	r := s.get(events)
-	r.next()
+	r.Next()
 	s.start(local, "echo", "", "one", "hello")
-	r.until("hello")
-	s.stop()
+	r.Until("hello")
+	s.Stop()
 	s = serveFile(t, transports.StreamConfig{}, path)
 	again := s.get(events, "Last-Event-ID", r.LastID)
-	if got := again.until("data: "); !strings.Contains(got, "event: reset\n") || again.LastID == r.LastID {
+	if got := again.Until("data: "); !strings.Contains(got, "event: reset\n") || again.LastID == r.LastID {
 		t.Errorf("behind %s: got %s", r.LastID, got)
 	}
 }
@@ -188,13 +188,13 @@ func TestStoppingServerSaysWhenToComeBack(t *testing.T) {
 	var all []*response
 	for _, path := range []string{events, ofEcho, states} {
 		r := s.get(path)
-		r.next()
+		r.Next()
 		all = append(all, r)
 	}
-	all[2].next()
-	s.stop()
+	all[2].Next()
+	s.Stop()
 	for _, r := range all {
-		text, ok := strings.CutPrefix(strings.TrimSuffix(r.rest(), "\n\n"), "retry: ")
+		text, ok := strings.CutPrefix(strings.TrimSuffix(r.All(), "\n\n"), "retry: ")
 		if ms, err := strconv.Atoi(text); !ok || err != nil || ms < 1000 || ms > 5000 {
 			t.Errorf("the stream ended with %q", text)
 		}
@@ -208,13 +208,13 @@ func TestNeighboursAreNotSeen(t *testing.T) {
 		all = append(all, s.get(path))
 	}
 	s.start(neighbour, "echo", "", "secret", "secret")
-	s.eventually("the neighbour's run has ended", func() bool {
-		r, err := s.rt.Run(t.Context(), neighbour, "secret")
+	s.Eventually("the neighbour's run has ended", func() bool {
+		r, err := s.Runtime.Run(t.Context(), neighbour, "secret")
 		return err == nil && r.Status == runtime.Completed
 	})
 	s.start(local, "echo", "", "mine", "mine")
 	for _, r := range all {
-		if got := r.until(`"text":"mine"`); strings.Contains(got, "secret") {
+		if got := r.Until(`"text":"mine"`); strings.Contains(got, "secret") {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -222,7 +222,7 @@ func TestNeighboursAreNotSeen(t *testing.T) {
 
 func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: 500 * time.Millisecond})
-	stuck, err := net.Dial("tcp", s.addr)
+	stuck, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,26 +231,26 @@ func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
 	if _, err := io.WriteString(stuck, "GET "+states+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the stuck stream is open", func() bool { return s.streams.Open() == 1 })
+	s.Eventually("the stuck stream is open", func() bool { return s.Streams.Open() == 1 })
 	quick := s.get(events)
-	quick.next()
+	quick.Next()
 	s.script(local, "long", `{"tokens": 500, "size": 4000, "delayMs": 1}`)
-	if n := strings.Count(quick.until("agent_complete"), "event: token\n"); n != 500 {
+	if n := strings.Count(quick.Until("agent_complete"), "event: token\n"); n != 500 {
 		t.Errorf("the other reader got %d tokens", n)
 	}
 	s.ended("long")
-	s.eventually("the stuck stream has ended", func() bool { return s.streams.Open() == 1 })
+	s.Eventually("the stuck stream has ended", func() bool { return s.Streams.Open() == 1 })
 }
 
 func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	r := s.get(events)
-	r.next()
+	r.Next()
 	s.script(local, "long", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 7), ","))
 	s.ended("long")
 	got := 0
 	for {
-		b, err := r.block()
+		b, err := r.Block()
 		if err != nil {
 			if !errors.Is(err, io.EOF) || b != "" {
 				t.Errorf("the stream ended with %v and %q", err, b)
@@ -262,7 +262,7 @@ func TestReaderThatFallsBehindIsSentAway(t *testing.T) {
 	if got == 0 || got >= 7000 {
 		t.Errorf("it got %d tokens", got)
 	}
-	if got := s.resume(events, r).until("data: "); !strings.Contains(got, "event: reset\n") {
+	if got := s.resume(events, r).Until("data: "); !strings.Contains(got, "event: reset\n") {
 		t.Errorf("it goes on with %s", got)
 	}
 }
@@ -274,7 +274,7 @@ func TestManyReadersEachGetEveryEvent(t *testing.T) {
 	var all []*response
 	for range readers {
 		r := s.get(events)
-		r.next()
+		r.Next()
 		all = append(all, r)
 	}
 	s.script(local, "one", `{"tokens": 500}`)
@@ -282,7 +282,7 @@ func TestManyReadersEachGetEveryEvent(t *testing.T) {
 	for i, r := range all {
 		wg.Go(func() {
 			for !strings.Contains(got[i], "agent_complete") {
-				b, err := r.block()
+				b, err := r.Block()
 				if got[i] += b; err != nil {
 					break
 				}

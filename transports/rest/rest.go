@@ -104,5 +104,9 @@ func key(c *fiber.Ctx) (*runtime.Idempotency, error) {
 	if user := c.Query("user"); user != "" {
 		path += "?user=" + user
 	}
-	return wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll("Idempotency-Key"), c.BodyRaw())
+	keys := c.Request().Header.PeekAll("Idempotency-Key")
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return wire.Idempotency(who, c.Method(), path, keys, wire.Hash(c.BodyRaw()))
 }

@@ -16,17 +16,7 @@ type child struct {
 func spawn(tb testing.TB, cfg transports.StreamConfig) *child {
 	tb.Helper()
 	c := transporttest.Spawn(tb, cfg)
-	return &child{&server{Server: c.Server, addr: c.Server.Addr}, c}
-}
-
-func (c *child) ask(command string) int {
-	c.Helper()
-	return c.Ask(command)
-}
-
-func (c *child) rss() int {
-	c.Helper()
-	return c.RSS()
+	return &child{&server{Server: c.Server}, c}
 }
 
 // TestChild is the child, when there is a parent.

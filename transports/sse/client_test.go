@@ -14,18 +14,13 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func (s *server) dial(request string) *net.TCPConn {
-	s.Helper()
-	return s.Dial(request)
-}
-
 func watch(version, more string) string {
 	return "GET /api/v1/agent/runs/main/events HTTP/" + version + "\r\nHost: localhost\r\n" + more + "\r\n"
 }
 
 func (s *server) typist() {
 	s.Helper()
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 }
 
 func TestClientThatLeftIsNoticed(t *testing.T) {
@@ -43,16 +38,16 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 			s.typist()
 			before := transporttest.Sockets(t)
 			for range 20 {
-				c := s.dial(watch("1.1", ""))
+				c := s.Dial(watch("1.1", ""))
 				if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Close() })
 				leave(c)
 			}
-			s.eventually("all streams have ended", func() bool { return s.streams.Open() == 0 })
+			s.Eventually("all streams have ended", func() bool { return s.Streams.Open() == 0 })
 			if !strings.HasPrefix(name, "end") { // whose client keeps its descriptor
-				s.eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
+				s.Eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
 			}
 		})
 	}
@@ -60,13 +55,13 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 
 func TestReaderThatStopsIsClosedAndSlowsNobody(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 300 * time.Millisecond})
-	s.script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 400},`, 20), ","))
-	stuck := s.dial(watch("1.1", ""))
+	s.Script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 400},`, 20), ","))
+	stuck := s.Dial(watch("1.1", ""))
 	_ = stuck.SetReadBuffer(4096)
-	if all := frames(s.get("main", "").all()); len(all) < 20_000 {
+	if all := frames(s.get("main", "").All()); len(all) < 20_000 {
 		t.Errorf("the other reader got %d events", len(all))
 	}
-	s.eventually("the stuck stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the stuck stream has ended", func() bool { return s.Streams.Open() == 0 })
 	n, err := io.Copy(io.Discard, stuck)
 	if err == nil {
 		t.Errorf("the stuck reader got %d bytes and an orderly end", n)
@@ -77,10 +72,10 @@ func TestSilentStreamIsPinged(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	s.typist()
 	r := s.get("main", "")
-	r.until("STEP_STARTED")
+	r.Until("STEP_STARTED")
 	start := time.Now()
 	for range 3 {
-		if b := r.next(); b != ": ping\n\n" {
+		if b := r.Next(); b != ": ping\n\n" {
 			t.Fatalf("got %q", b)
 		}
 	}
@@ -88,48 +83,46 @@ func TestSilentStreamIsPinged(t *testing.T) {
 		t.Errorf("three pings came within %v", took)
 	}
 	s.keys <- "hello"
-	if got := r.next(); !strings.Contains(got, "TEXT_MESSAGE_START") {
-		t.Errorf("got %q", got)
-	}
+	r.Until("TEXT_MESSAGE_START")
 	close(s.keys)
-	r.until("RUN_FINISHED")
+	r.Until("RUN_FINISHED")
 }
 
 func TestSilentReaderThatStopsIsClosed(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: 300 * time.Millisecond, Ping: 15 * time.Millisecond, SendBuffer: 1})
 	s.typist()
-	stuck := s.dial(watch("1.1", ""))
+	stuck := s.Dial(watch("1.1", ""))
 	_ = stuck.SetReadBuffer(1)
-	s.eventually("the stream has begun", func() bool { return s.streams.Open() == 1 })
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the stream has begun", func() bool { return s.Streams.Open() == 1 })
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 }
 
 func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
 	s.typist()
-	c := s.dial(watch("1.1", "") + watch("1.1", "") + "garbage")
+	c := s.Dial(watch("1.1", "") + watch("1.1", "") + "garbage")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	r := &response{s.Reading(resp)}
-	r.until(": ping")
+	r := s.Reading(resp)
+	r.Until(": ping")
 	_, _ = io.WriteString(c, strings.Repeat("more garbage", 10_000))
 	close(s.keys)
-	if got := r.all(); !strings.Contains(got, "RUN_FINISHED") {
+	if got := r.All(); !strings.Contains(got, "RUN_FINISHED") {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestProxiesThatCloseAndOldClients(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", words)
-	want := s.get("main", "?follow=true").until("RUN_FINISHED")
+	s.Script("main", words)
+	want := s.get("main", "?follow=true").Until("RUN_FINISHED")
 	for _, request := range []string{
 		watch("1.1", "Connection: close\r\n"), watch("1.0", ""), watch("1.0", "Connection: keep-alive\r\n"),
 	} {
-		c := s.dial(request)
+		c := s.Dial(request)
 		raw, err := io.ReadAll(c)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +148,7 @@ func TestProxiesThatCloseAndOldClients(t *testing.T) {
 func TestConnectionsServeManyRequests(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	const n = 50
-	c := s.dial(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
+	c := s.Dial(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", n))
 	in := bufio.NewReader(c)
 	for i := range n {
 		resp, err := http.ReadResponse(in, nil)
@@ -176,17 +169,17 @@ func TestGatheredEventsComeTogether(t *testing.T) {
 		s := serve(t, transports.StreamConfig{})
 		s.typist()
 		r := s.get("main", "?gather=1000")
-		r.until("STEP_STARTED")
+		r.Until("STEP_STARTED")
 		start := time.Now()
 		for i := range 10 {
 			s.keys <- fmt.Sprint(i)
 		}
-		r.until(`"delta":"9"`)
+		r.Until(`"delta":"9"`)
 		events = time.Since(start)
 		start = time.Now()
 		s.keys <- "last"
 		close(s.keys)
-		r.until("RUN_FINISHED")
+		r.Until("RUN_FINISHED")
 		last = time.Since(start)
 		if events > 500*time.Millisecond && last < 500*time.Millisecond {
 			return
@@ -197,11 +190,11 @@ func TestGatheredEventsComeTogether(t *testing.T) {
 
 func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 	s := serve(t, transports.StreamConfig{PaceAbove: 1})
-	s.script("main", `{"tokens": 500, "delayMs": 1}`)
+	s.Script("main", `{"tokens": 500, "delayMs": 1}`)
 	streams := make(chan string)
 	const viewers = 20
 	for range viewers {
-		go func() { streams <- s.get("main", "").all() }()
+		go func() { streams <- s.get("main", "").All() }()
 	}
 	first := <-streams
 	for range viewers - 1 {

@@ -25,17 +25,17 @@ func TestIdleStreamCostsLittle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := spawn(t, transports.StreamConfig{})
-			s.start(fmt.Sprintf(`{"agent": %q, "threadId": "main", "content": "some words to replay"}`, c.agent))
+			s.Start(fmt.Sprintf(`{"agent": %q, "threadId": "main", "content": "some words to replay"}`, c.agent))
 			for c.agent == "echo" && s.get("main", "?after_event_id=latest").StatusCode != http.StatusNoContent {
 			}
 			const n = 2000
 			s.idle(100, c.last)
-			s.ask("free")
-			before := s.rss()
+			s.Ask("free")
+			before := s.RSS()
 			s.idle(n, c.last)
-			opened := (s.rss() - before) / n
-			s.ask("free")
-			each := (s.rss() - before) / n
+			opened := (s.RSS() - before) / n
+			s.Ask("free")
+			each := (s.RSS() - before) / n
 			t.Logf("an idle stream costs %d bytes, %d before a collection", each, opened)
 			if each > c.limit && !raced {
 				t.Errorf("an idle stream costs %d bytes, want at most %d", each, c.limit)
@@ -48,7 +48,7 @@ func TestIdleStreamCostsLittle(t *testing.T) {
 func (c *child) idle(n int, last string) {
 	c.Helper()
 	for range n {
-		conn := c.dial("GET /api/v1/agent/runs/main/events?follow=true HTTP/1.1\r\nHost: localhost\r\n" +
+		conn := c.Dial("GET /api/v1/agent/runs/main/events?follow=true HTTP/1.1\r\nHost: localhost\r\n" +
 			"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari/537.36\r\n" +
 			"Accept: text/event-stream\r\nAccept-Language: en\r\nReferer: http://localhost/\r\n\r\n")
 		in := bufio.NewReaderSize(conn, 512)
@@ -88,13 +88,13 @@ func BenchmarkDelivery(b *testing.B) {
 func (c *child) delivery(b *testing.B, viewers, bursts, size, pauseMs int) {
 	b.Helper()
 	s := *c
-	s.start(`{"agent": "echo", "threadId": "main", "content": "hello"}`)
+	s.Start(`{"agent": "echo", "threadId": "main", "content": "hello"}`)
 	var ready, ended sync.WaitGroup
 	var mu sync.Mutex
 	frame := 0
 	for range viewers {
 		ready.Add(1)
-		conn := s.dial("GET /api/v1/agent/runs/main/events?follow=true&after_event_id=latest HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		conn := s.Dial("GET /api/v1/agent/runs/main/events?follow=true&after_event_id=latest HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		ended.Go(func() {
 			got, last, first := 0, []byte("RUN_FINISHED"), true
 			for buf := make([]byte, 64<<10); ; {
@@ -115,10 +115,10 @@ func (c *child) delivery(b *testing.B, viewers, bursts, size, pauseMs int) {
 		})
 	}
 	ready.Wait()
-	start := s.ask("cpu")
-	s.start(fmt.Sprintf(`{"agent": "drummer", "threadId": "main", "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, bursts, size, pauseMs))
+	start := s.Ask("cpu")
+	s.Start(fmt.Sprintf(`{"agent": "drummer", "threadId": "main", "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, bursts, size, pauseMs))
 	ended.Wait()
-	ours := float64(s.ask("cpu")-start) / float64(viewers*bursts*size)
+	ours := float64(s.Ask("cpu")-start) / float64(viewers*bursts*size)
 
 	bare := float64(s.Bare(viewers, bursts, size*frame)) / float64(viewers*bursts*size)
 	b.ReportMetric(ours, "µs/delivery")

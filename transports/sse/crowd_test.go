@@ -24,15 +24,15 @@ func TestCrowdOfUnlikeViewers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, cfg)
 			for range 3 { // one after the other
-				s.script("main", `{"tokens": 300, "size": 1000, "delayMs": 1}, {"say": "and done"}`)
+				s.Script("main", `{"tokens": 300, "size": 1000, "delayMs": 1}, {"say": "and done"}`)
 			}
 			var viewers sync.WaitGroup
 			var mu sync.Mutex
 			got := make(map[string]string)
 			for kind, view := range map[string]func() string{
-				"quick":   func() string { return s.get("main", "").all() },
-				"slow":    func() string { return slowly(s.dial(watch("1.0", ""))) },
-				"of old":  func() string { return body(s.dial(watch("1.0", ""))) },
+				"quick":   func() string { return s.get("main", "").All() },
+				"slow":    func() string { return slowly(s.Dial(watch("1.0", ""))) },
+				"of old":  func() string { return body(s.Dial(watch("1.0", ""))) },
 				"leaving": func() string { return s.inParts() },
 			} {
 				for i := range 8 {
@@ -93,7 +93,7 @@ func (s *server) inParts() string {
 			return all.String()
 		}
 		for range 1 + rand.N(200) {
-			b, err := r.block()
+			b, err := r.Block()
 			if err != nil {
 				return all.String()
 			}
@@ -102,6 +102,6 @@ func (s *server) inParts() string {
 				last++
 			}
 		}
-		r.drop()
+		r.Drop()
 	}
 }

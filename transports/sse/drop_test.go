@@ -18,75 +18,73 @@ var long = transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Hou
 func (s *server) typing(more string, header ...string) *response {
 	s.Helper()
 	body := `{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"` + more + `}`
-	r := s.do("POST", "/api/v1/agent/runs", body, append(header, "Accept", stream)...)
-	if first := r.next(); !strings.Contains(first, "RUN_STARTED") {
+	r := s.Do("POST", "/api/v1/agent/runs", body, append(header, "Accept", stream)...)
+	if first := r.Next(); !strings.Contains(first, "RUN_STARTED") {
 		s.Fatalf("got %s", first)
 	}
 	return r
 }
 
-func (r *response) drop() { _ = r.Body.Close() }
-
 func TestDroppedStreamCancelsItsRun(t *testing.T) {
 	s := serve(t, quick)
-	s.typing("").drop()
-	s.status("a", "CANCELLED")
+	s.typing("").Drop()
+	s.Await("a", "CANCELLED")
 }
 
 func TestBackgroundRunOutlivesItsStream(t *testing.T) {
 	s := serve(t, quick)
-	s.typing(`, "forwardedProps": {"background": true}`).drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.typing(`, "forwardedProps": {"background": true}`).Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	s.keys <- "still here"
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestRunThatEndsInTheGraceIsNotCancelled(t *testing.T) {
 	s := serve(t, long)
-	s.typing("").drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.typing("").Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestRepeatTakesTheRunOver(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
-	s.typing("", "Idempotency-Key", "k").drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
+	s.typing("", "Idempotency-Key", "k").Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	r := s.typing("", "Idempotency-Key", "k")
-	<-time.After(1200 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
-	r.until("still here")
-	r.drop()
-	s.status("a", "CANCELLED")
+	r.Until("still here")
+	r.Drop()
+	s.Await("a", "CANCELLED")
 }
 
 func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
 	s := serve(t, quick)
 	first := s.typing("", "Idempotency-Key", "k")
 	second := s.typing("", "Idempotency-Key", "k")
-	first.drop()
-	s.eventually("the first stream has ended", func() bool { return s.streams.Open() == 1 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	first.Drop()
+	s.Eventually("the first stream has ended", func() bool { return s.Streams.Open() == 1 })
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
-	second.until("RUN_FINISHED")
-	s.status("a", "COMPLETED")
+	second.Until("RUN_FINISHED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestJSONRepeatDetachesTheRun(t *testing.T) {
 	s := serve(t, quick)
 	body := `{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`
-	r := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k")
-	r.next()
-	s.start(body, "Idempotency-Key", "k")
-	r.drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	r := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k")
+	r.Next()
+	s.Start(body, "Idempotency-Key", "k")
+	r.Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
@@ -95,14 +93,14 @@ func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
 			cfg := long
 			cfg.Ping = time.Hour // nobody looks but the request itself
 			s := serve(t, cfg)
-			s.typing("").drop()
-			r := s.do("POST", "/api/v1/agent/runs",
+			s.typing("").Drop()
+			r := s.Do("POST", "/api/v1/agent/runs",
 				`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b", "multitask": "reject"}`, "Accept", accept)
 			if r.StatusCode > 299 {
-				t.Fatalf("got %d %s", r.StatusCode, r.all())
+				t.Fatalf("got %d %s", r.StatusCode, r.All())
 			}
-			s.status("a", "CANCELLED")
-			s.status("b", "COMPLETED")
+			s.Await("a", "CANCELLED")
+			s.Await("b", "COMPLETED")
 		})
 	}
 }
@@ -110,23 +108,23 @@ func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
 func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
 	s := serve(t, quick)
 	r := s.typing("")
-	s.start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
-	s.status("b", "QUEUED")
+	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
+	s.Await("b", "QUEUED")
 	close(s.keys)
-	r.until("RUN_FINISHED")
-	s.status("a", "COMPLETED")
-	s.status("b", "COMPLETED")
+	r.Until("RUN_FINISHED")
+	s.Await("a", "COMPLETED")
+	s.Await("b", "COMPLETED")
 }
 
 func TestViewerDoesNotOwnARun(t *testing.T) {
 	s := serve(t, quick)
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 	r := s.get("main", "")
-	r.until("RUN_STARTED")
-	r.drop()
-	s.eventually("the stream has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	r.Until("RUN_STARTED")
+	r.Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }

@@ -24,7 +24,7 @@ const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expres
 
 func TestViewersEachGetEveryEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	run := s.start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
+	run := s.Start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
 	const viewers, keys = 2, 50
 	got := make([]string, viewers)
 	var began, ended sync.WaitGroup
@@ -32,9 +32,9 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 		began.Add(1)
 		r := s.get("main", "")
 		ended.Go(func() {
-			first, _ := r.block()
+			first, _ := r.Block()
 			began.Done()
-			got[i] = first + r.all()
+			got[i] = first + r.All()
 		})
 	}
 	began.Wait()
@@ -43,7 +43,7 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 	}
 	close(s.keys)
 	ended.Wait()
-	s.status(run.RunID, "COMPLETED")
+	s.Await(run.RunID, "COMPLETED")
 	for i, stream := range got {
 		if stream != got[0] {
 			t.Errorf("viewer %d got\n%s\nand the first\n%s", i, stream, got[0])
@@ -65,15 +65,15 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 
 func TestResumeIsByteForByte(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", words).RunID, "COMPLETED")
-	all := frames(s.get("main", "").until("RUN_FINISHED"))
+	s.Await(s.Script("main", words).RunID, "COMPLETED")
+	all := frames(s.get("main", "").Until("RUN_FINISHED"))
 	for n := range all {
 		want := strings.Join(all[n:], "")
 		head := fmt.Sprintf("retry: 1000\nid: %d\n\n", n)
-		if got := s.get("main", "", "Last-Event-ID", fmt.Sprint(n)).all(); got != head+want {
+		if got := s.get("main", "", "Last-Event-ID", fmt.Sprint(n)).All(); got != head+want {
 			t.Errorf("behind Last-Event-ID %d: got\n%s\nwant\n%s", n, got, want)
 		}
-		if got := s.get("main", fmt.Sprintf("?after_event_id=%d", n)).all(); got != head+want {
+		if got := s.get("main", fmt.Sprintf("?after_event_id=%d", n)).All(); got != head+want {
 			t.Errorf("behind after_event_id %d: got\n%s\nwant\n%s", n, got, want)
 		}
 	}
@@ -81,16 +81,16 @@ func TestResumeIsByteForByte(t *testing.T) {
 
 func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"tokens": 60, "delayMs": 2}`)
+	s.Script("main", `{"tokens": 60, "delayMs": 2}`)
 	var got []string
 	for n := 0; ; n++ { // each connection is cut after one event more
 		r := s.get("main", "", "Last-Event-ID", fmt.Sprint(len(got)))
 		if r.StatusCode == http.StatusNoContent {
 			break
 		}
-		r.next()
+		r.Next()
 		for range n {
-			b, err := r.block()
+			b, err := r.Block()
 			if err != nil {
 				break
 			}
@@ -98,7 +98,7 @@ func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 		}
 		_ = r.Body.Close()
 	}
-	want := frames(s.get("main", "").all())
+	want := frames(s.get("main", "").All())
 	if strings.Join(got, "") != strings.Join(want, "") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
@@ -106,21 +106,21 @@ func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 
 func TestCursorHeaderWins(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", words).RunID, "COMPLETED")
+	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	r := s.get("main", "?after_event_id=1", "Last-Event-ID", "3")
-	if got := r.until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 3\n\nid: 4\n") {
+	if got := r.Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 3\n\nid: 4\n") {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestNothingMoreIs204(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	run := s.script("main", words)
-	s.status(run.RunID, "COMPLETED")
-	last := len(frames(s.get("main", "").all()))
+	run := s.Script("main", words)
+	s.Await(run.RunID, "COMPLETED")
+	last := len(frames(s.get("main", "").All()))
 	for _, query := range []string{fmt.Sprintf("?after_event_id=%d", last), "?after_event_id=latest"} {
 		r := s.get("main", query)
-		if body := r.all(); r.StatusCode != http.StatusNoContent || body != "" {
+		if body := r.All(); r.StatusCode != http.StatusNoContent || body != "" {
 			t.Errorf("%s: got %d %q", query, r.StatusCode, body)
 		}
 	}
@@ -131,8 +131,8 @@ func TestNothingMoreIs204(t *testing.T) {
 
 func TestWaitingRunEndsTheStream(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)
-	all := frames(s.get("main", "").all())
+	s.Script("main", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)
+	all := frames(s.get("main", "").All())
 	if last := all[len(all)-1]; !strings.Contains(last, `"type":"interrupt"`) {
 		t.Errorf("the stream ends with %s", last)
 	}
@@ -143,14 +143,14 @@ func TestWaitingRunEndsTheStream(t *testing.T) {
 
 func TestFollowGoesOnOverRuns(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	r := s.get("main", "?follow=true&after_event_id=latest")
-	if first := r.next(); !strings.HasPrefix(first, "retry: 1000\nid: ") || strings.Contains(first, "id: 0") {
+	if first := r.Next(); !strings.HasPrefix(first, "retry: 1000\nid: ") || strings.Contains(first, "id: 0") {
 		t.Fatalf("got %q", first)
 	}
 	for range 2 {
-		s.script("main", `{"say": "two"}`)
-		if got := r.until("RUN_FINISHED"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
+		s.Script("main", `{"say": "two"}`)
+		if got := r.Until("RUN_FINISHED"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -159,39 +159,39 @@ func TestFollowGoesOnOverRuns(t *testing.T) {
 func TestNamesArePercentDecodedOnce(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	const name = "a/b c%2Fd ü?"
-	run := s.script(name, `{"say": "hi"}`)
+	run := s.Script(name, `{"say": "hi"}`)
 	if want := "/api/v1/agent/runs/a%2Fb%20c%252Fd%20%C3%BC%3F/events?after_event_id=0"; run.EventsURL != want {
 		t.Errorf("got %s, want %s", run.EventsURL, want)
 	}
-	if got := s.do("GET", run.EventsURL, "").all(); !strings.Contains(got, `"threadId":"`+name+`"`) {
+	if got := s.Do("GET", run.EventsURL, "").All(); !strings.Contains(got, `"threadId":"`+name+`"`) {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestBadCursorsAndUnknownThreads(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	for _, cursor := range []string{"-1", "abc", "1.5", "+1", "1e3", "99999999999999999999", "9000000000000000000", "1000"} {
-		s.get("main", "?after_event_id="+cursor).refused(http.StatusBadRequest, "invalid_cursor")
-		s.get("main", "", "Last-Event-ID", cursor).refused(http.StatusBadRequest, "invalid_cursor")
+		s.get("main", "?after_event_id="+cursor).Refused(http.StatusBadRequest, "invalid_cursor")
+		s.get("main", "", "Last-Event-ID", cursor).Refused(http.StatusBadRequest, "invalid_cursor")
 	}
 	for _, query := range []string{"?follow=maybe", "?gather=-1", "?gather=1001", "?gather=x"} {
-		s.get("main", query).refused(http.StatusBadRequest, "invalid_request")
+		s.get("main", query).Refused(http.StatusBadRequest, "invalid_request")
 	}
 	for _, name := range []string{"other", "%25zz", "%00", strings.Repeat("x", 201)} {
-		s.get(name, "").refused(http.StatusNotFound, "not_found")
+		s.get(name, "").Refused(http.StatusNotFound, "not_found")
 	}
-	s.get("main", "?projectId=other").refused(http.StatusNotFound, "not_found")
+	s.get("main", "?projectId=other").Refused(http.StatusNotFound, "not_found")
 }
 
 func TestHeadIsAnsweredWithoutAStream(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"say": "one"}`)
-	r := s.do("HEAD", "/api/v1/agent/runs/main/events", "")
+	s.Script("main", `{"say": "one"}`)
+	r := s.Do("HEAD", "/api/v1/agent/runs/main/events", "")
 	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("got %d %v", r.StatusCode, r.Header)
 	}
-	if n := s.streams.Open(); n != 0 {
+	if n := s.Streams.Open(); n != 0 {
 		t.Errorf("%d streams are open", n)
 	}
 }

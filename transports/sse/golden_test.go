@@ -21,8 +21,8 @@ func TestTranscripts(t *testing.T) {
 		`{\"tool\": \"calculator\", \"args\": {\"expression\": \"6*7\"}}, {\"state\": {\"n\": 1}}, {\"say\": \"bye\"}]}"}`
 	for name, tell := range map[string]func(tr *transcript){
 		"events": func(tr *transcript) {
-			tr.start(script)
-			tr.status("first", runtime.Completed)
+			tr.Start(script)
+			tr.Await("first", runtime.Completed)
 			tr.Say("GET", "/api/v1/agent/runs/main/events", "")
 			tr.Say("GET", "/api/v1/agent/runs/main/events", "", "Last-Event-ID", "20")
 			tr.Say("GET", "/api/v1/agent/runs/main/events?after_event_id=latest", "")

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 const stream = "text/event-stream"
 
 func TestPostAnswersWithItsRunAlone(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "before"}`).RunID, "COMPLETED")
-	r := s.do("POST", "/api/v1/agent/runs", scripted("main", `{"say": "mine"}`), "Accept", stream)
-	got := r.all()
+	s.Await(s.Script("main", `{"say": "before"}`).RunID, "COMPLETED")
+	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "mine"}`), "Accept", stream)
+	got := r.All()
 	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != stream || strings.Contains(got, "before") {
 		t.Errorf("got %d %v\n%s", r.StatusCode, r.Header, got)
 	}
@@ -35,11 +36,11 @@ func TestAcceptDecidesTheForm(t *testing.T) {
 		"text/event-stream":                   http.StatusOK,
 		"text/event-stream, */*;q=0.1":        http.StatusOK,
 	} {
-		r := s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "hi"}`, "Accept", accept)
+		r := s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "hi"}`, "Accept", accept)
 		if r.StatusCode != want {
 			t.Errorf("%q: got %d, want %d", accept, r.StatusCode, want)
 		}
-		r.all()
+		r.All()
 	}
 }
 
@@ -51,11 +52,11 @@ func TestDialectIsTheClients(t *testing.T) {
 		{``, `"code":"CANCELLED"`},
 	} {
 		body := `{` + c.version + `"agent": "typist", "content": "x"}`
-		r := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream)
-		_, id, _ := strings.Cut(r.next(), `"runId":"`)
+		r := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream)
+		_, id, _ := strings.Cut(r.Next(), `"runId":"`)
 		id, _, _ = strings.Cut(id, `"`)
-		s.do("POST", "/api/projects/default/agent-runs/"+id+"/cancel", "")
-		if got := r.all(); !strings.Contains(got, c.want) {
+		s.Do("POST", "/api/projects/default/agent-runs/"+id+"/cancel", "")
+		if got := r.All(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %s", c.version, got)
 		}
 	}
@@ -63,20 +64,20 @@ func TestDialectIsTheClients(t *testing.T) {
 
 func TestQueuedRunWaitsItsTurn(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-	r := s.do("POST", "/api/v1/agent/runs", scripted("main", `{"say": "second"}`), "Accept", stream)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "second"}`), "Accept", stream)
 	close(s.keys)
-	if got := r.all(); !strings.Contains(got, "second") || strings.Count(got, "RUN_STARTED") != 2 { // the event and its type
+	if got := r.All(); !strings.Contains(got, "second") || strings.Count(got, "RUN_STARTED") != 2 { // the event and its type
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-	r := s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "runId": "second", "content": "x"}`, "Accept", stream)
-	s.do("POST", "/api/projects/default/agent-runs/second/cancel", "").all()
-	all := frames(r.all())
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	r := s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "threadId": "main", "runId": "second", "content": "x"}`, "Accept", stream)
+	s.Do("POST", "/api/projects/default/agent-runs/second/cancel", "").All()
+	all := frames(r.All())
 	if len(all) != 2 || !strings.HasPrefix(all[0], "event: RUN_STARTED") || !strings.HasPrefix(all[1], "event: RUN_ERROR") {
 		t.Errorf("got %s", all)
 	}
@@ -85,28 +86,28 @@ func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
 
 func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	body := scripted("main", words)
-	want := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all()
-	s.status(s.script("main", `{"say": "more"}`).RunID, "COMPLETED")
-	if got := s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all(); got != want {
+	body := transporttest.Scripted("main", words)
+	want := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").All()
+	s.Await(s.Script("main", `{"say": "more"}`).RunID, "COMPLETED")
+	if got := s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").All(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	a, b := s.start(body, "Idempotency-Key", "k"), s.start(body, "Idempotency-Key", "k")
+	a, b := s.Start(body, "Idempotency-Key", "k"), s.Start(body, "Idempotency-Key", "k")
 	if a != b || !strings.HasSuffix(a.EventsURL, "=0") {
 		t.Errorf("got %+v and %+v", a, b)
 	}
-	s.do("POST", "/api/v1/agent/runs", scripted("main", `{}`), "Idempotency-Key", "k").refused(http.StatusConflict, "idempotency_mismatch")
-	s.do("POST", "/api/v1/agent/runs", body, "Idempotency-Key", "a b").refused(http.StatusBadRequest, "invalid_idempotency_key")
+	s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{}`), "Idempotency-Key", "k").Refused(http.StatusConflict, "idempotency_mismatch")
+	s.Do("POST", "/api/v1/agent/runs", body, "Idempotency-Key", "a b").Refused(http.StatusBadRequest, "invalid_idempotency_key")
 }
 
 func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	body := scripted("main", words)
+	body := transporttest.Scripted("main", words)
 	got := make([]string, 50)
 	var wg sync.WaitGroup
 	for i := range got {
 		wg.Go(func() {
-			got[i] = s.do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").all()
+			got[i] = s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream, "Idempotency-Key", "k").All()
 		})
 	}
 	wg.Wait()
@@ -115,7 +116,7 @@ func TestFiftyEqualStreamsAreOneRun(t *testing.T) {
 			t.Fatalf("got\n%s\nand\n%s", got[i], got[0])
 		}
 	}
-	if all := frames(s.get("main", "").all()); len(all) != len(frames(got[0])) {
+	if all := frames(s.get("main", "").All()); len(all) != len(frames(got[0])) {
 		t.Errorf("the log has %d events, the stream %d", len(all), len(frames(got[0])))
 	}
 }
@@ -135,7 +136,7 @@ func TestRefusedBeforeAnythingStarts(t *testing.T) {
 		`{"agent": "echo", "projectId": "other"}`: {404, "not_found"},
 		`{"agent": "echo", "threadId": "a\nb"}`:   {400, "invalid_name"},
 	} {
-		s.do("POST", "/api/v1/agent/runs", body).refused(want.status, want.code)
-		s.do("POST", "/api/v1/agent/runs", body, "Accept", stream).refused(want.status, want.code)
+		s.Do("POST", "/api/v1/agent/runs", body).Refused(want.status, want.code)
+		s.Do("POST", "/api/v1/agent/runs", body, "Accept", stream).Refused(want.status, want.code)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -44,7 +45,7 @@ func (t Transport) start(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), body)
+	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), req.BodyHash)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ type viewer struct {
 // show writes the log. A server that stops asks its viewers to come back, not all at once.
 //
 // An idle viewer costs the stack on which it waits, so what needs much of it stands in functions of its own.
-func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
+func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if err := v.greet(w); err != nil {
 		return err
 	}
@@ -92,19 +93,19 @@ func (v *viewer) show(ctx context.Context, w *transports.Stream) error {
 		return err
 	}
 	defer tail.Cursor.Close()
-	err = w.Follow(ctx, tail)
+	err = v.streams.Follow(ctx, w, tail)
 	if errors.Is(err, runtime.ErrStopping) {
 		return v.sendAway(w)
 	}
 	return err
 }
 
-func (v *viewer) greet(w *transports.Stream) error {
+func (v *viewer) greet(w *stream.Writer) error {
 	_, _ = w.WriteString("retry: 1000\nid: " + strconv.FormatInt(v.After, 10) + "\n\n")
 	return w.Flush()
 }
 
-func (v *viewer) sendAway(w *transports.Stream) error {
+func (v *viewer) sendAway(w *stream.Writer) error {
 	_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n\n")
 	return w.Flush()
 }

@@ -12,21 +12,21 @@ import (
 func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	post := s.typing("")
-	post.until("STEP_STARTED")
+	post.Until("STEP_STARTED")
 	var gets []*response
 	for range 300 { // more than two slices
 		r := s.get("main", "?after_event_id=latest")
-		r.next()
+		r.Next()
 		gets = append(gets, r)
 	}
-	s.stop()
-	got := post.all()
+	s.Stop()
+	got := post.All()
 	if !strings.HasPrefix(got, "event: RUN_ERROR\ndata: ") || !strings.Contains(got, `"code":"interrupted"`) || strings.Contains(got, "id: ") {
 		t.Errorf("the run's stream ended with %s", got)
 	}
 	delays := make(map[int]bool)
 	for _, r := range gets {
-		body := r.all()
+		body := r.All()
 		text, ok := strings.CutPrefix(strings.TrimSuffix(body, "\n\n"), "retry: ")
 		ms, err := strconv.Atoi(text)
 		if !ok || err != nil || ms < 1000 || ms > 5000 {
@@ -37,28 +37,28 @@ func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
 	if len(delays) < 100 {
 		t.Errorf("300 viewers come back at %d different times", len(delays))
 	}
-	if n := s.streams.Open(); n != 0 {
+	if n := s.Streams.Open(); n != 0 {
 		t.Errorf("%d streams are open", n)
 	}
 }
 
 func TestRunsDrainWhileTheyAreWatched(t *testing.T) {
 	s := serveDraining(t, transports.StreamConfig{}, patience)
-	s.script("main", `{"tokens": 100, "delayMs": 10}`)
+	s.Script("main", `{"tokens": 100, "delayMs": 10}`)
 	r := s.get("main", "")
-	r.until("TEXT_MESSAGE_START")
+	r.Until("TEXT_MESSAGE_START")
 	stopped := make(chan struct{})
-	go func() { defer close(stopped); _ = s.rt.Shutdown(t.Context()) }()
-	s.eventually("the server is not ready", func() bool {
-		return s.do("GET", "/readyz", "").StatusCode == http.StatusServiceUnavailable
+	go func() { defer close(stopped); _ = s.Runtime.Shutdown(t.Context()) }()
+	s.Eventually("the server is not ready", func() bool {
+		return s.Do("GET", "/readyz", "").StatusCode == http.StatusServiceUnavailable
 	})
-	s.do("GET", "/readyz", "").refused(http.StatusServiceUnavailable, "stopping")
-	refusal := s.do("POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "x"}`)
-	refusal.refused(http.StatusServiceUnavailable, "stopping")
+	s.Do("GET", "/readyz", "").Refused(http.StatusServiceUnavailable, "stopping")
+	refusal := s.Do("POST", "/api/v1/agent/runs", `{"agent": "echo", "content": "x"}`)
+	refusal.Refused(http.StatusServiceUnavailable, "stopping")
 	if refusal.Header.Get("Retry-After") == "" {
 		t.Error("a stopping server must say when to come back")
 	}
-	if got := r.until("RUN_FINISHED"); strings.Count(got, "event: TEXT_MESSAGE_CONTENT") != 100 {
+	if got := r.Until("RUN_FINISHED"); strings.Count(got, "event: TEXT_MESSAGE_CONTENT") != 100 {
 		t.Errorf("got %s", got)
 	}
 	<-stopped

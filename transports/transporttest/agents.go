@@ -11,11 +11,15 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Typist is an agent that writes what a test hands it, a delta each, until Keys is closed. Handed Fail it fails.
+// Typist is an agent that writes what a test hands it, a delta each, until Keys is closed. Handed Fail it fails,
+// handed Ask it asks.
 type Typist struct{ Keys chan string }
 
-// Fail is the key at which a Typist fails.
-const Fail = "fail"
+// The keys at which a Typist fails, and asks whether to go on.
+const (
+	Fail = "fail"
+	Ask  = "ask"
+)
 
 // Info names the agent typist.
 func (Typist) Info() plugins.Info { return plugins.Info{Name: "typist"} }
@@ -31,6 +35,15 @@ func (a Typist) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 				return agui.WorkerOutput{}, text.Close()
 			case key == Fail:
 				return agui.WorkerOutput{}, errors.New("told to")
+			case key == Ask:
+				if err := text.Close(); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+				if _, err := run.Ask(ctx, agui.Interrupt{Message: "Go on?"}); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+				text = run.Text()
+				continue
 			}
 			if _, err := io.WriteString(text, key); err != nil {
 				return agui.WorkerOutput{}, err

@@ -118,6 +118,9 @@ func (r *Response) All() string {
 	return string(b)
 }
 
+// Drop closes the connection, whatever there is still to come.
+func (r *Response) Drop() { _ = r.Body.Close() }
+
 // Refused checks that this is an error answer.
 func (r *Response) Refused(status int, code string) {
 	r.Helper()

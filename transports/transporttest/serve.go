@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 )
@@ -130,3 +131,25 @@ func (s *Server) Await(run string, want ...runtime.Status) {
 		return slices.Contains(want, r.Status)
 	})
 }
+
+// OutlastGrace returns when the graces of connections that have been dropped are over: one that begins now is.
+func (s *Server) OutlastGrace() {
+	s.Helper()
+	started, err := s.Streams.StartRun(s.Context(), s.Caller, runtime.StartRequest{
+		Agent: "scripted", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "sleep", "args": {"ms": 600000}}]}`}},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	cur, err := s.Runtime.ReadRun(s.Context(), started)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Streams.Hold(nobody{}, s.Caller, nil, started).Drop(cur)
+	s.Await(started.RunID, runtime.Cancelled)
+}
+
+// nobody is a connection whose client has left.
+type nobody struct{}
+
+func (nobody) Gone() bool { return true }

@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Command is what a client with one connection for many threads asks for.
@@ -14,17 +17,18 @@ type Command struct {
 	ThreadID string
 	RunID    string
 	After    int64 // the event to begin behind, runtime.Latest for the log's end
-	Body     []byte
+	body     []byte
+	request  request
 }
 
 // maxRef is how long a ref may be, in bytes of JSON.
 const maxRef = 256
 
-// DecodeCommand reads a command, as far as all commands are alike: what more its op needs stands in its Body.
+// DecodeCommand reads a command, as far as all commands are alike: what more its op needs its methods read.
 // The Ref is there also when another member is refused.
 func DecodeCommand(body []byte) (Command, error) {
 	r := read(body)
-	cmd := Command{Body: body, Ref: r.ref()}
+	cmd := Command{Ref: r.ref(), body: body}
 	cmd.Op = r.text("op")
 	cmd.ThreadID, cmd.RunID = r.name("threadId"), r.name("runId")
 	cmd.After = r.cursor("afterEventId")
@@ -39,26 +43,34 @@ func DecodeCommand(body []byte) (Command, error) {
 			r.err = Refuse("unknown_op", "op must be subscribe, unsubscribe, run, append, cancel or resume")
 		}
 	}
+	cmd.request = r
 	return cmd, r.err
 }
 
 // Run reads the request of a command that starts a run. Two commands that differ in nothing but their ref are
 // the same request.
 func (c *Command) Run() (RunRequest, error) {
-	req, err := DecodeRun(c.Body)
-	if err != nil || req.RunID == "" {
-		return req, err
-	}
-	m, err := members(c.Body)
+	req, err := c.request.run()
 	if err != nil {
 		return req, err
 	}
-	delete(m, "op")
-	delete(m, "ref")
-	rest, err := json.Marshal(m)
-	req.BodyHash = Hash(rest)
+	if req.RunID == "" {
+		req.BodyHash = Hash(c.body)
+		return req, nil
+	}
+	rest := maps.Clone(c.request.values)
+	delete(rest, "op")
+	delete(rest, "ref")
+	same, err := json.Marshal(rest)
+	req.BodyHash = Hash(same)
 	return req, err
 }
+
+// Append reads the message of a command that appends one.
+func (c *Command) Append() (runtime.AppendRequest, error) { return c.request.message() }
+
+// Resume reads the answers of a command that gives some.
+func (c *Command) Resume() ([]agui.ResumeEntry, error) { return c.request.answers() }
 
 func (r *request) ref() json.RawMessage {
 	val, ok := r.has("ref")
@@ -69,7 +81,7 @@ func (r *request) ref() json.RawMessage {
 		r.err = Refuse(codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
 		return nil
 	}
-	return val
+	return bytes.Clone(val)
 }
 
 // cursor returns a member that must be the id of an event or latest, 0 when it is absent.

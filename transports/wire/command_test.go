@@ -72,9 +72,9 @@ func FuzzCommand(f *testing.F) {
 				t.Fatalf("got %+v", cmd)
 			}
 		case "append":
-			_, err = wire.DecodeAppend(cmd.Body)
+			_, err = cmd.Append()
 		case "resume":
-			_, err = wire.DecodeResume(cmd.Body)
+			_, err = cmd.Resume()
 		case "run":
 			_, err = cmd.Run()
 		case "cancel":

@@ -10,8 +10,8 @@ import (
 
 // Idempotency returns what the runtime remembers a request by, nil when it has no Idempotency-Key. The scope
 // is the caller's project and user, the method, the path as it stands in the request, and the key; keys are
-// the values of the request's headers of that name.
-func Idempotency(c runtime.Caller, method, path string, keys [][]byte, body []byte) (*runtime.Idempotency, error) {
+// the values of the request's headers of that name, bodyHash is the Hash of the request's body.
+func Idempotency(c runtime.Caller, method, path string, keys [][]byte, bodyHash string) (*runtime.Idempotency, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -22,7 +22,7 @@ func Idempotency(c runtime.Caller, method, path string, keys [][]byte, body []by
 	if err != nil {
 		return nil, err
 	}
-	return &runtime.Idempotency{Scope: Hash(scope), BodyHash: Hash(body)}, nil
+	return &runtime.Idempotency{Scope: Hash(scope), BodyHash: bodyHash}, nil
 }
 
 // maxKey is how long an Idempotency-Key may be.

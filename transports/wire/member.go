@@ -1,25 +1,31 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
 
 // request reads the members of a request's object; err is the first refusal.
 type request struct {
-	members map[string]json.RawMessage
-	err     error
+	all    []member
+	values map[string]json.RawMessage // of two with the same name the last counts
+	err    error
 }
 
 // read begins to read body, which must hold an object.
 func read(body []byte) request {
-	m, err := members(body)
-	return request{m, err}
+	all, err := members(body)
+	r := request{all, make(map[string]json.RawMessage, len(all)), err}
+	for _, m := range all {
+		r.values[m.name] = m.value
+	}
+	return r
 }
 
 // has returns a member that is there and not null.
 func (r *request) has(name string) (json.RawMessage, bool) {
-	val, ok := r.members[name]
+	val, ok := r.values[name]
 	return val, ok && string(val) != "null"
 }
 
@@ -61,7 +67,7 @@ func (r *request) object(name string) json.RawMessage {
 		r.err = Refuse(codeRequest, "%s must be an object", name)
 		return nil
 	}
-	return val
+	return bytes.Clone(val) // it may be kept, the body may not
 }
 
 // texts returns a member that must be an array of strings.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -40,12 +39,23 @@ func (r *RunRequest) Background() bool {
 // that says which member is wrong. What needs the runtime to be judged is left to StartRun.
 func DecodeRun(body []byte) (RunRequest, error) {
 	r := read(body)
+	req, err := r.run()
+	if err == nil {
+		req.BodyHash = Hash(body)
+	}
+	return req, err
+}
+
+// run reads a request for a run, all but its hash.
+func (r *request) run() (RunRequest, error) {
 	if r.err != nil {
 		return RunRequest{}, r.err
 	}
 	var in agui.RunAgentInput
-	if err := in.UnmarshalJSON(body); err != nil {
-		return RunRequest{}, wrongMember(err)
+	for _, m := range r.all {
+		if err := in.Set(m.name, m.value); err != nil {
+			return RunRequest{}, wrongMember(err)
+		}
 	}
 	req := RunRequest{
 		StartRequest: runtime.StartRequest{
@@ -54,7 +64,7 @@ func DecodeRun(body []byte) (RunRequest, error) {
 			Messages: in.Messages, State: r.object("state"), Tools: in.Tools, Context: in.Context,
 			ContextItemIDs: r.texts("contextItemIds"), ForwardedProps: in.ForwardedProps, Resume: in.Resume,
 			Metadata: r.object("metadata"), Multitask: runtime.Multitask(r.text("multitask")),
-			RewindTo: r.text("rewindTo"), BodyHash: Hash(body),
+			RewindTo: r.text("rewindTo"),
 		},
 		ProjectID: r.text("projectId"), ProtocolVersion: in.ProtocolVersion,
 	}
@@ -85,6 +95,10 @@ func (r *request) content(req *RunRequest) {
 // DecodeAppend reads the body of a request to append a message to a run.
 func DecodeAppend(body []byte) (runtime.AppendRequest, error) {
 	r := read(body)
+	return r.message()
+}
+
+func (r *request) message() (runtime.AppendRequest, error) {
 	req := runtime.AppendRequest{Content: r.text("content"), ContextItemIDs: r.texts("contextItemIds")}
 	if r.err != nil {
 		return runtime.AppendRequest{}, r.err
@@ -95,12 +109,16 @@ func DecodeAppend(body []byte) (runtime.AppendRequest, error) {
 // DecodeResume reads the body of a request to answer what a run asks.
 func DecodeResume(body []byte) ([]agui.ResumeEntry, error) {
 	r := read(body)
+	return r.answers()
+}
+
+func (r *request) answers() ([]agui.ResumeEntry, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
 	var in agui.RunAgentInput
 	if entries, ok := r.has("resume"); ok {
-		if err := in.UnmarshalJSON(slices.Concat([]byte(`{"resume":`), entries, []byte("}"))); err != nil {
+		if err := in.Set("resume", entries); err != nil {
 			return nil, wrongMember(err)
 		}
 	}

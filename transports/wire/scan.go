@@ -2,44 +2,20 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"strconv"
-	"unicode/utf8"
 )
 
 // maxDepth is how deeply a request may nest. JSON Schemas of tools, the deepest thing clients send, stay far
 // below it.
 const maxDepth = 256
 
-// members checks that body is one JSON object in UTF-8 that every reader after this one can hold, and returns
-// its members. Of two with the same name the last counts.
-func members(body []byte) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(body) {
-		return nil, Refuse(codeJSON, "The request body is not valid UTF-8")
-	}
-	if err := Scan(body); err != nil {
-		return nil, err
-	}
-	trimmed := bytes.TrimLeft(body, " \t\r\n")
-	if len(trimmed) == 0 {
-		return nil, Refuse(codeJSON, "The request body is empty; send a JSON object")
-	}
-	if !json.Valid(body) {
-		return nil, Refuse(codeJSON, "The request body is not valid JSON")
-	}
-	if trimmed[0] != '{' {
-		return nil, Refuse(codeRequest, "The request must be a JSON object")
-	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(body, &m); err != nil {
-		return nil, Refuse(codeJSON, "The request body is not valid JSON")
-	}
-	return m, nil
-}
+func tooDeep() error { return Refuse(codeJSON, "The request nests deeper than %d levels", maxDepth) }
 
-// Scan refuses nesting and numbers that decoders behind this one would choke on. It need not tell JSON from
-// what is not: that is found afterwards.
+func outOfRange() error { return Refuse(codeJSON, "The request holds a number that is out of range") }
+
+// Scan refuses nesting and numbers that decoders behind this one would choke on, of a body that is read by others: it
+// does not tell JSON from what is not.
 func Scan(body []byte) error {
 	depth := 0
 	for i := 0; i < len(body); i++ {
@@ -48,7 +24,7 @@ func Scan(body []byte) error {
 			i = stringEnd(body, i)
 		case b == '{' || b == '[':
 			if depth++; depth > maxDepth {
-				return Refuse(codeJSON, "The request nests deeper than %d levels", maxDepth)
+				return tooDeep()
 			}
 		case b == '}' || b == ']':
 			depth--
@@ -58,7 +34,7 @@ func Scan(body []byte) error {
 				end++
 			}
 			if !fits(body[i:end]) {
-				return Refuse(codeJSON, "The request holds a number that is out of range")
+				return outOfRange()
 			}
 			i = end - 1
 		}

@@ -71,13 +71,13 @@ func NewThreads(who runtime.Caller, rows []runtime.ListedThread, limit, total in
 func DecodeThreadPatch(body []byte) (runtime.ThreadPatch, error) {
 	r := read(body)
 	var p runtime.ThreadPatch
-	if _, there := r.members["title"]; there {
+	if _, there := r.values["title"]; there {
 		title := r.text("title")
 		p.Title = &title
 	}
-	if val, there := r.members["metadata"]; there {
+	if val, there := r.values["metadata"]; there {
 		r.object("metadata")
-		val = bytes.TrimSpace(val)
+		val = bytes.Clone(val)
 		p.Metadata = &val
 	}
 	return p, r.err

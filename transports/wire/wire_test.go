@@ -95,7 +95,7 @@ func TestIdempotencyScope(t *testing.T) {
 	ann := runtime.Caller{Project: "p", User: "ann", Role: runtime.RoleUser}
 	remember := func(c runtime.Caller, method, path, key, body string) runtime.Idempotency {
 		t.Helper()
-		id, err := wire.Idempotency(c, method, path, [][]byte{[]byte(key)}, []byte(body))
+		id, err := wire.Idempotency(c, method, path, [][]byte{[]byte(key)}, wire.Hash([]byte(body)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestIdempotencyScope(t *testing.T) {
 			t.Error("two scopes are one")
 		}
 	}
-	if id, err := wire.Idempotency(ann, "POST", "/a", nil, nil); id != nil || err != nil {
+	if id, err := wire.Idempotency(ann, "POST", "/a", nil, ""); id != nil || err != nil {
 		t.Errorf("no key gave %v, %v", id, err)
 	}
 }
@@ -131,10 +131,10 @@ func TestIdempotencyKeyIsVisible(t *testing.T) {
 		for _, k := range keys {
 			raw = append(raw, []byte(k))
 		}
-		_, err := wire.Idempotency(runtime.Caller{}, "POST", "/", raw, nil)
+		_, err := wire.Idempotency(runtime.Caller{}, "POST", "/", raw, "")
 		refused(t, err, "invalid_idempotency_key", "1 to 255 visible characters")
 	}
-	if _, err := wire.Idempotency(runtime.Caller{}, "POST", "/", [][]byte{[]byte(strings.Repeat("k", 255))}, nil); err != nil {
+	if _, err := wire.Idempotency(runtime.Caller{}, "POST", "/", [][]byte{[]byte(strings.Repeat("k", 255))}, ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -78,7 +78,7 @@ func (d *desk) run(ctx context.Context, cmd *wire.Command) (any, error) {
 }
 
 func (d *desk) append(ctx context.Context, cmd *wire.Command) (any, error) {
-	req, err := wire.DecodeAppend(cmd.Body)
+	req, err := cmd.Append()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (d *desk) cancel(ctx context.Context, cmd *wire.Command) (any, error) {
 }
 
 func (d *desk) resume(ctx context.Context, cmd *wire.Command) (any, error) {
-	entries, err := wire.DecodeResume(cmd.Body)
+	entries, err := cmd.Resume()
 	if err != nil {
 		return nil, err
 	}

@@ -4,19 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/transports"
 )
-
-// connect sends a request over a connection of its own, and reads nothing.
-func (s *server) connect(request string) *net.TCPConn {
-	s.Helper()
-	return s.Dial(request)
-}
 
 // browser is what a browser says when it asks for a WebSocket, or for a stream.
 const browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari/537.36\r\n" +
@@ -42,15 +35,15 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := spawn(t, transports.StreamConfig{})
-			s.start(`{"agent": "typist", "threadId": "main", "content": "some words to replay"}`)
+			s.Start(`{"agent": "typist", "threadId": "main", "content": "some words to replay"}`)
 			const n = 2000
 			s.idle(100, c.path, c.shown, c.say)
-			s.ask("free")
-			before := s.rss()
+			s.Ask("free")
+			before := s.RSS()
 			s.idle(n, c.path, c.shown, c.say)
-			opened := (s.rss() - before) / n
-			s.ask("free")
-			each := (s.rss() - before) / n
+			opened := (s.RSS() - before) / n
+			s.Ask("free")
+			each := (s.RSS() - before) / n
 			t.Logf("an idle socket costs %d bytes, %d before a collection", each, opened)
 			if each > c.limit && !raced {
 				t.Errorf("an idle socket costs %d bytes, want at most %d", each, c.limit)
@@ -63,7 +56,7 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 func (c *child) idle(n int, path, shown, say string) {
 	c.Helper()
 	for range n {
-		conn := c.connect(upgrading(path))
+		conn := c.Dial(upgrading(path))
 		in := bufio.NewReaderSize(conn, 1024)
 		resp, err := http.ReadResponse(in, nil)
 		if err == nil {
@@ -119,7 +112,7 @@ func BenchmarkDelivery(b *testing.B) {
 func (c *child) delivery(b *testing.B, thread, route string, viewers, bursts, size, pauseMs int) (float64, int) {
 	b.Helper()
 	s := *c
-	s.start(fmt.Sprintf(`{"agent": "echo", "threadId": %q, "content": "hello"}`, thread))
+	s.Start(fmt.Sprintf(`{"agent": "echo", "threadId": %q, "content": "hello"}`, thread))
 	var ended sync.WaitGroup
 	var mu sync.Mutex
 	frame := 0
@@ -129,7 +122,7 @@ func (c *child) delivery(b *testing.B, thread, route string, viewers, bursts, si
 		if route == "events" {
 			ask = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + browser + "\r\n"
 		}
-		conn := s.connect(ask)
+		conn := s.Dial(ask)
 		last, buf := []byte("RUN_FINISHED"), make([]byte, 64<<10)
 		for got := []byte(nil); !bytes.Contains(got, last); { // the run that was there
 			n, err := conn.Read(buf)
@@ -152,8 +145,8 @@ func (c *child) delivery(b *testing.B, thread, route string, viewers, bursts, si
 			_ = conn.Close()
 		})
 	}
-	start := s.ask("cpu")
-	s.start(fmt.Sprintf(`{"agent": "drummer", "threadId": %q, "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, thread, bursts, size, pauseMs))
+	start := s.Ask("cpu")
+	s.Start(fmt.Sprintf(`{"agent": "drummer", "threadId": %q, "content": "{\"bursts\": %d, \"size\": %d, \"pauseMs\": %d}"}`, thread, bursts, size, pauseMs))
 	ended.Wait()
-	return float64(s.ask("cpu")-start) / float64(viewers*bursts*size), frame
+	return float64(s.Ask("cpu")-start) / float64(viewers*bursts*size), frame
 }

@@ -17,7 +17,7 @@ func (p Panicking) Mount(r fiber.Router) {
 	r.Get("/panic/batch", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(_ context.Context, s *socket) error {
 			return s.w.Batch(func() {
-				_, _ = s.w.Write(bare.Append(nil, 0, []byte("half")))
+				_, _ = s.w.Write(textFrame([]byte("half")))
 				panic("batch")
 			})
 		}})
@@ -26,7 +26,7 @@ func (p Panicking) Mount(r fiber.Router) {
 		return p.hold(c, conversation{talk: func(ctx context.Context, s *socket) error {
 			p.Streams.Guard(func() { // as a subscription
 				_ = s.w.Batch(func() {
-					_, _ = s.w.Write(bare.Append(nil, 0, []byte("half")))
+					_, _ = s.w.Write(textFrame([]byte("half")))
 					panic("guarded")
 				})
 			})

@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/fanout"
 )
 
 // ping is a frame that asks the client for a sign of life.
@@ -24,6 +25,9 @@ func header(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81, 127), uint64(n))
 }
 
+// textFrame returns a frame with a text.
+func textFrame(text []byte) []byte { return append(header(nil, len(text)), text...) }
+
 // framing is how a socket's events are written: in an object that begins with these members, or bare.
 type framing string
 
@@ -32,25 +36,25 @@ const (
 	numbered framing = "{" // beside its id
 )
 
-var _ transports.Framing = bare
+var _ fanout.Framing = bare
 
 // named returns the framing of a thread's events on a socket with many.
 func named(threadID string) framing {
 	return framing(`{"op":"event","threadId":` + string(encode(threadID)) + `,`)
 }
 
-// Append appends a frame with an event.
-func (f framing) Append(dst []byte, id int64, event []byte) []byte {
+// Around appends what stands before an event in its frame.
+func (f framing) Around(dst []byte, id int64, _ agui.Type, n int) (head []byte, tail string) {
 	if f == bare {
-		return append(header(dst, len(event)), event...)
+		return header(dst, n), ""
 	}
+	const end = "}"
 	var buf [64]byte
 	label := buf[:0]
 	if id != 0 {
 		label = append(strconv.AppendInt(append(label, `"id":`...), id, 10), ',')
 	}
 	label = append(label, `"event":`...)
-	dst = header(dst, len(f)+len(label)+len(event)+1)
-	dst = append(append(append(dst, f...), label...), event...)
-	return append(dst, '}')
+	dst = header(dst, len(f)+len(label)+n+len(end))
+	return append(append(dst, f...), label...), end
 }

@@ -31,11 +31,7 @@ var local = runtime.Caller{Project: "default", User: "local", Role: runtime.Role
 // server has sockets, REST to start what they show, and server-sent events to compare that with.
 type server struct {
 	*transporttest.Server
-	rt      *runtime.Runtime
-	streams *transports.Streams
-	addr    string
-	keys    chan string // what the typist writes
-	stop    func()
+	keys chan string // what the typist writes
 }
 
 // serve starts a server with a typist and a drummer. It lets no run go on when it stops.
@@ -55,7 +51,7 @@ func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 			}
 		},
 	})
-	return &server{Server: s, rt: s.Runtime, streams: s.Streams, addr: s.Addr, keys: keys, stop: s.Stop}
+	return &server{s, keys}
 }
 
 // socket is a client's end of a WebSocket.
@@ -89,7 +85,7 @@ func (s *server) dial(path string, adjust func(*net.TCPConn), header ...string) 
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	c, resp, err := d.Dial("ws://"+s.addr+path, h)
+	c, resp, err := d.Dial("ws://"+s.Addr+path, h)
 	if resp == nil {
 		s.Fatal(err)
 	}
@@ -162,17 +158,17 @@ func (c *socket) send(msg string) {
 	}
 }
 
-// request sends a request over HTTP and returns the answer's status and body.
-func (s *server) request(method, path, body string, header ...string) (int, string) {
+// request sends a request without a body over HTTP and returns the answer's status and body.
+func (s *server) request(method, path string, header ...string) (int, string) {
 	s.Helper()
-	r := s.Do(method, path, body, header...)
+	r := s.Do(method, path, "", header...)
 	return r.StatusCode, r.All()
 }
 
 // events is what the thread's stream of server-sent events shows: of each event its id and its JSON.
 func (s *server) events(thread string) (all []numbered) {
 	s.Helper()
-	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events", "")
+	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events")
 	for block := range strings.SplitSeq(body, "\n\n") {
 		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
 			rest, _ := strings.CutPrefix(block, "id: ")
@@ -205,35 +201,4 @@ func frames(all []numbered) (list []string) {
 	return list
 }
 
-type started struct{ ThreadID, RunID, ConversationID, Status, EventsURL string }
-
-// start starts a run.
-func (s *server) start(body string) started {
-	s.Helper()
-	var a started
-	if status, text := s.request("POST", "/api/v1/agent/runs", body); status != http.StatusAccepted || json.Unmarshal([]byte(text), &a) != nil {
-		s.Fatalf("got %d %s", status, text)
-	}
-	return a
-}
-
-// script starts a run of the scripted agent on a thread.
-func (s *server) script(thread, ops string) started {
-	s.Helper()
-	return s.start(scripted(thread, ops))
-}
-
-func scripted(thread, ops string) string {
-	content, _ := json.Marshal(`{"do": [` + ops + `]}`)
-	return fmt.Sprintf(`{"agent": "scripted", "threadId": %q, "content": %s}`, thread, content)
-}
-
-func (s *server) status(run string, want ...runtime.Status) {
-	s.Helper()
-	s.Await(run, want...)
-}
-
-func (s *server) eventually(what string, ok func() bool) {
-	s.Helper()
-	s.Eventually(what, ok)
-}
+type started = transporttest.Started

@@ -12,8 +12,9 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/fanout"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // protocolMany is the subprotocol of a socket with many threads.
@@ -74,8 +75,8 @@ type reply struct {
 
 // say writes a reply.
 func (s *socket) say(r reply) {
-	frame := encode(r)
-	_ = s.w.Batch(func() { _, _ = s.w.Write(bare.Append(nil, 0, frame)) })
+	frame := textFrame(encode(r))
+	_ = s.w.Batch(func() { _, _ = s.w.Write(frame) })
 }
 
 // refuse says that a command is refused, or that a thread cannot be shown any more.
@@ -110,11 +111,11 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	ctx, cancel := context.WithCancel(ctx)
 	sub := &subscription{cancel, make(chan struct{})}
 	d.subs[threadID] = sub
-	tail := &transports.Tail{Cursor: &reader{cur, d.turn, false}, Projection: agui.Seed, Framing: named(threadID)}
+	tail := &fanout.Tail{Cursor: &reader{cur, d.turn, false}, Projection: agui.Seed, Framing: named(threadID)}
 	return subscribed{threadID, cur.After()}, func() {
 		d.begin(func() {
 			defer close(sub.done)
-			d.t.Streams.Guard(func() { follow(ctx, s, threadID, tail) })
+			d.t.Streams.Guard(func() { d.follow(ctx, s, threadID, tail) })
 		})
 	}, nil
 }
@@ -174,10 +175,10 @@ func (d *desk) end() {
 }
 
 // follow shows a thread.
-func follow(ctx context.Context, s *socket, threadID string, tail *transports.Tail) {
+func (d *desk) follow(ctx context.Context, s *socket, threadID string, tail *fanout.Tail) {
 	defer tail.Cursor.Close()
-	err := s.w.Follow(ctx, tail)
-	if ctx.Err() == nil && !errors.Is(err, transports.ErrGone) {
+	err := d.t.Streams.Follow(ctx, s.w, tail)
+	if ctx.Err() == nil && !errors.Is(err, stream.ErrGone) {
 		s.refuse(nil, threadID, cmp.Or(err, error(runtime.ErrThreadNotFound))) // it ends only with its thread
 	}
 }

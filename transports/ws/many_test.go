@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fasthttp/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // many opens the socket for many threads.
@@ -74,7 +74,7 @@ func TestManyThreadsOnOneSocket(t *testing.T) {
 	c := s.many()
 	const threads = 5
 	for i := range threads {
-		s.script(fmt.Sprintf("t%d", i), `{"tokens": 100, "delayMs": 1}`)
+		s.Script(fmt.Sprintf("t%d", i), `{"tokens": 100, "delayMs": 1}`)
 		c.send(fmt.Sprintf(`{"op": "subscribe", "threadId": "t%d"}`, i))
 	}
 	got, acks := make(map[string][]numbered), 0
@@ -107,7 +107,7 @@ func TestManyThreadsOnOneSocket(t *testing.T) {
 
 func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", words).RunID, "COMPLETED")
+	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	log := s.events("main")
 	c := s.many()
 	for n := range log {
@@ -122,7 +122,7 @@ func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
 	if got, want := c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`), fmt.Sprintf(`{"threadId":"main","afterEventId":%d}`, len(log)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	s.script("main", `{"say": "more"}`)
+	s.Script("main", `{"say": "more"}`)
 	if r := c.reply(); *r.ID != int64(len(log))+1 {
 		t.Errorf("got %+v", r)
 	}
@@ -130,7 +130,7 @@ func TestSubscriptionGoesOnFromAnyEvent(t *testing.T) {
 
 func TestThreadIsCalledWhatTheClientCallsIt(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	run := s.script(`a "quoted" name`, `{"say": "x"}`)
+	run := s.Script(`a "quoted" name`, `{"say": "x"}`)
 	for _, name := range []string{`a \"quoted\" name`, run.ConversationID} {
 		c := s.many()
 		c.done(`{"op": "subscribe", "threadId": "` + name + `"}`)
@@ -158,16 +158,16 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 		t.Errorf("got %+v, %v", end, err)
 	}
 
-	c.done(`{"op": "run", "runId": "b", ` + scripted("other", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)[1:])
-	s.status("b", "WAITING")
-	asks, err := s.rt.Interrupts(t.Context(), local, "b")
+	c.done(`{"op": "run", "runId": "b", ` + transporttest.Scripted("other", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}`)[1:])
+	s.Await("b", "WAITING")
+	asks, err := s.Runtime.Interrupts(t.Context(), local, "b")
 	if err != nil || len(asks) != 1 {
 		t.Fatal(asks, err)
 	}
 	if got, want := c.done(`{"op": "resume", "runId": "b", "resume": [{"interruptId": "`+asks[0].ID+`", "status": "resolved", "payload": {}}]}`), `{"id":"b","status":"QUEUED"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	s.status("b", "COMPLETED")
+	s.Await("b", "COMPLETED")
 }
 
 func TestRefComesBackAsItWas(t *testing.T) {
@@ -188,15 +188,15 @@ func TestRefComesBackAsItWas(t *testing.T) {
 func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
-	hers, err := s.rt.StartRun(t.Context(), ann, runtime.StartRequest{
+	hers, err := s.Runtime.StartRun(t.Context(), ann, runtime.StartRequest{
 		Agent: "echo", ThreadID: "hers", RunID: "hers", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.watch(hers.ConversationID, "").all(4404)
-	s.status(s.script("mine", `{"say": "x"}`).RunID, "COMPLETED")
-	s.start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
+	s.Await(s.Script("mine", `{"say": "x"}`).RunID, "COMPLETED")
+	s.Start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
 	c := s.many()
 	c.done(`{"op": "subscribe", "threadId": "busy"}`)
 	for command, want := range map[string]string{
@@ -246,7 +246,7 @@ func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
 
 func TestNothingFollowsUnsubscribe(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"tokens": 2000, "delayMs": 1}`)
+	s.Script("main", `{"tokens": 2000, "delayMs": 1}`)
 	c := s.many()
 	for i := range 20 {
 		c.done(`{"op": "subscribe", "threadId": "main"}`)
@@ -268,7 +268,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	runs := make([]started, limit/2+1)
 	var all sync.WaitGroup
 	for i := range runs {
-		all.Go(func() { runs[i] = s.script(fmt.Sprintf("t%d", i), "") })
+		all.Go(func() { runs[i] = s.Script(fmt.Sprintf("t%d", i), "") })
 	}
 	all.Wait()
 	c := s.many()
@@ -289,18 +289,18 @@ func TestRunsOfASocketOutliveIt(t *testing.T) {
 	c := s.many()
 	c.done(`{"op": "run", "agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
 	_ = c.Close()
-	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestRepeatedRunIsTheSame(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	c := s.many()
 	first := c.done(`{"op": "run", "ref": 1, "agent": "echo", "threadId": "main", "content": "x", "runId": "a"}`)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 	var a, b started
 	again := c.done(`{"ref": "other", "agent": "echo", "threadId": "main", "runId": "a", "content": "x", "op": "run"}`)
 	if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(again), &b) != nil || a.ConversationID != b.ConversationID || b.RunID != "a" {
@@ -329,11 +329,11 @@ func TestCommandsAreDoneInOrder(t *testing.T) {
 
 func TestSubscriptionShowsRunsToCome(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "x"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")
 	c := s.many()
 	c.done(`{"op": "subscribe", "threadId": "main", "afterEventId": "latest"}`)
 	for range 3 {
-		c.send(`{"op": "run", "ref": "r", ` + scripted("main", `{"say": "more"}`)[1:])
+		c.send(`{"op": "run", "ref": "r", ` + transporttest.Scripted("main", `{"say": "more"}`)[1:])
 		c.until(`"type":"RUN_FINISHED"`)
 	}
 }
@@ -350,7 +350,7 @@ func TestProjectOfAnother(t *testing.T) {
 	s.open("/api/v1/ws?projectId=other").all(4404)
 	c := s.open("/api/v1/ws?projectId=default")
 	c.done(`{"op": "run", "agent": "echo", "content": "x", "projectId": "other"}`) // the query goes first
-	if _, total, err := s.rt.Runs(context.Background(), local, runtime.RunFilter{Limit: 1}); total != 1 || err != nil {
+	if _, total, err := s.Runtime.Runs(context.Background(), local, runtime.RunFilter{Limit: 1}); total != 1 || err != nil {
 		t.Error(total, err)
 	}
 }

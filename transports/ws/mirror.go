@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/fanout"
 )
 
 // The subprotocols of clients that read bare AG-UI events, of dialect 0.0 and 1.0.
@@ -29,20 +30,21 @@ func (t Transport) mirror(c *fiber.Ctx) error {
 	case protocolAGUI1:
 		projection, framing = agui.AGUI1, bare
 	}
-	return t.hold(c, conversation{protocol: name, framing: framing, limit: quiet, talk: func(ctx context.Context, s *socket) error {
+	return t.hold(c, conversation{protocol: name, limit: quiet, talk: func(ctx context.Context, s *socket) error {
 		if refusal != nil || v.Ended {
 			return refusal
 		}
-		return t.watch(ctx, s, v, projection)
+		return t.watch(ctx, s, v, projection, framing)
 	}})
 }
 
 // watch shows a view until it ends. It is a function of its own for the sake of the stack on which it waits.
-func (t Transport) watch(ctx context.Context, s *socket, v *transports.View, p agui.Projection) error {
+func (t Transport) watch(ctx context.Context, s *socket, v *transports.View, p agui.Projection, f fanout.Framing) error {
 	tail, err := t.Streams.Tail(ctx, v, p)
 	if err != nil {
 		return err
 	}
 	defer tail.Cursor.Close()
-	return s.w.Follow(ctx, tail)
+	tail.Framing = f
+	return t.Streams.Follow(ctx, s.w, tail)
 }

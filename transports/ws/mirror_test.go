@@ -19,7 +19,7 @@ const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expres
 
 func TestViewersGetWhatTheEventStreamShows(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
 	const viewers, keys = 2, 50
 	got := make([][]string, viewers)
 	var began, ended sync.WaitGroup
@@ -57,7 +57,7 @@ func TestViewersGetWhatTheEventStreamShows(t *testing.T) {
 
 func TestResumeBehindAnyEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", words).RunID, "COMPLETED")
+	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	want := frames(s.events("main"))
 	for n := range want {
 		if diff := cmp.Diff(want[n:], s.watch("main", fmt.Sprintf("?after_event_id=%d", n)).all(1000)); diff != "" {
@@ -73,7 +73,7 @@ func TestResumeBehindAnyEvent(t *testing.T) {
 
 func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"tokens": 60, "delayMs": 2}`)
+	s.Script("main", `{"tokens": 60, "delayMs": 2}`)
 	var got []string
 	for n := 1; ; n++ { // each socket is cut after one event more
 		c := s.watch("main", fmt.Sprintf("?after_event_id=%d", len(got)))
@@ -97,8 +97,8 @@ func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 
 func TestSubprotocolShowsBareEvents(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
-	s.request("POST", "/api/projects/default/agent-runs/a/cancel", "")
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`)
+	s.request("POST", "/api/projects/default/agent-runs/a/cancel")
 	for offered, want := range map[string]struct{ spoken, cancelled string }{
 		"agui":          {"agui", `"code":"CANCELLED"`},
 		"agui.1":        {"agui.1", `"outcome":{"type":"cancelled"}`},
@@ -119,10 +119,10 @@ func TestSubprotocolShowsBareEvents(t *testing.T) {
 
 func TestFollowGoesOnOverRuns(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	c := s.watch("main", "?follow=true&after_event_id=latest")
 	for range 2 {
-		s.script("main", `{"say": "two"}`)
+		s.Script("main", `{"say": "two"}`)
 		if got := strings.Join(c.until("RUN_FINISHED"), "\n"); !strings.Contains(got, `"delta":"two"`) || strings.Contains(got, "one") {
 			t.Errorf("got %s", got)
 		}
@@ -131,7 +131,7 @@ func TestFollowGoesOnOverRuns(t *testing.T) {
 
 func TestWhatIsWrongClosesTheSocket(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "one"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "one"}`).RunID, "COMPLETED")
 	for path, want := range map[string]int{
 		"main/ws?after_event_id=x":    4400,
 		"main/ws?after_event_id=-1":   4400,
@@ -155,7 +155,7 @@ func TestFramesOfAnySize(t *testing.T) {
 	for _, n := range []int{1, 100, 126, 40_000, 65_000, 66_000, 300_000} {
 		ops = append(ops, fmt.Sprintf(`{"tokens": 3, "size": %d}`, n))
 	}
-	s.status(s.script("main", strings.Join(ops, ",")).RunID, "COMPLETED")
+	s.Await(s.Script("main", strings.Join(ops, ",")).RunID, "COMPLETED")
 	if want, got := frames(s.events("main")), s.watch("main", "").all(1000); !slices.Equal(want, got) {
 		t.Error(cmp.Diff(want, got))
 	}
@@ -163,7 +163,7 @@ func TestFramesOfAnySize(t *testing.T) {
 
 func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 	s := serve(t, transports.StreamConfig{PaceAbove: 1})
-	s.script("main", `{"tokens": 500, "delayMs": 1}`)
+	s.Script("main", `{"tokens": 500, "delayMs": 1}`)
 	streams := make(chan []string)
 	const viewers = 20
 	for range viewers {
@@ -184,10 +184,10 @@ func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 
 func TestRemovedRangeIsShownWithoutIDs(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	first := s.script("main", `{"say": "one"}, {"state": {"n": 1}}`)
-	s.status(first.RunID, "COMPLETED")
-	s.status(s.script("main", `{"say": "two"}`).RunID, "COMPLETED")
-	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID, ""); status != http.StatusNoContent {
+	first := s.Script("main", `{"say": "one"}, {"state": {"n": 1}}`)
+	s.Await(first.RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "two"}`).RunID, "COMPLETED")
+	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID); status != http.StatusNoContent {
 		t.Fatalf("got %d %s", status, body)
 	}
 	want := frames(s.events("main"))
@@ -201,7 +201,7 @@ func TestRemovedRangeIsShownWithoutIDs(t *testing.T) {
 
 func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
 	c.until("STEP_STARTED")
 	for range 100 {
@@ -217,7 +217,7 @@ func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
 
 func TestClientThatClosesIsAnswered(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for _, payload := range [][]byte{nil, websocket.FormatCloseMessage(1000, "bye"), websocket.FormatCloseMessage(1001, "")} {
 		c := s.watch("main", "")
 		c.until("STEP_STARTED")
@@ -228,5 +228,5 @@ func TestClientThatClosesIsAnswered(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("all sockets have ended", func() bool { return s.Streams.Open() == 0 })
 }

@@ -48,7 +48,7 @@ func (t Transport) run(c *fiber.Ctx) error {
 		a.keys = append(a.keys, bytes.Clone(key))
 	}
 	return t.hold(c, conversation{
-		protocol: a.dialect, framing: bare, limit: t.Input, take: a.take,
+		protocol: a.dialect, limit: t.Input, take: a.take,
 		talk: func(ctx context.Context, s *socket) error {
 			if refusal != nil {
 				return refusal
@@ -72,7 +72,7 @@ func (a *asking) talk(ctx context.Context, s *socket) error {
 	if err != nil {
 		return err
 	}
-	if err := s.w.ShowRun(ctx, r); err != nil {
+	if err := a.t.Streams.ShowRun(ctx, s.w, r); err != nil {
 		return err
 	}
 	return context.Cause(ctx) // of a server that stops, which ShowRun has said already
@@ -103,7 +103,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	if err := req.Address(a.t.Runtime.Plugins(), a.agent); err != nil {
 		return nil, err
 	}
-	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, msg.body); err != nil {
+	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, req.BodyHash); err != nil {
 		return nil, err
 	}
 	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
@@ -112,7 +112,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	}
 	r := &transports.RunStream{
 		Caller: a.who, Key: req.Idempotency, Started: started,
-		Projection: req.Dialect(), Background: req.Background(),
+		Projection: req.Dialect(), Framing: bare, Background: req.Background(),
 	}
 	switch a.dialect {
 	case protocolAGUI0:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // quick makes the sweep look often, and the grace short.
@@ -38,8 +39,8 @@ func (s *server) typing(more string, header ...string) *socket {
 
 func TestInputIsAnsweredWithItsRunAlone(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "before"}`).RunID, "COMPLETED")
-	got := s.ask("scripted", scripted("main", words)).all(1000)
+	s.Await(s.Script("main", `{"say": "before"}`).RunID, "COMPLETED")
+	got := s.ask("scripted", transporttest.Scripted("main", words)).all(1000)
 	if !strings.HasPrefix(got[0], `{"type":"RUN_STARTED"`) || !strings.HasPrefix(got[len(got)-1], `{"type":"RUN_FINISHED"`) ||
 		strings.Contains(strings.Join(got, ""), "before") {
 		t.Errorf("got %s", strings.Join(got, "\n"))
@@ -74,7 +75,7 @@ func TestDialectIsTheClients(t *testing.T) {
 		run := s.ask("typist", `{"content": "x"`+c.version+`}`, header...)
 		_, id, _ := strings.Cut(run.next(), `"runId":"`)
 		id, _, _ = strings.Cut(id, `"`)
-		s.request("POST", "/api/projects/default/agent-runs/"+id+"/cancel", "")
+		s.request("POST", "/api/projects/default/agent-runs/"+id+"/cancel")
 		if got := run.all(1000); run.Subprotocol() != c.offered || !strings.Contains(got[len(got)-1], c.want) {
 			t.Errorf("%+v: got %q, %s", c, run.Subprotocol(), got)
 		}
@@ -83,7 +84,7 @@ func TestDialectIsTheClients(t *testing.T) {
 
 func TestBadInputClosesTheSocket(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "busy", "content": "x"}`)
 	for input, want := range map[string]struct {
 		code   int
 		reason string
@@ -157,7 +158,7 @@ func TestDroppedSocketCancelsItsRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, quick)
 			drop(s.typing(""))
-			s.status("a", "CANCELLED")
+			s.Await("a", "CANCELLED")
 		})
 	}
 }
@@ -165,23 +166,23 @@ func TestDroppedSocketCancelsItsRun(t *testing.T) {
 func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 	s := serve(t, quick)
 	_ = s.typing(`, "forwardedProps": {"background": true}`).Close()
-	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
-	<-time.After(100 * time.Millisecond) // longer than the grace
+	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
+	s.OutlastGrace()
 	s.keys <- "still here"
 	close(s.keys)
-	s.status("a", "COMPLETED")
+	s.Await("a", "COMPLETED")
 }
 
 func TestRepeatTakesTheRunOver(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
 	_ = s.typing("", "Idempotency-Key", "k").Close()
-	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 	c := s.typing("", "Idempotency-Key", "k")
-	<-time.After(1200 * time.Millisecond) // longer than the grace
+	s.OutlastGrace()
 	s.keys <- "still here"
 	c.until("still here")
 	_ = c.Close()
-	s.status("a", "CANCELLED")
+	s.Await("a", "CANCELLED")
 }
 
 func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
@@ -192,31 +193,31 @@ func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
 	if got := s.ask("echo", `{"threadId": "main", "content": "hi", "runId": "b"}`).all(1000); !strings.Contains(got[len(got)-1], "RUN_FINISHED") {
 		t.Errorf("got %s", got)
 	}
-	s.status("a", "CANCELLED")
+	s.Await("a", "CANCELLED")
 }
 
 func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
 	s := serve(t, quick)
 	c := s.typing("")
-	s.start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
-	s.status("b", runtime.Queued)
+	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
+	s.Await("b", runtime.Queued)
 	close(s.keys)
 	c.until("RUN_FINISHED")
-	s.status("b", "COMPLETED")
+	s.Await("b", "COMPLETED")
 }
 
 func TestRequestsThatAreNoUpgrade(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", `{"say": "x"}`)
+	s.Script("main", `{"say": "x"}`)
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agent/runs/other/ws", "/api/v1/agui/echo/ws", "/api/v1/ws"} {
-		status, body := s.request("GET", path, "")
+		status, body := s.request("GET", path)
 		if status != http.StatusUpgradeRequired || !strings.Contains(body, `"code":"upgrade_required"`) {
 			t.Errorf("%s: got %d %s", path, status, body)
 		}
-		if status, _ := s.request("HEAD", path, ""); status != http.StatusUpgradeRequired {
+		if status, _ := s.request("HEAD", path); status != http.StatusUpgradeRequired {
 			t.Errorf("HEAD %s: got %d", path, status)
 		}
-		status, body = s.request("GET", path, "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "8", "Sec-WebSocket-Key", "x")
+		status, body = s.request("GET", path, "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "8", "Sec-WebSocket-Key", "x")
 		if status != http.StatusUpgradeRequired || !strings.Contains(body, `"code":"upgrade_required"`) {
 			t.Errorf("%s in version 8: got %d %s", path, status, body)
 		}
@@ -227,8 +228,8 @@ func TestForeignPagesFailBeforeTheUpgrade(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/echo/ws", "/api/v1/ws"} {
 		for origin, want := range map[string]int{
-			"https://evil.example": 403, "null": 403, "http://" + s.addr + ".evil.example": 403, "http://localhost": 403,
-			"http://" + s.addr: 101, "": 101,
+			"https://evil.example": 403, "null": 403, "http://" + s.Addr + ".evil.example": 403, "http://localhost": 403,
+			"http://" + s.Addr: 101, "": 101,
 		} {
 			if _, status := s.dial(path, nil, "Origin", origin); status != want {
 				t.Errorf("%s from %q: got %d, want %d", path, origin, status, want)

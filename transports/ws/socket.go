@@ -14,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // The codes with which sockets are closed, beside 4000 and an HTTP status.
@@ -30,7 +31,7 @@ const handshake = time.Second
 // socket is the server's end of a WebSocket.
 type socket struct {
 	conn *websocket.Conn // contrib's own is another socket's once its handler has returned
-	w    *transports.Stream
+	w    *stream.Writer
 	log  *slog.Logger
 }
 
@@ -49,7 +50,7 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *c
 		<-deaf
 	}()
 	err := conv.talk(ctx, s)
-	if errors.Is(err, transports.ErrGone) {
+	if errors.Is(err, stream.ErrGone) {
 		err = context.Cause(ctx) // a write may fail because of what has ended the socket
 	}
 	wait = s.close(err)
@@ -78,8 +79,8 @@ func (s *socket) listen(ctx context.Context, conv *conversation) {
 // close closes the socket because of err, nil when all is done, and returns how long to wait for the client's
 // word on it.
 func (s *socket) close(err error) time.Duration {
-	slow := errors.Is(err, transports.ErrSlow)
-	if errors.Is(err, transports.ErrGone) && !slow {
+	slow := errors.Is(err, stream.ErrSlow)
+	if errors.Is(err, stream.ErrGone) && !slow {
 		return 0
 	}
 	payload := websocket.FormatCloseMessage(s.verdict(err))
@@ -96,7 +97,7 @@ func (s *socket) verdict(err error) (code int, reason string) {
 	switch {
 	case err == nil:
 		return closeDone, ""
-	case errors.Is(err, transports.ErrSlow):
+	case errors.Is(err, stream.ErrSlow):
 		return closeSlow, "The client is too slow; go on behind the last id"
 	case errors.Is(err, runtime.ErrStopping):
 		return closeStopping, "The server is stopping; come back soon"
@@ -108,7 +109,7 @@ func (s *socket) verdict(err error) (code int, reason string) {
 // problem is what a client is told of err.
 func (s *socket) problem(err error) (int, transports.Problem) {
 	status, p, _ := transports.Status(err)
-	if status == 500 && !errors.Is(err, transports.ErrGone) {
+	if status == 500 && !errors.Is(err, stream.ErrGone) {
 		s.log.Error("a socket failed", "error", err)
 	}
 	return status, p

@@ -31,9 +31,9 @@ func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
 		sockets = append(sockets, c)
 	}
 	waiting := s.open("/api/v1/agui/typist/ws")
-	deaf := s.connect(upgrading("/api/v1/ws")) // never answers
+	deaf := s.Dial(upgrading("/api/v1/ws")) // never answers
 	began, took := time.Now(), make(chan time.Duration)
-	go func() { s.stop(); took <- time.Since(began) }()
+	go func() { s.Stop(); took <- time.Since(began) }()
 	all := run.all(1001)
 	if len(all) != 1 || !strings.Contains(all[0], `"type":"RUN_ERROR"`) || !strings.Contains(all[0], `"code":"interrupted"`) {
 		t.Errorf("the run's socket ended with %s", all)
@@ -46,7 +46,7 @@ func TestStoppingServerClosesSocketsAndEndsNoRun(t *testing.T) {
 	if d := <-took; d > patience/2 {
 		t.Errorf("stopping took %v", d)
 	}
-	if n := s.streams.Open(); n != 0 {
+	if n := s.Streams.Open(); n != 0 {
 		t.Errorf("%d sockets are open", n)
 	}
 	_, _ = io.Copy(io.Discard, deaf)
@@ -63,13 +63,13 @@ const flood = `{"tokens": 1000, "size": 400}`
 
 func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: time.Second, Ping: time.Second})
-	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	s.quiet("/api/v1/agent/runs/main/ws").next()
 	s.quiet("/api/v1/ws").done(`{"op": "subscribe", "threadId": "main"}`)
 	if all := s.watch("main", "").all(1000); len(all) < 5_000 {
 		t.Errorf("the other reader got %d events", len(all))
 	}
-	s.eventually("the stuck sockets have ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the stuck sockets have ended", func() bool { return s.Streams.Open() == 0 })
 	for _, n := range s.events("main") {
 		if strings.Contains(string(n.Event), "RUN_FINISHED") {
 			return
@@ -80,19 +80,19 @@ func TestSocketThatTakesNothingIsClosedAndSlowsNobody(t *testing.T) {
 
 func TestSlowSocketOfManyThreadsIsToldWhy(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
-	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/ws")
 	c.done(`{"op": "subscribe", "threadId": "main"}`)
-	s.eventually("the stuck socket has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the stuck socket has ended", func() bool { return s.Streams.Open() == 0 })
 	c.all(4008)
 }
 
 func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
 	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second, Ping: time.Second})
-	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	c := s.quiet("/api/v1/agent/runs/main/ws")
 	got := []string{c.next()} // and so the stream is open
-	s.eventually("the stuck socket has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the stuck socket has ended", func() bool { return s.Streams.Open() == 0 })
 	got = append(got, c.all(4008)...)
 	for i := 0; i < 100 && len(got) > 0; i++ {
 		rest := s.watch("main", fmt.Sprintf("?after_event_id=%d", len(got))).all(1000)
@@ -113,7 +113,7 @@ func TestSlowSocketGoesOnWhereItWas(t *testing.T) {
 
 func TestSilentSocketIsPinged(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for _, path := range []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"} {
 		c := s.open(path)
 		pinged, pings := make(chan struct{}), 0
@@ -144,13 +144,21 @@ func drain(c *socket) error {
 
 func TestSocketThatAnswersPingsStays(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: 600 * time.Millisecond})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	c := s.watch("main", "")
+	pings, answer := make(chan struct{}, 100), c.PingHandler()
+	c.SetPingHandler(func(text string) error {
+		pings <- struct{}{}
+		return answer(text)
+	})
 	got := make(chan error, 1)
 	go func() { got <- drain(c) }()
-	<-time.After(2 * time.Second) // three timeouts
-	if n := s.streams.Open(); n != 1 {
-		t.Errorf("%d sockets are open", n)
+	for range 12 { // more than three timeouts: pings are 130 ms apart at least
+		select {
+		case <-pings:
+		case err := <-got:
+			t.Fatal(err)
+		}
 	}
 	close(s.keys)
 	c.closed(<-got, 1000)
@@ -162,22 +170,22 @@ func TestVanishedClientIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: 75 * time.Millisecond, WriteTimeout: 300 * time.Millisecond})
-			s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-			c := s.connect(upgrading(path)) // it takes everything and says nothing
+			s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+			c := s.Dial(upgrading(path)) // it takes everything and says nothing
 			go func() { _, _ = io.Copy(io.Discard, c) }()
-			s.eventually("the socket is open", func() bool { return s.streams.Open() == 1 })
-			s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+			s.Eventually("the socket is open", func() bool { return s.Streams.Open() == 1 })
+			s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 		})
 	}
 }
 
 func TestSilentSocketThatReadsNothingIsGivenUp(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 15 * time.Millisecond, WriteTimeout: 300 * time.Millisecond, SendBuffer: 1})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
-	stuck := s.connect(upgrading("/api/v1/agent/runs/main/ws"))
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	stuck := s.Dial(upgrading("/api/v1/agent/runs/main/ws"))
 	_ = stuck.SetReadBuffer(1)
-	s.eventually("the socket is open", func() bool { return s.streams.Open() == 1 })
-	s.eventually("the socket has ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("the socket is open", func() bool { return s.Streams.Open() == 1 })
+	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 }
 
 func TestClientThatLeftIsNoticed(t *testing.T) {
@@ -188,19 +196,19 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: time.Hour}) // nobody asks
-			s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+			s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 			before := transporttest.Sockets(t)
 			for i := range 30 {
 				path := []string{"/api/v1/agent/runs/main/ws", "/api/v1/agui/typist/ws", "/api/v1/ws"}[i%3]
-				c := s.connect(upgrading(path))
+				c := s.Dial(upgrading(path))
 				if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 101 ") {
 					t.Fatal(line, err)
 				}
 				leave(c)
 			}
-			s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+			s.Eventually("all sockets have ended", func() bool { return s.Streams.Open() == 0 })
 			if name != "end" { // whose client keeps its descriptor
-				s.eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
+				s.Eventually("their descriptors are free", func() bool { return transporttest.Sockets(t) <= before })
 			}
 		})
 	}
@@ -208,7 +216,7 @@ func TestClientThatLeftIsNoticed(t *testing.T) {
 
 func TestProtocolErrorsEndTheSocket(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
+	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	for name, frame := range map[string][]byte{
 		"unmasked":      {0x81, 1, 'x'},
 		"reserved bit":  {0xc1, 0x80, 0, 0, 0, 0},
@@ -230,12 +238,12 @@ func TestProtocolErrorsEndTheSocket(t *testing.T) {
 			}
 		}
 	}
-	s.eventually("all sockets have ended", func() bool { return s.streams.Open() == 0 })
+	s.Eventually("all sockets have ended", func() bool { return s.Streams.Open() == 0 })
 }
 
 func TestPongsStandBetweenBatches(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 10), ","))
+	s.Script("main", strings.TrimSuffix(strings.Repeat(`{"tokens": 1000, "size": 200},`, 10), ","))
 	c := s.watch("main", "")
 	go func() { // ends when the socket is closed
 		for c.WriteControl(websocket.PingMessage, []byte(strings.Repeat("x", 125)), time.Now().Add(patience)) == nil {
@@ -258,7 +266,7 @@ func TestPanicEndsItsSocketAlone(t *testing.T) {
 			t.Errorf("%s: the socket goes on", path)
 		}
 	}
-	s.eventually("all others have ended", func() bool { return s.streams.Open() == 1 })
+	s.Eventually("all others have ended", func() bool { return s.Streams.Open() == 1 })
 	if r := other.do(`{"op": "fly"}`); r.Code != "unknown_op" {
 		t.Errorf("got %+v", r)
 	}

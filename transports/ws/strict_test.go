@@ -37,7 +37,7 @@ const (
 // strict asks for a socket.
 func (s *server) strict(request string) *strict {
 	s.Helper()
-	c := &strict{TCPConn: s.connect(request), s: s}
+	c := &strict{TCPConn: s.Dial(request), s: s}
 	c.in = bufio.NewReader(c)
 	resp, err := http.ReadResponse(c.in, nil)
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *strict) closed() (code int) {
 
 func TestNothingFollowsTheClose(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("short", `{"say": "x"}`).RunID, "COMPLETED")
-	s.script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
+	s.Await(s.Script("short", `{"say": "x"}`).RunID, "COMPLETED")
+	s.Script("main", strings.TrimSuffix(strings.Repeat(flood+",", 5), ","))
 	for _, c := range []struct {
 		frame []byte
 		code  int
@@ -225,17 +225,17 @@ func TestProtocolsMayBeOfferedInSeveralLines(t *testing.T) {
 
 func TestDeletedThreadEndsItsSubscription(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	s.status(s.script("main", `{"say": "x"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")
 	c := s.many()
 	c.done(`{"op": "subscribe", "threadId": "main"}`)
 	c.until("RUN_FINISHED")
-	if err := s.rt.DeleteThread(context.Background(), local, "main"); err != nil {
+	if err := s.Runtime.DeleteThread(context.Background(), local, "main"); err != nil {
 		t.Fatal(err)
 	}
 	if r := c.reply(); r.Op != "error" || r.ThreadID != "main" || r.Code != "not_found" {
 		t.Errorf("got %+v", r)
 	}
-	s.status(s.script("main", `{"say": "y"}`).RunID, "COMPLETED")
+	s.Await(s.Script("main", `{"say": "y"}`).RunID, "COMPLETED")
 	c.done(`{"op": "subscribe", "threadId": "main"}`)
 	c.until("RUN_FINISHED")
 }
@@ -252,20 +252,20 @@ func TestAnotherRunCancelsOneWhoseSocketWasClosed(t *testing.T) {
 		for first := byte(0); first != closeFrame; {
 			first, _, _ = c.next() // and its client leaves the connection open
 		}
-		s.start(fmt.Sprintf(`{"agent": "echo", "threadId": "t%d", "content": "hi", "runId": "b%d"}`, i, i))
-		s.status(fmt.Sprintf("a%d", i), "CANCELLED")
+		s.Start(fmt.Sprintf(`{"agent": "echo", "threadId": "t%d", "content": "hi", "runId": "b%d"}`, i, i))
+		s.Await(fmt.Sprintf("a%d", i), "CANCELLED")
 	}
 }
 
 func TestStoppingServerWaitsForNoHalfRequest(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	ask := upgrading("/api/v1/ws")
-	s.connect(ask[:len(ask)/2])
-	s.connect("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-	s.connect("")
+	s.Dial(ask[:len(ask)/2])
+	s.Dial("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	s.Dial("")
 	s.many().send(`{"op": "fly"}`) // answered when the others have arrived
 	began := time.Now()
-	s.stop()
+	s.Stop()
 	if d := time.Since(began); d > patience/2 {
 		t.Errorf("stopping took %v", d)
 	}

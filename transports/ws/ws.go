@@ -6,8 +6,9 @@
 // closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, and with 4008 when
 // its client takes nothing: it goes on behind the last id it has got.
 //
-// Frames are written by the server's stream engine, whole batches at a time, not by the WebSocket library, which
-// does the handshake, reads, and writes control frames.
+// Frames are written by the server's streams, whole batches at a time, and so are pings and the last word to a client
+// that takes nothing. The WebSocket library does the handshake, reads, and writes the other control frames: pongs and
+// the close.
 package ws
 
 import (
@@ -23,6 +24,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Transport serves a runtime's runs over WebSockets. Its handlers return errors as they are: the server turns
@@ -72,8 +74,7 @@ var errKey = &runtime.Error{
 // conversation is what happens on a socket.
 type conversation struct {
 	protocol string // of those that the client offers, "" for none
-	framing  transports.Framing
-	limit    int64 // bytes of a message from the client
+	limit    int64  // bytes of a message from the client
 	// take is called with each message of the client, by one goroutine. Nil ignores them.
 	take func(ctx context.Context, s *socket, kind int, msg []byte)
 	// talk writes to the socket until it is to be closed, for the reason it returns.
@@ -95,7 +96,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), transports.Duplex{Framing: conv.framing, Ping: ping, Last: closes}, func(ctx context.Context, w *transports.Stream) {
+			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Last: closes}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
 				s.serve(ctx, t.Streams, &conv)
 			})

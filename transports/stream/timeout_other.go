@@ -1,6 +1,6 @@
 //go:build !linux
 
-package transports
+package stream
 
 import (
 	"syscall"

@@ -1,4 +1,7 @@
-package transports
+// Package fanout shows a thread's log to any number of viewers, each of whom reads with a cursor of its own and
+// waits for no other. Of viewers that see the same thing in the same form, one goroutine writes to all while they
+// keep up.
+package fanout
 
 import (
 	"cmp"
@@ -10,7 +13,19 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/stream"
 )
+
+// Viewers are those that watch threads on the streams of a set.
+type Viewers struct {
+	streams *stream.Set
+	crowds  crowds
+}
+
+// New returns Viewers that are written to as streams says.
+func New(streams *stream.Set) *Viewers {
+	return &Viewers{streams: streams, crowds: crowds{streams: streams, open: make(map[form]*crowd)}}
+}
 
 // Cursor is what a stream follows: a *runtime.Cursor or *runtime.RunCursor.
 type Cursor interface {
@@ -28,7 +43,7 @@ type Tail struct {
 	Cursor     Cursor
 	Projection agui.Projection
 	Gather     time.Duration // between two writes at least, 0 for as soon as can be
-	Framing    Framing       // nil for the stream's own
+	Framing    Framing       // nil for that of server-sent events
 }
 
 // A batch of so many events, or of so many bytes, is not held back: the reader is behind, and what it has is worth
@@ -38,16 +53,15 @@ const (
 	large = 256 << 10
 )
 
-// Follow writes the tail's events until the log ends, and then returns nil. It fails with the cause of ctx, with
-// ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only the first
+// Follow writes the tail's events to w until the log ends, and then returns nil. It fails with the cause of ctx, with
+// stream.ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only the first
 // event and terminal ones are written at once; others wait until something was last written a while ago, and go
 // out together. Several goroutines may each follow a tail on one stream.
-func (w *Stream) Follow(ctx context.Context, t *Tail) error {
-	crowds := &w.streams.crowds
-	c := crowds.join(w, t)
-	defer crowds.leave(c)
+func (v *Viewers) Follow(ctx context.Context, w *stream.Writer, t *Tail) error {
+	c := v.crowds.join(w, t)
+	defer v.crowds.leave(c)
 	for began := false; ctx.Err() == nil; began = true {
-		if t.Gather == 0 && crowds.large(c) && t.Cursor.Waits() {
+		if t.Gather == 0 && v.crowds.large(c) && t.Cursor.Waits() {
 			sat, err := c.wait(ctx, w, t)
 			if err != nil {
 				return err
@@ -63,22 +77,14 @@ func (w *Stream) Follow(ctx context.Context, t *Tail) error {
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 		}
-		if pace := max(t.Gather, w.streams.pace()); began && pace > 0 {
-			recs = gather(ctx, t.Cursor, recs, w.wroteLast().Add(pace))
+		if pace := max(t.Gather, v.streams.Interval()); began && pace > 0 {
+			recs = gather(ctx, t.Cursor, recs, w.Wrote().Add(pace))
 		}
-		if err := w.batch(t, recs); err != nil {
+		if err := write(w, t, recs); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// pace is how long must be between two writes to a reader now.
-func (s *Streams) pace() time.Duration {
-	if s.Open() <= s.cfg.PaceAbove {
-		return 0
-	}
-	return s.cfg.Pace
 }
 
 // gather adds to recs, which a cursor has just returned, what it returns until then. It does not wait when they
@@ -107,46 +113,23 @@ func urgent(recs []*runtime.Record) bool {
 	return len(recs) >= many || size >= large || slices.ContainsFunc(recs, (*runtime.Record).Terminal)
 }
 
-// batch writes recs.
-func (w *Stream) batch(t *Tail, recs []*runtime.Record) error {
-	w.turn.Lock()
-	defer w.endTurn()
-	framing := w.framingOf(t)
-	var buf []byte
-	for _, rec := range recs {
-		frame := rec.SSE(t.Projection)
-		if framing != nil {
-			buf = appendFrame(buf[:0], rec, t.Projection, framing)
-			frame = buf
-			w.fit(len(frame))
+// write writes recs.
+func write(w *stream.Writer, t *Tail, recs []*runtime.Record) error {
+	return w.Batch(func() {
+		var head []byte
+		for _, rec := range recs {
+			event := rec.JSON(t.Projection)
+			if event == nil {
+				continue
+			}
+			var tail string
+			head, tail = around(t.Framing, head[:0], rec.ID, rec.Type(t.Projection), len(event))
+			w.Fit(len(head) + len(event) + len(tail))
+			_, _ = w.Write(head)
+			_, _ = w.Write(event)
+			if _, err := w.WriteString(tail); err != nil {
+				break
+			}
 		}
-		if _, err := w.Write(frame); err != nil {
-			break
-		}
-	}
-	return w.Flush()
-}
-
-func (w *Stream) framingOf(t *Tail) Framing {
-	if t.Framing != nil {
-		return t.Framing
-	}
-	return w.framing
-}
-
-// appendFrame appends what projection p shows of rec, as an event of SSE when framing is nil.
-func appendFrame(dst []byte, rec *runtime.Record, p agui.Projection, framing Framing) []byte {
-	if framing == nil {
-		return append(dst, rec.SSE(p)...)
-	}
-	if event := rec.JSON(p); event != nil {
-		dst = framing.Append(dst, rec.ID, event)
-	}
-	return dst
-}
-
-func (w *Stream) wroteLast() time.Time {
-	w.turn.Lock()
-	defer w.turn.Unlock()
-	return w.wrote
+	})
 }

@@ -1,4 +1,4 @@
-package transports
+package stream
 
 import (
 	"context"
@@ -22,12 +22,12 @@ var ErrGone = errors.New("the client has left")
 // goodbye is how long a stream's last write may take when the server stops.
 const goodbye = time.Second
 
-// Stream is the writing end of one event stream. It is used by one goroutine, except for Follow and Batch.
-type Stream struct {
-	streams *Streams
+// Writer is the writing end of one stream. It is used by one goroutine, except for the methods that say otherwise.
+type Writer struct {
+	set     *Set
 	conn    net.Conn
 	raw     syscall.RawConn // nil when the connection is not a socket
-	peer    Peer            // the client, when the connection is not a socket but knows
+	peer    peer            // the client, when the connection is not a socket but knows
 	cancel  context.CancelCauseFunc
 	chunked bool
 	head    []byte // the response's head, nil once it was written
@@ -39,16 +39,18 @@ type Stream struct {
 	turn sync.Mutex    // held by the goroutine that writes a batch, where several do
 	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
 	due  atomic.Int64  // when to ping, in Unix ms
-	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Streams.mu
+	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Set.mu
 
-	duplex  bool // the client is read too: see Attach
-	framing Framing
-	own     *conn        // nil when the connection is not the server's
-	asked   atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
-	broken  bool         // a write has failed; guarded by mu
-	torn    bool         // the client has got part of something; guarded by mu
-	rest    []byte       // what the client did not take of the write that failed; guarded by mu
+	duplex bool         // the client is read too: see Attach
+	own    *conn        // nil when the connection is not the server's
+	asked  atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
+	broken bool         // a write has failed; guarded by mu
+	torn   bool         // the client has got part of something; guarded by mu
+	rest   []byte       // what the client did not take of the write that failed; guarded by mu
 }
+
+// peer is a connection that knows whether its client has left.
+type peer interface{ Gone() bool }
 
 // never is a time for pings that does not come.
 const never = math.MaxInt64
@@ -69,9 +71,9 @@ var pieces = sync.Pool{New: func() any { return new(piece) }}
 // finalChunk ends a chunked response.
 const finalChunk = "0\r\n\r\n"
 
-func (w *Stream) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *StreamConfig) {
+func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
 	w.conn, w.raw, w.own = socket(conn)
-	w.peer, _ = w.conn.(Peer)
+	w.peer, _ = w.conn.(peer)
 	w.cancel = cancel
 	w.due.Store(never)
 	w.KeepAlive(": ping\n\n")
@@ -88,7 +90,7 @@ func (w *Stream) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Strea
 }
 
 // KeepAlive sets what is written to a silent stream, instead of a comment.
-func (w *Stream) KeepAlive(frame string) {
+func (w *Writer) KeepAlive(frame string) {
 	w.alive = []byte(frame)
 	if w.chunked {
 		w.alive = fmt.Appendf(nil, "%x\r\n%s\r\n", len(frame), frame)
@@ -97,7 +99,7 @@ func (w *Stream) KeepAlive(frame string) {
 
 // Write buffers p, and writes what fills a piece. It blocks while the client takes nothing, and fails with
 // ErrGone when that has lasted too long. After the last Write of a batch call Flush.
-func (w *Stream) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && w.err == nil {
 		w.open()
@@ -112,7 +114,7 @@ func (w *Stream) Write(p []byte) (int, error) {
 }
 
 // open begins a piece unless one is begun, and keeps pings out until Flush.
-func (w *Stream) open() {
+func (w *Writer) open() {
 	if w.piece == nil {
 		w.mu.Lock()
 		w.piece = pieces.Get().(*piece)
@@ -121,10 +123,10 @@ func (w *Stream) open() {
 }
 
 // WriteString is Write for a string.
-func (w *Stream) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+func (w *Writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
 // Flush writes what is buffered; the first one writes the response's head.
-func (w *Stream) Flush() error {
+func (w *Writer) Flush() error {
 	if w.piece == nil && (w.head == nil || w.err != nil) {
 		return w.err
 	}
@@ -135,14 +137,14 @@ func (w *Stream) Flush() error {
 	return w.err
 }
 
-func (w *Stream) giveBack() {
+func (w *Writer) giveBack() {
 	pieces.Put(w.piece)
 	w.piece = nil
 	w.mu.Unlock()
 }
 
 // send writes the piece and empties it.
-func (w *Stream) send() {
+func (w *Writer) send() {
 	out := w.piece.buf[chunkHead:w.piece.n]
 	if w.chunked && len(out) > 0 {
 		out = w.piece.chunk()
@@ -165,7 +167,7 @@ func (p *piece) chunk() []byte {
 	return p.buf[:p.n+chunkTail]
 }
 
-func (w *Stream) write(out []byte) {
+func (w *Writer) write(out []byte) {
 	if w.err != nil {
 		return
 	}
@@ -192,19 +194,19 @@ func (w *Stream) write(out []byte) {
 }
 
 // timeout is what a write may take.
-func (w *Stream) timeout() time.Duration {
-	if w.streams.stopping.Load() {
-		return min(w.streams.cfg.WriteTimeout, goodbye)
+func (w *Writer) timeout() time.Duration {
+	if w.set.stopping.Load() {
+		return min(w.set.cfg.WriteTimeout, goodbye)
 	}
-	return w.streams.cfg.WriteTimeout
+	return w.set.cfg.WriteTimeout
 }
 
 // end ends the stream for which its source has returned err: when that is nil it writes what is left and the
 // mark of a complete response.
-func (w *Stream) end(err error) {
+func (w *Writer) end(err error) {
 	if err != nil {
 		if !errors.Is(err, ErrGone) && !errors.Is(err, runtime.ErrStopping) {
-			w.streams.cfg.Log.Error("a stream failed", "error", err)
+			w.set.cfg.Log.Error("a stream failed", "error", err)
 		}
 		return
 	}
@@ -219,7 +221,7 @@ func (w *Stream) end(err error) {
 }
 
 // Gone looks whether the client has left. It may be called from any goroutine.
-func (w *Stream) Gone() bool {
+func (w *Writer) Gone() bool {
 	if w.raw == nil {
 		if w.peer == nil || !w.peer.Gone() {
 			return false
@@ -237,13 +239,13 @@ func (w *Stream) Gone() bool {
 }
 
 // Leave ends a stream whose client has left. It may be called from any goroutine.
-func (w *Stream) Leave() {
+func (w *Writer) Leave() {
 	w.cancel(ErrGone)
 	_ = w.conn.SetWriteDeadline(time.Now()) // it may be stuck in a write
 }
 
 // look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
-func (w *Stream) look(p *probe, now time.Time) {
+func (w *Writer) look(p *probe, now time.Time) {
 	if w.raw == nil {
 		if !w.Gone() {
 			w.pingSlowly(now)
@@ -266,7 +268,7 @@ func (w *Stream) look(p *probe, now time.Time) {
 			w.asked.CompareAndSwap(0, now.UnixMilli())
 		}
 	case full: // the kernel holds so much for it already that it has not read for long
-		if late > w.streams.cfg.WriteTimeout.Milliseconds() {
+		if late > w.set.cfg.WriteTimeout.Milliseconds() {
 			w.cancel(ErrSlow)
 			w.Leave()
 		}
@@ -277,20 +279,20 @@ func (w *Stream) look(p *probe, now time.Time) {
 
 // pingAfter has the stream pinged once it was silent from t on: at random, as streams that began together
 // should not be pinged together, and with the sweep's own delay never later than Ping.
-func (w *Stream) pingAfter(t time.Time) {
-	ping := w.streams.cfg.Ping
+func (w *Writer) pingAfter(t time.Time) {
+	ping := w.set.cfg.Ping
 	w.due.Store(t.Add(ping*13/15 + rand.N(max(ping/15, 1))).UnixMilli())
 }
 
 // pingSlowly pings a stream whose connection is not a socket, without waiting for it.
-func (w *Stream) pingSlowly(now time.Time) {
+func (w *Writer) pingSlowly(now time.Time) {
 	if now.UnixMilli() < w.due.Load() || !w.mu.TryLock() {
 		return
 	}
 	w.pingAfter(now)
 	go func() { // ends with the write's deadline
 		defer w.mu.Unlock()
-		_ = w.conn.SetWriteDeadline(now.Add(w.streams.cfg.WriteTimeout))
+		_ = w.conn.SetWriteDeadline(now.Add(w.set.cfg.WriteTimeout))
 		if _, err := w.conn.Write(w.alive); err != nil {
 			w.Leave()
 		}

@@ -1,4 +1,4 @@
-package transports
+package stream
 
 import (
 	"bytes"
@@ -15,18 +15,10 @@ import (
 // ErrSlow means that a stream's client is there but takes nothing any more. It is an ErrGone.
 var ErrSlow = fmt.Errorf("%w: it takes nothing any more", ErrGone)
 
-// Framing is how a stream writes an event. Streams of equal framings may be written the same bytes, so that its
-// values must be comparable.
-type Framing interface {
-	// Append appends an event, its JSON, under its id, which is 0 when it has none.
-	Append(dst []byte, id int64, event []byte) []byte
-}
-
 // Duplex says what is written to a connection on which both ends talk.
 type Duplex struct {
-	Framing Framing             // how the stream writes events, for all Tails that do not say
-	Ping    []byte              // asks the client for a sign of life
-	Last    func(p []byte) bool // reports whether p, which somebody else writes, is the last that is to be written
+	Ping []byte              // asks the client for a sign of life
+	Last func(p []byte) bool // reports whether p, which somebody else writes, is the last that is to be written
 }
 
 // Attach runs fn with the stream of a connection that has left HTTP and on which both ends talk, and returns
@@ -35,10 +27,10 @@ type Duplex struct {
 // What others write to c goes between two batches of the stream. Of the request nothing is left when fn runs.
 //
 // fn's context ends as that of Serve does, with the cause ErrSlow for a client that takes nothing.
-func (s *Streams) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx context.Context, w *Stream)) {
+func (s *Set) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx context.Context, w *Writer)) {
 	release(req)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	w := &Stream{streams: s, duplex: true, framing: d.Framing}
+	w := &Writer{set: s, duplex: true}
 	w.begin(c, cancel, &s.cfg)
 	w.alive = d.Ping
 	w.pingAfter(time.Now())
@@ -52,13 +44,14 @@ func (s *Streams) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func
 }
 
 // Guard runs fn, and logs its panic lest it bring down the process.
-func (s *Streams) Guard(fn func()) {
+func (s *Set) Guard(fn func()) {
 	defer s.recover()
 	fn()
 }
 
-// Batch lets fn write and flushes, apart from the batches of other goroutines. It blocks and fails like Flush.
-func (w *Stream) Batch(fn func()) error {
+// Batch lets fn write and flushes, apart from the batches of other goroutines, any of which may call it. It blocks
+// and fails like Flush.
+func (w *Writer) Batch(fn func()) error {
 	w.turn.Lock()
 	defer w.endTurn()
 	fn()
@@ -66,7 +59,7 @@ func (w *Stream) Batch(fn func()) error {
 }
 
 // endTurn ends a batch, and the stream when the batch panicked half-way.
-func (w *Stream) endTurn() {
+func (w *Writer) endTurn() {
 	if w.piece != nil {
 		w.err, w.broken, w.torn = ErrGone, true, true
 		w.giveBack()
@@ -75,16 +68,16 @@ func (w *Stream) endTurn() {
 	w.turn.Unlock()
 }
 
-// fit sees to it that the next n bytes go out in one write, if a write can hold so many.
-func (w *Stream) fit(n int) {
+// Fit sees to it that the next n bytes go out in one write, if a write can hold so many.
+func (w *Writer) Fit(n int) {
 	if w.piece != nil && w.piece.n+n > len(w.piece.buf)-chunkTail {
 		w.send()
 	}
 }
 
 // Linger has the connection, once it is closed, read on for a while what its client still sends: else that
-// might never read the last that was sent to it.
-func (w *Stream) Linger() {
+// might never read the last that was sent to it. It may be called from any goroutine.
+func (w *Writer) Linger() {
 	if w.own != nil {
 		w.own.linger.Store(true)
 	}
@@ -93,7 +86,7 @@ func (w *Stream) Linger() {
 // Farewell writes the last bytes of a stream that ended with ErrSlow, for a client that may yet wake up: they
 // are left with the kernel behind what it has not taken, in a buffer made large enough. It does nothing when the
 // client has got part of something that cannot be completed.
-func (w *Stream) Farewell(p []byte) {
+func (w *Writer) Farewell(p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	tcp, ok := w.conn.(*net.TCPConn)
@@ -101,7 +94,7 @@ func (w *Stream) Farewell(p []byte) {
 		return
 	}
 	out := append(bytes.Clone(w.rest), p...)
-	_ = tcp.SetWriteBuffer(2*w.streams.cfg.SendBuffer + 2*len(out))
+	_ = tcp.SetWriteBuffer(2*w.set.cfg.SendBuffer + 2*len(out))
 	_ = tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := tcp.Write(out); err != nil {
 		_ = tcp.SetLinger(0)
@@ -109,7 +102,7 @@ func (w *Stream) Farewell(p []byte) {
 }
 
 // keep notes what a client has not taken of a write that failed, so that Farewell can complete it.
-func (w *Stream) keep(rest []byte, err error) error {
+func (w *Writer) keep(rest []byte, err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		w.torn = true
 		return fmt.Errorf("%w: %w", ErrGone, err)
@@ -119,7 +112,7 @@ func (w *Stream) keep(rest []byte, err error) error {
 }
 
 // interject writes p, which is whole, between two batches. Behind the last nothing is written any more.
-func (w *Stream) interject(p []byte, last bool) (int, error) {
+func (w *Writer) interject(p []byte, last bool) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.broken {
@@ -140,10 +133,10 @@ func (w *Stream) interject(p []byte, last bool) (int, error) {
 }
 
 // heard notes a sign of life.
-func (w *Stream) heard() { w.asked.Store(0) }
+func (w *Writer) heard() { w.asked.Store(0) }
 
 // mute reports whether the client has not answered for long, and what it may have sent is not still to be read.
-func (w *Stream) mute(p *probe, now time.Time) bool {
+func (w *Writer) mute(p *probe, now time.Time) bool {
 	asked := w.asked.Load()
-	return asked != 0 && now.UnixMilli()-asked > w.streams.cfg.WriteTimeout.Milliseconds() && p.peek(w.raw) != waiting
+	return asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() && p.peek(w.raw) != waiting
 }

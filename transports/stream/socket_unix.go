@@ -1,6 +1,6 @@
 //go:build unix
 
-package transports
+package stream
 
 import (
 	"sync"

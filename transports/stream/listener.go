@@ -1,4 +1,4 @@
-package transports
+package stream
 
 import (
 	"errors"
@@ -11,27 +11,28 @@ import (
 	"time"
 )
 
-// listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
-// good, and whose connections can linger and be hurried.
-type listener struct {
+// Listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
+// good, and whose connections can linger, be hurried, and become streams on which both ends talk.
+type Listener struct {
 	net.Listener
 	log *slog.Logger
 
 	mu    sync.Mutex         // guards the fields below
 	open  map[*conn]struct{} // its connections
-	until time.Time          // by which all must have been read; zero until hurry
+	until time.Time          // by which all must have been read; zero until Hurry
 }
 
-func newListener(ln net.Listener, log *slog.Logger) *listener {
-	return &listener{Listener: ln, log: log, open: make(map[*conn]struct{})}
+// NewListener returns a listener for the connections that come in on ln.
+func NewListener(ln net.Listener, log *slog.Logger) *Listener {
+	return &Listener{Listener: ln, log: log, open: make(map[*conn]struct{})}
 }
 
 // Accept waits for the next connection.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			return l.adopt(c), nil
+			return l.Adopt(c), nil
 		}
 		if !shortage(err) {
 			return nil, err
@@ -41,8 +42,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// adopt makes c one of the listener's connections.
-func (l *listener) adopt(c net.Conn) *conn {
+// Adopt makes c, which came in another way, one of the listener's connections.
+func (l *Listener) Adopt(c net.Conn) net.Conn {
 	own := &conn{Conn: c, ln: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,9 @@ func (l *listener) adopt(c net.Conn) *conn {
 	return own
 }
 
-// hurry gives up requests that have not arrived by then: fasthttp would wait for them, and its own limit is long.
-func (l *listener) hurry(until time.Time) {
+// Hurry gives up requests that have not arrived in a second: fasthttp would wait for them, and its own limit is long.
+func (l *Listener) Hurry() {
+	until := time.Now().Add(goodbye)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until = until
@@ -63,7 +65,7 @@ func (l *listener) hurry(until time.Time) {
 }
 
 // soonest returns t, or the time by which all must have been read.
-func (l *listener) soonest(t time.Time) time.Time {
+func (l *Listener) soonest(t time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.until.IsZero() && (t.IsZero() || t.After(l.until)) {
@@ -86,9 +88,9 @@ func shortage(err error) bool {
 // bytes unread resets the connection, and the client would never read the answer that refused them.
 type conn struct {
 	net.Conn
-	ln     *listener
+	ln     *Listener
 	linger atomic.Bool
-	stream atomic.Pointer[Stream] // on which both ends talk: see Streams.Attach
+	stream atomic.Pointer[Writer] // on which both ends talk: see Set.Attach
 	last   func(p []byte) bool    // of Duplex; set before stream
 }
 
@@ -123,6 +125,22 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 		t = c.ln.soonest(t)
 	}
 	return c.Conn.SetReadDeadline(t)
+}
+
+// Linger has a connection of a Listener, once it is closed, read on for a while what its client still sends: else
+// that might never read the last that was sent to it.
+func Linger(c net.Conn) {
+	if own, ok := c.(*conn); ok {
+		own.linger.Store(true)
+	}
+}
+
+// Adopted is what a connection of a Listener was made of, or c itself.
+func Adopted(c net.Conn) net.Conn {
+	if own, ok := c.(*conn); ok {
+		return own.Conn
+	}
+	return c
 }
 
 // What a lingering connection reads at most, and for how long.

@@ -1,0 +1,76 @@
+package storage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// fillRuns stores n finished runs of one project, one second after another, in threads of ten.
+func fillRuns(b *testing.B, db *DB, n int) {
+	b.Helper()
+	numbers := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
+	no, at := "0", func(i string) string { return "(" + i + ") * 1000" }
+	if db.d.name == "postgres" {
+		no, at = "FALSE", func(i string) string { return "to_timestamp(" + i + ")" }
+	}
+	for _, query := range []string{
+		`INSERT INTO threads (key, project_id, user_id, thread_id, conversation_id, last_seq, title, created_at, updated_at)
+		` + numbers + `SELECT i, 'p', 'u', 't' || i, 'c' || i, 0, '', ` + at("i") + `, ` + at("i") + ` FROM n WHERE i <= ` + fmt.Sprint(n/10),
+		`INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, output_summary, generation,
+			attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
+		` + numbers + `SELECT i, (i - 1) / 10 + 1, 'r' || i, 'p', 'u', 'a' || (i % 7), 'w', 'COMPLETED', '` + strings.Repeat("x", 500) +
+			`', 0, 0, ` + no + `, '', 0, ` + at("i") + `, ` + at("i") + ` FROM n`,
+		`INSERT INTO run_inputs (run_key, input_query, parent_run) SELECT key, '', '' FROM runs`,
+		`ANALYZE`,
+	} {
+		if _, err := db.write.ExecContext(b.Context(), query); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRuns lists a page of 100 000 runs by each filter, newest and oldest.
+func BenchmarkRuns(b *testing.B) {
+	const n = 100_000
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
+		"postgres": storagetest.Postgres(b).NewDatabase(b),
+	} {
+		db, err := Open(b.Context(), Config{URL: url, Migrate: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer db.Close()
+		fillRuns(b, db, n)
+		since := func(i int64) time.Time { return time.Unix(i, 0) }
+		for _, c := range []struct {
+			name string
+			f    model.RunFilter
+		}{
+			{"all", model.RunFilter{}},
+			{"user", model.RunFilter{User: "u"}},
+			{"agent", model.RunFilter{Agent: "a1"}},
+			{"since the first", model.RunFilter{Since: since(1)}},
+			{"since the middle", model.RunFilter{Since: since(n / 2)}},
+			{"since lately", model.RunFilter{Since: since(n - 10)}},
+			{"since tomorrow", model.RunFilter{Since: since(n + 10)}},
+			{"since the first, page back", model.RunFilter{Since: since(1), BeforeKey: n / 10}},
+			{"since lately, agent", model.RunFilter{Since: since(n - 10), Agent: "a1", User: "u"}},
+		} {
+			c.f.Project = "p"
+			b.Run(name+"/"+c.name, func(b *testing.B) {
+				for range b.N {
+					if _, _, err := db.Runs(b.Context(), c.f); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
