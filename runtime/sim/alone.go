@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// GenerateAlone makes a history of one caller for PlayAlone.
+func GenerateAlone(seed uint64) *History {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e))}
+	h := &History{Seed: seed, Callers: make([][]Step, 1)}
+	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask"}, 2+g.r.IntN(3))
+	g.steps = append([]string{doStart}, g.some([]string{
+		doStart, doAppend, doCancel, doAnswer, doDelete, doClear, doTitle, doRelease, doRelease, doAnswer, doPass, doCrash, doRestart, doStart, doClock, doAppend,
+	}, 3+g.r.IntN(8))...)
+	for range 2 + g.r.IntN(11) {
+		h.Callers[0] = append(h.Callers[0], g.stepAlone())
+	}
+	return h
+}
+
+func (g *generator) stepAlone() Step {
+	g.n++
+	s := Step{N: g.n, Do: g.pick(g.steps...), Thread: 1}
+	if len(g.runs) == 0 {
+		s.Do = doStart
+	}
+	switch s.Do {
+	case doStart:
+		s.Agent, s.Multitask = alone, g.pick("", "", "", "reject", "interrupt", "rollback")
+		s.Script, s.State = g.flat(), g.r.IntN(4) == 0
+		g.runs = append(g.runs, &Step{N: g.n})
+	case doAppend:
+		s.Run, s.Script = g.run(), g.flat()
+	case doCancel, doDelete, doAnswer:
+		s.Run = g.run()
+	case doClock:
+		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
+	}
+	return s
+}
+
+// flat is a script of at most three ops without bodies.
+func (g *generator) flat() Script {
+	s := Script{}
+	for range g.r.IntN(3) {
+		s = append(s, Op{Name: g.pick(g.ops...)})
+	}
+	return s
+}
+
+// playAlone does one step after the other.
+func (w *world) playAlone() {
+	defer w.close()
+	w.slow = true
+	w.boots()
+	m := NewModel()
+	for _, steps := range w.h.Callers {
+		for i := range steps {
+			s := &steps[i]
+			w.stepAlone(s)
+			want := m.Apply(s)
+			w.sleep(200 * time.Millisecond)
+			w.compare(s, m, want)
+			if len(w.findings) > 0 || w.ctx.Err() != nil {
+				return
+			}
+		}
+	}
+	for range 50 { // what was left staying comes to its end, and with it what is queued behind it
+		w.release()
+		w.sleep(20 * time.Millisecond)
+	}
+	w.audit(w.server())
+}
+
+func (w *world) stepAlone(s *Step) {
+	switch s.Do {
+	case doRelease:
+		w.release()
+		w.note("%d what stays is released", s.N)
+	case doPass:
+		w.sleep(25 * time.Second)
+		w.note("%d time has passed", s.N)
+	default:
+		w.step(s)
+	}
+}
+
+// release lets who stays go on. Who comes to stay from now on does.
+func (w *world) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.gate)
+	w.gate = make(chan struct{})
+}
+
+// compare holds what there is against the model.
+func (w *world) compare(s *Step, m *Model, want Reply) {
+	if got := w.lastReply(s); got != want {
+		w.find(RuleModel, "%s %d was answered %s, and the model says %s", s.Do, s.N, got, want)
+	}
+	p := w.server()
+	if p == nil {
+		return // no server starts, as was found
+	}
+	v, err := w.view(p, threadName(1))
+	if err != nil {
+		w.find(RuleModel, "the thread cannot be read: %v", err)
+		return
+	}
+	if v == nil {
+		v = &view{th: runtime.Thread{State: []byte("{}")}}
+	}
+	if got, want := v.summary(), m.summary(); got != want {
+		w.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)
+	}
+	if len(w.findings) > 0 {
+		w.mu.Lock()
+		w.notes = append(w.notes, v.story()...)
+		w.mu.Unlock()
+	}
+}
+
+// lastReply is how the step was answered. What is no request is always done.
+func (w *world) lastReply(s *Step) Reply {
+	for _, r := range w.replies {
+		var e *runtime.Error
+		switch {
+		case r.step.N != s.N || r.err == nil:
+		case errors.As(r.err, &e):
+			return Reply(e.Code)
+		default:
+			return Reply(r.err.Error())
+		}
+	}
+	if s.Run != 0 && w.runName(s.Run) == "" {
+		return "not_found"
+	}
+	return replied
+}
+
+// summary is a thread in one line: its runs, their messages, its state and its spans.
+func (v *view) summary() string {
+	var parts []string
+	for i := range v.runs {
+		r := &v.runs[i]
+		words := []string{fmt.Sprintf("%s %s %d", r.ID, r.Status, r.Generation)}
+		for _, msg := range v.messages[r.ID] {
+			if msg.Role == agui.RoleUser {
+				name, _, _ := strings.Cut(msg.Text(), ":")
+				words = append(words, name+"-"+string(msg.State))
+			}
+		}
+		parts = append(parts, strings.Join(words, " "))
+	}
+	var spans []string
+	for i := range v.log {
+		if t := v.log[i].ev.Type(); t == agui.TypeRunFinished || t == agui.TypeRunError {
+			spans = append(spans, v.log[i].run+" "+outcome(v.log[i].ev))
+		}
+	}
+	return fmt.Sprintf("%s; %s; %s", strings.Join(parts, ", "), v.th.State, strings.Join(spans, ", "))
+}
+
+// summary is the model's thread, as view's is.
+func (m *Model) summary() string {
+	var parts []string
+	for _, r := range m.runs {
+		words := []string{fmt.Sprintf("%s %s %d", r.name, r.status, r.generation)}
+		for _, state := range []runtime.MessageState{runtime.MessageConsumed, runtime.MessageQueued} {
+			for _, msg := range r.msgs {
+				if msg.state == state {
+					words = append(words, msg.name+"-"+string(msg.state))
+				}
+			}
+		}
+		parts = append(parts, strings.Join(words, " "))
+	}
+	return fmt.Sprintf("%s; %s; %s", strings.Join(parts, ", "), m.stored, strings.Join(m.spans, ", "))
+}

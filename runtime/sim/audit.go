@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// view is all that can be known of a thread when its history is over.
+type view struct {
+	name string
+	th   runtime.Thread
+	runs []runtime.Run // in the order they were created
+	log  []event
+	cut  bool // events were removed
+
+	messages map[string][]runtime.Message // by run, as REST lists them
+	history  []runtime.Message            // as history shows them
+}
+
+// event is an event of a log. An id of 0 is of a frame that stands for removed ones.
+type event struct {
+	id   int64
+	run  string
+	ev   agui.Event
+	json string
+}
+
+// settle waits until nothing moves any more: no run is RUNNING or could be, and no question is about to expire.
+// It gives up after a while, and finds what is stuck.
+func (w *world) settle() {
+	var restless string
+	quiet := 0
+	for range 240 {
+		p := w.server()
+		if p == nil {
+			return
+		}
+		if restless = w.restless(p); restless != "" {
+			quiet = 0
+			w.sleep(250 * time.Millisecond)
+			continue
+		}
+		if quiet++; quiet == 2 {
+			return
+		}
+		w.sleep(20 * time.Millisecond) // what is about to make room for another looks quiet until it does
+	}
+	w.find(RuleStuck, "%s", restless)
+}
+
+// restless says what has not come to rest.
+func (w *world) restless(p *process) string {
+	waiting := make(map[int64]bool)
+	for _, status := range []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued} {
+		runs, _, err := p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{Status: status, Limit: 500})
+		if err != nil {
+			return fmt.Sprintf("the runs cannot be read: %v", err)
+		}
+		for i := range runs {
+			r := &runs[i]
+			switch status {
+			case runtime.Running:
+				return fmt.Sprintf("run %s is RUNNING", short(r.ID))
+			case runtime.Waiting:
+				asks, why := w.waits(p, r)
+				if why != "" {
+					return why
+				}
+				waiting[r.ThreadKey] = asks
+			default:
+				if !waiting[r.ThreadKey] {
+					return fmt.Sprintf("run %s is QUEUED and nothing is before it", short(r.ID))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// waits says whether a WAITING run asks a person, and what is wrong with its waiting.
+func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
+	open, err := p.rt.Interrupts(w.ctx, w.caller, r.ID)
+	if err != nil {
+		return false, fmt.Sprintf("run %s is WAITING and its questions cannot be read: %v", short(r.ID), err)
+	}
+	if len(open) == 0 {
+		return false, fmt.Sprintf("run %s is WAITING for nothing", short(r.ID))
+	}
+	for i := range open {
+		asks = asks || open[i].ToolCallID == "" || open[i].Metadata != nil
+		if at, err := time.Parse(time.RFC3339, open[i].ExpiresAt); err == nil && time.Since(at) < 5*time.Second {
+			return asks, fmt.Sprintf("run %s is WAITING for a question that expires", short(r.ID))
+		} else if err == nil {
+			return asks, fmt.Sprintf("run %s is WAITING for a question that has expired", short(r.ID))
+		}
+	}
+	return asks, ""
+}
+
+// audit checks all that is left of a history.
+func (w *world) audit(p *process) {
+	var views []*view
+	convs := make(map[string]*view)
+	for n := 1; n <= maxThreads; n++ {
+		v, err := w.view(p, threadName(n))
+		if err != nil {
+			w.find(RuleAck, "thread %s cannot be read: %v", threadName(n), err)
+		}
+		if v == nil {
+			continue
+		}
+		convs[v.th.ConversationID] = v
+		views = append(views, v)
+		w.checkActive(v.runs)
+		f := w.checkLog(v)
+		w.checkRows(v, f)
+		w.checkStatuses(v)
+		w.checkSteps(p, v)
+	}
+	w.checkReaders(convs)
+	w.checkReplies(p, convs)
+	w.checkTools(convs)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range views {
+		w.notes = append(w.notes, v.story()...)
+	}
+}
+
+// maxThreads is how many thread names there are.
+const maxThreads = 3
+
+// view reads a thread; it returns nil when there is none.
+func (w *world) view(p *process, name string) (*view, error) {
+	th, err := p.rt.Thread(w.ctx, w.caller, name)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &view{name: name, th: th, messages: make(map[string][]runtime.Message)}
+	if v.runs, _, err = p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500}); err != nil {
+		return nil, err
+	}
+	slices.Reverse(v.runs)
+	for i := range v.runs {
+		id := v.runs[i].ID
+		if v.messages[id], _, err = p.rt.Messages(w.ctx, w.caller, id, 0, 500); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.readHistory(p, v); err != nil {
+		return nil, err
+	}
+	return v, w.readLog(p, v)
+}
+
+func (w *world) readHistory(p *process, v *view) error {
+	var before *time.Time
+	for {
+		h, err := p.rt.History(w.ctx, w.caller, v.name, before)
+		if err != nil || h.Day.IsZero() {
+			return err
+		}
+		msgs, err := p.rt.HistoryMessages(w.ctx, h, 0, 1000)
+		if err != nil {
+			return err
+		}
+		v.history = append(msgs, v.history...)
+		before = &h.Day
+	}
+}
+
+// readLog reads the whole log from the store.
+func (w *world) readLog(p *process, v *view) error {
+	cur, err := p.rt.Read(w.ctx, v.th, 0, true)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	for !cur.Waits() && !cur.Ended() {
+		recs, err := cur.Next(w.ctx)
+		if err != nil {
+			return err
+		}
+		for _, rec := range recs {
+			c, ok := rec.Event.(agui.Custom)
+			v.cut = v.cut || ok && c.Name == "log-reset"
+			v.log = append(v.log, event{rec.ID, rec.Event.Common().RunID, rec.Event, string(rec.JSON(agui.Stored))})
+		}
+	}
+	return nil
+}
+
+// story tells the log and the rows.
+func (v *view) story() []string {
+	lines := []string{fmt.Sprintf("thread %s, state %s", v.name, v.th.State)}
+	for i := range v.log {
+		lines = append(lines, fmt.Sprintf("%9d  %-8s %s", v.log[i].id, short(v.log[i].run), clip(shorter(v.log[i].json), 230)))
+	}
+	for i := range v.runs {
+		r := &v.runs[i]
+		line := fmt.Sprintf("run %s %s, generation %d, attempt %d, closed by %d", short(r.ID), r.Status, r.Generation, r.Attempt, r.ClosedEvent)
+		if r.Error != nil {
+			line += ", " + r.Error.Code
+		}
+		lines = append(lines, line)
+		for j := range v.messages[r.ID] {
+			m := &v.messages[r.ID][j]
+			text := strings.ReplaceAll(m.Text(), "\n", " ")
+			lines = append(lines, fmt.Sprintf("   %d %s %s %s %s %s", m.Seq, m.State, m.Role, short(m.ID), short(m.ToolCallID), clip(text, 90)))
+		}
+	}
+	return lines
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}
+
+// minted are the ids that the engine gives.
+var minted = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// shorter is a text whose ids are short.
+func shorter(s string) string { return minted.ReplaceAllStringFunc(s, short) }

@@ -1,0 +1,340 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// fate is what a caller knows of what it asked.
+type fate string
+
+const (
+	done    fate = "done"
+	refused fate = "refused"
+	unknown fate = "unknown" // no answer came, or one that says that nobody knows
+)
+
+// reply is what a caller was answered.
+type reply struct {
+	step Step
+	fate fate
+	err  error
+	from time.Time // when it was asked
+	at   time.Time // when the answer came
+
+	thread string // its name
+	run    string
+	conv   string // of a start
+	msg    string // the id of an appended message
+}
+
+// known sorts errors: a refusal has changed nothing.
+func known(p *process, err error) fate {
+	var e *runtime.Error
+	switch {
+	case p.dead.Load():
+		return unknown
+	case err == nil:
+		return done
+	case errors.As(err, &e) && (e.Kind != runtime.KindUnavailable || e.Code == "stopping"):
+		return refused
+	}
+	return unknown
+}
+
+func title(s *Step) string { return fmt.Sprint("title ", s.N) }
+
+func threadName(n int) string { return fmt.Sprint("t", n) }
+
+// perform does one caller's steps.
+func (w *world) perform(steps []Step) {
+	for i := range steps {
+		s := &steps[i]
+		w.sleep(time.Duration(s.After))
+		if s.Times < 2 {
+			w.step(s)
+			continue
+		}
+		var wg sync.WaitGroup
+		for n := range s.Times {
+			wg.Go(func() {
+				w.nap("again", s.N, n)
+				w.step(s)
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func (w *world) step(s *Step) {
+	p := w.server()
+	if p == nil {
+		return
+	}
+	r := &reply{step: *s, thread: threadName(s.Thread), from: time.Now()}
+	if s.Run != 0 {
+		if r.run = w.runName(s.Run); r.run == "" {
+			return // it is not known to exist
+		}
+	}
+	switch s.Do {
+	case doStart:
+		w.start(p, r)
+	case doAppend:
+		var msg runtime.Message
+		msg, r.err = p.rt.Append(w.ctx, w.caller, r.run, runtime.AppendRequest{Content: text(s), Idempotency: w.key(s)})
+		r.msg = msg.ID
+	case doCancel:
+		_, r.err = p.rt.Cancel(w.ctx, w.caller, r.run)
+	case doAnswer, doReply:
+		w.answer(p, r)
+	case doDelete:
+		r.err = p.rt.Delete(w.ctx, w.caller, r.run)
+	case doClear:
+		r.err = p.rt.DeleteThread(w.ctx, w.caller, r.thread)
+	case doTitle:
+		to := title(s)
+		_, r.err = p.rt.UpdateThread(w.ctx, w.caller, r.thread, runtime.ThreadPatch{Title: &to})
+	default:
+		w.operate(p, s)
+		return
+	}
+	r.fate, r.at = known(p, r.err), time.Now()
+	if s.Do == doClear && r.err != nil && !isNotFound(r.err) {
+		r.fate = unknown // a thread goes by parts: some may be gone
+	}
+	w.mu.Lock()
+	w.replies = append(w.replies, r)
+	w.mu.Unlock()
+	w.note("%d %s %s: %s%s", s.N, s.Do, orThread(r), r.fate, because(r.err))
+}
+
+// operate does what is not a request.
+func (w *world) operate(p *process, s *Step) {
+	switch s.Do {
+	case doRead:
+		w.others.Go(func() { w.follow(s) })
+	case doLook:
+		w.look(p, s)
+	case doCrash:
+		w.kill(p)
+	case doRestart:
+		w.restart()
+	case doTakeover:
+		w.takeover()
+	case doClock:
+		w.mu.Lock()
+		w.skew += time.Duration(s.By)
+		w.mu.Unlock()
+		w.note("the database's clock moves by %v", time.Duration(s.By))
+	}
+}
+
+func orThread(r *reply) string {
+	if r.run != "" {
+		return "run " + short(r.run)
+	}
+	return r.thread
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ", " + err.Error()
+}
+
+// runName is the id of the run that a step has started: the one it gave, or was given.
+func (w *world) runName(n int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.replies {
+		if r.step.N == n && r.step.Do == doStart && r.run != "" {
+			return r.run
+		}
+	}
+	return ""
+}
+
+func (w *world) key(s *Step) *runtime.Idempotency {
+	if s.Key == 0 {
+		return nil
+	}
+	return &runtime.Idempotency{Scope: fmt.Sprint("key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
+}
+
+// text is the message that a step sends.
+func text(s *Step) string { return fmt.Sprintf("m%d: %s%*s", s.N, s.Script, s.Pad, "") }
+
+func (w *world) start(p *process, r *reply) {
+	s := &r.step
+	req := runtime.StartRequest{
+		ThreadID: r.thread, BodyHash: fmt.Sprint("body ", s.N), Multitask: runtime.Multitask(s.Multitask), Idempotency: w.key(s),
+		Messages: []agui.Message{{ID: fmt.Sprint("m", s.N), Role: agui.RoleUser, Content: text(s)}},
+		Tools:    []agui.Tool{{Name: "front"}},
+	}
+	if s.Agent == flow {
+		req.WorkflowID = flow
+	} else {
+		req.Agent = s.Agent
+	}
+	if s.Key == 0 {
+		req.RunID = fmt.Sprint("r", s.N)
+		r.run = req.RunID
+	}
+	if s.State {
+		req.State = fmt.Appendf(nil, `{"from":%d}`, s.N)
+	}
+	if s.Rewind {
+		req.RewindTo = w.firstMessage(p, r.thread)
+	}
+	started, err := p.rt.StartRun(w.ctx, w.caller, req)
+	r.err = err
+	if err != nil {
+		return
+	}
+	r.run, r.conv = started.RunID, started.ConversationID
+	if s.N%2 == 0 {
+		w.others.Go(func() { w.watch(p, started) })
+	}
+}
+
+// firstMessage is the id of a message that the thread shows, if it is easily had.
+func (w *world) firstMessage(p *process, thread string) string {
+	h, err := p.rt.History(w.ctx, w.caller, thread, nil)
+	if err != nil {
+		return ""
+	}
+	msgs, err := p.rt.HistoryMessages(w.ctx, h, 0, 2)
+	if err != nil || len(msgs) == 0 {
+		return ""
+	}
+	return msgs[len(msgs)-1].ID
+}
+
+// answer answers what a run asks, with some choice: yes or no, with other arguments, not all.
+func (w *world) answer(p *process, r *reply) {
+	open, err := p.rt.Interrupts(w.ctx, w.caller, r.run)
+	if err != nil {
+		r.err = err
+		return
+	}
+	choice := r.step.Choice
+	if choice%16 == 15 && len(open) > 1 {
+		open = open[1:] // that leaves one open
+	}
+	var entries []agui.ResumeEntry
+	var msgs []agui.Message
+	for i := range open {
+		q := &open[i]
+		e := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved"}
+		switch {
+		case q.ToolCallID == "":
+			if choice%4 == 1 {
+				w.ledger.decline(q.Message)
+				e.Status = "cancelled"
+			}
+			e.Payload = mustJSON(map[string]string{"to": q.Message})
+		case q.Metadata == nil:
+			if r.step.Do == doReply {
+				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + q.ID})
+				continue
+			}
+			e.Payload = mustJSON("client did " + q.ID)
+		default:
+			e.Payload = w.approve(q, choice+i)
+		}
+		entries = append(entries, e)
+	}
+	if r.step.Do == doReply {
+		_, r.err = p.rt.StartRun(w.ctx, w.caller, runtime.StartRequest{
+			ThreadID: r.thread, Agent: alone, Resume: entries, Messages: msgs, Multitask: runtime.RejectRun,
+		})
+		return
+	}
+	_, r.err = p.rt.Resume(w.ctx, w.caller, r.run, entries)
+}
+
+func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
+	var asked struct{ Args struct{ Place string } }
+	_ = json.Unmarshal(q.Metadata, &asked)
+	var a approval
+	switch choice % 3 {
+	case 0:
+		a = approval{approved: true}
+	case 1:
+		a = approval{approved: true, edited: string(mustJSON(map[string]any{"edited": choice, "place": asked.Args.Place}))}
+	}
+	w.ledger.answered(q.ToolCallID, a)
+	yes := map[string]any{"approved": a.approved}
+	if a.edited != "" {
+		yes["editedArgs"] = json.RawMessage(a.edited)
+	}
+	return mustJSON(yes)
+}
+
+// mustJSON encodes what always can be.
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// look checks what holds of a thread's rows at any time.
+func (w *world) look(p *process, s *Step) {
+	th, err := p.rt.Thread(w.ctx, w.caller, threadName(s.Thread))
+	if err != nil {
+		return
+	}
+	runs, _, err := p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	if err != nil {
+		return
+	}
+	w.checkActive(runs)
+	for i := range runs {
+		w.checkClosed(p, th, &runs[i])
+	}
+}
+
+// checkClosed checks that the event which a run's row says has closed it can be read.
+func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
+	if !r.Status.Final() || r.ClosedEvent == 0 || w.h.Does(doDelete, doClear) {
+		return
+	}
+	cur, err := p.rt.Read(w.ctx, th, r.ClosedEvent-1, true)
+	var refusal *runtime.Error
+	if errors.As(err, &refusal) && refusal.Kind == runtime.KindInvalid {
+		w.find(RuleStatus, "run %s is %s, closed by event %d, and the log ends before it", short(r.ID), r.Status, r.ClosedEvent)
+	}
+	if err != nil {
+		return
+	}
+	defer cur.Close()
+	if cur.Waits() {
+		return // it is stored, and about to be shown
+	}
+	recs, err := cur.Next(w.ctx)
+	if err == nil && (recs[0].ID != r.ClosedEvent || !recs[0].Terminal()) {
+		w.find(RuleStatus, "run %s is %s, closed by event %d, which is %s %d", short(r.ID), r.Status, r.ClosedEvent, recs[0].Event.Type(), recs[0].ID)
+	}
+}
+
+func (w *world) checkActive(runs []runtime.Run) {
+	active := ""
+	for i := range runs {
+		if r := &runs[i]; r.Status == runtime.Running || r.Status == runtime.Waiting {
+			if active != "" {
+				w.find(RuleActive, "%s is %s beside %s", short(r.ID), r.Status, active)
+			}
+			active = fmt.Sprintf("%s, which is %s", short(r.ID), r.Status)
+		}
+	}
+}

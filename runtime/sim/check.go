@@ -1,0 +1,360 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func isNotFound(err error) bool {
+	var e *runtime.Error
+	return errors.As(err, &e) && e.Kind == runtime.KindNotFound
+}
+
+// checkLog checks a log by itself, and folds it.
+func (w *world) checkLog(v *view) *folded {
+	f := newFolded()
+	s := &spans{w: w, v: v, results: make(map[string]int), calls: make(map[string]string), owed: make(map[string]string)}
+	last := int64(0)
+	for i := range v.log {
+		e := &v.log[i]
+		if e.id != 0 {
+			if c, ok := e.ev.(agui.Custom); ok && c.Name == "log-reset" {
+				last = e.id
+				s.reset()
+				continue
+			}
+			if e.id != last+1 {
+				w.find(RuleIDs, "thread %s: event %d follows %d", v.name, e.id, last)
+			}
+			last = e.id
+			s.add(e)
+		}
+		f.add(e.id, e.ev)
+	}
+	s.end()
+	return f
+}
+
+// spans checks that a log is a row of spans.
+type spans struct {
+	w       *world
+	v       *view
+	run     string            // of the open span; "" between two
+	texts   map[string]bool   // open in the span, as are the next
+	calls   map[string]string // the run of each call that was begun
+	args    map[string]bool   // calls whose arguments are open
+	steps   map[string]bool
+	subs    map[string]bool
+	reasons map[string]bool
+	results map[string]int    // of each call
+	owed    map[string]string // calls without a result, and their runs
+}
+
+// reset forgets what may have been removed.
+func (s *spans) reset() { s.run = "" }
+
+func (s *spans) bad(rule Rule, e *event, format string, args ...any) {
+	s.w.find(rule, "thread %s, event %d %s of %s: %s", s.v.name, e.id, e.ev.Type(), short(e.run), fmt.Sprintf(format, args...))
+}
+
+func (s *spans) add(e *event) {
+	if _, ok := e.ev.(agui.RunStarted); ok {
+		if s.run != "" {
+			s.bad(RuleSpan, e, "the span of %s is open", short(s.run))
+		}
+		s.run = e.run
+		s.texts, s.args, s.steps = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		s.subs, s.reasons = map[string]bool{}, map[string]bool{}
+		return
+	}
+	switch {
+	case s.run == "":
+		s.bad(RuleSpan, e, "no span is open")
+		return
+	case s.run != e.run:
+		s.bad(RuleSpan, e, "it stands in the span of %s", short(s.run))
+	}
+	switch ev := e.ev.(type) {
+	case agui.RunFinished:
+		s.close(e, ev.Outcome)
+	case agui.RunError:
+		s.close(e, agui.Outcome{})
+	case agui.TextMessageStart:
+		if len(s.texts) > 0 {
+			s.bad(RuleSpan, e, "another text is open")
+		}
+		s.open(e, s.texts, ev.MessageID)
+	case agui.TextMessageContent:
+		s.within(e, s.texts, ev.MessageID)
+		if ev.Delta == "" {
+			s.bad(RuleSpan, e, "the delta is empty")
+		}
+	case agui.TextMessageEnd:
+		s.shut(e, s.texts, ev.MessageID)
+		if ev.Output == nil {
+			s.bad(RuleSpan, e, "it has no output")
+		}
+	case agui.ReasoningMessageStart:
+		s.open(e, s.reasons, ev.MessageID)
+	case agui.ReasoningMessageContent:
+		s.within(e, s.reasons, ev.MessageID)
+	case agui.ReasoningMessageEnd:
+		s.shut(e, s.reasons, ev.MessageID)
+	case agui.StepStarted:
+		s.open(e, s.steps, ev.StepName)
+	case agui.StepFinished:
+		s.shut(e, s.steps, ev.StepName)
+	case agui.SubagentStarted:
+		s.open(e, s.subs, ev.SubagentRunID)
+	case agui.SubagentFinished:
+		s.shut(e, s.subs, ev.SubagentRunID)
+	case agui.SubagentError:
+		s.shut(e, s.subs, ev.SubagentRunID)
+	default:
+		s.call(e)
+	}
+}
+
+// call checks the events of tool calls.
+func (s *spans) call(e *event) {
+	switch ev := e.ev.(type) {
+	case agui.ToolCallStart:
+		if _, again := s.calls[ev.ToolCallID]; again {
+			s.bad(RuleCall, e, "the call %s was begun before", short(ev.ToolCallID))
+		}
+		s.calls[ev.ToolCallID] = e.run
+		s.owed[ev.ToolCallID] = e.run
+		s.open(e, s.args, ev.ToolCallID)
+	case agui.ToolCallArgs:
+		s.within(e, s.args, ev.ToolCallID)
+	case agui.ToolCallEnd:
+		s.shut(e, s.args, ev.ToolCallID)
+	case agui.ToolCallResult:
+		_, begun := s.calls[ev.ToolCallID]
+		s.results[ev.ToolCallID]++
+		switch {
+		case !begun && !s.v.cut:
+			s.bad(RuleCall, e, "the call %s was never begun", short(ev.ToolCallID))
+		case s.results[ev.ToolCallID] > 1:
+			s.bad(RuleCall, e, "the call %s has a result already", short(ev.ToolCallID))
+		case s.args[ev.ToolCallID]:
+			s.bad(RuleSpan, e, "the call's arguments are open")
+		}
+		delete(s.owed, ev.ToolCallID)
+	}
+}
+
+func (s *spans) open(e *event, set map[string]bool, id string) {
+	if set[id] {
+		s.bad(RuleSpan, e, "%s is open already", short(id))
+	}
+	set[id] = true
+}
+
+func (s *spans) within(e *event, set map[string]bool, id string) {
+	if !set[id] {
+		s.bad(RuleSpan, e, "%s is not open", short(id))
+	}
+}
+
+func (s *spans) shut(e *event, set map[string]bool, id string) {
+	s.within(e, set, id)
+	delete(set, id)
+}
+
+// close is a span's terminal event: nothing is open any more, and only what the span ends to wait for is owed.
+func (s *spans) close(e *event, o agui.Outcome) {
+	for what, set := range map[string]map[string]bool{
+		"text": s.texts, "call": s.args, "step": s.steps, "sub-agent": s.subs, "reasoning": s.reasons,
+	} {
+		for id := range set {
+			s.bad(RuleSpan, e, "the %s %s is open", what, short(id))
+		}
+	}
+	waited := slices.Clone(o.PendingToolCallIDs)
+	for i := range o.Interrupts {
+		waited = append(waited, o.Interrupts[i].ToolCallID)
+	}
+	if o.Type != agui.OutcomeInterrupt && len(waited) == 0 {
+		for id, run := range s.owed {
+			if run == e.run {
+				s.bad(RuleCall, e, "the call %s has no result", short(id))
+				delete(s.owed, id)
+			}
+		}
+	}
+	s.run = ""
+}
+
+// end checks how the log ends: what is open belongs to a run that goes on.
+func (s *spans) end() {
+	status := make(map[string]runtime.Status)
+	for i := range s.v.runs {
+		status[s.v.runs[i].ID] = s.v.runs[i].Status
+	}
+	if s.run != "" && status[s.run].Final() {
+		s.w.find(RuleSpan, "thread %s: the span of %s, which is %s, has no end", s.v.name, short(s.run), status[s.run])
+	}
+	for id, run := range s.owed {
+		if status[run].Final() {
+			s.w.find(RuleCall, "thread %s: the call %s of %s, which is %s, has no result", s.v.name, short(id), short(run), status[run])
+		}
+	}
+}
+
+// checkRows compares the rows with what the log folds to.
+func (w *world) checkRows(v *view, f *folded) {
+	var rows []runtime.Message
+	for _, msgs := range v.messages {
+		for i := range msgs {
+			if msgs[i].State == runtime.MessageConsumed {
+				rows = append(rows, msgs[i])
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b runtime.Message) int { return int(a.Seq - b.Seq) })
+	for i := 1; i < len(rows); i++ {
+		if rows[i].Seq == rows[i-1].Seq {
+			w.find(RuleRows, "thread %s: two messages have the seq %d", v.name, rows[i].Seq)
+		}
+	}
+	if got, want := lines(rows), f.lines(); !slices.Equal(got, want) {
+		w.find(RuleRows, "thread %s:\n   rows %v\n   log  %v", v.name, got, want)
+	}
+	var shown []runtime.Message
+	for i := range rows {
+		if rows[i].Role != agui.RoleReasoning && rows[i].Role != agui.RoleActivity {
+			shown = append(shown, rows[i])
+		}
+	}
+	if got, want := lines(v.history), lines(shown); !slices.Equal(got, want) {
+		w.find(RuleRows, "thread %s:\n   history %v\n   rows    %v", v.name, got, want)
+	}
+	if raw := string(v.th.State); len(raw) == 0 || raw[0] != '{' {
+		w.find(RuleState, "thread %s: the state is %s, which is no object", v.name, raw)
+	}
+	running := slices.ContainsFunc(v.runs, func(r runtime.Run) bool { return r.Status == runtime.Running })
+	if !running && !sameJSON(v.th.State, f.state) {
+		w.find(RuleState, "thread %s: the row says %s, the log %s", v.name, v.th.State, f.state)
+	}
+}
+
+// lines are messages as they are compared: without reasoning, of which the log does not say when it was cut.
+func lines(rows []runtime.Message) []string {
+	list := []string{}
+	for i := range rows {
+		if rows[i].Role != agui.RoleReasoning {
+			list = append(list, line(&rows[i].Message))
+		}
+	}
+	return list
+}
+
+func line(m *agui.Message) string {
+	words := []string{fmt.Sprintf("%s %s %q", m.Role, short(m.ID), clip(m.Text(), 60))}
+	for _, c := range m.ToolCalls {
+		words = append(words, "calls", short(c.ID), c.Arguments)
+	}
+	if m.ToolCallID != "" {
+		words = append(words, "of", short(m.ToolCallID))
+	}
+	return strings.Join(words, " ")
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// checkStatuses compares the runs' rows with their last spans.
+func (w *world) checkStatuses(v *view) {
+	last := make(map[string]*event)
+	closed := make(map[string]*event)
+	for i := range v.log {
+		e := &v.log[i]
+		if e.id == 0 || e.run == "" {
+			continue
+		}
+		last[e.run] = e
+		if t := e.ev.Type(); t == agui.TypeRunFinished || t == agui.TypeRunError {
+			closed[e.run] = e
+		}
+	}
+	for i := range v.runs {
+		r := &v.runs[i]
+		e := closed[r.ID]
+		says := "no span"
+		if e != nil {
+			says = outcome(e.ev)
+		}
+		ok := true
+		switch r.Status {
+		case runtime.Completed:
+			ok = says == "success"
+		case runtime.Failed:
+			ok = says == "error"
+		case runtime.Cancelled:
+			ok = says == "cancelled" || r.ClosedEvent == 0 && e == nil || r.Generation > 1
+		case runtime.Waiting:
+			ok = says == "waiting"
+		}
+		if !ok {
+			w.find(RuleStatus, "run %s is %s, and its log says %s", short(r.ID), r.Status, says)
+		}
+		if r.Status.Final() && e != nil && last[r.ID] != e {
+			w.find(RuleStatus, "run %s is %s, and %s follows its terminal event", short(r.ID), r.Status, last[r.ID].ev.Type())
+		}
+		if r.Status.Final() && e != nil && r.ClosedEvent != e.id {
+			w.find(RuleStatus, "run %s is closed by event %d, and its row says %d", short(r.ID), e.id, r.ClosedEvent)
+		}
+	}
+}
+
+// checkSteps looks at the rows of steps and nodes.
+func (w *world) checkSteps(p *process, v *view) {
+	for i := range v.runs {
+		r := &v.runs[i]
+		steps, _, err := p.rt.Steps(w.ctx, w.caller, r.ID, 0, 500)
+		if err != nil {
+			w.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
+		}
+		for j := range steps {
+			if steps[j].Number != j+1 {
+				w.find(RuleSteps, "step %d of %s has the number %d", j+1, short(r.ID), steps[j].Number)
+			}
+			if r.Status.Final() && !steps[j].Status.Final() {
+				w.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
+			}
+		}
+		nodes, err := p.rt.Nodes(w.ctx, w.caller, r.ID)
+		if err != nil {
+			w.find(RuleSteps, "the nodes of %s cannot be read: %v", short(r.ID), err)
+		}
+		for j := range nodes {
+			if n := &nodes[j]; r.Status.Final() && !n.Status.Final() && n.Status != runtime.Pending {
+				w.find(RuleSteps, "run %s is %s, and its node %s is %s", short(r.ID), r.Status, n.NodeID, n.Status)
+			}
+		}
+	}
+}
+
+// outcome is what a terminal event says of its run.
+func outcome(ev agui.Event) string {
+	f, ok := ev.(agui.RunFinished)
+	switch {
+	case !ok:
+		return "error"
+	case f.Outcome.Type == agui.OutcomeCancelled:
+		return "cancelled"
+	case f.Outcome.Type == agui.OutcomeInterrupt || len(f.Outcome.PendingToolCallIDs) > 0:
+		return "waiting"
+	}
+	return "success"
+}

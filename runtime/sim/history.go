@@ -1,0 +1,334 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// History is what happens to a server: what callers ask of it, each caller one thing after the other, and what
+// goes wrong meanwhile. It holds all that is random but the engine's own ids, so that it can be run again, cut
+// down and kept in a file.
+type History struct {
+	Seed    uint64   `json:"seed"` // of the pauses
+	Callers [][]Step `json:"callers"`
+	Queue   int      `json:"queue,omitempty"` // how many runs may be QUEUED; 0 means many
+	Slots   int      `json:"slots,omitempty"` // how many runs may be RUNNING; 0 means many
+	Faults  []Fault  `json:"faults,omitempty"`
+}
+
+// Step is one thing a caller does.
+type Step struct {
+	N     int      `json:"n"`     // names what it makes: run rN, message mN
+	After Duration `json:"after"` // the caller's pause before
+	Do    string   `json:"do"`
+
+	Thread    int      `json:"thread,omitempty"`
+	Run       int      `json:"run,omitempty"` // the number of the start whose run is meant
+	Agent     string   `json:"agent,omitempty"`
+	Script    Script   `json:"script,omitempty"`
+	Multitask string   `json:"multitask,omitempty"`
+	State     bool     `json:"state,omitempty"` // the request brings a state
+	Rewind    bool     `json:"rewind,omitempty"`
+	Pad       int      `json:"pad,omitempty"`    // the message is so many bytes longer
+	Key       int      `json:"key,omitempty"`    // an Idempotency-Key
+	Times     int      `json:"times,omitempty"`  // so many callers ask the same at once
+	Choice    int      `json:"choice,omitempty"` // which answers are given
+	By        Duration `json:"by,omitempty"`     // how far the clock moves
+}
+
+// The things a caller does.
+const (
+	doStart    = "start"
+	doAppend   = "append"
+	doCancel   = "cancel"
+	doAnswer   = "answer" // through Resume
+	doReply    = "reply"  // through StartRun
+	doDelete   = "delete" // a run
+	doClear    = "clear"  // delete a thread
+	doTitle    = "title"
+	doRead     = "read" // follow a thread from some place on
+	doLook     = "look" // at the rows of a thread
+	doCrash    = "crash"
+	doRestart  = "restart"
+	doTakeover = "takeover"
+	doClock    = "clock"
+	doRelease  = "release" // what stays, where there is one caller alone
+	doPass     = "pass"    // half a minute, likewise
+)
+
+// Fault is a trouble of one commit; they are counted over all processes.
+type Fault struct {
+	Commit  int     `json:"commit"`
+	Trouble Trouble `json:"trouble"`
+}
+
+// Duration is a time.Duration that JSON shows as text.
+type Duration time.Duration
+
+// MarshalText writes the duration as in 1.5ms.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// String writes the history as JSON with a line for each step. Parse reads it.
+func (h *History) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"callers\": [", h.Seed, h.Queue, h.Slots)
+	for i, steps := range h.Callers {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n [")
+		for j := range steps {
+			if j > 0 {
+				b.WriteString(",")
+			}
+			line, err := json.Marshal(&steps[j])
+			if err != nil {
+				panic(err) // a step always encodes
+			}
+			b.WriteString("\n  " + string(line))
+		}
+		b.WriteString("]")
+	}
+	b.WriteString("\n], \"faults\": [")
+	for i := range h.Faults {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "{\"commit\": %d, \"trouble\": %q}", h.Faults[i].Commit, h.Faults[i].Trouble)
+	}
+	b.WriteString("]}\n")
+	return b.String()
+}
+
+// Parse reads a history as String wrote it.
+func Parse(text []byte) (*History, error) {
+	h := new(History)
+	if err := json.Unmarshal(text, h); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return h, nil
+}
+
+// Generate makes the history of a seed. Each takes only some of what there is, so that rare things meet often
+// (a history with everything in it mostly shows what is common).
+func Generate(seed uint64) *History {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed))}
+	return g.history(seed)
+}
+
+type generator struct {
+	r       *rand.Rand
+	ops     []string
+	steps   []string
+	runs    []*Step // the starts so far
+	n       int
+	pace    time.Duration
+	threads int
+}
+
+func (g *generator) history(seed uint64) *History {
+	g.ops = g.some(plainOps, 2+g.r.IntN(6))
+	g.ops = append(g.ops, g.some([]string{"do", "sub", "go", "try"}, g.r.IntN(3))...)
+	g.steps = []string{doStart, doStart}
+	g.steps = append(g.steps, g.some([]string{
+		doStart, doAppend, doAppend, doCancel, doCancel, doAnswer, doAnswer, doReply, doDelete, doClear, doTitle, doRead, doRead, doLook, doLook,
+	}, 3+g.r.IntN(7))...)
+	if g.r.IntN(2) == 0 {
+		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
+	}
+	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
+	g.threads = 1 + g.r.IntN(2)
+	h := &History{Seed: seed, Callers: make([][]Step, 1+g.r.IntN(3))}
+	if g.r.IntN(10) == 0 {
+		h.Queue = 1 + g.r.IntN(2)
+	}
+	if g.r.IntN(10) == 0 {
+		h.Slots = 1 + g.r.IntN(2)
+	}
+	for i := range h.Callers {
+		for range 1 + g.r.IntN(6) {
+			h.Callers[i] = append(h.Callers[i], g.step())
+		}
+	}
+	if g.r.IntN(2) == 0 {
+		troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter}
+		for range 1 + g.r.IntN(3) {
+			h.Faults = append(h.Faults, Fault{1 + g.r.IntN(40), troubles[g.r.IntN(len(troubles))]})
+		}
+		refusals := 0
+		h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { // data is bad or it is not: what fails the run is not refused again
+			if f.Trouble == Refused {
+				refusals++
+			}
+			return f.Trouble == Refused && refusals > 1
+		})
+		slices.SortFunc(h.Faults, func(a, b Fault) int { return a.Commit - b.Commit })
+		h.Faults = slices.CompactFunc(h.Faults, func(a, b Fault) bool { return a.Commit == b.Commit })
+	}
+	return h
+}
+
+// some returns n of list, in random order.
+func (g *generator) some(list []string, n int) []string {
+	list = slices.Clone(list)
+	g.r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:min(n, len(list))]
+}
+
+func (g *generator) pick(list ...string) string { return list[g.r.IntN(len(list))] }
+
+func (g *generator) step() Step {
+	g.n++
+	s := Step{N: g.n, After: Duration(g.r.Int64N(int64(g.pace))), Do: g.pick(g.steps...)}
+	if g.r.IntN(8) == 0 {
+		s.After *= 50
+	}
+	if len(g.runs) == 0 {
+		s.Do = doStart
+	}
+	s.Thread = 1 + g.r.IntN(g.threads)
+	switch s.Do {
+	case doStart:
+		g.start(&s)
+	case doAppend:
+		s.Run, s.Script = g.run(), g.script(1, 2)
+		if g.r.IntN(6) == 0 {
+			s.Key, s.Times = s.N, 1+g.r.IntN(3)
+		}
+	case doCancel, doDelete:
+		s.Run = g.run()
+	case doAnswer, doReply:
+		s.Run, s.Choice = g.run(), g.r.IntN(64)
+		for _, start := range g.runs {
+			if start.N == s.Run {
+				s.Thread = start.Thread
+			}
+		}
+	case doRead:
+		s.Choice = g.r.IntN(8)
+	case doClock:
+		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
+	}
+	return s
+}
+
+func (g *generator) start(s *Step) {
+	s.Agent = g.pick(alone, alone, alone, alone, flow)
+	s.Script = g.script(0, 4)
+	if s.Agent == flow {
+		s.Script = Script{{"a", g.script(1, 3)}, {"b", g.script(1, 3)}, {"c", g.script(1, 3)}}
+	}
+	s.Multitask = g.pick("", "", "", "reject", "interrupt", "rollback")
+	s.State = g.r.IntN(6) == 0
+	s.Rewind = g.r.IntN(10) == 0
+	if g.r.IntN(5) == 0 {
+		s.Key, s.Times = s.N, 1+g.r.IntN(4)
+	}
+	g.runs = append(g.runs, s)
+	run := *s
+	g.runs[len(g.runs)-1] = &run
+}
+
+func (g *generator) run() int {
+	if g.r.IntN(2) == 0 { // the latest are the most interesting
+		return g.runs[len(g.runs)-1].N
+	}
+	return g.runs[g.r.IntN(len(g.runs))].N
+}
+
+// script makes a script of at most n ops, whose bodies are depth deep.
+func (g *generator) script(depth, n int) Script {
+	s := Script{}
+	for range 1 + g.r.IntN(n) {
+		op := Op{Name: g.pick(g.ops...)}
+		switch op.Name {
+		case "do", "sub", "try":
+			if depth > 1 {
+				continue
+			}
+			op.Body = g.script(depth+1, 2)
+			if op.Name == "do" { // a record is of what has come to its end
+				op.Body = slices.DeleteFunc(op.Body, func(op Op) bool { return op.Name == "try" })
+			}
+		case "go":
+			if depth > 1 {
+				continue
+			}
+			op.Body = g.parts()
+		}
+		s = append(s, op)
+	}
+	return s
+}
+
+// parts are ops that may stand side by side: each uses a name of its own, and none writes a text.
+func (g *generator) parts() []Op {
+	var all []Op
+	for _, name := range g.some([]string{"note", "idem", "gate", "front", "ask", "wait", "stall", "state"}, 2+g.r.IntN(2)) {
+		all = append(all, Op{Name: name})
+	}
+	return all
+}
+
+// Ops calls f for each op of the history's scripts, those inside others too.
+func (h *History) Ops(f func(Op)) {
+	var walk func(Script)
+	walk = func(s Script) {
+		for _, op := range s {
+			f(op)
+			walk(op.Body)
+		}
+	}
+	for _, steps := range h.Callers {
+		for i := range steps {
+			walk(steps[i].Script)
+		}
+	}
+}
+
+// Does reports whether a caller does one of these things.
+func (h *History) Does(what ...string) bool {
+	for _, steps := range h.Callers {
+		for i := range steps {
+			if s := &steps[i]; slices.Contains(what, s.Do) || slices.Contains(what, s.Multitask) || slices.Contains(what, s.Agent) || s.Rewind && slices.Contains(what, "rewind") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Uses counts the ops of these names.
+func (h *History) Uses(names ...string) int {
+	n := 0
+	h.Ops(func(op Op) {
+		if slices.Contains(names, op.Name) {
+			n++
+		}
+	})
+	return n
+}
+
+// Breaks reports whether a process comes to its end before the history does.
+func (h *History) Breaks() bool {
+	return h.Does(doCrash, doRestart, doTakeover) ||
+		slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == KillBefore || f.Trouble == KillAfter })
+}
+
+// Pads reports whether the history has large messages.
+func (h *History) Pads() bool {
+	return slices.ContainsFunc(h.Callers, func(steps []Step) bool {
+		return slices.ContainsFunc(steps, func(s Step) bool { return s.Pad > 0 })
+	})
+}

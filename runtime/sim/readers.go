@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// reading is what one reader was shown, in order.
+type reading struct {
+	what  string
+	conv  string // of the thread
+	after int64  // where it began
+	shown []shown
+}
+
+// shown is an event as a reader got it. An id of 0 is of a frame that is not in the log.
+type shown struct {
+	id   int64
+	run  string
+	json string
+}
+
+func (rd *reading) add(recs []*runtime.Record) {
+	for _, rec := range recs {
+		rd.shown = append(rd.shown, shown{rec.ID, rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
+	}
+}
+
+func (w *world) newReading(what, conv string, after int64) *reading {
+	rd := &reading{what: what, conv: conv, after: after}
+	w.mu.Lock()
+	w.readings = append(w.readings, rd)
+	w.mu.Unlock()
+	return rd
+}
+
+// follow reads a thread from some place on until the history ends, and goes on behind the last id it has seen
+// whenever its server goes away.
+func (w *world) follow(s *Step) {
+	name, choice := threadName(s.Thread), s.Choice
+	var rd *reading
+	after := int64(0)
+	for w.ctx.Err() == nil {
+		p := w.server()
+		if p == nil {
+			return
+		}
+		th, err := p.rt.Thread(p.ctx, w.caller, name)
+		if rd != nil && err == nil && th.ConversationID != rd.conv {
+			return // another thread has the name
+		}
+		if err == nil && rd == nil {
+			if choice%8 == 7 {
+				after = runtime.Latest
+			} else {
+				after = th.LastEventID * int64(choice) / 8
+			}
+		}
+		if err == nil {
+			err = w.readOn(p, s, th, &rd, &after)
+		}
+		var e *runtime.Error
+		if errors.Is(err, io.EOF) || errors.As(err, &e) && e.Kind == runtime.KindNotFound && rd != nil {
+			return
+		}
+		w.nap("reader", s.N)
+		if rd == nil {
+			w.sleep(100 * time.Millisecond) // there is no thread yet
+		}
+	}
+}
+
+func (w *world) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
+	cur, err := p.rt.Read(p.ctx, th, *after, true)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	if *rd == nil {
+		*after = cur.After()
+		*rd = w.newReading("a reader of "+th.ID, th.ConversationID, *after)
+	}
+	for {
+		recs, err := cur.Next(p.ctx)
+		if err != nil {
+			return err
+		}
+		(*rd).add(recs)
+		*after = cur.After()
+		w.nap("reader", s.N)
+	}
+}
+
+// watch reads the span that a request has started, as the client that sent it does.
+func (w *world) watch(p *process, s runtime.Started) {
+	cur, err := p.rt.ReadRun(p.ctx, s)
+	if err != nil {
+		return
+	}
+	defer cur.Close()
+	rd := w.newReading("the client of "+s.RunID, s.ConversationID, -1)
+	for {
+		recs, err := cur.Next(p.ctx)
+		if errors.Is(err, io.EOF) {
+			w.checkWatched(rd)
+		}
+		if err != nil {
+			return
+		}
+		rd.add(recs)
+	}
+}
+
+// checkWatched checks that a client whose stream has ended was shown all of a span.
+func (w *world) checkWatched(rd *reading) {
+	n := len(rd.shown)
+	if n < 2 || !strings.Contains(rd.shown[0].json, `"RUN_STARTED"`) ||
+		!strings.Contains(rd.shown[n-1].json, `"RUN_FINISHED"`) && !strings.Contains(rd.shown[n-1].json, `"RUN_ERROR"`) {
+		w.find(RuleWatch, "%s was shown %d events: %+v", rd.what, n, rd.shown)
+	}
+}

@@ -1,0 +1,362 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// checkReaders compares what readers were shown with each other and with the logs.
+func (w *world) checkReaders(convs map[string]*view) {
+	type place struct {
+		conv string
+		id   int64
+	}
+	first := make(map[place]shown)
+	for conv, v := range convs {
+		for i := range v.log {
+			if e := &v.log[i]; e.id != 0 {
+				first[place{conv, e.id}] = shown{e.id, e.run, e.json}
+			}
+		}
+	}
+	for _, rd := range w.readings {
+		next := rd.after + 1
+		for _, s := range rd.shown {
+			if s.id == 0 {
+				continue
+			}
+			reset := strings.Contains(s.json, `"log-reset"`)
+			if rd.after >= 0 && s.id != next && !reset {
+				w.find(RuleReader, "%s, who began behind %d, was shown %d when %d was next", rd.what, rd.after, s.id, next)
+			}
+			next = s.id + 1
+			at := place{rd.conv, s.id}
+			one, seen := first[at]
+			v := convs[rd.conv]
+			switch {
+			case reset || strings.Contains(one.json, `"log-reset"`):
+			case !seen && v != nil && !v.cut:
+				w.find(RuleReader, "%s was shown event %d, which is not in the log: %s", rd.what, s.id, s.json)
+			case !seen:
+				first[at] = s
+			case one != s:
+				w.find(RuleReader, "%s was shown event %d of %s as %s, and it is %s of %s", rd.what, s.id, s.run, s.json, one.json, one.run)
+			}
+		}
+	}
+}
+
+// checkReplies holds what callers were answered against what is there.
+func (w *world) checkReplies(p *process, convs map[string]*view) {
+	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string)}
+	for _, v := range convs {
+		c.index(v)
+		c.causes(v)
+		c.reached(v)
+	}
+	for _, r := range w.replies {
+		switch r.step.Do {
+		case doStart:
+			c.started(r)
+		case doAppend:
+			c.appended(r)
+		case doCancel:
+			c.cancelled(r)
+		case doDelete:
+			c.deleted(r)
+		case doClear:
+			c.cleared(r)
+		}
+	}
+	c.keys()
+	c.titles()
+}
+
+// titles checks that a thread has a title that somebody gave it.
+func (c *claims) titles() {
+	for _, v := range c.convs {
+		given, kept := []string{""}, false
+		for _, r := range c.w.replies {
+			if r.step.Do == doTitle && r.thread == v.name && r.fate != refused {
+				given = append(given, title(&r.step))
+				kept = kept || r.fate == done
+			}
+		}
+		if !slices.Contains(given, v.th.Title) || kept && v.th.Title == "" && !c.anyCleared() {
+			c.w.find(RuleAck, "thread %s has the title %q, and was given %q", v.name, v.th.Title, given)
+		}
+	}
+}
+
+// claims checks what callers may rely on.
+type claims struct {
+	w     *world
+	p     *process
+	convs map[string]*view
+	texts map[string][]string // the ids of the messages in logs and queues, by the name in their text
+}
+
+// index notes a thread's user messages, in its log and those that wait.
+func (c *claims) index(v *view) {
+	note := func(id, text string) {
+		name, _, _ := strings.Cut(text, ":")
+		if !slices.Contains(c.texts[name], id) {
+			c.texts[name] = append(c.texts[name], id)
+		}
+	}
+	begun := make(map[string]string)
+	for i := range v.log {
+		switch ev := v.log[i].ev.(type) {
+		case agui.RunStarted:
+			if ev.Input == nil {
+				continue
+			}
+			for _, m := range ev.Input.Messages {
+				note(m.ID, m.Text())
+			}
+		case agui.TextMessageStart:
+			if ev.Role == agui.RoleUser {
+				begun[ev.MessageID] = ""
+			}
+		case agui.TextMessageContent:
+			if text, ok := begun[ev.MessageID]; ok {
+				begun[ev.MessageID] = text + ev.Delta
+			}
+		}
+	}
+	for id, text := range begun {
+		note(id, text)
+	}
+	for _, msgs := range v.messages {
+		for i := range msgs {
+			if msgs[i].State == runtime.MessageQueued {
+				note(msgs[i].ID, msgs[i].Text())
+			}
+		}
+	}
+}
+
+// removed reports whether somebody may have deleted the run or its thread.
+func (c *claims) removed(r *reply) bool {
+	return slices.ContainsFunc(c.w.replies, func(d *reply) bool {
+		return d.fate != refused && (d.step.Do == doClear && d.thread == r.thread || d.step.Do == doDelete && d.run == r.run)
+	})
+}
+
+// anyCleared reports whether somebody may have deleted a thread.
+func (c *claims) anyCleared() bool {
+	return slices.ContainsFunc(c.w.replies, func(d *reply) bool { return d.fate != refused && d.step.Do == doClear })
+}
+
+func (c *claims) started(r *reply) {
+	name := fmt.Sprint("m", r.step.N)
+	if r.fate == refused {
+		if !c.anyDone(r.step.N) && len(c.texts[name]) > 0 {
+			c.w.find(RuleRefused, "start %d was refused, and its message is there", r.step.N)
+		}
+		return
+	}
+	if len(c.texts[name]) > 1 {
+		c.w.find(RuleKey, "the message of start %d is there as %v", r.step.N, c.texts[name])
+	}
+	if c.removed(r) || r.run == "" {
+		return
+	}
+	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	if err != nil {
+		if r.fate == done {
+			c.w.find(RuleAck, "start %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
+		}
+		return
+	}
+	if c.w.spoilt.Load() && run.Status == runtime.Failed {
+		return // it may be the one whose data was refused
+	}
+	ran := run.Status == runtime.Completed || run.Status == runtime.Failed || run.Status == runtime.Waiting
+	if ran && len(c.texts[name]) == 0 && !c.anyCleared() {
+		c.w.find(RuleWhole, "run %s is %s, and its message is not in the log", short(r.run), run.Status)
+	}
+}
+
+// anyDone reports whether one of the callers of a step was not refused.
+func (c *claims) anyDone(n int) bool {
+	return slices.ContainsFunc(c.w.replies, func(r *reply) bool { return r.step.N == n && r.fate != refused })
+}
+
+func (c *claims) appended(r *reply) {
+	name := fmt.Sprint("m", r.step.N)
+	switch {
+	case r.fate == refused:
+		if !c.anyDone(r.step.N) && len(c.texts[name]) > 0 {
+			c.w.find(RuleRefused, "append %d was refused, and its message is there", r.step.N)
+		}
+		return
+	case len(c.texts[name]) > 1:
+		c.w.find(RuleKey, "the message of append %d is there as %v", r.step.N, c.texts[name])
+	}
+	if r.fate != done || c.removed(r) || c.startRemoved(r) {
+		return
+	}
+	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	if err != nil {
+		c.w.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
+		return
+	}
+	if c.w.spoilt.Load() && run.Status == runtime.Failed {
+		return
+	}
+	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) {
+		c.w.find(RuleAck, "append %d was answered with message %s, run %s is %s, and the message is neither in the log nor queued",
+			r.step.N, short(r.msg), short(r.run), run.Status)
+	}
+}
+
+// startRemoved reports whether the thread of a reply's run may have been deleted.
+func (c *claims) startRemoved(r *reply) bool {
+	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+		return s.step.Do == doStart && s.step.N == r.step.Run && c.removed(s)
+	})
+}
+
+// causes checks that somebody wanted each run cancelled that is: a request that was refused, or that has left
+// nothing else behind, has cancelled nothing.
+func (c *claims) causes(v *view) {
+	for i := range v.runs {
+		run := &v.runs[i]
+		if run.Status != runtime.Cancelled || slices.ContainsFunc(c.w.replies, func(r *reply) bool { return c.cancels(r, v, run) }) {
+			continue
+		}
+		c.w.find(RuleWhole, "run %s is CANCELLED, and no request that has happened asks for it", short(run.ID))
+	}
+}
+
+// reached checks that the workers of runs that are COMPLETED were given what came for them.
+func (c *claims) reached(v *view) {
+	for i := range v.runs {
+		run := &v.runs[i]
+		if run.Status != runtime.Completed || run.WorkflowID != alone {
+			continue
+		}
+		for _, m := range v.messages[run.ID] {
+			if m.Role == agui.RoleUser && m.State == runtime.MessageConsumed && !c.w.ledger.reached[run.ID+" "+m.ID] {
+				c.w.find(RuleReach, "run %s is COMPLETED, and its worker has never seen the message %s", short(run.ID), short(m.ID))
+			}
+		}
+	}
+}
+
+// cancels reports whether a request may have cancelled a run of the thread.
+func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
+	if r.thread != v.name && r.run != run.ID || r.fate == refused {
+		return false
+	}
+	switch r.step.Do {
+	case doCancel:
+		return r.run == run.ID
+	case doClear:
+		return true
+	case doStart, doReply:
+		makesRoom := r.step.Multitask == string(runtime.InterruptRuns) || r.step.Multitask == string(runtime.RollbackRuns)
+		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
+			return false
+		}
+		return r.fate == done || r.run == "" || slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return o.ID == r.run })
+	}
+	return false
+}
+
+func (c *claims) cancelled(r *reply) {
+	if r.fate != done || c.startRemoved(r) || c.removed(r) {
+		return
+	}
+	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	if err != nil || run.Status != runtime.Cancelled {
+		c.w.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
+	}
+}
+
+func (c *claims) deleted(r *reply) {
+	again := slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+		return s.step.Do == doStart && s.step.N == r.step.Run && s.at.After(r.from)
+	})
+	if r.fate != done || again {
+		return
+	}
+	if run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run); err == nil {
+		c.w.find(RuleAck, "delete %d was answered, and run %s is there, %s", r.step.N, short(r.run), run.Status)
+	}
+}
+
+func (c *claims) cleared(r *reply) {
+	if r.fate != done {
+		return
+	}
+	for _, s := range c.w.replies {
+		if s.step.Do == doStart && s.fate == done && s.thread == r.thread && s.at.Before(r.from) && c.convs[s.conv] != nil {
+			c.w.find(RuleAck, "clear %d was answered, and the thread of run %s is there", r.step.N, short(s.run))
+		}
+	}
+}
+
+// keys checks that requests of one key were one.
+func (c *claims) keys() {
+	ids := make(map[int]string)
+	for _, r := range c.w.replies {
+		if r.step.Key == 0 || r.fate != done || c.removed(r) || c.startRemoved(r) {
+			continue
+		}
+		id := r.run + r.msg
+		if old := ids[r.step.Key]; old != "" && old != id {
+			c.w.find(RuleKey, "%s %d made %s and %s", r.step.Do, r.step.N, old, id)
+		}
+		ids[r.step.Key] = id
+	}
+}
+
+// checkTools holds what tools were called with against the logs.
+func (w *world) checkTools(convs map[string]*view) {
+	args := make(map[string]string)
+	results := make(map[string]*agui.ToolCallResult)
+	runs := make(map[string]bool)
+	for _, v := range convs {
+		for i := range v.runs {
+			runs[v.runs[i].ID] = !v.cut
+		}
+		for i := range v.log {
+			switch ev := v.log[i].ev.(type) {
+			case agui.ToolCallStart:
+				args[ev.ToolCallID] += ""
+			case agui.ToolCallArgs:
+				args[ev.ToolCallID] += ev.Delta
+			case agui.ToolCallResult:
+				results[ev.ToolCallID] = &ev
+			}
+		}
+	}
+	for _, e := range w.ledger.executions {
+		raw, begun := args[e.Call]
+		if !begun {
+			if runs[e.Run] && !w.anyDeletes() {
+				w.find(RuleCall, "%s: the call %s was made, and it is not in the log", e.Place, short(e.Call))
+			}
+			continue
+		}
+		var logged struct{ Place string }
+		_ = json.Unmarshal([]byte(raw), &logged)
+		if logged.Place != e.Place {
+			w.find(RuleApproval, "the call %s was made at %s, and the log says %s", short(e.Call), e.Place, raw)
+		}
+		if r := results[e.Call]; r != nil && r.Output != nil && r.Output.Status == agui.StatusSuccess && r.Content != "did "+e.Place {
+			w.find(RuleRecord, "the call %s was made at %s, and its result is %q", short(e.Call), e.Place, r.Content)
+		}
+	}
+}
+
+func (w *world) anyDeletes() bool {
+	return slices.ContainsFunc(w.replies, func(d *reply) bool { return d.step.Do == doClear || d.step.Do == doDelete })
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Outcome is what came of a history.
+type Outcome struct {
+	Findings []Finding
+	Story    []string // what happened, in order, and what was left of it
+}
+
+// Has reports whether a rule was broken.
+func (o *Outcome) Has(rule Rule) bool { return slices.Contains(o.Rules(), rule) }
+
+// Rules returns the rules that were broken, each once.
+func (o *Outcome) Rules() []Rule {
+	var rules []Rule
+	for i := range o.Findings {
+		if !slices.Contains(rules, o.Findings[i].Rule) {
+			rules = append(rules, o.Findings[i].Rule)
+		}
+	}
+	return rules
+}
+
+// String tells the story.
+func (o *Outcome) String() string { return strings.Join(o.Story, "\n") }
+
+// Play lets a history happen and checks it.
+func Play(t *testing.T, h *History) *Outcome {
+	t.Helper()
+	return inBubble(t, h, (*world).play)
+}
+
+// PlayAlone lets a history of one caller happen, with nothing going wrong but crashes, and holds each answer and
+// what is there then against the Model.
+func PlayAlone(t *testing.T, h *History) *Outcome {
+	t.Helper()
+	return inBubble(t, h, (*world).playAlone)
+}
+
+func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
+	t.Helper()
+	raw, err := template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(room(), fmt.Sprintf("baton-sim-%d-%d.db", os.Getpid(), files.Add(1)))
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var w *world
+	defer func() {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			_ = os.Remove(path + suffix)
+		}
+		if v := recover(); v != nil { // synctest says that all wait for ever
+			w.find(RuleHang, "%v\n%s", v, blocked())
+		}
+		o = &Outcome{w.findings, w.notes}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(h, path)
+		play(w)
+	})
+	return nil
+}
+
+// blocked is where the goroutines of a bubble wait that has come to no end.
+func blocked() string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var all []string
+	for g := range strings.SplitSeq(string(buf), "\n\n") {
+		head, _, _ := strings.Cut(g, "\n")
+		if strings.Contains(head, "synctest bubble") {
+			all = append(all, g)
+		}
+	}
+	return strings.Join(all, "\n\n")
+}
+
+// files numbers the databases of this process.
+var files atomic.Int64
+
+// room is where databases are made: in memory, where the system has such a place.
+func room() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}
+
+// play is a history from its beginning to its end.
+func (w *world) play() {
+	defer w.close()
+	w.boots()
+	var callers sync.WaitGroup
+	for _, steps := range w.h.Callers {
+		callers.Go(func() { w.perform(steps) })
+	}
+	callers.Wait()
+	w.note("the callers are done")
+	w.settle()
+	w.mu.Lock()
+	w.calm = true
+	w.mu.Unlock()
+	w.settle()
+	if w.h.Seed%2 == 0 { // what a new process finds is what the old one has shown
+		w.restart()
+		w.settle()
+	}
+	p := w.server()
+	if p == nil {
+		return
+	}
+	if w.h.Does(doTakeover) {
+		w.sleep(5 * time.Second) // what was replaced has had its time to notice
+	}
+	w.audit(p)
+}
+
+func (w *world) boots() {
+	w.shift <- struct{}{}
+	_ = w.serve()
+	<-w.shift
+}
+
+// close ends all that goes on.
+func (w *world) close() {
+	w.mu.Lock()
+	w.calm = true
+	p := w.cur
+	w.mu.Unlock()
+	if p != nil && p.rt != nil {
+		w.end(p)
+	}
+	w.stop()
+	w.others.Wait()
+	w.sleep(2 * time.Second) // the bubble's time ends with this goroutine, and there may be stalls
+	for _, p := range w.all {
+		if p.db != nil {
+			_ = p.db.Close()
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Op is one thing a worker does. A script is a list of them, written as words: "say do{note ask} next".
+//
+//	say reason open          a text, a reasoning, a text that stays open
+//	note idem gate front     calls of the tools of that name: one that must never run twice, one that may, one
+//	                         that a person approves, one that the client answers
+//	badnote badgate slow     calls with arguments that the tool does not take, of a tool that ignores its context
+//	ask late                 questions, one that expires
+//	do{…} sub{…} go{…}       inside a Do, in a sub-agent, all at once
+//	try{…}                   going on although it waits for an answer
+//	next state               take what was appended, change the state
+//	wait stall               a pause, one that ignores the context
+//	stay                     a Do that lasts until the caller releases it, where there is one caller alone
+//	fail die panic           fails at its first execution, for good, by a panic
+//	reuse illegal            a message id of an earlier run, an event that may not be emitted
+//	a{…} b{…} c{…}           what that node of a workflow does
+type Op struct {
+	Name string
+	Body []Op
+}
+
+// plainOps are the ops without a body.
+var plainOps = strings.Fields("say reason open note idem gate front badnote badgate slow ask late next state wait stall fail die panic reuse illegal")
+
+// Script is what a worker does, in order.
+type Script []Op
+
+func (s Script) String() string {
+	words := make([]string, len(s))
+	for i, op := range s {
+		words[i] = op.Name
+		if op.Body != nil {
+			words[i] += "{" + Script(op.Body).String() + "}"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// parse reads what String wrote.
+func parse(text string) (Script, error) {
+	p := parser{rest: text}
+	s, err := p.list()
+	if err == nil && p.rest != "" {
+		err = fmt.Errorf("script %q: unexpected %q", text, p.rest)
+	}
+	return s, err
+}
+
+type parser struct{ rest string }
+
+func (p *parser) list() (Script, error) {
+	s := Script{}
+	for {
+		p.rest = strings.TrimLeft(p.rest, " ")
+		if p.rest == "" || p.rest[0] == '}' {
+			return s, nil
+		}
+		end := strings.IndexAny(p.rest, " {}")
+		if end < 0 {
+			end = len(p.rest)
+		}
+		op := Op{Name: p.rest[:end]}
+		p.rest = p.rest[end:]
+		if op.Name == "" {
+			return nil, fmt.Errorf("script: a brace without a name at %q", p.rest)
+		}
+		if strings.HasPrefix(p.rest, "{") {
+			p.rest = p.rest[1:]
+			body, err := p.list()
+			if err != nil {
+				return nil, err
+			}
+			if !strings.HasPrefix(p.rest, "}") {
+				return nil, fmt.Errorf("script: %s{ has no end", op.Name)
+			}
+			p.rest = p.rest[1:]
+			op.Body = body
+		}
+		s = append(s, op)
+	}
+}
+
+// MarshalText writes a script as a word list in JSON.
+func (s Script) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads it.
+func (s *Script) UnmarshalText(text []byte) error {
+	read, err := parse(string(text))
+	*s = read
+	return err
+}

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// Shrink returns the smallest history it finds, in at most tries plays, that still breaks the rule. It drops
+// callers, steps, faults and ops, and then makes what is left plainer.
+func Shrink(t *testing.T, h *History, rule Rule, tries int) *History {
+	t.Helper()
+	for smaller := true; smaller; {
+		smaller = false
+		all := cuts(h)
+		for i := 0; i < len(all); {
+			next := h.clone()
+			if !all[i](next) {
+				i++
+				continue
+			}
+			if tries--; tries < 0 {
+				return h
+			}
+			if !Play(t, next).Has(rule) {
+				i++
+				continue
+			}
+			h, smaller = next, true
+			all = cuts(h) // what was behind this one has its place now
+		}
+	}
+	return h
+}
+
+func (h *History) clone() *History {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		panic(err)
+	}
+	next, err := Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	return next
+}
+
+// cuts are the ways to make a history smaller, the largest first. A cut reports whether it changed anything.
+func cuts(h *History) []func(*History) bool {
+	var all []func(*History) bool
+	for i := range h.Callers {
+		all = append(all, func(h *History) bool {
+			h.Callers = slices.Delete(h.Callers, i, i+1)
+			return len(h.Callers) > 0
+		})
+	}
+	for i := range h.Faults {
+		all = append(all, func(h *History) bool {
+			h.Faults = slices.Delete(h.Faults, i, i+1)
+			return true
+		})
+	}
+	for i := range h.Callers {
+		for j := range slices.Backward(h.Callers[i]) {
+			all = append(all, func(h *History) bool {
+				h.Callers[i] = slices.Delete(h.Callers[i], j, j+1)
+				return true
+			})
+		}
+	}
+	if h.Queue > 0 {
+		all = append(all, func(h *History) bool { h.Queue = 0; return true })
+	}
+	if h.Slots > 0 {
+		all = append(all, func(h *History) bool { h.Slots = 0; return true })
+	}
+	for i := range h.Callers {
+		for j := range h.Callers[i] {
+			all = append(all, stepCuts(&h.Callers[i][j], func(h *History) *Step { return &h.Callers[i][j] })...)
+		}
+	}
+	return all
+}
+
+// stepCuts are the ways to make a step plainer.
+func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
+	var all []func(*History) bool
+	for n := range ops(s.Script) {
+		all = append(all, func(h *History) bool {
+			s := of(h)
+			s.Script, _ = without(s.Script, n)
+			return true
+		})
+	}
+	change := func(really bool, f func(*Step)) {
+		if really {
+			all = append(all, func(h *History) bool { f(of(h)); return true })
+		}
+	}
+	change(s.Times > 0, func(s *Step) { s.Times = 0 })
+	change(s.Key > 0, func(s *Step) { s.Key = 0 })
+	change(s.State, func(s *Step) { s.State = false })
+	change(s.Rewind, func(s *Step) { s.Rewind = false })
+	change(s.Multitask != "", func(s *Step) { s.Multitask = "" })
+	change(s.Choice != 0, func(s *Step) { s.Choice = 0 })
+	change(s.Thread > 1, func(s *Step) { s.Thread = 1 })
+	change(s.After > 0, func(s *Step) { s.After = 0 })
+	return all
+}
+
+// ops counts the ops of a script, those inside others too.
+func ops(s Script) int {
+	n := 0
+	for i := range s {
+		n += 1 + ops(s[i].Body)
+	}
+	return n
+}
+
+// without is a script less its n-th op, counted as ops counts; what stood inside that takes its place.
+func without(s Script, n int) (Script, int) {
+	var left Script
+	for i := range s {
+		op := s[i]
+		if n == 0 {
+			n--
+			left = append(left, op.Body...)
+			continue
+		}
+		n--
+		if op.Body != nil {
+			var body Script
+			body, n = without(op.Body, n)
+			op.Body = body
+		}
+		left = append(left, op)
+	}
+	return left, n
+}

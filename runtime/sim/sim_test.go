@@ -1,0 +1,242 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/sim"
+)
+
+var (
+	histories = flag.Int("histories", 1000, "how many histories of a kind to play; unless it is given a million with BATON_SOAK=1, and 50 with -race or -short")
+	seed      = flag.Uint64("seed", 1, "the first history's seed")
+	file      = flag.String("history", "", "play the history in this file and tell its story")
+	shrink    = flag.String("shrink", "", "a rule: with -history, or -histories 1, look for the smallest history that breaks it")
+	sweep     = flag.String("sweep", "", "a rule: with -history, look for the commit whose trouble breaks it")
+)
+
+// TestMain gives the histories one processor: what wakes at the same moment then mostly runs in the same order, and
+// a seed does again what it did.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+// TestHistories plays random histories. What they break must be known.
+func TestHistories(t *testing.T) {
+	n := count()
+	met := make(map[sim.Rule]int)
+	for at := *seed; at < *seed+uint64(n); at++ {
+		h := sim.Generate(at)
+		o := sim.Play(t, h)
+		for i := range o.Findings {
+			if f := &o.Findings[i]; !tolerated(h, f) || n == 1 {
+				fail(t, fmt.Sprintf("seed %d", at), h, f)
+				return
+			}
+		}
+		for _, rule := range o.Rules() {
+			met[rule]++
+		}
+	}
+	var known []string
+	for _, rule := range slices.Sorted(maps.Keys(met)) {
+		known = append(known, fmt.Sprintf("%s %d", rule, met[rule]))
+	}
+	t.Logf("%d histories; of known defects %s", n, strings.Join(known, ", "))
+}
+
+// count is how many histories a test plays.
+func count() int {
+	n := *histories
+	if os.Getenv("BATON_SOAK") != "" && !given("histories") {
+		n = 1_000_000
+	}
+	if !given("histories") && (testing.Short() || raced) {
+		n = min(n, 50)
+	}
+	return n
+}
+
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// fail shrinks a history that breaks a rule and tells what is left.
+func fail(t *testing.T, name string, h *sim.History, f *sim.Finding) {
+	t.Helper()
+	rule := f.Rule
+	if *shrink != "" {
+		rule = sim.Rule(*shrink)
+	}
+	small := sim.Shrink(t, h, rule, 400)
+	o := sim.Play(t, small)
+	if !o.Has(rule) { // it depends on the order of what happens at one moment
+		o = sim.Play(t, small)
+	}
+	t.Errorf("%s breaks %s: %s\n\nThe smallest history that does:\n%s\n%s", name, f.Rule, f.Detail, small, o)
+}
+
+// TestHistory plays one history of the reader's choice. It has nothing to do unless one is given.
+func TestHistory(t *testing.T) {
+	if *file == "" {
+		return
+	}
+	h := load(t, *file)
+	if *sweep != "" {
+		sweepFaults(t, h)
+		return
+	}
+	if *shrink != "" {
+		h = sim.Shrink(t, h, sim.Rule(*shrink), 2000)
+	}
+	o := sim.Play(t, h)
+	t.Logf("%s\n%s", h, o)
+	for i := range o.Findings {
+		t.Errorf("%s: %s", o.Findings[i].Rule, o.Findings[i].Detail)
+	}
+}
+
+// sweepFaults tries one trouble at one commit after the other.
+func sweepFaults(t *testing.T, h *sim.History) {
+	t.Helper()
+	for _, trouble := range []sim.Trouble{sim.KillBefore, sim.KillAfter, sim.Lost, sim.Away, sim.Full, sim.Slow, sim.Refused} {
+		for commit := 1; commit <= 40; commit++ {
+			h.Faults = []sim.Fault{{Commit: commit, Trouble: trouble}}
+			if o := sim.Play(t, h); o.Has(sim.Rule(*sweep)) {
+				t.Errorf("%s\n%s", h, o)
+				return
+			}
+		}
+	}
+}
+
+func load(t *testing.T, path string) *sim.History {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := sim.Parse(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return h
+}
+
+// variants are a kept history with other pauses, and with its troubles at the commits before and behind: a change of
+// the engine moves things a little, and what it was kept for must be met all the same.
+func variants(h *sim.History) []*sim.History {
+	if h.Pads() {
+		return []*sim.History{h} // megabytes take their time
+	}
+	seeds := uint64(8)
+	if raced {
+		seeds = 2
+	}
+	var all []*sim.History
+	for pauses := range seeds {
+		for shift := -4; shift <= 4; shift++ {
+			v := *h
+			v.Seed += pauses
+			v.Faults = slices.Clone(h.Faults)
+			for i := range v.Faults {
+				v.Faults[i].Commit += shift
+			}
+			if shift == 0 || len(h.Faults) > 0 {
+				all = append(all, &v)
+			}
+		}
+	}
+	return all
+}
+
+// TestKeptHistories plays those in testdata: each that a known defect names must break a rule of that defect, and
+// all others none.
+func TestKeptHistories(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(paths) < len(known) {
+		t.Fatalf("%d histories in testdata for %d known defects, %v", len(paths), len(known), err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		t.Run(name, func(t *testing.T) {
+			i := slices.IndexFunc(known, func(d defect) bool { return d.name == name })
+			h := load(t, path)
+			broken, all := 0, variants(h)
+			for _, h := range all {
+				o := sim.Play(t, h)
+				switch {
+				case i >= 0 && slices.ContainsFunc(known[i].rules, o.Has):
+					broken++
+				case i < 0:
+					for j := range o.Findings {
+						if f := &o.Findings[j]; !tolerated(h, f) {
+							t.Fatalf("%s: %s\n%s\n%s", f.Rule, f.Detail, h, o)
+						}
+					}
+				}
+			}
+			if i >= 0 && broken == 0 {
+				t.Errorf("it breaks none of %v any more: delete it from known", known[i].rules)
+			}
+			if i >= 0 {
+				t.Logf("broken in %d of %d", broken, len(all))
+			}
+		})
+	}
+}
+
+// TestSeedReproduces plays histories twice: the same is done at the same times, but for what the engine leaves to
+// chance at one moment, which is little.
+func TestSeedReproduces(t *testing.T) {
+	n, least := 60, 30
+	if raced {
+		n, least = 20, 4 // all is slower, and the scheduler interrupts more often
+	}
+	same := 0
+	for at := range uint64(n) {
+		first, second := sim.Play(t, sim.Generate(at)), sim.Play(t, sim.Generate(at))
+		if numbered(first) == numbered(second) {
+			same++
+		}
+	}
+	t.Logf("%d of %d histories happened again exactly", same, n)
+	if same < least {
+		t.Errorf("only %d of %d histories happened again exactly", same, n)
+	}
+}
+
+// numbered is a story in which the ids that the engine mints are numbered.
+func numbered(o *sim.Outcome) string {
+	ids := make(map[string]string)
+	return regexp.MustCompile(`\b[0-9a-f]{6}\b`).ReplaceAllStringFunc(o.String(), func(id string) string {
+		if ids[id] == "" {
+			ids[id] = fmt.Sprint("#", len(ids)+1)
+		}
+		return ids[id]
+	})
+}
+
+// TestHistoryCanBeKept reads what String writes.
+func TestHistoryCanBeKept(t *testing.T) {
+	for at := range uint64(200) {
+		h := sim.Generate(at)
+		again, err := sim.Parse([]byte(h.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := again.String(), h.String(); got != want {
+			t.Fatalf("got %s\nwant %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// errDied ends a worker whose process is dead.
+var errDied = errors.New("the process is dead")
+
+// worker plays the script in the last user message, then those of the messages that were appended.
+type worker struct {
+	p    *process
+	name string
+}
+
+func (a worker) Info() plugins.Info { return plugins.Info{Name: a.name} }
+
+func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	pl := &player{w: a.p.w, p: a.p, run: run}
+	query := run.Input.Query
+	if a.name == helper { // its place is its caller's, as the caller tells
+		var found bool
+		if pl.place, query, found = strings.Cut(query, "|"); !found {
+			pl.place = "alone"
+		}
+	} else {
+		if err := pl.begin(ctx); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	_, script := message(query)
+	if n := run.Input.Node; a.name != helper && (n == "a" || n == "b" || n == "c") {
+		return agui.WorkerOutput{Answer: pl.nodeAnswer()}, pl.play(ctx, pl.place+"/q", body(script, n))
+	}
+	if err := pl.play(ctx, pl.place+"/q", script); err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	if a.name == helper {
+		return agui.WorkerOutput{Answer: "helped " + pl.place}, nil
+	}
+	return agui.WorkerOutput{}, pl.playAppended(ctx)
+}
+
+// The agents: worker runs alone and as the nodes of flow, helper is a sub-agent.
+const (
+	alone  = "worker"
+	helper = "helper"
+	flow   = "flow"
+)
+
+// message splits a message of the simulator's into its name and its script. Of any other text the script is a say.
+func message(text string) (name string, s Script) {
+	if name, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(name, "m") {
+		if s, err := parse(rest); err == nil {
+			return name, s
+		}
+	}
+	return "", Script{{Name: "say"}}
+}
+
+// body is what the script has for a node.
+func body(s Script, node string) Script {
+	var all Script
+	for _, op := range s {
+		if op.Name == node {
+			all = append(all, op.Body...)
+		}
+	}
+	return all
+}
+
+// player plays scripts for one call of a worker.
+type player struct {
+	w     *world
+	p     *process
+	run   *plugins.Run
+	place string // the run, its generation, the node and its execution
+}
+
+// begin notes what the worker is asked, and where it is.
+func (pl *player) begin(ctx context.Context) error {
+	in := &pl.run.Input
+	run, err := pl.p.rt.Run(ctx, pl.w.caller, in.RunID)
+	if err != nil {
+		return errDied
+	}
+	name, _ := message(in.Query)
+	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, in.Node, in.Execution)
+	pl.w.ledger.asked(pl.place, in)
+	return nil
+}
+
+func (pl *player) nodeAnswer() string { return "answer of " + pl.run.Input.Node }
+
+// playAppended plays the messages that come while the worker works.
+func (pl *player) playAppended(ctx context.Context) error {
+	for n := 1; ; n++ {
+		if err := pl.pause(pl.place, "next", n); err != nil {
+			return err
+		}
+		msgs, err := pl.run.Next(ctx)
+		if err != nil || msgs == nil {
+			return err
+		}
+		for _, m := range msgs {
+			name, script := message(m.Text())
+			pl.w.ledger.took(pl.run.Input.RunID, m.ID)
+			if err := pl.play(ctx, pl.place+"/"+name, script); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pause lets others in, and ends the worker of a dead process and of a history that is over.
+func (pl *player) pause(at ...any) error {
+	pl.w.nap(at...)
+	if pl.p.dead.Load() || pl.w.ctx.Err() != nil {
+		return errDied
+	}
+	return nil
+}
+
+func (pl *player) play(ctx context.Context, place string, s Script) error {
+	for i, op := range s {
+		at := fmt.Sprintf("%s/%d%s", place, i+1, op.Name)
+		if err := pl.pause(at); err != nil {
+			return err
+		}
+		if err := pl.do(ctx, at, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (pl *player) do(ctx context.Context, at string, op Op) error {
+	run := pl.run
+	switch op.Name {
+	case "say", "open":
+		w := run.Text()
+		for _, word := range []string{"at ", at} {
+			if _, err := io.WriteString(w, word); err != nil {
+				return err
+			}
+			if err := pl.pause(at, word); err != nil {
+				return err
+			}
+		}
+		if op.Name == "say" {
+			return w.Close()
+		}
+		return nil
+	case "reason":
+		w := run.Reason()
+		if _, err := io.WriteString(w, "thinking at "+at); err != nil {
+			return err
+		}
+		if err := pl.pause(at, "thought"); err != nil {
+			return err
+		}
+		return w.Close()
+	case "note", "idem", "gate", "front", "slow":
+		return pl.call(ctx, at, op.Name, map[string]any{"place": at})
+	case "badnote", "badgate":
+		out, err := run.CallTool(ctx, strings.TrimPrefix(op.Name, "bad"), map[string]any{"wrong": 1})
+		if err == nil && out.Status != agui.StatusFailure {
+			pl.w.find(RuleRecord, "%s: a call with wrong arguments gave %+v", at, out)
+		}
+		return err
+	case "ask", "late":
+		return pl.ask(ctx, at, op.Name == "late")
+	case "do":
+		return pl.doOnce(ctx, at, op)
+	case "sub":
+		out, err := run.CallAgent(ctx, helper, at+"|m: "+Script(op.Body).String())
+		if err == nil && out.Answer != "helped "+at {
+			pl.w.find(RuleRecord, "%s: the sub-agent's record is %q", at, out.Answer)
+		}
+		return err
+	case "try":
+		for i, part := range op.Body {
+			if err := pl.play(ctx, fmt.Sprintf("%s/%d", at, i), Script{part}); err != nil && !errors.Is(err, plugins.ErrWaiting) {
+				return err
+			}
+		}
+	case "go":
+		return pl.together(ctx, at, op.Body)
+	case "next":
+		msgs, err := run.Next(ctx)
+		for _, m := range msgs {
+			pl.w.ledger.took(run.Input.RunID, m.ID)
+		}
+		return err
+	case "state":
+		return run.State(map[string]any{"k" + fmt.Sprint(len(at)%3): at})
+	case "wait":
+		return pl.rest(ctx, 30*time.Millisecond)
+	case "stay":
+		gate := pl.w.stays()
+		return run.Do(ctx, "stay", nil, func(ctx context.Context) error {
+			select {
+			case <-gate:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	case "stall":
+		pl.w.sleep(900 * time.Millisecond)
+		return nil
+	case "fail":
+		if run.Input.Execution > 1 {
+			return nil
+		}
+		return &plugins.Error{Code: "busy", Message: "try again", Retryable: true}
+	case "die":
+		return &plugins.Error{Code: "broken", Message: "it is broken"}
+	case "panic":
+		panic("at " + at)
+	case "reuse":
+		return pl.reuse(at)
+	case "illegal":
+		if err := run.Emit(agui.TextMessageContent{MessageID: "nobody's", Delta: "x"}); err == nil {
+			pl.w.find(RuleSpan, "%s: a delta of no message was taken", at)
+		}
+		if err := run.Emit(agui.RunFinished{}); err == nil {
+			pl.w.find(RuleSpan, "%s: a RUN_FINISHED of the worker's was taken", at)
+		}
+	}
+	return nil
+}
+
+// together plays ops side by side and waits for all.
+func (pl *player) together(ctx context.Context, at string, parts []Op) (err error) {
+	ends := make(chan error, len(parts))
+	for i, part := range parts {
+		pl.run.Go(func() (err error) {
+			defer func() { ends <- err }()
+			return pl.play(ctx, fmt.Sprintf("%s/%d", at, i), Script{part})
+		})
+	}
+	for range parts {
+		err = cmp.Or(err, <-ends)
+	}
+	return err
+}
+
+// rest waits, unless ctx is done.
+func (pl *player) rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (pl *player) call(ctx context.Context, at, tool string, args any) error {
+	out, err := pl.run.CallTool(ctx, tool, args)
+	if err != nil {
+		return err
+	}
+	want := "did " + at
+	if tool == "front" {
+		want = "client did " + out.ToolCallID
+	}
+	if out.Status == agui.StatusSuccess && out.ResultSummary != want {
+		pl.w.find(RuleRecord, "%s: the call's record is %q, want %q", at, out.ResultSummary, want)
+	}
+	return nil
+}
+
+func (pl *player) ask(ctx context.Context, at string, late bool) error {
+	q := agui.Interrupt{Message: at}
+	if late {
+		soon := 1500 * time.Millisecond
+		if pl.w.slow {
+			soon = 20 * time.Second
+		}
+		q.ExpiresAt = time.Now().Add(soon).UTC().Format(time.RFC3339Nano)
+	}
+	answer, err := pl.run.Ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	if answer.Cancelled {
+		if !late {
+			pl.w.ledger.declined(at)
+		}
+		return nil
+	}
+	var to struct{ To string }
+	if json.Unmarshal(answer.Payload, &to) != nil || to.To != at {
+		pl.w.find(RuleAnswer, "%s: got the answer %s", at, answer.Payload)
+	}
+	return nil
+}
+
+func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
+	var did string
+	err := pl.run.Do(ctx, fmt.Sprint("do", strings.Count(at, "do")), &did, func(ctx context.Context) error {
+		did = "did " + at
+		return pl.play(ctx, at, op.Body)
+	})
+	if err == nil && did != "did "+at {
+		pl.w.find(RuleRecord, "%s: the record of Do is %q", at, did)
+	}
+	return err
+}
+
+// reuse writes a text under the id of the prompt's first assistant message.
+func (pl *player) reuse(at string) error {
+	i := slices.IndexFunc(pl.run.Input.Messages, func(m agui.Message) bool { return m.Role == agui.RoleAssistant })
+	if i < 0 {
+		return nil
+	}
+	id := pl.run.Input.Messages[i].ID
+	if err := pl.run.Emit(agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}); err != nil {
+		return nil //nolint:nilerr // it may be refused
+	}
+	if err := pl.run.Emit(agui.TextMessageContent{MessageID: id, Delta: "again at " + at}); err != nil {
+		return err
+	}
+	return pl.run.Emit(agui.TextMessageEnd{MessageID: id})
+}
+
+// tool does nothing but be called.
+type tool struct {
+	p    *process
+	info plugins.Info
+}
+
+func (t tool) Info() plugins.Info { return t.info }
+
+func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	if t.p.dead.Load() {
+		return agui.ToolOutput{}, errDied
+	}
+	var args struct{ Place string }
+	_ = json.Unmarshal(call.Args, &args)
+	t.p.w.ledger.executed(Execution{
+		Process: t.p.String(), Run: call.RunID, Tool: t.info.Name, Call: call.ID, Place: args.Place, Args: string(call.Args),
+	})
+	t.p.w.nap("tool", args.Place)
+	if t.info.Name == "slow" {
+		t.p.w.sleep(400 * time.Millisecond)
+	}
+	return agui.ToolOutput{ResultSummary: "did " + args.Place}, nil
+}
+
+// plugs are the agents and tools of a process.
+func (p *process) plugs() []plugins.Plugin {
+	schema := json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)
+	again := plugins.Retry{Attempts: 2, Initial: 20 * time.Millisecond}
+	return []plugins.Plugin{
+		worker{p, alone},
+		worker{p, helper},
+		tool{p, plugins.Info{Name: "note", Parameters: schema}},
+		tool{p, plugins.Info{Name: "idem", Parameters: schema, Idempotent: true}},
+		tool{p, plugins.Info{Name: "gate", Parameters: schema, Approval: true}},
+		tool{p, plugins.Info{Name: "slow", Parameters: schema}},
+		tool{p, plugins.Info{Name: "bare"}},
+		plugins.Workflow{Name: flow, Nodes: []plugins.Node{
+			{ID: "a", Agent: alone, Input: "query", Retry: again},
+			{ID: "b", Agent: alone, Input: "query", Retry: again},
+			{ID: "t", Tool: "bare", Needs: []string{"a"}, When: `nodes.a.answer contains "answer"`},
+			{ID: "c", Agent: alone, Input: "query", Needs: []string{"b", "t"}, When: `state.k0 != "never"`},
+			{ID: "d", Tool: "bare", Needs: []string{"b"}, When: `nodes.b.answer == "never"`},
+		}},
+	}
+}

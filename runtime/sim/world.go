@@ -1,0 +1,335 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
+)
+
+// world is one history while it happens: a database, the processes that serve it one after the other, and
+// everything that was seen of them. It lives in a synctest bubble, so that its pauses cost nothing and happen in
+// the order of their lengths, which the history's seed gives.
+type world struct {
+	h      *History
+	path   string
+	caller runtime.Caller
+	ledger *ledger
+	began  time.Time
+	ctx    context.Context
+	stop   context.CancelFunc
+	others sync.WaitGroup // readers, and processes that end
+	shift  chan struct{}  // held by who changes the process that serves
+
+	slow   bool        // one caller asks at a time, and workers have all the time they want
+	spoilt atomic.Bool // the database has refused data, which may have been anybody's
+
+	mu       sync.Mutex    // guards the fields below
+	cur      *process      // who serves; nil between two
+	ready    chan struct{} // closed when cur is not nil
+	all      []*process
+	commits  int
+	naps     map[string]int
+	skew     time.Duration
+	gate     chan struct{} // closed to release who stays
+	calm     bool          // nothing goes wrong any more
+	findings []Finding
+	notes    []string
+	replies  []*reply
+	readings []*reading
+}
+
+// Finding is a broken rule.
+type Finding struct {
+	Rule   Rule
+	Detail string
+}
+
+// process is one server process: it is killed, fenced or stopped.
+type process struct {
+	w    *world
+	n    int
+	db   *storage.DB
+	rt   *runtime.Runtime
+	dead atomic.Bool   // it was killed
+	up   chan struct{} // closed when it has started, or failed to
+
+	ctx  context.Context // done when its clients are cut off
+	gone context.CancelFunc
+}
+
+func (p *process) String() string { return fmt.Sprint("process ", p.n) }
+
+func newWorld(h *History, path string) *world {
+	w := &world{
+		h: h, path: path, caller: runtime.Caller{Project: "p", User: "u", Role: runtime.RoleUser},
+		began: time.Now(), naps: make(map[string]int), ready: make(chan struct{}), shift: make(chan struct{}, 1), gate: make(chan struct{}),
+	}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	w.ledger = newLedger(w)
+	return w
+}
+
+func (w *world) find(rule Rule, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := Finding{rule, fmt.Sprintf(format, args...)}
+	w.findings = append(w.findings, f)
+	w.notes = append(w.notes, fmt.Sprintf("%9s  !! %s: %s", w.now(), f.Rule, f.Detail))
+}
+
+// note writes a line of the story that a failure prints.
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, fmt.Sprintf("%9s  %s", w.now(), fmt.Sprintf(format, args...)))
+}
+
+func (w *world) now() string { return time.Since(w.began).Round(time.Microsecond).String() }
+
+// dbNow is the database's clock, in the milliseconds that it keeps.
+func (w *world) dbNow() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.skew).Truncate(time.Millisecond)
+}
+
+// stays is closed when who stays now is released.
+func (w *world) stays() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gate
+}
+
+// patience is how long something may take.
+func (w *world) patience(d time.Duration) time.Duration {
+	if w.slow {
+		return d * 3600
+	}
+	return d
+}
+
+func (w *world) sleep(d time.Duration) {
+	<-time.After(d) // the bubble's time, which passes when all wait
+}
+
+// nap is a pause of some hundred microseconds, whose length depends on the seed, on what naps, and on how often
+// it has.
+func (w *world) nap(at ...any) {
+	what := fmt.Sprint(at...)
+	w.mu.Lock()
+	w.naps[what]++
+	n := w.naps[what]
+	w.mu.Unlock()
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, w.h.Seed, what, n)
+	x := sum.Sum64()
+	x ^= x >> 29
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 32
+	w.sleep(time.Microsecond + time.Duration(x%400_000))
+}
+
+// nextCommit numbers a commit and says what happens to it.
+func (w *world) nextCommit() (int, Trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commits++
+	if !w.calm {
+		for _, f := range w.h.Faults {
+			if f.Commit == w.commits {
+				return w.commits, f.Trouble
+			}
+		}
+	}
+	return w.commits, ""
+}
+
+// serve starts a process, which takes over the database. It tries again, as a supervisor does, and gives up when
+// none will start. w.shift is held.
+func (w *world) serve() (err error) {
+	for range 5 {
+		var p *process
+		if p, err = w.boot(); err != nil {
+			w.note("%s does not start: %v", p, err)
+			w.end(p)
+			continue
+		}
+		w.mu.Lock()
+		old := w.cur
+		w.cur = p
+		if old == nil {
+			close(w.ready)
+		}
+		w.mu.Unlock()
+		w.note("%s serves", p)
+		if p.dead.Load() {
+			w.retire(p)
+			continue
+		}
+		return nil
+	}
+	w.find(RuleStart, "no server starts: %v", err)
+	w.stop()
+	return err
+}
+
+// end lets a process's goroutines come to their end; what they still try is no concern of anybody's.
+func (w *world) end(p *process) {
+	p.gone()
+	if p.rt != nil {
+		w.others.Go(func() { _ = p.rt.Shutdown(context.Background()) })
+	}
+}
+
+func (w *world) boot() (*process, error) {
+	w.mu.Lock()
+	p := &process{w: w, n: len(w.all) + 1, up: make(chan struct{})}
+	p.ctx, p.gone = context.WithCancel(w.ctx)
+	w.all = append(w.all, p)
+	w.mu.Unlock()
+	defer close(p.up)
+	db, err := storage.Open(w.ctx, storage.Config{URL: "sqlite:" + w.path, Readers: 2})
+	if err != nil {
+		return p, err
+	}
+	p.db = db
+	reg := new(plugins.Registry)
+	if err := reg.Add(p.plugs()...); err != nil {
+		return p, err
+	}
+	p.rt, err = runtime.New(runtime.Config{
+		Store: &faulty{Store: db, w: w, p: p}, Registry: reg, Log: slog.New(slog.DiscardHandler),
+		StepTimeout: w.patience(600 * time.Millisecond), RunTimeout: w.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
+		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: w.h.Queue, Runs: w.h.Slots,
+	})
+	if err != nil {
+		return p, err
+	}
+	err = p.rt.Start(w.ctx)
+	return p, err
+}
+
+// server returns the process that serves, waiting for one. It is nil when none ever will.
+func (w *world) server() *process {
+	for {
+		w.mu.Lock()
+		p, ready := w.cur, w.ready
+		w.mu.Unlock()
+		if p != nil {
+			return p
+		}
+		select {
+		case <-ready:
+		case <-w.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// retire takes p from service, if it serves.
+func (w *world) retire(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cur != p {
+		return false
+	}
+	w.cur, w.ready = nil, make(chan struct{})
+	return true
+}
+
+// kill ends a process without a word, as kill -9 does, and has another take its place.
+func (w *world) kill(p *process) {
+	if p.dead.Swap(true) {
+		return
+	}
+	w.note("%s is killed", p)
+	p.gone()
+	served := w.retire(p)
+	w.others.Go(func() {
+		w.shift <- struct{}{}
+		defer func() { <-w.shift }()
+		w.nap("boot")
+		if served && w.serving() == nil {
+			_ = w.serve()
+		}
+		<-p.up
+		w.end(p)
+	})
+}
+
+func (w *world) serving() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cur
+}
+
+// restart stops the process that serves and starts another.
+func (w *world) restart() {
+	w.shift <- struct{}{}
+	defer func() { <-w.shift }()
+	p := w.serving()
+	if p == nil {
+		return
+	}
+	w.note("%s stops", p)
+	if err := p.rt.Shutdown(context.Background()); err != nil {
+		w.find(RuleStart, "%s does not stop: %v", p, err)
+	}
+	p.gone()
+	if w.retire(p) { // else it was killed on the way
+		_ = w.serve()
+	}
+}
+
+// takeover starts another process beside the one that serves.
+func (w *world) takeover() {
+	w.shift <- struct{}{}
+	defer func() { <-w.shift }()
+	p := w.serving()
+	if p == nil {
+		return
+	}
+	w.note("%s is replaced", p)
+	if w.serve() != nil {
+		return
+	}
+	w.others.Go(func() {
+		w.sleep(5 * time.Second)
+		select {
+		case <-p.rt.Fenced():
+		default:
+			if !p.dead.Load() {
+				w.find(RuleFence, "%s has not noticed in five seconds that it was replaced", p)
+			}
+		}
+		w.end(p)
+	})
+}
+
+// template is the file of an empty database, made once.
+var template = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "baton-sim")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "baton.db")
+	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + path, Migrate: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
