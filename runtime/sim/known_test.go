@@ -23,9 +23,7 @@ var known = []defect{
 		[]sim.Rule{sim.RuleRows},
 	},
 	{
-		"queued-run-behind-a-refused-cancellation", func(h *sim.History) bool {
-			return h.Uses("front") > 0 && refuses(h)
-		},
+		"queued-run-behind-a-refused-cancellation", refuses,
 		[]sim.Rule{sim.RuleStuck},
 	},
 }
