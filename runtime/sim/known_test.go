@@ -19,7 +19,7 @@ var known = []defect{
 		[]sim.Rule{sim.RuleInput},
 	},
 	{
-		"cut-message-stands-behind-its-results", func(h *sim.History) bool { return h.Uses("open") > 0 && (h.Breaks() || refuses(h)) },
+		"cut-message-stands-behind-its-results", func(h *sim.History) bool { return h.Uses("open") > 0 && h.Breaks() || refuses(h) },
 		[]sim.Rule{sim.RuleRows},
 	},
 	{
