@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -53,8 +54,26 @@ func (rt *Runtime) attend(n decide.Next) {
 		rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
 		rt.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
+		if rt.rest() {
+			rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
+		}
 	}
 }
+
+// rest waits before something is tried again that the database has refused, and reports whether it is worth it.
+func (rt *Runtime) rest() bool {
+	t := time.NewTimer(refusedPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-rt.quit:
+	case <-rt.abandoned.Done():
+	}
+	return false
+}
+
+const refusedPause = 5 * time.Second
 
 // errUnfit means that what a run was started with cannot be read any more.
 var errUnfit = errors.New("the run cannot be executed")
@@ -333,11 +352,8 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 				break
 			}
 			var err error
-			if _, l.began.state, err = l.rolledBack(ctx, run, s.State); err != nil {
+			if l.began.state, err = l.begunWith(ctx, r, run, &s); err != nil {
 				return err
-			}
-			if l.input.State != nil {
-				l.began.state = l.input.State
 			}
 			break
 		}
@@ -357,6 +373,34 @@ func (l *live) load(ctx context.Context, r Reader, run *Run, spans []Span) error
 		}
 	}
 	return l.loadMessages(ctx, r, run)
+}
+
+// begunWith is the state that the run's first span began with. What a rollback has restored its log tells: the runs that
+// were rolled back may be gone.
+func (l *live) begunWith(ctx context.Context, r Reader, run *Run, span *Span) (json.RawMessage, error) {
+	switch {
+	case l.input.State != nil:
+		return l.input.State, nil
+	case !run.RollBack:
+		return span.State, nil
+	}
+	stored, err := r.Events(ctx, span.ThreadKey, span.First-1, page)
+	if err != nil {
+		return nil, err
+	}
+	for i := range stored {
+		switch stored[i].Kind {
+		case agui.TypeStateSnapshot:
+			ev, err := agui.Decode(stored[i].Payload)
+			if snapshot, ok := ev.(agui.StateSnapshot); ok {
+				return snapshot.Snapshot, err
+			}
+			return span.State, err
+		case agui.TypeStepStarted:
+			return span.State, nil
+		}
+	}
+	return span.State, nil
 }
 
 // loadSteps reads the rows of the run's nodes and steps.

@@ -395,6 +395,13 @@ func (c *committer) giveUp(err error) {
 	c.rt.lost(err)
 }
 
+// alive reports whether anything is still written.
+func (c *committer) alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed == nil
+}
+
 // finish lets loop end once the queue is empty.
 func (c *committer) finish() {
 	c.mu.Lock()

@@ -65,8 +65,11 @@ func (l *live) end(e ending) error {
 	l.rt.com.wakeWaiters()
 
 	err := l.finish(e, closers, l.rt.instance, func() { l.rt.forget(l) })
-	if errors.Is(err, errSettled) { // the run is another's
+	switch {
+	case errors.Is(err, errSettled): // the run is another's
 		l.rt.forget(l)
+	case err != nil && l.rt.com.alive():
+		l.broken(fmt.Errorf("end the span: %w", err)) // whatever it was, nobody else ends the run
 	}
 	l.cancel(e.cause)
 	return err

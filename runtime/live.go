@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -303,8 +304,10 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		if err := l.rt.failFromLog(l.rt.abandoned, l, e); err != nil {
+		err := l.rt.failFromLog(l.rt.abandoned, l, e)
+		for err != nil && !errors.Is(err, errSettled) && l.rt.rest() { // the database may take it later
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
+			err = l.rt.failFromLog(l.rt.abandoned, l, e)
 		}
 	})
 }

@@ -15,16 +15,8 @@ var known = []defect{
 		[]sim.Rule{sim.RuleFence},
 	},
 	{
-		"state-after-a-rolled-back-run-is-deleted", func(h *sim.History) bool { return h.Does("rollback") && h.Does("delete") },
-		[]sim.Rule{sim.RuleInput},
-	},
-	{
 		"cut-message-stands-behind-its-results", func(h *sim.History) bool { return h.Uses("open") > 0 && h.Breaks() || refuses(h) },
 		[]sim.Rule{sim.RuleRows},
-	},
-	{
-		"queued-run-behind-a-refused-cancellation", refuses,
-		[]sim.Rule{sim.RuleStuck},
 	},
 }
 
