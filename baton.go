@@ -33,6 +33,11 @@ type Config struct {
 	// and brought to this version's schema. Default sqlite:baton.db.
 	Database string
 
+	// Takeover replaces a server that has the PostgreSQL database at once, and ends it. Without it this one stands by:
+	// until the other has stopped, has died or was silent for Timeouts.Lease, rows can be read, everything else is
+	// refused, and GET /readyz says so.
+	Takeover bool
+
 	// Listen is the host:port to serve on; port 0 takes any free one. Empty means none: the program serves
 	// Handler or Fiber itself.
 	Listen string
@@ -95,6 +100,7 @@ type Timeouts struct {
 	Grace             time.Duration // a cancelled worker, until it is abandoned, default 5 s
 	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
 	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s
+	Lease             time.Duration // a server that is silent, until one that stands by takes its place, default 15 s
 }
 
 // Commit tunes how events are gathered into transactions.
@@ -122,6 +128,7 @@ type Stream struct {
 func (c Config) withDefaults() Config {
 	c.Database = cmp.Or(c.Database, "sqlite:baton.db")
 	c.Version = cmp.Or(c.Version, Version())
+	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

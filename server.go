@@ -30,8 +30,9 @@ type Server struct {
 }
 
 // New opens the database, listens if it is told to, takes up the runs that an earlier server left, and serves.
-// It fails with storage.ErrLocked when another server has the database. The caller calls Run, or Shutdown or
-// Close at the end; ctx is for the opening alone.
+// While another server has the database it fails with storage.ErrLocked on SQLite; on PostgreSQL it stands by, and
+// does the rest later (see Config.Takeover). The caller calls Run, or Shutdown or Close at the end; ctx is for the
+// opening alone.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
 	reg, err := newRegistry(cfg.Plugins)
@@ -44,7 +45,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			err = errors.Join(err, s.abort(ctx))
 		}
 	}()
-	if s.db, err = storage.Open(ctx, storage.Config{URL: cfg.Database, Serve: true, Migrate: true, Log: cfg.Log}); err != nil {
+	if s.db, err = openDatabase(ctx, &cfg); err != nil {
 		return nil, err
 	}
 	if cfg.Listen != "" {
@@ -68,7 +69,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
-	s.tidying.Go(func() { tidy(ctx, s.db, cfg.Log) }) // likewise
+	s.tidying.Go(func() { tidy(ctx, s.rt, s.db, cfg.Log) }) // likewise
 	return s, nil
 }
 
@@ -127,13 +128,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Shutdown(context.WithoutCancel(ctx))
 }
 
-// Wait returns nil when ctx ends, and an error when the server cannot go on: then it should be closed at once.
+// Wait returns nil when ctx ends, and an error when the server cannot go on: then it should be closed at once. The error
+// wraps runtime.ErrFenced when another server has the database now.
 func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-s.rt.Fenced():
-		return errors.New("another server has taken over the database")
+		return fmt.Errorf("another server has the database now, or it is not the one it was: %w", runtime.ErrFenced)
 	case err := <-s.served:
 		return fmt.Errorf("serve: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
 // It returns when ctx ends.
-func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
+func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Logger) {
 	const every = 5 * time.Minute
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -20,6 +20,9 @@ func tidy(ctx context.Context, db *storage.DB, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
+			if rt.Serves() != nil {
+				continue // another server does it
+			}
 			n, err := db.Seal(ctx, now)
 			if err != nil && ctx.Err() == nil {
 				log.Warn("old events were not sealed", "error", err)

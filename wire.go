@@ -1,6 +1,9 @@
 package baton
 
 import (
+	"context"
+	"time"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
@@ -23,10 +26,18 @@ func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
 	return reg, reg.Validate()
 }
 
+// openDatabase opens the database for a server, with this version's schema.
+func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
+	return storage.Open(ctx, storage.Config{
+		URL: cfg.Database, Serve: true, Migrate: true, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
+	})
+}
+
 // newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
 func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string) (*runtime.Runtime, error) {
 	return runtime.New(runtime.Config{
 		Store: db, Registry: reg, Log: cfg.Log, Addr: addr,
+		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Runs:           cfg.Limits.Runs,
 		RunsPerAgent:   cfg.Limits.RunsPerAgent,

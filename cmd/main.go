@@ -40,6 +40,7 @@ type Program struct {
 const (
 	exitFailure     = 1   // what was asked for went wrong; for run: the run failed
 	exitUsage       = 2   // the command line or the configuration is wrong
+	exitFenced      = 3   // for serve: another server has the database now
 	exitInterrupted = 130 // a person has pressed Ctrl-C, as shells have it
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
 )
 
 func (p *Program) serveCommand() *cobra.Command {
@@ -21,7 +22,12 @@ func (p *Program) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the API",
 		Long: "Serve runs the server. At the first SIGINT or SIGTERM it takes no more runs and lets those at work end\n" +
-			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.",
+			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.\n\n" +
+			"One server at a time runs what is in a database. A second one on the same PostgreSQL database stands by:\n" +
+			"GET /readyz says so, and it begins when the first has stopped, has died, or was silent for\n" +
+			"timeouts.lease (15s). With --takeover it begins at once, and the first ends. A server that another has\n" +
+			"taken the place of, or whose database has gone back in time, ends with exit code 3; started again it\n" +
+			"stands by.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
@@ -49,6 +55,11 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 		return errors.Join(err, s.Shutdown(now))
 	}
 	if err := s.Wait(stop); err != nil {
+		log.Error("ending", "error", err)
+		err = errors.Join(err, s.Close())
+		if errors.Is(err, runtime.ErrFenced) {
+			return exitCode(exitFenced)
+		}
 		return err
 	}
 	log.Info("stopping", "drain", cfg.Timeouts.Drain.String())

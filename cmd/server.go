@@ -31,6 +31,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 	return baton.Config{
 		Plugins:  list,
 		Database: cfg.Database,
+		Takeover: cfg.Takeover,
 		Listen:   cfg.Listen,
 		Insecure: cfg.Insecure,
 		Hosts:    cfg.Hosts,

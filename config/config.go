@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Listen   string   `yaml:"listen"`   // address to serve on (127.0.0.1:8080)
 	Database string   `yaml:"database"` // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
+	Takeover bool     `yaml:"takeover"` // fence the server that has the PostgreSQL database, and not wait for it (false)
 	Insecure bool     `yaml:"insecure"` // serve other machines over plain HTTP (false)
 	Hosts    []string `yaml:"hosts"`    // Host names admitted beside the address and localhost (none)
 	Origins  []string `yaml:"origins"`  // web origins admitted beside the server's own (none)
@@ -54,6 +55,7 @@ type Timeouts struct {
 	Grace             time.Duration `yaml:"grace"`               // a cancelled worker, until it is abandoned (5s)
 	Drain             time.Duration `yaml:"drain"`               // runs at work when the server is told to stop (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // a dropped client, until its run is cancelled (3s)
+	Lease             time.Duration `yaml:"lease"`               // a silent server, until another takes its place (15s)
 }
 
 // Commit tunes how events are gathered into transactions.
@@ -97,6 +99,7 @@ func Default() Config {
 			Grace:             5 * time.Second,
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,
+			Lease:             15 * time.Second,
 		},
 		Commit: Commit{
 			Interval:    2 * time.Millisecond,

@@ -29,10 +29,11 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("config", "", "settings `file` (default "+File+" if it exists)")
 	fs.String("listen", def.Listen, "`address` to serve on")
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
+	fs.Bool("takeover", def.Takeover, "do not wait for the server that has the PostgreSQL database, but take its place")
 	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP")
 	fs.String("log-level", strings.ToLower(def.Log.Level.String()), "debug, info, warn or error")
 	fs.String("log-format", def.Log.Format, "text, json or auto")
-	for _, name := range []string{"listen", "database", "insecure", "log-level", "log-format"} {
+	for _, name := range []string{"listen", "database", "takeover", "insecure", "log-level", "log-format"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
 	}
 }

@@ -43,10 +43,11 @@ type committer struct {
 	log *slog.Logger
 
 	mu       sync.Mutex // guards the fields below
-	nonEmpty sync.Cond  // the queue has items, or stop is set
+	nonEmpty sync.Cond  // the queue has items, or due or stop is set
 	space    sync.Cond  // the queue has shrunk, or a run was shut
 	queue    []*item
-	bytes    int // of the queue
+	bytes    int  // of the queue
+	due      bool // the lease is to be renewed
 	stop     bool
 	failed   error // why nothing is written any more
 
@@ -146,7 +147,17 @@ func (c *committer) flush() error { return c.decide(&item{}) }
 
 // loop commits until stop is set and the queue is empty, or nothing can be written any more.
 func (c *committer) loop() {
+	over := make(chan struct{})
+	defer close(over)
+	c.rt.tasks.Go(func() { c.beat(over) })
 	for c.take() {
+		if len(c.taken) == 0 {
+			if err := c.renew(); err != nil {
+				c.giveUp(err)
+				return
+			}
+			continue
+		}
 		if c.rt.Stopping() {
 			for _, it := range c.taken {
 				it.stay()
@@ -160,12 +171,47 @@ func (c *committer) loop() {
 	}
 }
 
-// take moves the next batch from the queue to taken. It waits for work, and so long that commits of many
-// live runs do not start more often than every CommitInterval.
+// beat has the lease renewed every Heartbeat. It ends when over is closed.
+func (c *committer) beat(over <-chan struct{}) {
+	tick := time.NewTicker(c.rt.cfg.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		c.mu.Lock()
+		c.due = true
+		c.nonEmpty.Signal()
+		c.mu.Unlock()
+	}
+}
+
+// renew renews the lease, which commits do too. It fails only when this instance may not write any more: that the database
+// is away is for those to say who need it.
+func (c *committer) renew() error {
+	err := c.rt.store.Renew(context.WithoutCancel(c.rt.abandoned), c.n-1)
+	if errors.Is(err, ErrFenced) {
+		return err
+	}
+	return nil
+}
+
+// take moves the next batch from the queue to taken, nothing when the lease is to be renewed. It waits for work, and so
+// long that commits of many live runs do not start more often than every CommitInterval.
 func (c *committer) take() bool {
 	c.mu.Lock()
-	for len(c.queue) == 0 && !c.stop {
+	for len(c.queue) == 0 && !c.stop && !c.due {
 		c.nonEmpty.Wait()
+	}
+	due := c.due
+	c.due = false
+	clear(c.taken)
+	c.taken = c.taken[:0]
+	if len(c.queue) == 0 && due {
+		c.mu.Unlock()
+		return true
 	}
 	if len(c.queue) == 0 {
 		c.failed = ErrStopping
@@ -177,8 +223,6 @@ func (c *committer) take() bool {
 		time.Sleep(wait) //nolint:forbidigo // the pace of commits is time itself
 		c.mu.Lock()
 	}
-	clear(c.taken)
-	c.taken = c.taken[:0]
 	events, bytes, decisions := 0, 0, 0
 	for _, it := range c.queue {
 		_, alone := it.cmd.(*decide.Delete)

@@ -40,6 +40,9 @@ func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, err
 
 // owned finds a run the caller may change.
 func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error) {
+	if err := rt.StandsBy(); err != nil {
+		return Run{}, err
+	}
 	run, err := rt.visible(ctx, c, name)
 	if err == nil && c.Role == RoleViewer && run.User != c.User {
 		return Run{}, refuse(KindForbidden, "forbidden", "Your role may not change this run")
@@ -165,6 +168,9 @@ func (rt *Runtime) place(ctx context.Context, threadKey, after int64) (int64, er
 
 // learn reads where the thread's log ends and whether it is busy, unless a commit has told already.
 func (rt *Runtime) learn(ctx context.Context, t *thread) error {
+	if err := rt.StandsBy(); err != nil {
+		return err
+	}
 	for {
 		t.mu.Lock()
 		known, gone, changes := t.known, t.gone, t.changes

@@ -67,9 +67,14 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 // takeOver makes a run this instance's and goes on with it, or fails it when it cannot be executed or has crashed
 // too often.
 func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
-	crashed := run.Owner != ""
-	if crashed {
-		run.Attempt++
+	if run.Owner != "" {
+		crashed, err := rt.crashed(ctx, run.Owner)
+		if err != nil {
+			return err
+		}
+		if crashed {
+			run.Attempt++
+		}
 	}
 	l, err := rt.rebuild(ctx, run)
 	if err != nil {

@@ -34,6 +34,10 @@ type Config struct {
 	Log      *slog.Logger // default slog.Default
 	Addr     string       // where clients reach this instance, for the instances table
 
+	Standby   bool          // let Start return while another instance has the database, and begin when it has not
+	Takeover  bool          // fence an instance that has the database, and begin at once
+	Heartbeat time.Duration // between two looks at the instance's own lease, default 1 s
+
 	Runs           int // runs at once in this process, default 256
 	RunsPerAgent   int // of one agent or workflow, 0 means no cap of its own
 	RunsPerProject int
@@ -62,6 +66,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	c.Runs = cmp.Or(c.Runs, 256)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
@@ -129,12 +134,14 @@ type Runtime struct {
 	abandoned context.Context // done when nothing is worth waiting for: Shutdown's limit passed, or fenced
 	abandon   context.CancelCauseFunc
 	running   sync.WaitGroup // live runs
-	tasks     sync.WaitGroup // committer, dispatcher, expiry
+	tasks     sync.WaitGroup // committer, dispatcher, expiry, standing by
 	quit      chan struct{}
 	fenced    chan struct{}
-	fence     sync.Once   // closes fenced
-	loops     atomic.Bool // the committer is at work
-	starting  atomic.Bool // Start has returned before all was begun
+	fence     sync.Once                 // closes fenced
+	joined    atomic.Bool               // this instance has a lease
+	loops     atomic.Bool               // the committer is at work
+	starting  atomic.Bool               // Start has returned before all was begun
+	standby   atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
 }
 
 // New checks cfg and compiles the registry's workflows and tool schemas.
@@ -164,7 +171,8 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
 // to claim queued ones. It returns once every open run is accounted for. When the database has no room for that it
-// returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room.
+// returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room. While another
+// instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by: see standby.go.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.reg.Start(ctx); err != nil {
 		return err
@@ -184,7 +192,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 			return err
 		case <-look.C:
 		}
-		if trouble := rt.com.trouble.Load(); trouble != nil && errors.Is(*trouble, ErrDiskFull) {
+		if trouble := rt.com.trouble.Load(); trouble != nil && errors.Is(*trouble, ErrDiskFull) || rt.standby.Load() != nil {
 			detach()
 			rt.starting.Store(true)
 			rt.tasks.Go(func() { rt.beginLate(begun) }) // likewise
@@ -196,14 +204,13 @@ func (rt *Runtime) Start(ctx context.Context) error {
 // begin does what Start says.
 func (rt *Runtime) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
-		err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr)
+		err := rt.join(ctx)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrDiskFull) || ctx.Err() != nil || rt.Stopping() {
-			return fmt.Errorf("join: %w", err)
+		if !rt.waits(err) || ctx.Err() != nil || rt.Stopping() {
+			return err
 		}
-		rt.com.settle(err)
 		rt.com.pause(attempt)
 	}
 	rt.loops.Store(true)
@@ -211,6 +218,7 @@ func (rt *Runtime) begin(ctx context.Context) error {
 	if err := rt.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	rt.standby.Store(nil)
 	rt.tasks.Go(rt.dispatch)
 	rt.tasks.Go(rt.expire)
 	return nil
@@ -222,6 +230,7 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 	switch {
 	case err == nil:
 		rt.starting.Store(false)
+	case rt.Stopping() && rt.standby.Load() != nil: // nobody was let in
 	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the committer is told so
 		rt.com.giveUp(err)
 	default:
@@ -230,7 +239,7 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 }
 
 // Fenced is closed when another instance took this one's place: nothing can be written any more and the
-// process should exit.
+// process should exit. An instance that is idle notices within Config.Heartbeat.
 func (rt *Runtime) Fenced() <-chan struct{} { return rt.fenced }
 
 // Stopping reports whether Shutdown was called.
@@ -243,8 +252,8 @@ func (rt *Runtime) Stopping() bool {
 // admits refuses requests that write while the runtime stops or the database does not commit, so that they do
 // not pile up.
 func (rt *Runtime) admits() error {
-	if rt.Stopping() {
-		return ErrStopping
+	if err := rt.Serves(); err != nil {
+		return err
 	}
 	if err := rt.com.trouble.Load(); err != nil {
 		return unavailable(*err)
@@ -255,11 +264,11 @@ func (rt *Runtime) admits() error {
 	return nil
 }
 
-// Ready says why the runtime cannot serve now: it stops, the database does not commit or answer, or a
-// plugin is ill. It is nil when all is well.
+// Ready says why the runtime cannot serve now: it stops, stands by or was fenced, the database does not commit or
+// answer, or a plugin is ill. It is nil when all is well.
 func (rt *Runtime) Ready(ctx context.Context) error {
-	if rt.Stopping() {
-		return ErrStopping
+	if err := rt.Serves(); err != nil {
+		return err
 	}
 	if err := rt.com.trouble.Load(); err != nil {
 		if errors.Is(*err, ErrDiskFull) {
@@ -277,7 +286,8 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those
-// left: they go on at the next start. It returns when all that was emitted is stored.
+// left: they go on at the next start, or with the instance that stands by, which may begin from then on. It returns
+// when all that was emitted is stored.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.mu.Lock()
 	if rt.stopping {
@@ -312,6 +322,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	}
 	rt.com.finish()
 	rt.tasks.Wait()
+	rt.leave()
 	rt.abandon(ErrStopping)
 	return rt.reg.Close()
 }
@@ -329,6 +340,7 @@ func (rt *Runtime) lost(err error) {
 		l.drop(err)
 	}
 	if errors.Is(err, ErrFenced) {
+		rt.abandon(err)
 		rt.fence.Do(func() { close(rt.fenced) })
 	}
 }

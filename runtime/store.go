@@ -26,6 +26,7 @@ type (
 	Memo         = model.Memo
 	Interrupt    = model.Interrupt
 	StoredEvent  = model.StoredEvent
+	HeldError    = model.HeldError
 	ThreadFilter = model.ThreadFilter
 	RunFilter    = model.RunFilter
 )

@@ -12,71 +12,26 @@ import (
 )
 
 const (
-	insertInstance = `
-INSERT INTO instances (id, fenced, addr, commit_no, started_at)
-VALUES (?, FALSE, ?, 0, clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
-
-	fenceInstance = `
-UPDATE instances SET fenced = TRUE WHERE id = ?`
-
-	fenceOthers = `
-UPDATE instances SET fenced = TRUE WHERE id <> ? AND NOT fenced`
-
 	advanceInstance = `
-UPDATE instances SET commit_no = ? WHERE id = ? AND NOT fenced AND commit_no = ?
+UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced AND commit_no = ?
 RETURNING clock_timestamp()`
 
 	// appendEvents is a whole commit in one statement, for PostgreSQL. It inserts no row when the instance
 	// may not write or has written the batch already.
 	appendEvents = `
 WITH fence AS (
-	UPDATE instances SET commit_no = ? WHERE id = ? AND NOT fenced AND commit_no = ?
+	UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
+	WHERE id = ? AND NOT fenced AND commit_no = ?
 	RETURNING clock_timestamp() AS now)
 INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
 SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
 FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 	AS row (thread_key, first, last, run_key, payload)`
-
-	selectInstance = `
-SELECT fenced, commit_no FROM instances WHERE id = ?`
 )
 
 // errCommitted says that an earlier attempt has committed the batch.
 var errCommitted = errors.New("committed before")
-
-// Join registers this process as a new instance, which Commit writes as from then on, and fences all others:
-// one process at a time runs a database's runs. It waits for a commit of theirs that is under way.
-func (db *DB) Join(ctx context.Context, instance, addr string) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err := db.transact(ctx, func(tx *tx) error {
-		if err := tx.exec(insertInstance, instance, addr); err != nil {
-			return err
-		}
-		if err := tx.exec(fenceOthers, instance); err != nil {
-			return err
-		}
-		return errors.Join(tx.countKeys(&db.threadKeys), tx.countKeys(&db.runKeys))
-	})
-	if err != nil {
-		return fmt.Errorf("join: %w", err)
-	}
-	db.instance = instance
-	db.prepareDays(ctx)
-	return db.SetAddr(addr)
-}
-
-// Fence keeps the instance from ever committing again. It waits for a commit of it under way.
-func (db *DB) Fence(ctx context.Context, instance string) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err := db.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, instance) })
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", instance, err)
-	}
-	return nil
-}
 
 // Commit writes batch n of the joined instance in one transaction: see [model.Store]. ctx should be one
 // that is not cancelled when a client leaves.
@@ -147,7 +102,7 @@ func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) e
 		return db.broken(ctx, err)
 	}
 	threads, firsts, lasts, runs, payloads := columns(rows)
-	res, err := stmt.ExecContext(ctx, n, db.instance, n-1, threads, firsts, lasts, runs, payloads)
+	res, err := stmt.ExecContext(ctx, n, db.lease(), db.instance, n-1, threads, firsts, lasts, runs, payloads)
 	if err != nil {
 		return db.broken(ctx, err)
 	}
@@ -185,7 +140,7 @@ func (tx *tx) beginBatch(n int64) (err error) {
 	} else if err := tx.begin(); err != nil {
 		return err
 	}
-	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.instance, n-1)
+	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.lease(), tx.db.instance, n-1)
 	if errors.Is(err, model.ErrNotFound) {
 		return tx.whyNot(n)
 	}
@@ -211,30 +166,6 @@ func (o opening) query(ctx context.Context, query string, args []any) (*sql.Rows
 		}
 	}
 	return o.session.conn.QueryContext(ctx, message.String())
-}
-
-// whyNot says why the instance could not advance to n.
-func (tx *tx) whyNot(n int64) error {
-	type instance struct {
-		fenced bool
-		commit int64
-	}
-	in, err := one(tx.ctx, tx, func(rows *sql.Rows) (in instance, err error) {
-		err = rows.Scan(&in.fenced, &in.commit)
-		return in, err
-	}, selectInstance, tx.db.instance)
-	switch {
-	case errors.Is(err, model.ErrNotFound):
-		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
-	case err != nil:
-		return err
-	case in.commit == n:
-		return errCommitted
-	case in.fenced:
-		return model.ErrFenced
-	}
-	return fmt.Errorf("%w: commit %d cannot follow commit %d, which is the last the database has: it has gone back in "+
-		"time, or is another", model.ErrFenced, n, in.commit)
 }
 
 // transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.

@@ -259,8 +259,8 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	}
 }
 
-// Joining waits for a commit of another instance that is under way, and then fences it.
-func TestJoinFencesOthers(t *testing.T) {
+// Fencing waits for a commit of the instance that is under way, and then another may join.
+func TestFenceWaitsForACommit(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	first, second := open(t, url), open(t, url)
 	log := newLog(t, joined(t, first), 1)
@@ -269,10 +269,10 @@ func TestJoinFencesOthers(t *testing.T) {
 	err := first.Commit(t.Context(), log.n, &model.Batch{
 		Events: log.batch(3), Asks: make([]model.Ask, 1),
 		Decide: func(int, *model.View) model.Changes {
-			go func() { result <- second.Join(t.Context(), "second", "") }()
+			go func() { result <- second.Fence(t.Context(), "instance") }()
 			select {
 			case err := <-result:
-				t.Errorf("joined beside an open transaction: %v", err)
+				t.Errorf("fenced beside an open transaction: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
 			return model.Changes{}
@@ -281,7 +281,7 @@ func TestJoinFencesOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-result; err != nil {
+	if err := errors.Join(<-result, second.Join(t.Context(), "second", "")); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Commit(t.Context(), log.n+1, &model.Batch{Events: log.batch(1)}); !errors.Is(err, model.ErrFenced) {

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -66,7 +67,7 @@ func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
 			for _, instance := range []string{"idle", "owner", "last"} {
-				if err := db.Join(t.Context(), instance, ""); err != nil {
+				if err := errors.Join(db.Leave(t.Context()), db.Join(t.Context(), instance, "")); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 var sqliteWords = strings.NewReplacer(append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
+	" * interval '1 millisecond'", "",
 )...)
 
 func sqliteDialect() *dialect {

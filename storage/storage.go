@@ -19,6 +19,12 @@
 // their key violations and compare. The same row is the fence: who sets fenced has the lock too, and after
 // that no commit of the instance can succeed.
 //
+// # One instance at a time
+//
+// The instance's row also holds its lease, by the database's clock, and the name of its process. Neither keeps
+// anybody from writing: they tell others when they may set fenced. On SQLite nobody asks for them, as whoever has the
+// lock of the file is alone.
+//
 // # Events
 //
 // What one commit appends to one run is one row: the range of ids and the events, a line each. Under load
@@ -57,6 +63,9 @@ type Config struct {
 	Timeout time.Duration
 	// LockTimeout bounds each wait for another transaction. Default 10 s.
 	LockTimeout time.Duration
+	// Lease is how long an instance of a PostgreSQL database may write that is silent, until another takes its place.
+	// Default 15 s.
+	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
 	// Log is told of what needs no answer. Default: nobody.
@@ -72,6 +81,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LockTimeout <= 0 {
 		c.LockTimeout = 10 * time.Second
+	}
+	if c.Lease <= 0 {
+		c.Lease = 15 * time.Second
 	}
 	if c.ConnectTimeout <= 0 {
 		c.ConnectTimeout = 10 * time.Second

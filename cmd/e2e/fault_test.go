@@ -255,23 +255,3 @@ func TestOneServerPerFile(t *testing.T) {
 	s.signal(syscall.SIGKILL)
 	s.up()
 }
-
-// A second server on a PostgreSQL database takes over: the first is fenced and exits, and its runs go on.
-func TestSecondServerTakesOver(t *testing.T) {
-	db := database{url: storagetest.Postgres(t).NewDatabase(t)}
-	first := start(t, db)
-	run := first.run("handed", `{"do":[{"say":"one"},{"tokens":200,"delayMs":10},{"say":"two"}]}`)
-	first.writes("handed")
-	second := start(t, db)
-	<-first.done
-	if first.cmd.ProcessState.Success() {
-		t.Error("the fenced server exits as if all were well")
-	}
-	v := second.watch("handed")
-	if row := second.ended(run); row["status"] != "COMPLETED" {
-		t.Errorf("the run is %v: %v", row["status"], row["error"])
-	}
-	frames := v.wait(t)
-	checkLog(t, "handed", frames)
-	checkOnce(t, "handed", frames)
-}

@@ -79,8 +79,16 @@ type server struct {
 	log  bytes.Buffer
 }
 
-// start starts the server. Env are settings such as BATON_STREAM_PING=1s.
+// start starts the server and waits until it is ready. Env are settings such as BATON_STREAM_PING=1s.
 func start(t *testing.T, db database, env ...string) *server {
+	t.Helper()
+	s := launch(t, db, env...)
+	s.whileUp("ready", s.ready)
+	return s
+}
+
+// launch is start that does not wait.
+func launch(t *testing.T, db database, env ...string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +96,7 @@ func start(t *testing.T, db database, env ...string) *server {
 	}
 	s := &server{t: t, db: db, addr: ln.Addr().String(), env: env}
 	_ = ln.Close()
-	s.up()
+	s.launch()
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {

@@ -25,6 +25,19 @@ var (
 	ErrDiskFull = errors.New("database is out of space")
 )
 
+// HeldError means that another instance may write the database, and this one may not.
+type HeldError struct {
+	Instance string
+	Addr     string // where clients reach it; may be empty
+}
+
+func (e *HeldError) Error() string {
+	if e.Addr == "" {
+		return "another server has the database"
+	}
+	return "another server has the database: it listens on " + e.Addr
+}
+
 // Kind says what sort of refusal an Error is; transports map it to a status.
 type Kind uint8
 

@@ -34,6 +34,22 @@ func (*Withdraw) row()       {}
 func (*IdempotencyKey) row() {}
 func (*Delete) row()         {}
 
+// Instance is a process that writes, or has written, the database.
+type Instance struct {
+	ID, Addr string
+	End      End
+}
+
+// End says why an instance may not write any more, "" while it may.
+type End string
+
+// The ends of an instance. A run that it has left RUNNING counts as crashed with it only after EndCrashed.
+const (
+	EndLeft    End = "left"    // it said so
+	EndFenced  End = "fenced"  // it lived, and another was to take its place
+	EndCrashed End = "crashed" // its process had died, or it was silent until its lease ran out
+)
+
 // Status is the state of a run, a step or a node.
 type Status string
 

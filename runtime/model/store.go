@@ -11,9 +11,17 @@ import (
 type Store interface {
 	Reader
 
-	// Join registers this process as a new instance, which Commit writes as from then on, and fences all
-	// others.
+	// Join registers this process as a new instance, which Commit writes as from then on. It fails with a *HeldError
+	// while another may write: until that one leaves, has not renewed its lease for as long as that lasts, is known to
+	// have died, or is fenced. Of all that may not write any more none has a commit under way when Join returns.
 	Join(ctx context.Context, instance, addr string) error
+	// Renew renews the joined instance's lease, as each commit does, and returns an error that wraps ErrFenced when the
+	// instance may not write any more, or n is not the last batch that the database has of it.
+	Renew(ctx context.Context, n int64) error
+	// Leave ends the joined instance, so that another may join at once. One that has ended already stays as it is.
+	Leave(ctx context.Context) error
+	// Fence ends an instance that may still write, as EndFenced. It waits for a commit under way.
+	Fence(ctx context.Context, instance string) error
 	// Commit writes batch n of the joined instance in one transaction, exactly once: called again with the same n
 	// after an error, it returns nil when the earlier attempt had been committed after all. n counts from 1 and
 	// moves on by one with each batch that was committed. It locks the threads of the decisions in the order of their
@@ -37,6 +45,8 @@ type Name struct{ Project, User, ID string }
 // Reader holds the reads a Store offers. They see what has been committed. Each has an index and a limit.
 // Single rows that do not exist are ErrNotFound.
 type Reader interface {
+	Instance(ctx context.Context, id string) (Instance, error)
+
 	Thread(ctx context.Context, key int64) (Thread, error)
 	ThreadByID(ctx context.Context, project, user, id string) (Thread, error)
 	ThreadByConversation(ctx context.Context, project, conversationID string) (Thread, error)

@@ -73,15 +73,9 @@ func testCommitNumber(t *testing.T, f *fixture) {
 }
 
 func testFence(t *testing.T, f *fixture) {
-	fencer, ok := f.Store.(interface {
-		Fence(ctx context.Context, instance string) error
-	})
-	if !ok {
-		t.Skip("the store has no Fence")
-	}
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	f.commit(t, events(run, 1, 1))
-	if err := fencer.Fence(t.Context(), "instance-1"); err != nil {
+	if err := f.Fence(t.Context(), "instance-1"); err != nil {
 		t.Fatalf("Fence: %v", err)
 	}
 	if err := f.Commit(t.Context(), f.n, &model.Batch{Events: events(run, 1, 1)}); err != nil {
@@ -215,7 +209,7 @@ func testKeys(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Join(t.Context(), "instance-2", ""); err != nil {
+	if err := errors.Join(f.Leave(t.Context()), f.Join(t.Context(), "instance-2", "")); err != nil {
 		t.Fatal(err)
 	}
 	f.n = 0

@@ -63,6 +63,9 @@ func (t Transport) serve(c *fiber.Ctx, q runtime.MonitorQuery) error {
 	if err != nil {
 		return err
 	}
+	if err := t.Runtime.StandsBy(); err != nil {
+		return err
+	}
 	q.After = c.Get("Last-Event-ID")
 	return t.Streams.Serve(c, (&viewer{t.Runtime, who, q}).show)
 }

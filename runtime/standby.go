@@ -1,0 +1,105 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// One instance at a time writes a database. The others stand by: they have no committer, read rows and nothing live,
+// and ask now and then whether the one that writes has left, died or fallen silent for as long as its lease lasts.
+
+// errFencedHere is what an instance says for itself until its process ends.
+var errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
+
+// join makes this the instance that writes. With Config.Takeover it fences the one that does.
+func (rt *Runtime) join(ctx context.Context) error {
+	for {
+		err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr)
+		held, others := errors.AsType[*HeldError](err)
+		switch {
+		case err == nil:
+			rt.joined.Store(true)
+			return nil
+		case !others || !rt.cfg.Takeover:
+			return fmt.Errorf("join: %w", err)
+		}
+		rt.log.Warn("taking over from a server that has the database", "addr", held.Addr)
+		if err := rt.store.Fence(ctx, held.Instance); err != nil {
+			return fmt.Errorf("take over: %w", err)
+		}
+	}
+}
+
+// leave lets another instance begin.
+func (rt *Runtime) leave() {
+	if !rt.joined.Load() || rt.isFenced() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rt.cfg.Grace)
+	defer cancel()
+	if err := rt.store.Leave(ctx); err != nil {
+		rt.log.Warn("the lease was not given up; it runs out", "error", err)
+	}
+}
+
+// waits reports whether an instance that could not join tries again: it stands by, or the database has no room.
+func (rt *Runtime) waits(err error) bool {
+	held, others := errors.AsType[*HeldError](err)
+	switch {
+	case others && rt.cfg.Standby:
+		if rt.standby.Swap(held) == nil {
+			rt.log.Info("standing by", "reason", held)
+		}
+		return true
+	case errors.Is(err, ErrDiskFull):
+		rt.com.settle(err)
+		return true
+	}
+	return rt.standby.Load() != nil // the database is away
+}
+
+// Serves says why this instance runs no runs now: it stops, it stands by, or it was fenced.
+func (rt *Runtime) Serves() error {
+	if rt.Stopping() {
+		return ErrStopping
+	}
+	if rt.isFenced() {
+		return errFencedHere
+	}
+	return rt.StandsBy()
+}
+
+func (rt *Runtime) isFenced() bool {
+	select {
+	case <-rt.fenced:
+		return true
+	default:
+		return false
+	}
+}
+
+// StandsBy refuses, while this instance stands by, what only the one that has the database can answer: all that is live.
+func (rt *Runtime) StandsBy() error {
+	held := rt.standby.Load()
+	if held == nil {
+		return nil
+	}
+	e := refuse(KindUnavailable, "standby", "This server stands by: another one has the database")
+	if held.Addr != "" {
+		e.Detail += " and serves at " + held.Addr
+	}
+	return e
+}
+
+// crashed reports whether an instance that has left runs RUNNING did not do so in good order. One that nobody knows any
+// more did not.
+func (rt *Runtime) crashed(ctx context.Context, instance string) (bool, error) {
+	in, err := rt.store.Instance(ctx, instance)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	return in.End != model.EndLeft && in.End != model.EndFenced, err
+}

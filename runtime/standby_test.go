@@ -1,0 +1,178 @@
+package runtime_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// beside makes a runtime on the database, which is closed when the test ends.
+func beside(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) *runtime.Runtime {
+	t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Store, cfg.Registry, cfg.Heartbeat = db, new(plugins.Registry), 10*time.Millisecond
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if err := cfg.Registry.Add(plugs...); err != nil {
+		t.Fatal(err)
+	}
+	rt, err := runtime.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(rt.Shutdown(context.Background()), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
+
+func refusedAs(t *testing.T, err error, code, text string) {
+	t.Helper()
+	refusal, ok := errors.AsType[*runtime.Error](err)
+	if !ok || refusal.Kind != runtime.KindUnavailable || refusal.Code != code || !strings.Contains(refusal.Detail, text) {
+		t.Errorf("got %v, want the refusal %s with %q", err, code, text)
+	}
+}
+
+// An instance that stands by refuses what only the other one can do, and begins when that one has stopped.
+func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
+	second := beside(t, url, runtime.Config{Addr: "10.0.0.2:1", Standby: true}, hello)
+	if err := errors.Join(first.Start(t.Context()), second.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	s, err := first.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusedAs(t, second.Ready(t.Context()), "standby", "10.0.0.1:1")
+	_, err = second.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello"})
+	refusedAs(t, err, "standby", "10.0.0.1:1")
+	_, err = second.Cancel(t.Context(), local, s.RunID)
+	refusedAs(t, err, "standby", "10.0.0.1:1")
+	refusedAs(t, second.Delete(t.Context(), local, s.RunID), "standby", "10.0.0.1:1")
+	refusedAs(t, second.DeleteThread(t.Context(), local, "main"), "standby", "10.0.0.1:1")
+	th, err := second.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = second.Read(t.Context(), th, 0, false)
+	refusedAs(t, err, "standby", "10.0.0.1:1")
+	if _, err := second.Run(t.Context(), local, s.RunID); err != nil {
+		t.Errorf("a row: %v", err)
+	}
+	if err := first.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for second.Ready(t.Context()) != nil {
+		<-tick()
+	}
+	if _, err = second.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without Standby, Start says who has the database.
+func TestStartFailsBesideAnother(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first, second := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello), beside(t, url, runtime.Config{}, hello)
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := second.Start(t.Context())
+	if held, ok := errors.AsType[*runtime.HeldError](err); !ok || held.Addr != "10.0.0.1:1" {
+		t.Errorf("got %v, want a HeldError", err)
+	}
+}
+
+// A forced takeover is noticed by an instance that is idle, and no crash to the runs it has left.
+func TestTakeoverIsNoCrash(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	entered := make(chan struct{}, 9)
+	worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		entered <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	rt := beside(t, url, runtime.Config{}, worker)
+	if err := rt.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := rt.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	for range 3 {
+		next := beside(t, url, runtime.Config{Takeover: true, MaxAttempts: 1}, worker)
+		if err := next.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-rt.Fenced()
+		refusedAs(t, rt.Ready(t.Context()), "fenced", "Another server")
+		<-entered
+		rt = next
+	}
+	run, err := rt.Run(t.Context(), local, s.RunID)
+	if err != nil || run.Status != runtime.Running || run.Attempt != 0 {
+		t.Errorf("the run is %s at attempt %d, %v; want it RUNNING at attempt 0", run.Status, run.Attempt, err)
+	}
+	if _, err := rt.Cancel(t.Context(), local, s.RunID); err != nil {
+		t.Error(err)
+	}
+}
+
+// An instance whose row is gone, or behind, has been fenced, though it has nothing to write.
+func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
+	for name, database := range map[string]func() string{
+		"sqlite":   func() string { return "sqlite:" + t.TempDir() + "/baton.db" },
+		"postgres": func() string { return storagetest.Postgres(t).NewDatabase(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, statement := range []string{
+				`UPDATE instances SET commit_no = commit_no - 1`, `UPDATE instances SET commit_no = commit_no + 1`,
+				`DELETE FROM instances`,
+			} {
+				url := database()
+				rt := beside(t, url, runtime.Config{}, hello)
+				if err := rt.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				execute(t, url, statement)
+				<-rt.Fenced()
+				refusedAs(t, rt.Ready(t.Context()), "fenced", "")
+			}
+		})
+	}
+}
+
+// execute runs a statement beside the runtime.
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	driver := "postgres"
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, url = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"
+	}
+	db, err := sql.Open(driver, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

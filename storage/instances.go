@@ -1,0 +1,195 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const (
+	// lockInstances lets one instance join at a time.
+	lockInstances = `
+SELECT pg_advisory_xact_lock(hashtext('baton instances'))`
+
+	insertInstance = `
+INSERT INTO instances (id, fenced, addr, commit_no, started_at, leased_until, process, ended)
+VALUES (?, FALSE, ?, 0, clock_timestamp(), clock_timestamp() + ? * interval '1 millisecond', ?, '')
+ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
+
+	// selectHolders finds the instances that may write.
+	selectHolders = `
+SELECT id, addr, process, leased_until <= clock_timestamp() FROM instances WHERE NOT fenced AND id <> ? LIMIT 100`
+
+	lockHolders = selectHolders + ` FOR UPDATE`
+
+	fenceInstance = `
+UPDATE instances SET fenced = TRUE, ended = ? WHERE id = ? AND NOT fenced`
+
+	renewInstance = `
+UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced AND commit_no = ?`
+
+	selectInstance = `
+SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
+)
+
+// Join registers this process as a new instance, which Commit writes as from then on: see [model.Store]. It waits
+// for a commit of the former one that is under way.
+func (db *DB) Join(ctx context.Context, instance, addr string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err := db.free(ctx, db.read, selectHolders, instance, func(string) error { return nil }) // who stands by holds nobody up
+	if err == nil {
+		err = db.transact(ctx, func(tx *tx) error { return tx.join(instance, addr) })
+	}
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	db.instance = instance
+	db.prepareDays(ctx)
+	return db.SetAddr(addr)
+}
+
+func (tx *tx) join(instance, addr string) error {
+	if !tx.d.single {
+		if err := tx.exec(lockInstances); err != nil {
+			return err
+		}
+	}
+	err := tx.db.free(tx.ctx, tx, lockHolders, instance, func(dead string) error {
+		return tx.exec(fenceInstance, string(model.EndCrashed), dead)
+	})
+	if err != nil {
+		return err
+	}
+	if err := tx.exec(insertInstance, instance, addr, tx.db.lease(), thisProcess()); err != nil {
+		return err
+	}
+	return errors.Join(tx.countKeys(&tx.db.threadKeys), tx.countKeys(&tx.db.runKeys))
+}
+
+// free calls dead with each instance that has not ended, and can write no more. It fails with a *model.HeldError when
+// there is one that may. Who has opened a SQLite database for serving has its lock, and every other instance is dead.
+func (db *DB) free(ctx context.Context, q querier, query, instance string, dead func(id string) error) error {
+	type holder struct {
+		id, addr, process string
+		expired           bool
+	}
+	holders, err := all(ctx, q, func(rows *sql.Rows) (h holder, err error) {
+		err = rows.Scan(&h.id, &h.addr, &h.process, &h.expired)
+		return h, err
+	}, query, instance)
+	if err != nil {
+		return err
+	}
+	for _, h := range holders {
+		if !db.d.single && !h.expired && !ended(h.process) {
+			return &model.HeldError{Instance: h.id, Addr: h.addr}
+		}
+		if err := dead(h.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lease is how long a lease lasts, in milliseconds.
+func (db *DB) lease() int64 { return db.cfg.Lease.Milliseconds() }
+
+// Fence ends an instance that may write: see [model.Store]. It waits for a commit of it under way.
+func (db *DB) Fence(ctx context.Context, instance string) error {
+	if err := db.end(ctx, instance, model.EndFenced); err != nil {
+		return fmt.Errorf("fence %s: %w", instance, err)
+	}
+	return nil
+}
+
+// Leave ends the joined instance: see [model.Store].
+func (db *DB) Leave(ctx context.Context) error {
+	if err := db.end(ctx, db.joined(), model.EndLeft); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) joined() string {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.instance
+}
+
+func (db *DB) end(ctx context.Context, instance string, how model.End) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), instance) })
+}
+
+// Renew renews the joined instance's lease: see [model.Store]. On SQLite, where nobody waits for a lease to run out, it
+// only looks.
+func (db *DB) Renew(ctx context.Context, n int64) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.d.single {
+		in, err := readInstance(ctx, db.read, db.instance)
+		return in.mayFollow(n, err)
+	}
+	return db.transact(ctx, func(tx *tx) error {
+		renewed, err := tx.count(renewInstance, db.lease(), db.instance, n)
+		if err != nil || renewed > 0 {
+			return err
+		}
+		in, err := readInstance(ctx, tx, db.instance)
+		return in.mayFollow(n, err)
+	})
+}
+
+// Instance returns an instance that has joined at some time.
+func (r reader) Instance(ctx context.Context, id string) (model.Instance, error) {
+	in, err := readInstance(ctx, r.q, id)
+	return in.Instance, err
+}
+
+// instance is an instance's row.
+type instance struct {
+	model.Instance
+	fenced bool
+	commit int64
+}
+
+func readInstance(ctx context.Context, q querier, id string) (instance, error) {
+	return one(ctx, q, func(rows *sql.Rows) (in instance, err error) {
+		err = rows.Scan(&in.ID, &in.Addr, &in.fenced, &in.End, &in.commit)
+		return in, err
+	}, selectInstance, id)
+}
+
+// whyNot says why the instance could not advance to n.
+func (tx *tx) whyNot(n int64) error {
+	in, err := readInstance(tx.ctx, tx, tx.db.instance)
+	if err == nil && in.commit == n {
+		return errCommitted
+	}
+	return in.mayFollow(n-1, err)
+}
+
+// mayFollow says why a batch cannot follow the instance's batch n, nil when it can. Err is what reading the instance
+// has come to.
+func (in *instance) mayFollow(n int64, err error) error {
+	switch {
+	case errors.Is(err, model.ErrNotFound):
+		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
+	case err != nil:
+		return err
+	case in.End == model.EndCrashed:
+		return fmt.Errorf("%w: it was taken for dead, or silent for longer than its lease lasts", model.ErrFenced)
+	case in.fenced:
+		return model.ErrFenced
+	case in.commit != n:
+		return fmt.Errorf("%w: the last commit that the database has is %d and not %d: it has gone back in time, or is another",
+			model.ErrFenced, in.commit, n)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package storage_test
+
+import (
+	"bufio"
+	"database/sql"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func leased(t *testing.T, url string, lease time.Duration) *storage.DB {
+	t.Helper()
+	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func wantHeld(t *testing.T, err error, instance, addr string) {
+	t.Helper()
+	if held, ok := errors.AsType[*model.HeldError](err); !ok || *held != (model.HeldError{Instance: instance, Addr: addr}) {
+		t.Errorf("Join: %v, want it to name %s at %s", err, instance, addr)
+	}
+}
+
+// ends checks why an instance may not write any more.
+func ends(t *testing.T, db *storage.DB, instance string, want model.End) {
+	t.Helper()
+	if in, err := db.Instance(t.Context(), instance); err != nil || in.End != want {
+		t.Errorf("%s: %+v, %v, want the end %q", instance, in, err, want)
+	}
+}
+
+func TestOneInstanceHasTheDatabase(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+	joined(t, first)
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	if err := first.Commit(t.Context(), 1, &model.Batch{}); err != nil {
+		t.Errorf("Commit beside one who asks: %v", err)
+	}
+	if err := errors.Join(first.Leave(t.Context()), second.Join(t.Context(), "second", "b")); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, first.Join(t.Context(), "third", ""), "second", "b")
+	if err := errors.Join(first.Fence(t.Context(), "second"), first.Join(t.Context(), "third", "c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Renew(t.Context(), 0); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Renew of the fenced one: %v, want ErrFenced", err)
+	}
+	ends(t, first, "second", model.EndFenced)
+}
+
+// Of many who ask for a database at once, one gets it.
+func TestOneOfManyJoins(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	dead := leased(t, url, time.Millisecond)
+	joined(t, dead)
+	results := make(chan error)
+	names := strings.Fields("a b c d e f")
+	for _, name := range names {
+		db := leased(t, url, time.Hour)
+		go func() { results <- db.Join(t.Context(), name, name) }()
+	}
+	won := 0
+	for range names {
+		err := <-results
+		if _, held := errors.AsType[*model.HeldError](err); err == nil {
+			won++
+		} else if !held {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d instances have joined, want 1", won)
+	}
+	if err := dead.Commit(t.Context(), 1, &model.Batch{}); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Commit of the one before: %v, want ErrFenced", err)
+	}
+}
+
+// A lease runs out by the database's clock, unless it is renewed or something is committed.
+func TestLeaseRunsOut(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+	log := newLog(t, joined(t, first), 1)
+	expire := func() {
+		t.Helper()
+		execute(t, url, `UPDATE instances SET leased_until = clock_timestamp()`)
+	}
+	expire()
+	if err := first.Renew(t.Context(), log.n); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	expire()
+	log.n++
+	if err := first.Commit(t.Context(), log.n, &model.Batch{}); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	expire()
+	log.n++
+	if err := first.Commit(t.Context(), log.n, &model.Batch{Events: log.batch(1)}); err != nil { // in one statement
+		t.Fatal(err)
+	}
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	expire()
+	if err := second.Join(t.Context(), "second", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Renew(t.Context(), log.n); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Renew of the one before: %v, want ErrFenced", err)
+	}
+	ends(t, second, "instance", model.EndCrashed)
+}
+
+// execute runs a statement beside the store.
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	driver := "postgres"
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, url = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"
+	}
+	db, err := sql.Open(driver, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An instance whose process was killed on this machine is not waited for.
+func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
+	if url := os.Getenv("BATON_TEST_JOIN"); url != "" {
+		joined(t, leased(t, url, time.Hour))
+		_, _ = os.Stdout.WriteString("joined\n")
+		select {}
+	}
+	url := storagetest.Postgres(t).NewDatabase(t)
+	second := leased(t, url, time.Hour)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledInstanceIsNotWaitedFor$")
+	cmd.Env = append(os.Environ(), "BATON_TEST_JOIN="+url)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != "joined\n" {
+		t.Fatalf("the process said %q, %v", said, err)
+	}
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := second.Join(t.Context(), "second", ""); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, second, "instance", model.EndCrashed)
+}
+
+// A process of another machine, or one whose number another process has now, is told apart.
+func TestOtherProcessesAreToldApart(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+	joined(t, first)
+	execute(t, url, `UPDATE instances SET process = 'another-machine ' || process`)
+	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	execute(t, url, `UPDATE instances SET process = replace(process, 'another-machine ', '') || '0'`)
+	if err := second.Join(t.Context(), "second", ""); err != nil {
+		t.Errorf("the number is another process's: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package storagetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+func testRenew(t *testing.T, f *fixture) {
+	for range 2 {
+		if err := f.Renew(t.Context(), f.n); err != nil {
+			t.Errorf("Renew behind commit %d: %v", f.n, err)
+		}
+		f.commit(t, nil)
+	}
+	for _, n := range []int64{f.n - 1, f.n + 1} {
+		if err := f.Renew(t.Context(), n); !errors.Is(err, model.ErrFenced) {
+			t.Errorf("Renew behind commit %d, the last is %d: %v, want ErrFenced", n, f.n, err)
+		}
+	}
+	f.commit(t, nil)
+	if err := f.Fence(t.Context(), "instance-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Renew(t.Context(), f.n); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Renew after the fence: %v, want ErrFenced", err)
+	}
+}
+
+func testLeave(t *testing.T, f *fixture) {
+	f.commit(t, nil)
+	if err := f.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.try(t.Context(), &model.Batch{}); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Commit after Leave: %v, want ErrFenced", err)
+	}
+	if err := f.Renew(t.Context(), f.n); !errors.Is(err, model.ErrFenced) {
+		t.Errorf("Renew after Leave: %v, want ErrFenced", err)
+	}
+	if err := f.Join(t.Context(), "instance-2", ""); err != nil {
+		t.Fatalf("Join after Leave: %v", err)
+	}
+	f.n = 0
+	f.commit(t, nil)
+}
+
+func testInstance(t *testing.T, f *fixture) {
+	is := func(id, addr string, end model.End) {
+		t.Helper()
+		in, err := f.Instance(t.Context(), id)
+		equal(t, "Instance", in, err, model.Instance{ID: id, Addr: addr, End: end})
+	}
+	is("instance-1", "127.0.0.1:1", "")
+	if err := errors.Join(f.Fence(t.Context(), "instance-1"), f.Leave(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	is("instance-1", "127.0.0.1:1", model.EndFenced)
+	if err := errors.Join(f.Join(t.Context(), "instance-2", "b"), f.Leave(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	is("instance-2", "b", model.EndLeft)
+	if _, err := f.Instance(t.Context(), "nobody"); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("Instance of nobody: %v, want ErrNotFound", err)
+	}
+}
