@@ -11,10 +11,6 @@ import (
 // and its history must then break nothing, like all others in testdata.
 var known = []defect{
 	{
-		"idle-instance-does-not-notice-its-fence", func(h *sim.History) bool { return h.Does("takeover") },
-		[]sim.Rule{sim.RuleFence},
-	},
-	{
 		"cut-message-stands-behind-its-results", func(h *sim.History) bool { return h.Uses("open") > 0 && h.Breaks() || refuses(h) },
 		[]sim.Rule{sim.RuleRows},
 	},

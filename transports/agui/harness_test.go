@@ -20,8 +20,6 @@ import (
 
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
-const patience = transporttest.Patience
-
 // page is a web origin that the servers of tests admit.
 const page = "https://app.example.com"
 
