@@ -217,9 +217,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		msgs = c.Answers.Messages
 	}
 	if c.Messages = msgs; !s.first {
-		if err := onlyUsers(msgs); err != nil {
-			return nil, err
-		}
+		c.Foreign = foreign(msgs)
 	}
 	for i := range c.Messages {
 		c.Size += sizeOf(&c.Messages[i])
@@ -368,12 +366,12 @@ func (s *starting) newMessages() []Message {
 	return fresh
 }
 
-// onlyUsers refuses messages that only a thread's first run takes.
-func onlyUsers(msgs []Message) error {
+// foreign returns the role of a message that only a thread's first run takes, empty when there is none.
+func foreign(msgs []Message) agui.Role {
 	for i := range msgs {
 		if msgs[i].Role != agui.RoleUser {
-			return refuse(KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", msgs[i].Role)
+			return msgs[i].Role
 		}
 	}
-	return nil
+	return ""
 }

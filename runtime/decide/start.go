@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -25,6 +26,7 @@ type Start struct {
 	Run        model.Run       // as it is inserted; without a WorkflowID on a thread that has had no run
 	Messages   []model.Message // those that were not known, as they are queued
 	Size       int             // of their stored form
+	Foreign    agui.Role       // of one of them that only a thread's first run takes; empty for none
 	Repeats    bool            // the request answers a call that was answered before
 	Named      bool            // the client named the run
 	BodyHash   string          // of the request, to tell a repeat of a runId from another request
@@ -134,6 +136,9 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 	if c.Answers.Run != run.Key {
 		return ErrStale
 	}
+	if err := c.foreign(); err != nil {
+		return err
+	}
 	if err := d.reply(run, c.Answers.Replies, true); err != nil {
 		return err
 	}
@@ -174,7 +179,7 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	case len(msgs) == 0 && c.Repeats:
 		return ErrAnswered
 	}
-	if err := c.admit(d.v, waiting); err != nil {
+	if err := cmp.Or(c.foreign(), c.admit(d.v, waiting)); err != nil {
 		return err
 	}
 	if c.New {
@@ -206,6 +211,14 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	}
 	c.answer(d, &run.RunHead)
 	return d.remember(c.Key, run.Key, d.out.Started)
+}
+
+// foreign refuses messages that only a thread's first run takes.
+func (c *Start) foreign() error {
+	if c.Foreign == "" {
+		return nil
+	}
+	return model.Refuse(model.KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", c.Foreign)
 }
 
 func (c *Start) makesRoom() bool { return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns }
