@@ -20,8 +20,8 @@ import (
 )
 
 // retry makes a commit until the database has answered, as a committer does, and fails on any other error.
-func retry(t *testing.T, commit func() error) (tries int) {
-	t.Helper()
+func retry(tb testing.TB, commit func() error) (tries int) {
+	tb.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
 		tries++
 		err := commit()
@@ -29,9 +29,9 @@ func retry(t *testing.T, commit func() error) (tries int) {
 		case err == nil:
 			return tries
 		case !errors.Is(err, model.ErrUnavailable):
-			t.Fatalf("commit: %v, want ErrUnavailable", err)
+			tb.Fatalf("commit: %v, want ErrUnavailable", err)
 		case time.Now().After(deadline):
-			t.Fatalf("commit: still %v", err)
+			tb.Fatalf("commit: still %v", err)
 		}
 	}
 }

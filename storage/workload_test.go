@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -83,14 +84,18 @@ func (l *workload) finishRuns(tb testing.TB) (rows []model.Row) {
 	return rows
 }
 
+// keyOf takes a key, however long the database is away.
+func keyOf(tb testing.TB, take func(context.Context) (int64, error)) (key int64) {
+	tb.Helper()
+	retry(tb, func() (err error) { key, err = take(tb.Context()); return err })
+	return key
+}
+
 // newRun returns a thread with a run that has just begun, and their rows.
 func (l *workload) newRun(tb testing.TB) (*model.Thread, *model.Run, []model.Row) {
 	tb.Helper()
 	l.names++
-	key, err := l.db.NewThreadKey(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key := keyOf(tb, l.db.NewThreadKey)
 	now, name := time.Now(), fmt.Sprintf("%d-%d", time.Now().UnixNano(), l.names)
 	thread := &model.Thread{ThreadHead: model.ThreadHead{
 		Key: key, Project: "p", User: "u", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now,
@@ -120,10 +125,7 @@ func (l *workload) startAndFinish(tb testing.TB, n int) (list []model.Row) {
 
 func (l *workload) runOf(tb testing.TB, thread int64, id string) *model.Run {
 	tb.Helper()
-	key, err := l.db.NewRunKey(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key := keyOf(tb, l.db.NewRunKey)
 	now := time.Now()
 	return &model.Run{
 		RunHead: model.RunHead{
