@@ -15,17 +15,17 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
-	if err := rt.cancelRun(run.ThreadKey, run.Key); err != nil {
+	if err := rt.cancelRun(run.ThreadKey, run.Key, 0); err != nil {
 		return Run{}, unavailable(err)
 	}
 	run, err = rt.store.Run(context.WithoutCancel(ctx), run.Key)
 	return run, unavailable(gone(err))
 }
 
-// cancelRun cancels a run, whoever has it.
-func (rt *Runtime) cancelRun(threadKey, key int64) error {
+// cancelRun cancels a run, whoever has it: only that generation of it, unless it is 0.
+func (rt *Runtime) cancelRun(threadKey, key int64, generation int) error {
 	for range 3 {
-		if l := rt.liveRun(key); l != nil {
+		if l := rt.liveRun(key); l != nil && (generation == 0 || l.run.Generation == generation) {
 			err := l.end(cancelled())
 			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
 				err = rt.awaitEnd(l)
@@ -36,11 +36,11 @@ func (rt *Runtime) cancelRun(threadKey, key int64) error {
 				return err
 			}
 		}
-		err := rt.com.decide(&item{cmd: &decide.Cancel{Thread: threadKey, Run: key}})
+		err := rt.com.decide(&item{cmd: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = rt.closeRun(threadKey, key, cancelled())
 		}
-		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errMoved) {
+		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errGoesOn) {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (rt *Runtime) cancelRun(threadKey, key int64) error {
 // cancelAll cancels runs. Those that are over by then stay as they are.
 func (rt *Runtime) cancelAll(runs []RunHead) error {
 	for i := range runs {
-		err := rt.cancelRun(runs[i].ThreadKey, runs[i].Key)
+		err := rt.cancelRun(runs[i].ThreadKey, runs[i].Key, runs[i].Generation)
 		if refusal, ok := errors.AsType[*Error](err); err != nil && (!ok || refusal.Kind == KindUnavailable) {
 			return err
 		}
@@ -58,8 +58,8 @@ func (rt *Runtime) cancelAll(runs []RunHead) error {
 	return nil
 }
 
-// errMoved means that a run is in another state by now than its closing asks for.
-var errMoved = refuse(KindConflict, "moved", "The run goes on")
+// errGoesOn means that a run neither waits nor is queued any more.
+var errGoesOn = refuse(KindConflict, "goes_on", "The run goes on")
 
 // closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
 // claimed.
@@ -82,7 +82,7 @@ func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) 
 		return nil, gone(err)
 	}
 	if run.Status != Waiting && run.Status != Queued {
-		return nil, errMoved
+		return nil, errGoesOn
 	}
 	th, err := rt.store.Thread(ctx, threadKey)
 	if err != nil {

@@ -35,7 +35,7 @@ func (rt *Runtime) dispatch() {
 func (rt *Runtime) attend(n decide.Next) {
 	var err error
 	if n.Do == decide.ToCancel {
-		err = rt.cancelRun(n.Run.ThreadKey, n.Run.Key)
+		err = rt.cancelRun(n.Run.ThreadKey, n.Run.Key, n.Run.Generation)
 	} else if err = rt.claim(&n.Run); err != nil {
 		rt.slots.free(&n.Run)
 		rt.queue.nudge()
@@ -49,7 +49,7 @@ func (rt *Runtime) attend(n decide.Next) {
 		}
 	}
 	switch {
-	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict): // the database may be at ease later
+	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, ErrDiskFull): // the database may be at ease later
 		rt.com.pause(slowly)
 		rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):

@@ -277,8 +277,10 @@ const batchDecisions = 64
 const pacedAbove = 8
 
 // commit writes a batch, retrying the identical one while the database is away. It fails only when this
-// instance may not write any more. Items whose fault it is that the batch cannot be written have that in err.
+// instance may not write any more. Items whose fault it is that the batch cannot be written have that in err. Once nobody
+// knows whether a batch was stored, the identical one alone can tell: it is neither given up nor split for being slow.
 func (c *committer) commit(batch []*item) error {
+	unknown, slow, conflicts := false, 0, 0
 	for attempt := 0; ; attempt++ {
 		err := c.write(batch)
 		switch {
@@ -287,11 +289,17 @@ func (c *committer) commit(batch []*item) error {
 			return nil
 		case errors.Is(err, ErrFenced):
 			return err
-		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrDiskFull):
+		case errors.Is(err, ErrUnavailable):
+			unknown = true
 			c.settle(err)
-		case errors.Is(err, model.ErrTooSlow) && attempt < slowAttempts:
+		case errors.Is(err, ErrDiskFull):
 			c.settle(err)
-		case errors.Is(err, model.ErrConflict) && attempt < conflictAttempts:
+		case errors.Is(err, model.ErrTooSlow) && (unknown || slow < slowAttempts): // it may have been told before it was known
+			slow++
+			c.settle(err)
+		case errors.Is(err, model.ErrConflict) && conflicts < conflictAttempts: // the earlier attempt was not stored
+			conflicts++
+			unknown = false
 		case len(batch) == 1:
 			batch[0].refused(err)
 			return nil

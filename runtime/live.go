@@ -309,6 +309,9 @@ func (l *live) broken(err error) {
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
 			err = l.rt.failFromLog(l.rt.abandoned, l, e)
 		}
+		if errors.Is(err, errSettled) { // it had ended after all
+			l.rt.forget(l)
+		}
 	})
 }
 

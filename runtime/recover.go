@@ -23,12 +23,16 @@ func (rt *Runtime) recover(ctx context.Context) error {
 		return err
 	}
 	for i := range left {
-		run, err := rt.store.Run(ctx, left[i].Key)
+		run, err := patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, left[i].Key) })
 		if err == nil {
 			err = rt.takeOver(ctx, &run)
 		}
-		if err != nil {
+		switch {
+		case err == nil, errors.Is(err, ErrNotFound):
+		case unwritten(err):
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
+		default: // one run does not keep a server down
+			rt.log.Error("run can be neither taken over nor failed", "run", left[i].ID, "error", err)
 		}
 	}
 	seen := make(map[int64]bool)
@@ -68,7 +72,7 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 // too often.
 func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	if run.Owner != "" {
-		crashed, err := rt.crashed(ctx, run.Owner)
+		crashed, err := patiently(ctx, func() (bool, error) { return rt.crashed(ctx, run.Owner) })
 		if err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func (rt *Runtime) failRead(ctx context.Context, l *live, e *agui.OutputError, t
 // failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down. Whatever
 // the log has left open, a terminal event behind its last one ends it.
 func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error, then func()) error {
-	if errors.Is(because, ErrUnavailable) || ctx.Err() != nil {
+	if unwritten(because) || ctx.Err() != nil {
 		return because
 	}
 	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
@@ -160,6 +164,7 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error
 	if err := l.loadSteps(ctx, rt.store, run); errors.Is(err, ErrUnavailable) {
 		return nil, err // any other error is the rows' own, which stay as they are
 	}
+	l.asked.Store(true) // it may have
 	*it = item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = spans[n-1]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // StartRequest asks for a run. Agent or WorkflowID may be left out on a thread that had a run.
@@ -60,8 +61,8 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 		if err != nil {
 			return Started{}, unavailable(err)
 		}
-		for _, r := range s.it.out.Run.Replaces {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.out.Thread}); rt.cancelAll([]RunHead{run}) != nil {
+		for _, r := range s.replaces() {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.out.Thread, Generation: r.Generation}); rt.cancelAll([]RunHead{run}) != nil {
 				break // the run waits for it, also beyond a crash
 			}
 		}
@@ -180,6 +181,14 @@ func (s *starting) decide(ctx context.Context) error {
 		s.rt.queue.nudge()
 	}
 	return err
+}
+
+// replaces are the runs that the request has begun to replace.
+func (s *starting) replaces() []model.Replaced {
+	if s.it.out.Run.Key != s.run.Key { // it has answered or repeated another
+		return nil
+	}
+	return s.it.out.Run.Replaces
 }
 
 // prepare reads what the request's decision is based on, and does what takes long.

@@ -100,6 +100,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 			err = rt.cancelAll(it.out.Open)
 		}
 		if err != nil {
+			rt.com.add(&item{cmd: &decide.Look{Thread: th.Key}}) // what is left of it goes on
 			return unavailable(err)
 		}
 	}

@@ -82,7 +82,8 @@ WHERE i.interrupt_id = ANY (?)`
 SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY created_at, key LIMIT ?`
 
 	selectExpired = `
-SELECT ` + interruptColumns + ` FROM interrupts WHERE status = 'open' AND expires_at <= ?
+SELECT ` + interruptColumns + ` FROM interrupts
+WHERE status = 'open' AND expires_at <= ? AND EXISTS (SELECT 1 FROM runs WHERE runs.key = interrupts.run_key AND runs.status = 'WAITING')
 ORDER BY expires_at LIMIT ?`
 )
 

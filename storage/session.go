@@ -4,8 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // session is the connection that writes, with the statements prepared on it. Its transactions are begun and
@@ -65,8 +69,12 @@ func (s *session) exec(ctx context.Context, statement string) error {
 func (db *DB) writer(ctx context.Context) (*session, error) {
 	if db.session == nil {
 		conn, err := db.write.Connx(ctx)
-		if err != nil {
-			return nil, db.d.explained(ctx, err)
+		if err != nil { // whatever keeps a connection from being opened says nothing of the data
+			err = db.d.explained(ctx, err)
+			if ctx.Err() == nil && !db.closed && !errors.Is(err, model.ErrDiskFull) && !errors.Is(err, model.ErrUnavailable) {
+				err = fmt.Errorf("%w: %w", model.ErrUnavailable, err)
+			}
+			return nil, err
 		}
 		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32)}
 	}

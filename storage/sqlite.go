@@ -128,9 +128,13 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }
 
-// createFile creates an empty file that only its owner can read, unless there is one.
+// createFile creates an empty file that only its owner can read, unless there is one. One that is there is not opened: to
+// close it again would take the locks from a server in this process.
 func createFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package transports
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -128,12 +129,23 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	client, server := net.Pipe()
 	own := d.s.visits.conns.Adopt(&visit{server, r.Context().Value(taken{}).(*http.Request)})
 	go func() { _ = d.s.app.Server().ServeConn(own) }() // ends with the connection
-	go func() { _ = r.Write(client) }()                 // likewise; what is wrong with it the answer says
+	unread := make(chan error, 1)
+	go func() { // likewise; what is wrong with the request the answer says, and what is wrong with reading it this does
+		if err := r.Write(client); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			unread <- err
+			_ = client.Close()
+		}
+	}()
 	stop := context.AfterFunc(r.Context(), func() { _ = client.Close() })
 	back := &answering{Conn: client, r: bufio.NewReaderSize(client, 4<<10), stop: stop}
 	res, err := http.ReadResponse(back.r, r)
 	if err != nil {
 		_ = back.Close()
+		select {
+		case why := <-unread:
+			err = why
+		default:
+		}
 		return nil, err
 	}
 	if res.StatusCode == http.StatusSwitchingProtocols {

@@ -54,7 +54,9 @@ func Decide(v *model.View, c Command) Decided {
 	}
 	d.out.At, d.out.Thread = v.Now, cmp.Or(v.Thread.Key, c.Ask().Thread)
 	d.out.Open = open(v)
-	d.out.Next = next(v)
+	if del, ok := c.(*Delete); !ok || del.Run != 0 { // what is being deleted needs nothing more
+		d.out.Next = next(v)
+	}
 	return d.out
 }
 
@@ -79,6 +81,8 @@ var (
 	ErrNotClaimed = model.Refuse(model.KindConflict, "not_claimed", "The run cannot be claimed now")
 	// ErrRunning means that only the run's owner can do it.
 	ErrRunning = model.Refuse(model.KindConflict, "running", "The run is running")
+	// ErrMoved means that the run is in another state by now than the command is about.
+	ErrMoved = model.Refuse(model.KindConflict, "moved", "The run goes on")
 	// ErrOwesSpan means that the run has begun and waits: its end is a span, which Close brings.
 	ErrOwesSpan = model.Refuse(model.KindConflict, "owes_span", "The run has begun")
 )

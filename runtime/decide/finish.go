@@ -71,7 +71,10 @@ func (c *Finish) decide(d *decision) error {
 
 // Cancel ends a run for good. A run that executes is ended by its owner's Finish, and one that waits by a Close: the
 // refusals ErrRunning and ErrOwesSpan say so.
-type Cancel struct{ Thread, Run int64 }
+type Cancel struct {
+	Thread, Run int64
+	Generation  int // which of the run's, 0 for any: another is not cancelled, with ErrMoved
+}
 
 // Ask says what the decision has to see.
 func (c *Cancel) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
@@ -82,6 +85,8 @@ func (c *Cancel) decide(d *decision) error {
 		return err
 	}
 	switch {
+	case c.Generation != 0 && c.Generation != run.Generation:
+		return ErrMoved
 	case run.Status == model.Cancelled:
 		d.out.Run = *run
 	case run.Status == model.Running:

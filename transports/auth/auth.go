@@ -55,12 +55,25 @@ func Callers(who Who, request func(*fiber.Ctx) (*http.Request, error), log *slog
 // an address that other machines reach.
 func Everybody(insecure bool) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		if tcp, ok := c.Context().LocalAddr().(*net.TCPAddr); ok && !insecure && !tcp.IP.IsLoopback() {
+		if !insecure && !near(c.Context().LocalAddr()) {
 			return errOutside
 		}
 		c.Locals(callerKey{}, Local)
 		return c.Next()
 	}
+}
+
+// near reports whether an address is one that no other machine reaches.
+func near(addr net.Addr) bool {
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	case *net.UDPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
 }
 
 // Check says what is wrong with a caller: an empty project or user would be let see what is not theirs, as

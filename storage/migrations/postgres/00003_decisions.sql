@@ -1,4 +1,7 @@
 -- +goose Up
+-- A server of an older version may not write any more while its database changes.
+UPDATE instances SET fenced = TRUE;
+
 -- A decision reads the rows of runs and threads, which are therefore small: what can be large is apart.
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY REFERENCES runs (key) ON DELETE CASCADE,
