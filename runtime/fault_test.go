@@ -601,3 +601,41 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	store.left.Store(0)
 	checkLog(t, b.log("main"))
 }
+
+// unsure is a store that loses the answer of a commit, and is then too slow to tell for a while.
+type unsure struct {
+	runtime.Store
+	lose atomic.Bool // the next commit's
+	slow int         // used by the committer only
+}
+
+func (u *unsure) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	if u.slow > 0 {
+		u.slow--
+		return model.ErrTooSlow
+	}
+	err := u.Store.Commit(ctx, n, batch)
+	if err == nil && u.lose.Swap(false) {
+		u.slow = 5
+		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
+	}
+	return err
+}
+
+// Only the identical batch can tell whether it was stored: whatever comes in between, it is neither given up nor split.
+func TestBatchOfUnknownFateIsNotGivenUp(t *testing.T) {
+	b := open(t, runtime.Config{}, tokens)
+	store := &unsure{Store: b.store}
+	b.injectStore(store)
+	for i := range 10 {
+		thread := fmt.Sprint("t", i)
+		s := b.startOnceAdmitted(runtime.StartRequest{Agent: "tokens", ThreadID: thread, Messages: user("x")})
+		store.lose.Store(true)
+		b.wait(s.RunID, runtime.Completed)
+		recs := b.log(thread)
+		checkLog(t, recs)
+		if len(recs) != 206 {
+			t.Fatalf("%d events, want 206", len(recs))
+		}
+	}
+}
