@@ -1,0 +1,185 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// away is a store whose reads outside of transactions fail for a while: left of them, once skip have been made.
+type away struct {
+	runtime.Store
+	skip, left atomic.Int64
+}
+
+// gone runs a read, or fails in its place.
+func gone[T any](a *away, read func() (T, error)) (T, error) {
+	if a.skip.Add(-1) < 0 && a.left.Add(-1) >= 0 {
+		var none T
+		return none, fmt.Errorf("connection refused: %w", runtime.ErrUnavailable)
+	}
+	return read()
+}
+
+func (a *away) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
+	return gone(a, func() (runtime.Thread, error) { return a.Store.Thread(ctx, key) })
+}
+
+func (a *away) OpenRuns(ctx context.Context, key int64) ([]runtime.RunHead, error) {
+	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.OpenRuns(ctx, key) })
+}
+
+func (a *away) Unfinished(ctx context.Context, s runtime.Status, at time.Time, key int64, n int) ([]runtime.RunHead, error) {
+	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, at, key, n) })
+}
+
+func (a *away) Spans(ctx context.Context, key int64) ([]runtime.Span, error) {
+	return gone(a, func() ([]runtime.Span, error) { return a.Store.Spans(ctx, key) })
+}
+
+func (a *away) Nodes(ctx context.Context, key int64) ([]runtime.Node, error) {
+	return gone(a, func() ([]runtime.Node, error) { return a.Store.Nodes(ctx, key) })
+}
+
+func (a *away) Memos(ctx context.Context, key int64, generation int) ([]runtime.Memo, error) {
+	return gone(a, func() ([]runtime.Memo, error) { return a.Store.Memos(ctx, key, generation) })
+}
+
+func (a *away) Queued(ctx context.Context, key int64) ([]runtime.Message, error) {
+	return gone(a, func() ([]runtime.Message, error) { return a.Store.Queued(ctx, key) })
+}
+
+func (a *away) Messages(ctx context.Context, key, upTo int64, n int) ([]runtime.Message, error) {
+	return gone(a, func() ([]runtime.Message, error) { return a.Store.Messages(ctx, key, upTo, n) })
+}
+
+func (a *away) MessagesByID(ctx context.Context, key int64, ids []string) ([]runtime.Message, error) {
+	return gone(a, func() ([]runtime.Message, error) { return a.Store.MessagesByID(ctx, key, ids) })
+}
+
+func (a *away) Events(ctx context.Context, key, after int64, n int) ([]runtime.StoredEvent, error) {
+	return gone(a, func() ([]runtime.StoredEvent, error) { return a.Store.Events(ctx, key, after, n) })
+}
+
+func (a *away) LastEventID(ctx context.Context, key int64) (int64, error) {
+	return gone(a, func() (int64, error) { return a.Store.LastEventID(ctx, key) })
+}
+
+// meet waits until the run's worker is heard of.
+func (b *bench) meet(run string, heard <-chan struct{}) {
+	b.t.Helper()
+	for {
+		select {
+		case <-heard:
+			return
+		case <-tick():
+			if r, err := b.Run(b.t.Context(), local, run); err != nil || r.Status.Final() {
+				b.t.Fatalf("the run has ended: %s %+v, %v", r.Status, r.Error, err)
+			}
+		}
+	}
+}
+
+// An outage in any read of a take-over holds the run up and does not harm it.
+func TestTakeOverWaitsForTheDatabase(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "hi") }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		_, _ = io.WriteString(run.Text(), "cut sho")
+		select {
+		case entered <- struct{}{}:
+			return agui.WorkerOutput{}, hang(ctx)
+		case <-leave:
+			return agui.WorkerOutput{Answer: "done"}, nil
+		}
+	}}
+	b := open(t, runtime.Config{Drain: 1}, worker, hello)
+	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
+	s := b.start("main", "worker", "x")
+	queued := b.start("main", "hello", "behind")
+	<-entered
+	store := &away{Store: b.store}
+	for k := int64(0); ; k++ {
+		store.skip.Store(k)
+		store.left.Store(2)
+		b.injectStore(store)
+		b.meet(s.RunID, entered)
+		if store.left.Load() == 2 {
+			if k < 10 {
+				t.Errorf("a take-over makes only %d reads", k)
+			}
+			break
+		}
+	}
+	close(leave)
+	store.left.Store(0)
+	b.injectStore(store)
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(queued.RunID, runtime.Completed)
+	checkLog(t, b.log("main"))
+}
+
+func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
+	step := make(chan struct{})
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		step <- struct{}{}
+		step <- struct{}{}
+		next, err := run.Next(ctx)
+		if err != nil || len(next) != 1 {
+			return agui.WorkerOutput{}, fmt.Errorf("next: %v, %w", next, err)
+		}
+		return agui.WorkerOutput{Answer: fmt.Sprint(len(run.Input.Messages), " then ", next[0].Content)}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, hello)
+	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
+	store := &away{Store: b.store}
+	b.injectStore(store)
+	store.skip.Store(1) // the request's
+	store.left.Store(3) // the prompt's
+	s := b.start("main", "worker", "x")
+	b.meet(s.RunID, step)
+	if store.left.Load() >= 0 {
+		t.Error("the prompt was not read")
+	}
+	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	store.left.Store(3) // Next's
+	<-step
+	run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+	if run.Status != runtime.Completed || *run.OutputSummary != "3 then more" {
+		t.Errorf("run %s: %+v", run.Status, run.Error)
+	}
+	checkLog(t, b.log("main"))
+}
+
+func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
+	store := &away{Store: b.store}
+	b.injectStore(store)
+	store.skip.Store(1) // the request's
+	store.left.Store(1 << 40)
+	s := b.start("main", "hello", "x")
+	for store.left.Load() > 1<<40-3 {
+		<-tick()
+		if r, err := b.Run(t.Context(), local, s.RunID); err != nil || r.Status.Final() {
+			t.Fatalf("the run has not waited: %s, %v", r.Status, err)
+		}
+	}
+	run, err := b.Cancel(t.Context(), local, s.RunID)
+	if err != nil || run.Status != runtime.Cancelled {
+		t.Errorf("run %s, %v", run.Status, err)
+	}
+	store.left.Store(0)
+	checkLog(t, b.log("main"))
+}
