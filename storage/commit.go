@@ -16,18 +16,6 @@ const (
 UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
 WHERE id = ? AND NOT fenced AND commit_no = ?
 RETURNING clock_timestamp()`
-
-	// appendEvents is a whole commit in one statement, for PostgreSQL. It inserts no row when the instance
-	// may not write or has written the batch already.
-	appendEvents = `
-WITH fence AS (
-	UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
-	WHERE id = ? AND NOT fenced AND commit_no = ?
-	RETURNING clock_timestamp() AS now)
-INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
-SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
-FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
-	AS row (thread_key, first, last, run_key, payload)`
 )
 
 // errCommitted says that an earlier attempt has committed the batch.
@@ -45,13 +33,32 @@ func (db *DB) Commit(ctx context.Context, n int64, b *model.Batch) error {
 		return err
 	}
 	db.prepareDays(ctx)
-	if db.d.unnest && len(b.Events) > 0 && len(b.Rows) == 0 && len(b.Asks) == 0 {
+	err := db.commit(ctx, n, b)
+	if errors.Is(err, errCommitted) {
+		err = nil
+	}
+	if err == nil {
+		db.at.last = n
+	}
+	return err
+}
+
+func (db *DB) commit(ctx context.Context, n int64, b *model.Batch) error {
+	alone := len(b.Rows) == 0 && len(b.Asks) == 0
+	switch {
+	case db.d.single && n == db.at.last:
+		return errCommitted
+	case db.d.single && n != db.at.last+1:
+		return outOfStep(db.at.last, n-1)
+	case db.d.single && alone:
+		return db.say(ctx, n, b.Events)
+	case alone && len(b.Events) > 0:
 		return db.append(ctx, n, b.Events)
 	}
 	begin := func(tx *tx) error { return tx.beginBatch(n) }
 	err := db.transactFrom(ctx, begin, func(tx *tx) error { return tx.apply(b) })
-	if errors.Is(err, errCommitted) {
-		return nil
+	if err == nil || errors.Is(err, errCommitted) {
+		db.at.row = n
 	}
 	return err
 }
@@ -87,49 +94,8 @@ func (tx *tx) apply(b *model.Batch) error {
 	return nil
 }
 
-// append commits events alone, in one statement.
-func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
-	rows, err := db.packer.pack(events)
-	if err != nil {
-		return err
-	}
-	session, err := db.writer(ctx)
-	if err != nil {
-		return err
-	}
-	stmt, err := session.stmt(ctx, appendEvents, plain)
-	if err != nil {
-		return db.broken(ctx, err)
-	}
-	threads, firsts, lasts, runs, payloads := columns(rows)
-	res, err := stmt.ExecContext(ctx, n, db.lease(), db.instance, n-1, threads, firsts, lasts, runs, payloads)
-	if err != nil {
-		return db.broken(ctx, err)
-	}
-	if inserted, err := res.RowsAffected(); err != nil || inserted > 0 {
-		return err
-	}
-	err = db.transact(ctx, func(tx *tx) error { return tx.whyNot(n) })
-	if errors.Is(err, errCommitted) {
-		return nil
-	}
-	return err
-}
-
-func columns(rows []packed) (threads, firsts, lasts, runs int8s, payloads texts) {
-	numbers := make(int8s, 4*len(rows))
-	threads, numbers = numbers[:len(rows)], numbers[len(rows):]
-	firsts, numbers = numbers[:len(rows)], numbers[len(rows):]
-	lasts, runs = numbers[:len(rows)], numbers[len(rows):]
-	payloads = make(texts, len(rows))
-	for i, row := range rows {
-		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.thread, row.first, row.last, row.run, row.payload
-	}
-	return threads, firsts, lasts, runs, payloads
-}
-
 // begin begins a transaction that writes.
-func (tx *tx) begin() error { return tx.session.exec(tx.ctx, tx.d.begin) }
+func (tx *tx) begin() error { return tx.exec(tx.d.begin) }
 
 // beginBatch begins the transaction of batch n: it moves the instance's commit number to n, or says why that
 // must not be.
@@ -140,7 +106,7 @@ func (tx *tx) beginBatch(n int64) (err error) {
 	} else if err := tx.begin(); err != nil {
 		return err
 	}
-	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.lease(), tx.db.instance, n-1)
+	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.db.lease(), tx.db.instance, tx.db.before(n))
 	if errors.Is(err, model.ErrNotFound) {
 		return tx.whyNot(n)
 	}
@@ -196,8 +162,8 @@ func (db *DB) transactFrom(ctx context.Context, begin, fn func(*tx) error) error
 	if err := tx.finish(); err != nil {
 		return err
 	}
-	if err := session.exec(ctx, "COMMIT"); err != nil {
-		return tx.failed(ctx, err)
+	if err := tx.exec("COMMIT"); err != nil {
+		return err
 	}
 	done = true
 	return nil

@@ -15,64 +15,78 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// counter opens connections to a SQLite database that count the statements that run on them.
-type counter struct {
+// tap opens connections to a SQLite database, and is told of the statements that run on them.
+type tap struct {
 	sqlite driver.Driver
 	dsn    string
-	n      *atomic.Int64
+	run    func(query string, do func() error) error // calls do, and returns what the program is to see
 }
 
-func (c counter) Driver() driver.Driver { return c.sqlite }
-
-func (c counter) Connect(context.Context) (driver.Conn, error) {
-	conn, err := c.sqlite.Open(c.dsn)
-	return countedConn{conn, c.n}, err
-}
-
-type countedConn struct {
-	driver.Conn
-	n *atomic.Int64
-}
-
-func (c countedConn) Prepare(query string) (driver.Stmt, error) {
-	stmt, err := c.Conn.Prepare(query)
-	return countedStmt{stmt, c.n}, err
-}
-
-type countedStmt struct {
-	driver.Stmt
-	n *atomic.Int64
-}
-
-func (s countedStmt) Exec(args []driver.Value) (driver.Result, error) {
-	s.n.Add(1)
-	return s.Stmt.Exec(args) //nolint:staticcheck // what it has instead is of no use to a wrapper
-}
-
-func (s countedStmt) Query(args []driver.Value) (driver.Rows, error) {
-	s.n.Add(1)
-	return s.Stmt.Query(args) //nolint:staticcheck // likewise
-}
-
-// Decisions are shown what they ask for with as many statements, whatever their number.
-func TestDecisionsShareStatements(t *testing.T) {
-	ctx := t.Context()
+// tapped opens a migrated database of which the tap is on the connection that writes.
+func tapped(t *testing.T, run func(query string, do func() error) error) *DB {
+	t.Helper()
 	cfg := Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true}.withDefaults()
-	d, n := sqliteDialect(), new(atomic.Int64)
+	d := sqliteDialect()
 	d.open = func(cfg Config, m mode) (*sqlx.DB, error) {
 		db, err := openSQLite(cfg, m)
 		if err != nil || m != writing {
 			return db, err
 		}
 		dsn := sqliteDSN(cfg, strings.TrimPrefix(cfg.URL, "sqlite:"), m)
-		counting := sql.OpenDB(counter{db.Driver(), dsn, n})
-		return sqlx.NewDb(counting, "sqlite"), db.Close()
+		return sqlx.NewDb(sql.OpenDB(tap{db.Driver(), dsn, run}), "sqlite"), db.Close()
 	}
-	db, err := openAs(ctx, cfg, d)
+	db, err := openAs(t.Context(), cfg, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (t tap) Driver() driver.Driver { return t.sqlite }
+
+func (t tap) Connect(context.Context) (driver.Conn, error) {
+	conn, err := t.sqlite.Open(t.dsn)
+	return tappedConn{conn, t}, err
+}
+
+type tappedConn struct {
+	driver.Conn
+	tap
+}
+
+func (c tappedConn) Prepare(query string) (driver.Stmt, error) {
+	stmt, err := c.Conn.Prepare(query)
+	return tappedStmt{stmt, c.tap, query}, err
+}
+
+type tappedStmt struct {
+	driver.Stmt
+	tap
+	query string
+}
+
+func (s tappedStmt) Exec(args []driver.Value) (res driver.Result, err error) {
+	err = s.run(s.query, func() (err error) {
+		res, err = s.Stmt.Exec(args) //nolint:staticcheck // what it has instead is of no use to a wrapper
+		return err
+	})
+	return res, err
+}
+
+func (s tappedStmt) Query(args []driver.Value) (rows driver.Rows, err error) {
+	err = s.run(s.query, func() (err error) {
+		rows, err = s.Stmt.Query(args) //nolint:staticcheck // likewise
+		return err
+	})
+	return rows, err
+}
+
+// Decisions are shown what they ask for with as many statements, whatever their number.
+func TestDecisionsShareStatements(t *testing.T) {
+	ctx := t.Context()
+	n := new(atomic.Int64)
+	db := tapped(t, func(_ string, do func() error) error { n.Add(1); return do() })
 	if err := db.Join(ctx, "instance", ""); err != nil {
 		t.Fatal(err)
 	}

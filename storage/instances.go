@@ -48,7 +48,7 @@ func (db *DB) Join(ctx context.Context, instance, addr string) error {
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	db.instance = instance
+	db.instance, db.at = instance, progress{}
 	db.prepareDays(ctx)
 	return db.SetAddr(addr)
 }
@@ -133,8 +133,11 @@ func (db *DB) Renew(ctx context.Context, n int64) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.d.single {
+		if n != db.at.last {
+			return outOfStep(db.at.last, n)
+		}
 		in, err := readInstance(ctx, db.read, db.instance)
-		return in.mayFollow(n, err)
+		return in.mayFollow(db.at.row, err)
 	}
 	return db.transact(ctx, func(tx *tx) error {
 		renewed, err := tx.count(renewInstance, db.lease(), db.instance, n)
@@ -172,7 +175,7 @@ func (tx *tx) whyNot(n int64) error {
 	if err == nil && in.commit == n {
 		return errCommitted
 	}
-	return in.mayFollow(n-1, err)
+	return in.mayFollow(tx.db.before(n), err)
 }
 
 // mayFollow says why a batch cannot follow the instance's batch n, nil when it can. Err is what reading the instance
@@ -188,8 +191,12 @@ func (in *instance) mayFollow(n int64, err error) error {
 	case in.fenced:
 		return model.ErrFenced
 	case in.commit != n:
-		return fmt.Errorf("%w: the last commit that the database has is %d and not %d: it has gone back in time, or is another",
-			model.ErrFenced, in.commit, n)
+		return outOfStep(in.commit, n)
 	}
 	return nil
+}
+
+func outOfStep(got, want int64) error {
+	return fmt.Errorf("%w: the last commit that the database has is %d and not %d: it has gone back in time, or is another",
+		model.ErrFenced, got, want)
 }

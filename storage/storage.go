@@ -19,6 +19,9 @@
 // their key violations and compare. The same row is the fence: who sets fenced has the lock too, and after
 // that no commit of the instance can succeed.
 //
+// On SQLite, where who writes is alone, a commit of events alone only looks at the fence, and leaves the number as it
+// is: the numbers between two that are written are counted in memory. When its fate is unknown its own first event tells.
+//
 // # One instance at a time
 //
 // The instance's row also holds its lease, by the database's clock, and the name of its process. Neither keeps
@@ -109,6 +112,7 @@ type DB struct {
 	write    *sqlx.DB
 	session  *session // nil until needed, and after it broke
 	instance string   // "" until Join
+	at       progress // of the instance
 	packer   packer
 	prepared time.Time // partitions exist up to here
 	closed   bool

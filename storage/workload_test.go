@@ -36,7 +36,7 @@ func newLog(tb testing.TB, db model.Store, threads int) *workload {
 func (l *workload) commit(tb testing.TB, events []model.StoredEvent, rows ...model.Row) {
 	tb.Helper()
 	l.n++
-	if err := l.db.Commit(tb.Context(), l.n, &model.Batch{Events: events, Rows: rows}); err != nil {
+	if err := l.db.Commit(context.WithoutCancel(tb.Context()), l.n, &model.Batch{Events: events, Rows: rows}); err != nil {
 		tb.Fatalf("commit %d: %v", l.n, err)
 	}
 }

@@ -1,0 +1,110 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Most commits of runs that stream are events alone. They need not say in the instance's row that they were made.
+
+const (
+	// appendEvents is a whole commit in one statement, for PostgreSQL. It inserts no row when the instance
+	// may not write or has written the batch already.
+	appendEvents = `
+WITH fence AS (
+	UPDATE instances SET commit_no = ?, leased_until = clock_timestamp() + ? * interval '1 millisecond'
+	WHERE id = ? AND NOT fenced AND commit_no = ?
+	RETURNING clock_timestamp() AS now)
+INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
+SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
+FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
+	AS row (thread_key, first, last, run_key, payload)`
+
+	// mayWrite is the fence for who has the whole database to itself.
+	mayWrite = `
+SELECT clock_timestamp() FROM instances WHERE id = ? AND NOT fenced AND commit_no = ?`
+
+	selectSaid = `
+SELECT 1 FROM events WHERE thread_key = ? AND last_event_id >= ? LIMIT 1`
+)
+
+// progress is how far the joined instance has come. PostgreSQL has it in the instance's row.
+type progress struct {
+	last  int64 // the last batch that was committed
+	row   int64 // the last one that the instance's row tells of
+	doubt int64 // a batch of events alone that was tried
+}
+
+// before is the commit number that the instance's row has before batch n.
+func (db *DB) before(n int64) int64 {
+	if db.d.single {
+		return db.at.row
+	}
+	return n - 1
+}
+
+// say commits events alone on SQLite. It leaves the instance's row as it is: that would be another page for each token
+// of a run. A batch that was tried before was committed if its first event is there, as only this instance writes, and
+// nobody removes what is behind a thread's last span.
+func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) error {
+	tried := db.at.doubt == n && len(events) > 0
+	db.at.doubt = n
+	return db.transact(ctx, func(tx *tx) (err error) {
+		if tried {
+			said, err := all(ctx, tx, scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
+			if err != nil {
+				return err
+			}
+			if len(said) > 0 {
+				return errCommitted
+			}
+		}
+		tx.now, err = one(ctx, tx, scanTime, mayWrite, db.instance, db.at.row)
+		if errors.Is(err, model.ErrNotFound) {
+			in, err := readInstance(ctx, tx, db.instance)
+			return in.mayFollow(db.at.row, err)
+		}
+		tx.events = slices.Clip(events)
+		return err
+	})
+}
+
+// append commits events alone, in one statement.
+func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
+	rows, err := db.packer.pack(events)
+	if err != nil {
+		return err
+	}
+	session, err := db.writer(ctx)
+	if err != nil {
+		return err
+	}
+	stmt, err := session.stmt(ctx, appendEvents, plain)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	threads, firsts, lasts, runs, payloads := columns(rows)
+	res, err := stmt.ExecContext(ctx, n, db.lease(), db.instance, n-1, threads, firsts, lasts, runs, payloads)
+	if err != nil {
+		return db.broken(ctx, err)
+	}
+	if inserted, err := res.RowsAffected(); err != nil || inserted > 0 {
+		return err
+	}
+	return db.transact(ctx, func(tx *tx) error { return tx.whyNot(n) })
+}
+
+func columns(rows []packed) (threads, firsts, lasts, runs int8s, payloads texts) {
+	numbers := make(int8s, 4*len(rows))
+	threads, numbers = numbers[:len(rows)], numbers[len(rows):]
+	firsts, numbers = numbers[:len(rows)], numbers[len(rows):]
+	lasts, runs = numbers[:len(rows)], numbers[len(rows):]
+	payloads = make(texts, len(rows))
+	for i, row := range rows {
+		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.thread, row.first, row.last, row.run, row.payload
+	}
+	return threads, firsts, lasts, runs, payloads
+}

@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Whatever statement of a commit fails, done or not, again and again, the batch is written once: events alone, which
+// leave no trace but themselves, and such as have rows.
+func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
+	var statement, failing, failures int // the failing-th statement of a commit fails, so often
+	var done bool                        // after it was done
+	db := tapped(t, func(_ string, do func() error) error {
+		statement++
+		if statement != failing || failures == 0 {
+			return do()
+		}
+		failures--
+		if done {
+			_ = do()
+		}
+		return io.ErrUnexpectedEOF
+	})
+	ctx, last, n := t.Context(), int64(0), int64(0)
+	key := func(take func() (int64, error)) int64 {
+		key, err := take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	commit := func(b *model.Batch) (tries int) {
+		t.Helper()
+		n++
+		for tries = 1; ; tries++ {
+			statement = 0
+			err := db.Commit(ctx, n, b)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, model.ErrUnavailable) || tries > 10 {
+				t.Fatalf("commit %d, statement %d: %v", n, failing, err)
+			}
+		}
+		if err := db.Renew(ctx, n); err != nil {
+			t.Fatalf("Renew behind commit %d: %v", n, err)
+		}
+		return tries
+	}
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	thread := key(func() (int64, error) { return db.NewThreadKey(ctx) })
+	commit(&model.Batch{Rows: []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: thread}}}})
+	said := func() []model.StoredEvent {
+		last += 2
+		event := func(id int64) model.StoredEvent {
+			return model.StoredEvent{ThreadKey: thread, ID: id, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)}
+		}
+		return []model.StoredEvent{event(last - 1), event(last)}
+	}
+	runs := 0
+	batches := []func() *model.Batch{
+		func() *model.Batch { return &model.Batch{} },
+		func() *model.Batch { return &model.Batch{Events: said()} },
+		func() *model.Batch {
+			runs++
+			head := model.RunHead{Key: key(func() (int64, error) { return db.NewRunKey(ctx) }), ThreadKey: thread, Status: model.Queued}
+			return &model.Batch{Events: said(), Rows: []model.Row{&model.Run{RunHead: head}}}
+		},
+	}
+	for i, before := range batches {
+		for j, batch := range batches {
+			for _, done = range []bool{false, true} {
+				for _, times := range []int{1, 3} {
+					for failing = 1; ; failing++ {
+						commit(before())
+						failures = times
+						if commit(batch()) == 1 && failures > 0 { // there is no such statement
+							failures = 0
+							break
+						}
+					}
+					if failing < 4 {
+						t.Errorf("kind %d after %d: a commit has %d statements", j, i, failing-1)
+					}
+				}
+			}
+		}
+	}
+	events, err := db.Events(ctx, thread, 0, 10_000)
+	if err != nil || int64(len(events)) != last {
+		t.Fatalf("%d events, %v, want %d", len(events), err, last)
+	}
+	for i, ev := range events {
+		if ev.ID != int64(i+1) {
+			t.Fatalf("event %d is at place %d", ev.ID, i+1)
+		}
+	}
+	if open, err := db.OpenRuns(ctx, thread); err != nil || len(open) != runs {
+		t.Errorf("%d runs, %v, want %d", len(open), err, runs)
+	}
+}
+
+// An instance that was fenced while it did not know whether its last batch was written is told so, if it was.
+func TestFenceFindsABatchInDoubt(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprint(written), func(t *testing.T) {
+			lose := false
+			db := tapped(t, func(query string, do func() error) error {
+				if !lose || query != "COMMIT" {
+					return do()
+				}
+				lose = false
+				if written {
+					_ = do()
+				}
+				return io.ErrUnexpectedEOF
+			})
+			if err := db.Join(t.Context(), "instance", ""); err != nil {
+				t.Fatal(err)
+			}
+			b := &model.Batch{Events: []model.StoredEvent{
+				{ThreadKey: 1, ID: 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)},
+			}}
+			lose = true
+			if err := db.Commit(t.Context(), 1, b); !errors.Is(err, model.ErrUnavailable) {
+				t.Fatalf("Commit: %v, want ErrUnavailable", err)
+			}
+			if err := db.Fence(t.Context(), "instance"); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Commit(t.Context(), 1, b); errors.Is(err, model.ErrFenced) == written || written && err != nil {
+				t.Errorf("Commit again: %v; it was written: %t", err, written)
+			}
+			if got, err := db.Events(t.Context(), 1, 0, 10); err != nil || (len(got) == 1) != written {
+				t.Errorf("%d events, %v", len(got), err)
+			}
+		})
+	}
+}
