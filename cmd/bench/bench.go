@@ -61,6 +61,7 @@ func command() *cobra.Command {
 		runsCommand(&o),
 		viewersCommand(&o),
 		idleCommand(&o),
+		leaveCommand(&o),
 		cancelCommand(&o),
 		o.command("all", "All benches, with the sizes that Baton's figures are given for", suite()...),
 	)

@@ -33,6 +33,7 @@ func TestBenchPassesItsOwnChecks(t *testing.T) {
 		"viewers --viewers 20 --events 10 --delay 5ms --bursts 2 --gap 10ms",
 		"cancel --runs 2 --sleep 100ms",
 		"idle --streams 5",
+		"leave --viewers 5 --events 5 --after 1ms",
 	} {
 		var out bytes.Buffer
 		bench := command()

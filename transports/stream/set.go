@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -50,6 +51,7 @@ type Set struct {
 
 	mu       sync.Mutex // guards the fields below
 	open     map[*Writer]struct{}
+	tide     tide
 	sweeping bool
 }
 
@@ -132,6 +134,7 @@ func (s *Set) add(w *Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[w] = struct{}{}
+	s.tide.rise(len(s.open))
 	s.live.Add(1)
 	if s.stopping.Load() {
 		w.cancel(runtime.ErrStopping)
@@ -153,7 +156,7 @@ func (s *Set) remove(w *Writer) {
 	}
 }
 
-// sweep looks at each stream every second. It ends when no stream is open, and with Shutdown.
+// sweep looks at each stream every second, and at how many there are. It ends when no stream is open, and with Shutdown.
 func (s *Set) sweep() {
 	tick := time.NewTicker(min(time.Second, s.cfg.Ping/15))
 	defer tick.Stop()
@@ -167,13 +170,17 @@ func (s *Set) sweep() {
 			return
 		}
 		s.mu.Lock()
-		if len(s.open) == 0 {
+		collect := s.tide.ebb(len(s.open))
+		if len(s.open) == 0 && !collect {
 			s.sweeping = false
 			s.mu.Unlock()
 			return
 		}
 		all = slices.AppendSeq(all[:0], maps.Keys(s.open))
 		s.mu.Unlock()
+		if collect {
+			s.tasks.Go(goruntime.GC)
+		}
 		for _, w := range all {
 			w.look(p, now)
 		}
