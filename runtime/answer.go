@@ -119,9 +119,8 @@ func frontendOutput(m *agui.Message) agui.ToolOutput {
 
 // answers prepares what a request for a run answers, nil when nothing: what its resume says, and its messages
 // with the results of the client's own tools. known says which messages the thread has already.
-func (rt *Runtime) answers(ctx context.Context, threadKey int64, req *StartRequest, msgs []Message, known map[string]bool) (*decide.Answers, error) {
-	brings := func(m *agui.Message) bool { return m.Role == agui.RoleTool }
-	if len(req.Resume) == 0 && !slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return brings(&m) }) {
+func (rt *Runtime) answers(ctx context.Context, threadKey int64, req *StartRequest, known map[string]bool) (*decide.Answers, error) {
+	if len(req.Resume) == 0 && !slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil
 	}
 	open, err := rt.store.OpenRuns(ctx, threadKey)
@@ -140,14 +139,10 @@ func (rt *Runtime) answers(ctx context.Context, threadKey int64, req *StartReque
 	if a.Replies, err = repliesTo(all, req.Resume); err != nil {
 		return nil, err
 	}
-	replies := func(m *agui.Message) bool {
-		in := interrupt(all, m.ToolCallID)
-		return brings(m) && in != nil && in.Frontend
-	}
 	for j := range req.Messages {
 		m := &req.Messages[j]
 		in := interrupt(all, m.ToolCallID)
-		if !replies(m) || in.Status != interruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
+		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != interruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
 			continue
 		}
 		id := m.ID
@@ -158,12 +153,6 @@ func (rt *Runtime) answers(ctx context.Context, threadKey int64, req *StartReque
 	}
 	if len(a.Replies) == 0 {
 		return nil, nil
-	}
-	for j := range msgs {
-		if !replies(&msgs[j].Message) {
-			a.Messages = append(a.Messages, msgs[j])
-			a.Size += sizeOf(&msgs[j])
-		}
 	}
 	return a, nil
 }

@@ -108,7 +108,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
 		}
 	}
-	return rt.checkMessages(req)
+	return checkMessages(req.Messages)
 }
 
 // ValidName reports whether s can name a thread, a run or a message.
@@ -124,30 +124,6 @@ func checkObject(what string, raw json.RawMessage) error {
 	return nil
 }
 
-func (rt *Runtime) checkMessages(req *StartRequest) error {
-	seen := make(map[string]bool, len(req.Messages))
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		switch {
-		case m.ID == "":
-			m.ID = newID()
-		case !ValidName(m.ID):
-			return refuse(KindInvalid, "invalid_name", "A message id must be 1 to 200 characters without control characters")
-		case m.ToolCallID != "" && !ValidName(m.ToolCallID):
-			return refuse(KindInvalid, "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
-		case seen[m.ID]:
-			return refuse(KindInvalid, "invalid_message", "Two messages have the id %q", m.ID)
-		}
-		seen[m.ID] = true
-		switch m.Role {
-		case agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
-		default:
-			return refuse(KindInvalid, "invalid_message", "A message has the unknown role %q", m.Role)
-		}
-	}
-	return nil
-}
-
 // starting is one request on its way to its decision.
 type starting struct {
 	rt  *Runtime
@@ -158,7 +134,7 @@ type starting struct {
 	th    Thread
 	first bool // there is no such thread yet
 	run   Run
-	known map[string]bool // ids of messages and tool calls of the request that the thread has
+	known known
 }
 
 // decide prepares the request and has it decided. A slot that was taken for a run that is not claimed is given back.
@@ -199,7 +175,8 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if err := s.newRun(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.readKnown(ctx); err != nil {
+	var err error
+	if s.known, err = s.readKnown(ctx); err != nil {
 		return nil, err
 	}
 	c := &decide.Start{
@@ -212,22 +189,17 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	for i := range s.req.Messages {
 		if m := &s.req.Messages[i]; m.Role == agui.RoleTool {
 			c.Results = append(c.Results, m.ToolCallID)
-			c.Repeats = c.Repeats || !s.known[m.ID] && s.known[m.ToolCallID]
+			if i == len(s.req.Messages)-1 && !s.known.ids[m.ID] {
+				c.Last = m.ToolCallID
+			}
 		}
 	}
-	msgs := s.newMessages()
 	if !s.first {
-		var err error
-		if c.Answers, err = s.rt.answers(ctx, s.th.Key, s.req, msgs, s.known); err != nil {
+		if c.Answers, err = s.rt.answers(ctx, s.th.Key, s.req, s.known.ids); err != nil {
 			return nil, err
 		}
 	}
-	if c.Answers != nil {
-		msgs = c.Answers.Messages
-	}
-	if c.Messages = msgs; !s.first {
-		c.Foreign = foreign(msgs)
-	}
+	c.Messages = s.newMessages()
 	for i := range c.Messages {
 		c.Size += sizeOf(&c.Messages[i])
 	}
@@ -323,30 +295,6 @@ func (s *starting) newRun(ctx context.Context) error {
 	return err
 }
 
-// readKnown finds out which of the request's messages the thread knows.
-func (s *starting) readKnown(ctx context.Context) error {
-	s.known = make(map[string]bool)
-	if s.first || len(s.req.Messages) == 0 {
-		return nil
-	}
-	ids := make([]string, 0, len(s.req.Messages))
-	for i := range s.req.Messages {
-		m := &s.req.Messages[i]
-		ids = append(ids, m.ID)
-		if m.ToolCallID != "" { // a client has its own id for the result of its own tool
-			ids = append(ids, m.ToolCallID)
-		}
-	}
-	old, err := s.rt.store.MessagesByID(ctx, s.th.Key, ids)
-	for i := range old {
-		s.known[old[i].ID] = true
-		if old[i].ToolCallID != "" {
-			s.known[old[i].ToolCallID] = true
-		}
-	}
-	return err
-}
-
 // plain is text as a column can keep it: databases take no NUL.
 func plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
@@ -362,25 +310,3 @@ func query(msgs []agui.Message) string {
 
 // maxMessages keeps the RUN_STARTED that brings a run's new messages within the size of an event.
 const maxMessages = maxEvent - 64<<10
-
-// newMessages are those of the request's messages that are new to the thread, as rows that wait for the claim.
-func (s *starting) newMessages() []Message {
-	var fresh []Message
-	for _, m := range s.req.Messages {
-		if s.known[m.ID] || m.Role == agui.RoleTool && s.known[m.ToolCallID] {
-			continue
-		}
-		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
-	}
-	return fresh
-}
-
-// foreign returns the role of a message that only a thread's first run takes, empty when there is none.
-func foreign(msgs []Message) agui.Role {
-	for i := range msgs {
-		if msgs[i].Role != agui.RoleUser {
-			return msgs[i].Role
-		}
-	}
-	return ""
-}

@@ -1,10 +1,8 @@
 package decide
 
 import (
-	"cmp"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -26,8 +24,7 @@ type Start struct {
 	Run        model.Run       // as it is inserted; without a WorkflowID on a thread that has had no run
 	Messages   []model.Message // those that were not known, as they are queued
 	Size       int             // of their stored form
-	Foreign    agui.Role       // of one of them that only a thread's first run takes; empty for none
-	Repeats    bool            // the request answers a call that was answered before
+	Last       string          // the tool call whose result the request ends with, if it is new
 	Named      bool            // the client named the run
 	BodyHash   string          // of the request, to tell a repeat of a runId from another request
 	Multitask  Multitask
@@ -41,10 +38,8 @@ type Start struct {
 
 // Answers are a request's replies to a run that waits.
 type Answers struct {
-	Run      int64
-	Replies  []Reply
-	Messages []model.Message // of Start's, without those that are replies
-	Size     int
+	Run     int64
+	Replies []Reply
 }
 
 // Started is the answer to a Start.
@@ -67,6 +62,9 @@ type Started struct {
 func (c *Start) Ask() model.Ask {
 	th := &c.Thread
 	ask := model.Ask{Name: model.Name{Project: th.Project, User: th.User, ID: th.ID}, Interrupts: c.Interrupts}
+	if c.Last != "" {
+		ask.Interrupts = append(slices.Clone(ask.Interrupts), c.Last)
+	}
 	if c.Named {
 		ask.RunName = c.name()
 	}
@@ -74,11 +72,7 @@ func (c *Start) Ask() model.Ask {
 		ask.Scope = c.Key.Scope
 	}
 	for i := range c.Messages {
-		m := &c.Messages[i]
-		ask.IDs = append(ask.IDs, m.ID)
-		if m.ToolCallID != "" {
-			ask.IDs = append(ask.IDs, m.ToolCallID)
-		}
+		ask.IDs = append(ask.IDs, c.Messages[i].ID)
 	}
 	return ask
 }
@@ -123,21 +117,21 @@ func (c *Start) repeat(d *decision, named *model.NamedRun) error {
 
 // late refuses answers when the thread waits for none.
 func (c *Start) late(d *decision) error {
-	for i := range d.v.Asked {
-		if d.v.Asked[i].ID == c.Interrupts[0] {
-			return ErrAnswered
-		}
+	if asked(d.v, c.Interrupts[0]) {
+		return ErrAnswered
 	}
 	return model.Refuse(model.KindInvalid, "interrupts_open", "The thread has no open interrupt %q", c.Interrupts[0])
+}
+
+// asked reports whether a run of the thread has asked that.
+func asked(v *model.View, id string) bool {
+	return slices.ContainsFunc(v.Asked, func(a model.Asked) bool { return a.ID == id })
 }
 
 // resume continues the waiting run with what the request answers, under the request's runId as one more of its names.
 func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 	if c.Answers.Run != run.Key {
 		return ErrStale
-	}
-	if err := c.foreign(); err != nil {
-		return err
 	}
 	if err := d.reply(run, c.Answers.Replies, true); err != nil {
 		return err
@@ -149,8 +143,8 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 		}
 	}
 	d.keep(run)
-	if msgs := unknown(d.v, c.Answers.Messages); len(msgs) > 0 {
-		d.accept(run, msgs, c.Answers.Size)
+	if msgs := unknown(d.v, c.Messages); len(msgs) > 0 {
+		d.accept(run, msgs, c.Size)
 	}
 	c.answer(d, run)
 	return d.remember(c.Key, run.Key, d.out.Started)
@@ -176,10 +170,10 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	switch {
 	case c.Run.WorkflowID == "":
 		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
-	case len(msgs) == 0 && c.Repeats:
+	case len(msgs) == 0 && c.Last != "" && asked(d.v, c.Last): // it is not open, else this would be its answer
 		return ErrAnswered
 	}
-	if err := cmp.Or(c.foreign(), c.admit(d.v, waiting)); err != nil {
+	if err := c.admit(d.v, waiting); err != nil {
 		return err
 	}
 	if c.New {
@@ -211,14 +205,6 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	}
 	c.answer(d, &run.RunHead)
 	return d.remember(c.Key, run.Key, d.out.Started)
-}
-
-// foreign refuses messages that only a thread's first run takes.
-func (c *Start) foreign() error {
-	if c.Foreign == "" {
-		return nil
-	}
-	return model.Refuse(model.KindInvalid, "invalid_message", "A new message of role %s is admitted only in a thread's first run", c.Foreign)
 }
 
 func (c *Start) makesRoom() bool { return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns }
@@ -264,11 +250,9 @@ func (c *Start) begins(v *model.View, fresh int) bool {
 		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq
 }
 
-// unknown returns those of msgs that the thread does not know, nor the calls that they answer.
+// unknown returns those of msgs that the thread does not know.
 func unknown(v *model.View, msgs []model.Message) []model.Message {
-	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool {
-		return v.Known[m.ID] || m.Role == agui.RoleTool && v.Known[m.ToolCallID]
-	})
+	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool { return v.Known[m.ID] })
 }
 
 // answer tells the client of its run.

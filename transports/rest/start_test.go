@@ -75,8 +75,8 @@ func TestRepeatInterruptsNothing(t *testing.T) {
 func TestRefusalInterruptsNothing(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	id := s.blocker("t")
-	a := s.do("POST", runs, `{"threadId": "t", "multitask": "interrupt", "messages": [{"id": "x", "role": "assistant", "content": "I never said"}]}`)
-	a.refused(400, "invalid_message", "A new message of role assistant is admitted only in a thread's first run")
+	a := s.do("POST", runs, `{"threadId": "t", "multitask": "interrupt", "resume": [{"interruptId": "i", "status": "resolved"}]}`)
+	a.refused(400, "interrupts_open", `The thread has no open interrupt "i"`)
 	if r := s.get(id); r.Status != "RUNNING" {
 		t.Errorf("the refused request made it %s", r.Status)
 	}

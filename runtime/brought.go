@@ -1,0 +1,117 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// What a request lists as messages is its client's view of the thread, under ids that are the client's own for what the server
+// has said, or without any. The thread keeps to what it has: of a list it takes what is new and the user's own.
+
+func checkMessages(msgs []agui.Message) error {
+	for i := range msgs {
+		m := &msgs[i]
+		switch {
+		case m.ID != "" && !ValidName(m.ID):
+			return refuse(KindInvalid, "invalid_name", "A message id must be 1 to 200 characters without control characters")
+		case m.ToolCallID != "" && !ValidName(m.ToolCallID):
+			return refuse(KindInvalid, "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
+		}
+		switch m.Role {
+		case agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
+		default:
+			return refuse(KindInvalid, "invalid_message", "A message has the unknown role %q", m.Role)
+		}
+	}
+	return nil
+}
+
+// known is what a thread knows of a request's messages.
+type known struct {
+	ids  map[string]bool // of messages and tool calls
+	said map[int]bool    // the messages, by index, that have no id and repeat what the thread shows
+}
+
+func (s *starting) readKnown(ctx context.Context) (known, error) {
+	k := known{ids: make(map[string]bool)}
+	if s.first || len(s.req.Messages) == 0 {
+		return k, nil
+	}
+	ids := make([]string, 0, len(s.req.Messages))
+	for i := range s.req.Messages {
+		for _, id := range []string{s.req.Messages[i].ID, s.req.Messages[i].ToolCallID} { // a client has its own id for the result of its own tool
+			if id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	old, err := s.rt.store.MessagesByID(ctx, s.th.Key, ids)
+	if err != nil {
+		return k, err
+	}
+	for i := range old {
+		k.ids[old[i].ID] = true
+		if old[i].ToolCallID != "" {
+			k.ids[old[i].ToolCallID] = true
+		}
+	}
+	k.said, err = s.repeated(ctx)
+	return k, err
+}
+
+// repeated finds the user's messages without an id that the thread shows, in the order in which it does. The last of all
+// messages is not among them: it is what the request is made for.
+func (s *starting) repeated(ctx context.Context) (map[int]bool, error) {
+	last := len(s.req.Messages) - 1
+	unnamed := func(i int) bool {
+		return s.req.Messages[i].ID == "" && s.req.Messages[i].Role == agui.RoleUser && i < last
+	}
+	some := false
+	for i := range s.req.Messages {
+		some = some || unnamed(i)
+	}
+	if !some {
+		return nil, nil
+	}
+	rows, err := s.rt.store.Messages(ctx, s.th.Key, 0, promptMessages)
+	if err != nil {
+		return nil, err
+	}
+	said := make(map[int]bool)
+	for i := range s.req.Messages {
+		if !unnamed(i) {
+			continue
+		}
+		for at := range rows {
+			if rows[at].Role == agui.RoleUser && sameText(&rows[at].Message, &s.req.Messages[i]) {
+				rows, said[i] = rows[at+1:], true
+				break
+			}
+		}
+	}
+	return said, nil
+}
+
+func sameText(a, b *agui.Message) bool {
+	return strings.TrimSpace(a.Text()) == strings.TrimSpace(b.Text())
+}
+
+// newMessages are those of the request's messages that the thread takes, as rows that wait for the claim: all of them
+// if they begin it, else what its user says that it does not know.
+func (s *starting) newMessages() []Message {
+	var fresh []Message
+	named := make(map[string]bool)
+	for i, m := range s.req.Messages {
+		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] || s.known.said[i]) {
+			continue
+		}
+		if m.ID == "" || named[m.ID] { // some clients name a result as its call, and its call's message so too
+			m.ID = newID()
+		}
+		named[m.ID] = true
+		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
+	}
+	return fresh
+}
