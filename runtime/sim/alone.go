@@ -14,7 +14,7 @@ import (
 // GenerateAlone makes a history of one caller for PlayAlone.
 func GenerateAlone(seed uint64) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e))}
-	h := &History{Seed: seed, Callers: make([][]Step, 1)}
+	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1)}
 	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask"}, 2+g.r.IntN(3))
 	g.steps = append([]string{doStart}, g.some([]string{
 		doStart, doAppend, doCancel, doAnswer, doDelete, doClear, doTitle, doRelease, doRelease, doAnswer, doPass, doCrash, doRestart, doStart, doClock, doAppend,

@@ -96,7 +96,7 @@ func TestCheckerKnowsABadLog(t *testing.T) {
 			v.runs = append(v.runs, two, two)
 		}), RuleActive},
 	} {
-		w, v := newWorld(&History{}, ""), test.view()
+		w, v := newWorld(&History{}, nil), test.view()
 		w.checkActive(v.runs)
 		w.checkRows(v, w.checkLog(v))
 		w.checkStatuses(v)
@@ -137,12 +137,12 @@ func TestCheckerKnowsABadReader(t *testing.T) {
 		{"other content", 0, other, RuleReader},
 		{"more than there is", 0, append(slices.Clone(all), shown{12, "r1", "x"}), RuleReader},
 	} {
-		w := newWorld(&History{}, "")
+		w := newWorld(&History{}, nil)
 		w.readings = []*reading{{what: "a reader", conv: "c", after: test.after, shown: test.shown}}
 		w.checkReaders(map[string]*view{"c": v})
 		wantFirst(t, test.name, w, test.want)
 	}
-	w := newWorld(&History{}, "")
+	w := newWorld(&History{}, nil)
 	w.checkWatched(&reading{shown: []shown{{1, "r1", `{"type":"RUN_STARTED"}`}, {2, "r1", `{"type":"STEP_STARTED"}`}}})
 	wantFirst(t, "a client that was not shown the end", w, RuleWatch)
 }
@@ -194,7 +194,7 @@ func TestCheckerKnowsABadCall(t *testing.T) {
 		{"approved with other arguments", []Execution{gate}, []approval{{approved: true, edited: edited.Args}}, RuleApproval},
 		{"with the arguments that were approved", []Execution{edited}, []approval{{approved: true, edited: edited.Args}}, ""},
 	} {
-		w := newWorld(&History{}, "")
+		w := newWorld(&History{}, nil)
 		for _, a := range test.approvals {
 			w.ledger.answered("c1", a)
 		}
@@ -225,7 +225,7 @@ func TestCheckerKnowsABrokenPromise(t *testing.T) {
 		{"another title", nil, func(v *view) { v.th.Title = "x" }, RuleAck},
 		{"a message that reached nobody", nil, func(v *view) { v.runs[0].WorkflowID = alone }, RuleReach},
 	} {
-		w, v := newWorld(&History{}, ""), viewOf(span())
+		w, v := newWorld(&History{}, nil), viewOf(span())
 		test.change(v)
 		w.replies = test.replies
 		c := &claims{w: w, convs: map[string]*view{"c": v}, texts: make(map[string][]string)}

@@ -15,8 +15,9 @@ import (
 type History struct {
 	Seed    uint64   `json:"seed"` // of the pauses
 	Callers [][]Step `json:"callers"`
-	Queue   int      `json:"queue,omitempty"` // how many runs may be QUEUED; 0 means many
-	Slots   int      `json:"slots,omitempty"` // how many runs may be RUNNING; 0 means many
+	Queue   int      `json:"queue,omitempty"`  // how many runs may be QUEUED; 0 means many
+	Slots   int      `json:"slots,omitempty"`  // how many runs may be RUNNING; 0 means many
+	SQLite  bool     `json:"sqlite,omitempty"` // it is played on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
 
@@ -82,7 +83,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String writes the history as JSON with a line for each step. Parse reads it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"callers\": [", h.Seed, h.Queue, h.Slots)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")
@@ -149,7 +150,7 @@ func (g *generator) history(seed uint64) *History {
 	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
 	g.threads = 1 + g.r.IntN(2)
-	h := &History{Seed: seed, Callers: make([][]Step, 1+g.r.IntN(3))}
+	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1+g.r.IntN(3))}
 	if g.r.IntN(10) == 0 {
 		h.Queue = 1 + g.r.IntN(2)
 	}

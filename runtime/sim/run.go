@@ -1,14 +1,10 @@
 package sim
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,26 +48,20 @@ func PlayAlone(t *testing.T, h *History) *Outcome {
 
 func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	t.Helper()
-	raw, err := template()
+	db, err := newDatabase(h)
 	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(room(), fmt.Sprintf("baton-sim-%d-%d.db", os.Getpid(), files.Add(1)))
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var w *world
 	defer func() {
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			_ = os.Remove(path + suffix)
-		}
+		db.remove()
 		if v := recover(); v != nil { // synctest says that all wait for ever
 			w.find(RuleHang, "%v\n%s", v, blocked())
 		}
 		o = &Outcome{w.findings, w.notes}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(h, path)
+		w = newWorld(h, db)
 		play(w)
 	})
 	return nil
@@ -89,17 +79,6 @@ func blocked() string {
 		}
 	}
 	return strings.Join(all, "\n\n")
-}
-
-// files numbers the databases of this process.
-var files atomic.Int64
-
-// room is where databases are made: in memory, where the system has such a place.
-func room() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
-	}
-	return os.TempDir()
 }
 
 // play is a history from its beginning to its end.
@@ -150,8 +129,8 @@ func (w *world) close() {
 	w.others.Wait()
 	w.sleep(2 * time.Second) // the bubble's time ends with this goroutine, and there may be stalls
 	for _, p := range w.all {
-		if p.db != nil {
-			_ = p.db.Close()
+		if p.store != nil {
+			_ = p.store.Close()
 		}
 	}
 }

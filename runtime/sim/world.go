@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // world is one history while it happens: a database, the processes that serve it one after the other, and
@@ -21,7 +19,7 @@ import (
 // the order of their lengths, which the history's seed gives.
 type world struct {
 	h      *History
-	path   string
+	db     *database
 	caller runtime.Caller
 	ledger *ledger
 	began  time.Time
@@ -56,12 +54,12 @@ type Finding struct {
 
 // process is one server process: it is killed, fenced or stopped.
 type process struct {
-	w    *world
-	n    int
-	db   *storage.DB
-	rt   *runtime.Runtime
-	dead atomic.Bool   // it was killed
-	up   chan struct{} // closed when it has started, or failed to
+	w     *world
+	n     int
+	store model.Store
+	rt    *runtime.Runtime
+	dead  atomic.Bool   // it was killed
+	up    chan struct{} // closed when it has started, or failed to
 
 	ctx  context.Context // done when its clients are cut off
 	gone context.CancelFunc
@@ -69,9 +67,9 @@ type process struct {
 
 func (p *process) String() string { return fmt.Sprint("process ", p.n) }
 
-func newWorld(h *History, path string) *world {
+func newWorld(h *History, db *database) *world {
 	w := &world{
-		h: h, path: path, caller: runtime.Caller{Project: "p", User: "u", Role: runtime.RoleUser},
+		h: h, db: db, caller: runtime.Caller{Project: "p", User: "u", Role: runtime.RoleUser},
 		began: time.Now(), naps: make(map[string]int), ready: make(chan struct{}), shift: make(chan struct{}, 1), gate: make(chan struct{}),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -198,17 +196,16 @@ func (w *world) boot() (*process, error) {
 	w.all = append(w.all, p)
 	w.mu.Unlock()
 	defer close(p.up)
-	db, err := storage.Open(w.ctx, storage.Config{URL: "sqlite:" + w.path, Readers: 2})
-	if err != nil {
+	var err error
+	if p.store, err = w.db.open(w); err != nil {
 		return p, err
 	}
-	p.db = db
 	reg := new(plugins.Registry)
 	if err := reg.Add(p.plugs()...); err != nil {
 		return p, err
 	}
 	p.rt, err = runtime.New(runtime.Config{
-		Store: &faulty{Store: db, w: w, p: p}, Registry: reg, Log: slog.New(slog.DiscardHandler),
+		Store: &faulty{Store: p.store, w: w, p: p}, Registry: reg, Takeover: true, Log: slog.New(slog.DiscardHandler),
 		StepTimeout: w.patience(600 * time.Millisecond), RunTimeout: w.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
 		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: w.h.Queue, Runs: w.h.Slots,
 	})
@@ -254,6 +251,7 @@ func (w *world) kill(p *process) {
 	}
 	w.note("%s is killed", p)
 	p.gone()
+	w.db.died(p.store)
 	served := w.retire(p)
 	w.others.Go(func() {
 		w.shift <- struct{}{}
@@ -315,21 +313,3 @@ func (w *world) takeover() {
 		w.end(p)
 	})
 }
-
-// template is the file of an empty database, made once.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "baton-sim")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "baton.db")
-	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + path, Migrate: true})
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})

@@ -1,0 +1,309 @@
+// Package memory is model.Store in maps, for the simulator: what a history does to the real databases it does to this one
+// in a tenth of the time. It keeps nothing beyond its process and is no choice for a server. That it and they do the same
+// is what storagetest is for.
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Database is what several processes share. A row is never changed: one that changes is replaced, so what a
+// transaction has replaced can be put back.
+type Database struct {
+	now                 func() time.Time
+	threadKeys, runKeys atomic.Int64 // the last that were given
+
+	mu         sync.Mutex // guards the fields below, for as long as a commit or a read takes
+	lastRow    int64      // the last key of a message or an interrupt
+	instances  map[string]*instance
+	threads    rows[int64, model.Thread]
+	runs       rows[int64, model.Run]
+	names      rows[model.Name, model.RunName]
+	remembered rows[string, model.IdempotencyKey]
+
+	events     map[int64][]model.StoredEvent // of a thread, by id
+	spans      table[ordinal, model.Span]    // of a thread
+	messages   table[string, model.Message]  // of a thread
+	steps      table[int, model.Step]        // of a run, as are the next
+	nodes      table[string, model.Node]
+	memos      table[use, model.Memo]
+	interrupts table[string, interrupt]
+}
+
+// The keys of rows that have more than one.
+type (
+	ordinal struct {
+		run int64
+		n   int
+	}
+	use struct {
+		generation, step int
+		place            string
+	}
+)
+
+// interrupt is an interrupt with its place among those of the same time.
+type interrupt struct {
+	model.Interrupt
+	Key int64
+}
+
+// instance is a process that has joined.
+type instance struct {
+	model.Instance
+	commit      int64 // its last
+	leasedUntil time.Time
+}
+
+// lease is how long an instance may be silent.
+const lease = 15 * time.Second
+
+// New returns an empty database with that clock.
+func New(now func() time.Time) *Database {
+	return &Database{
+		now: now, instances: make(map[string]*instance), threads: make(rows[int64, model.Thread]),
+		runs: make(rows[int64, model.Run]), names: make(rows[model.Name, model.RunName]),
+		remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
+		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
+		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
+		interrupts: make(table[string, interrupt]),
+	}
+}
+
+// clock is the database's time in the milliseconds that it keeps.
+func (db *Database) clock() time.Time { return db.now().UTC().Truncate(time.Millisecond) }
+
+// Store is one process's connection to a Database.
+type Store struct {
+	*Database
+	instance string // "" until Join
+}
+
+var _ model.Store = (*Store)(nil)
+
+// Open returns a connection for a process of its own.
+func (db *Database) Open() *Store { return &Store{Database: db} }
+
+// Close does nothing.
+func (*Store) Close() error { return nil }
+
+// Ping reports whether ctx is done.
+func (*Store) Ping(ctx context.Context) error { return ctx.Err() }
+
+// NewThreadKey returns the key of a thread to come.
+func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
+	return s.threadKeys.Add(1), ctx.Err()
+}
+
+// NewRunKey returns the key of a run to come.
+func (s *Store) NewRunKey(ctx context.Context) (int64, error) { return s.runKeys.Add(1), ctx.Err() }
+
+// Join registers this process as a new instance, which Commit writes as from then on: see [model.Store].
+func (s *Store) Join(ctx context.Context, id, addr string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.instances {
+		switch {
+		case in.End != "" || in.ID == id:
+		case in.leasedUntil.After(s.clock()):
+			return &model.HeldError{Instance: in.ID, Addr: in.Addr}
+		default:
+			in.End = model.EndCrashed
+		}
+	}
+	s.instances[id] = &instance{Instance: model.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(lease)}
+	s.instance = id
+	return ctx.Err()
+}
+
+// Died tells the database that the process is gone, as its machine would.
+func (s *Store) Died() { s.end(s.joined(), model.EndCrashed) }
+
+// Leave ends the joined instance: see [model.Store].
+func (s *Store) Leave(ctx context.Context) error {
+	s.end(s.joined(), model.EndLeft)
+	return ctx.Err()
+}
+
+// Fence ends an instance that may write: see [model.Store].
+func (s *Store) Fence(ctx context.Context, id string) error {
+	s.end(id, model.EndFenced)
+	return ctx.Err()
+}
+
+func (s *Store) joined() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.instance
+}
+
+func (db *Database) end(id string, how model.End) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if in := db.instances[id]; in != nil && in.End == "" {
+		in.End = how
+	}
+}
+
+// Renew renews the joined instance's lease: see [model.Store].
+func (s *Store) Renew(ctx context.Context, n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.instances[s.instance]
+	if err := in.mayFollow(n); err != nil {
+		return err
+	}
+	in.leasedUntil = s.clock().Add(lease)
+	return ctx.Err()
+}
+
+// mayFollow says why a batch cannot follow the instance's batch n, nil when it can.
+func (in *instance) mayFollow(n int64) error {
+	switch {
+	case in == nil:
+		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
+	case in.End != "":
+		return fmt.Errorf("%w: %s", model.ErrFenced, in.End)
+	case in.commit != n:
+		return fmt.Errorf("%w: its last commit is %d and not %d", model.ErrFenced, in.commit, n)
+	}
+	return nil
+}
+
+// Instance returns an instance that has joined at some time.
+func (db *Database) Instance(ctx context.Context, id string) (model.Instance, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if in := db.instances[id]; in != nil {
+		return in.Instance, ctx.Err()
+	}
+	return model.Instance{}, cmp.Or(ctx.Err(), model.ErrNotFound)
+}
+
+// Commit writes batch n of the joined instance at once, or not at all: see [model.Store].
+func (s *Store) Commit(ctx context.Context, n int64, b *model.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	in := s.instances[s.instance]
+	if in != nil && in.commit == n {
+		return nil
+	}
+	if err := in.mayFollow(n - 1); err != nil {
+		return err
+	}
+	tx := &tx{Database: s.Database, at: s.clock(), touched: make(map[int64]bool)}
+	done := false
+	defer func() { // also when a decision panics
+		if !done {
+			tx.rollBack()
+		}
+	}()
+	if err := tx.apply(b); err != nil {
+		return err
+	}
+	done = true
+	in.commit, in.leasedUntil = n, tx.at.Add(lease)
+	return nil
+}
+
+// tx is a batch while it is written.
+type tx struct {
+	*Database
+	at      time.Time
+	undo    []func()
+	touched map[int64]bool // threads whose runs or spans have changed
+}
+
+func (tx *tx) rollBack() {
+	for i := range tx.undo {
+		tx.undo[len(tx.undo)-1-i]()
+	}
+}
+
+func (tx *tx) apply(b *model.Batch) error {
+	if err := tx.put(b.Rows); err != nil {
+		return err
+	}
+	events := b.Events
+	vs := tx.views(b.Asks)
+	for i := range b.Asks {
+		v := vs.of(&b.Asks[i])
+		follows := b.Decide(i, v)
+		if err := follows.Refused; err != nil {
+			if _, refused := errors.AsType[*model.Error](err); refused {
+				continue
+			}
+			return err
+		}
+		vs.keep(v)
+		events = append(events[:len(events):len(events)], follows.Events...)
+		if err := tx.put(follows.Rows); err != nil {
+			return err
+		}
+	}
+	for thread := range tx.touched {
+		if err := tx.check(thread); err != nil {
+			return err
+		}
+	}
+	return tx.append(events)
+}
+
+// check checks what must hold of a thread at the end of a batch: one run at most is RUNNING or WAITING, and no span but
+// the last is open.
+func (tx *tx) check(thread int64) error {
+	active := 0
+	for _, run := range tx.runs {
+		if run.ThreadKey == thread && (run.Status == model.Running || run.Status == model.Waiting) {
+			active++
+		}
+	}
+	if active > 1 {
+		return fmt.Errorf("thread %d: two runs are active", thread)
+	}
+	spans := tx.spans[thread].sorted(all, byFirst)
+	for i := 1; i < len(spans); i++ {
+		if spans[i-1].Last == 0 || spans[i-1].First == spans[i].First {
+			return fmt.Errorf("thread %d: a span begins where one is open", thread)
+		}
+	}
+	return nil
+}
+
+func byFirst(a, b *model.Span) int { return cmp.Compare(a.First, b.First) }
+
+// append writes events. Each is behind the last of its thread.
+func (tx *tx) append(events []model.StoredEvent) error {
+	for i := range events {
+		ev := events[i]
+		if err := checkEvent(&ev); err != nil {
+			return fmt.Errorf("event %d of thread %d: %w", ev.ID, ev.ThreadKey, err)
+		}
+		log := tx.events[ev.ThreadKey]
+		if n := len(log); n > 0 && ev.ID <= log[n-1].ID {
+			return fmt.Errorf("event %d of thread %d follows %d", ev.ID, ev.ThreadKey, log[n-1].ID)
+		}
+		ev.Payload = slices.Clip(bytes.Clone(ev.Payload))
+		tx.setLog(ev.ThreadKey, append(log, ev))
+	}
+	return nil
+}
+
+func (tx *tx) setLog(thread int64, log []model.StoredEvent) {
+	old := tx.events[thread]
+	tx.undo = append(tx.undo, func() { tx.events[thread] = old })
+	tx.events[thread] = log
+}

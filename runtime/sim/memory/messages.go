@@ -1,0 +1,97 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+func inComing(a, b *model.Message) int { return cmp.Compare(a.Key, b.Key) }
+
+func bySeq(a, b *model.Message) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Key, b.Key))
+}
+
+// ofRun are the run's messages that are admitted, in the order they came.
+func (db *Database) ofRun(run int64, admits func(*model.Message) bool) []*model.Message {
+	r := db.runs[run]
+	if r == nil {
+		return nil
+	}
+	return db.messages[r.ThreadKey].sorted(func(m *model.Message) bool { return m.RunKey == run && admits(m) }, inComing)
+}
+
+// RunMessages lists a run's messages that are not hidden: see [model.Reader].
+func (db *Database) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]model.Message, int, error) {
+	page, err := read(ctx, db, func() (p paged[model.Message]) {
+		list := db.ofRun(runKey, func(m *model.Message) bool { return m.State != model.MessageHidden })
+		p.total = min(len(list), maxCount)
+		p.rows = copies(head(slices.DeleteFunc(list, func(m *model.Message) bool { return m.Key <= after }), limit))
+		return p
+	})
+	return page.rows, page.total, err
+}
+
+// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
+func (db *Database) Queued(ctx context.Context, runKey int64) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		return copies(db.ofRun(runKey, func(m *model.Message) bool { return m.State == model.MessageQueued }))
+	})
+}
+
+// Messages lists the thread's consumed messages, by seq: see [model.Reader].
+func (db *Database) Messages(ctx context.Context, threadKey, upToEvent int64, limit int) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return m.State == model.MessageConsumed && m.EventID <= upTo(upToEvent)
+		}, bySeq)
+		return copies(list[max(0, len(list)-limit):])
+	})
+}
+
+// MessagesByID returns those of the thread's messages whose id or toolCallId is among ids, in the order they came.
+func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		return copies(db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return slices.Contains(ids, m.ID) || m.ToolCallID != "" && slices.Contains(ids, m.ToolCallID)
+		}, inComing))
+	})
+}
+
+// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
+func (db *Database) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
+	return read(ctx, db, func() (last int64) {
+		for _, m := range db.messages[threadKey] {
+			last = max(last, m.Seq)
+		}
+		return last
+	})
+}
+
+// dayOf is the midnight of a time's UTC day.
+func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
+func (db *Database) HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error) {
+	return one(ctx, db, func() *time.Time {
+		days := db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return m.State == model.MessageConsumed && !m.Day.IsZero() && m.Day.Before(dayOf(before))
+		}, func(a, b *model.Message) int { return b.Day.Compare(a.Day) })
+		if len(days) == 0 {
+			return nil
+		}
+		return &days[0].Day
+	})
+}
+
+// History lists the thread's consumed messages of a UTC day, by seq, from those above after.
+func (db *Database) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		return copies(head(db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return m.State == model.MessageConsumed && m.Day.Equal(dayOf(day)) && !m.Day.IsZero() && m.Seq > after
+		}, bySeq), limit))
+	})
+}

@@ -1,0 +1,356 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// maxCount bounds every count that stands beside a page, and maxPage is about how large one of events is.
+const (
+	maxCount = 10_000
+	maxPage  = 1 << 20
+)
+
+// read makes a read of what find finds.
+func read[T any](ctx context.Context, db *Database, find func() T) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return find(), nil
+}
+
+// one is the copy of a single row, which may not be there.
+func one[V any](ctx context.Context, db *Database, find func() *V) (row V, err error) {
+	found, err := read(ctx, db, func() *V {
+		if v := find(); v != nil {
+			return new(copied(v))
+		}
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	if found == nil {
+		return row, model.ErrNotFound
+	}
+	return *found, nil
+}
+
+// first is the first of a list, nil of an empty one.
+func first[V any](list []*V) *V {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func head[V any](list []V, limit int) []V { return list[:min(len(list), max(limit, 0))] }
+
+// paged is a page and the count of all.
+type paged[V any] struct {
+	rows  []V
+	total int
+}
+
+func latestFirst(a, b *model.Thread) int {
+	return -cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Key, b.Key))
+}
+
+// thread finds the first of the threads that are admitted, that with the latest activity.
+func (db *Database) thread(ctx context.Context, admits func(*model.Thread) bool) (model.Thread, error) {
+	return one(ctx, db, func() *model.Thread { return first(db.threads.sorted(admits, latestFirst)) })
+}
+
+// Thread returns the thread of that key.
+func (db *Database) Thread(ctx context.Context, key int64) (model.Thread, error) {
+	return one(ctx, db, func() *model.Thread { return db.threads[key] })
+}
+
+// ThreadByID returns the user's thread of that id.
+func (db *Database) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
+	name := model.Name{Project: project, User: user, ID: id}
+	return db.thread(ctx, func(t *model.Thread) bool { return nameOf(t) == name })
+}
+
+// ThreadByConversation returns the project's thread of that conversation id.
+func (db *Database) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
+	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.ConversationID == conversationID })
+}
+
+// LatestThread returns the user's thread with the latest activity.
+func (db *Database) LatestThread(ctx context.Context, project, user string) (model.Thread, error) {
+	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.User == user })
+}
+
+// Threads lists a user's threads: see [model.Reader].
+func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) ([]model.ListedThread, int, error) {
+	page, err := read(ctx, db, func() (p paged[model.ListedThread]) {
+		list := db.threads.sorted(func(t *model.Thread) bool { return t.Project == f.Project && t.User == f.User }, latestFirst)
+		p.total = min(len(list), maxCount)
+		if f.BeforeKey != 0 {
+			before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
+			list = slices.DeleteFunc(list, func(t *model.Thread) bool { return latestFirst(before, t) >= 0 })
+		}
+		for _, t := range head(list, cmp.Or(max(f.Limit, 0), 50)) {
+			p.rows = append(p.rows, db.listed(t))
+		}
+		return p
+	})
+	return page.rows, page.total, err
+}
+
+// ListedThread returns a thread as Threads lists it.
+func (db *Database) ListedThread(ctx context.Context, key int64) (model.ListedThread, error) {
+	return one(ctx, db, func() *model.ListedThread {
+		if t := db.threads[key]; t != nil {
+			return new(db.listed(t))
+		}
+		return nil
+	})
+}
+
+func (db *Database) listed(t *model.Thread) model.ListedThread {
+	l := model.ListedThread{Thread: copied(t)}
+	l.State = nil
+	runs := db.runsOf(t.Key)
+	if len(runs) == 0 {
+		return l
+	}
+	shown := runs[len(runs)-1]
+	for _, r := range runs {
+		if r.Status == model.Running || r.Status == model.Waiting {
+			shown = r
+		}
+	}
+	l.RunID, l.Agent, l.Status = shown.ID, shown.WorkflowID, shown.Status
+	return l
+}
+
+// runsOf are the thread's runs in the order they were created.
+func (db *Database) runsOf(thread int64) []*model.Run {
+	return db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread }, byKey)
+}
+
+// whole is a run with what is its thread's.
+func (db *Database) whole(r *model.Run) *model.Run {
+	if r == nil {
+		return nil
+	}
+	t, w := db.threads[r.ThreadKey], *r
+	w.ThreadID, w.ConversationID = t.ID, t.ConversationID
+	return &w
+}
+
+func (db *Database) wholes(list []*model.Run) []model.Run {
+	for i := range list {
+		list[i] = db.whole(list[i])
+	}
+	return copies(list)
+}
+
+// Run returns the run of that key.
+func (db *Database) Run(ctx context.Context, key int64) (model.Run, error) {
+	return one(ctx, db, func() *model.Run { return db.whole(db.runs[key]) })
+}
+
+// RunsByName returns the runs of that name: see [model.Reader].
+func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
+	return read(ctx, db, func() []model.Run {
+		keys := make(map[int64]bool)
+		for n, row := range db.names {
+			if n.Project == project && n.ID == name && (user == "" || n.User == user) {
+				keys[row.RunKey] = true
+			}
+		}
+		return db.wholes(head(db.runs.sorted(func(r *model.Run) bool { return keys[r.Key] }, byKey), 2))
+	})
+}
+
+// Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
+func (db *Database) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, error) {
+	page, err := read(ctx, db, func() (p paged[model.Run]) {
+		order := byKey
+		if f.Project != "" && f.ThreadKey == 0 {
+			order = func(a, b *model.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
+		}
+		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) }, func(a, b *model.Run) int { return order(b, a) })
+		p.total = min(len(list), maxCount)
+		if f.BeforeKey != 0 {
+			before := db.before(f.BeforeKey)
+			list = slices.DeleteFunc(list, func(r *model.Run) bool { return order(r, before) >= 0 })
+		}
+		p.rows = db.wholes(head(list, cmp.Or(max(f.Limit, 0), 50)))
+		return p
+	})
+	return page.rows, page.total, err
+}
+
+// before is where a page ends that continues below a key. Of a run that was deleted, the one before it tells the time.
+func (db *Database) before(key int64) *model.Run {
+	at := &model.Run{RunHead: model.RunHead{Key: key}}
+	if older := db.runs.sorted(func(r *model.Run) bool { return r.Key <= key }, byKey); len(older) > 0 {
+		at.CreatedAt = older[len(older)-1].CreatedAt
+	}
+	return at
+}
+
+func admits(f *model.RunFilter, r *model.Run) bool {
+	return (f.Project == "" || r.Project == f.Project) && (f.User == "" || r.User == f.User) &&
+		(f.Status == "" || r.Status == f.Status) && (f.Agent == "" || r.Agent == f.Agent) &&
+		(f.WorkflowID == "" || r.WorkflowID == f.WorkflowID) && (f.ThreadKey == 0 || r.ThreadKey == f.ThreadKey) &&
+		!r.CreatedAt.Before(f.Since)
+}
+
+// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order in which they are claimed.
+func (db *Database) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
+	return read(ctx, db, func() []model.RunHead { return db.openRuns(threadKey) })
+}
+
+// LastRun returns the thread's run that was created last.
+func (db *Database) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
+	return one(ctx, db, func() *model.Run {
+		runs := db.runsOf(threadKey)
+		slices.Reverse(runs)
+		return db.whole(first(runs))
+	})
+}
+
+// Unfinished returns up to limit open runs of a status: see [model.Reader].
+func (db *Database) Unfinished(ctx context.Context, status model.Status, afterQueued time.Time, afterKey int64, limit int) ([]model.RunHead, error) {
+	return read(ctx, db, func() (heads []model.RunHead) {
+		order := func(a, b *model.Run) int { return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), byKey(a, b)) }
+		after := &model.Run{RunHead: model.RunHead{Key: afterKey, QueuedAt: afterQueued}}
+		list := db.runs.sorted(func(r *model.Run) bool { return r.Status == status && order(r, after) > 0 }, order)
+		for _, r := range head(list, limit) {
+			heads = append(heads, copied(&r.RunHead))
+		}
+		return heads
+	})
+}
+
+// Expired returns up to limit open interrupts of WAITING runs that have expired by now, those first that expired first.
+func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
+	return read(ctx, db, func() []model.Interrupt {
+		var list []*model.Interrupt
+		for run, asked := range db.interrupts {
+			for _, in := range asked {
+				if in.Status == model.InterruptOpen && in.ExpiresAt != nil && !in.ExpiresAt.After(now) && db.runs[run].Status == model.Waiting {
+					list = append(list, &in.Interrupt)
+				}
+			}
+		}
+		slices.SortFunc(list, func(a, b *model.Interrupt) int {
+			return cmp.Or(a.ExpiresAt.Compare(*b.ExpiresAt), cmp.Compare(a.ID, b.ID))
+		})
+		return copies(head(list, limit))
+	})
+}
+
+// Steps lists a run's steps with a number above after, by number, and counts all.
+func (db *Database) Steps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
+	page, err := read(ctx, db, func() (p paged[model.Step]) {
+		list := db.steps[runKey].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
+		p.total = len(list)
+		p.rows = copies(head(slices.DeleteFunc(list, func(s *model.Step) bool { return s.Number <= after }), limit))
+		return p
+	})
+	return page.rows, page.total, err
+}
+
+// Nodes returns the states of the run's nodes, by their ids.
+func (db *Database) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
+	return read(ctx, db, func() []model.Node {
+		return copies(db.nodes[runKey].sorted(all, func(a, b *model.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
+	})
+}
+
+// Memos returns the records of one generation of the run.
+func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
+	return read(ctx, db, func() []model.Memo {
+		return copies(db.memos[runKey].sorted(func(m *model.Memo) bool { return m.Generation == generation }, func(a, b *model.Memo) int {
+			return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Place, b.Place))
+		}))
+	})
+}
+
+// Interrupts returns what the run waits or waited for, oldest first.
+func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
+	return read(ctx, db, func() (list []model.Interrupt) {
+		for _, in := range db.interrupts[runKey].sorted(all, byTime) {
+			list = append(list, copied(&in.Interrupt))
+		}
+		return list
+	})
+}
+
+// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large.
+func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+	return read(ctx, db, func() (page []model.StoredEvent) {
+		log, size := db.events[threadKey], 0
+		begin, _ := slices.BinarySearchFunc(log, after+1, func(ev model.StoredEvent, id int64) int { return cmp.Compare(ev.ID, id) })
+		for _, ev := range head(log[begin:], limit) {
+			if size += len(ev.Payload); size > maxPage && len(page) > 0 {
+				break
+			}
+			page = append(page, ev)
+		}
+		db.nameRuns(threadKey, page)
+		return page
+	})
+}
+
+// nameRuns sets the events' RunID, from the spans they lie in.
+func (db *Database) nameRuns(thread int64, events []model.StoredEvent) {
+	spans := db.spans[thread].sorted(all, byFirst)
+	for i := range events {
+		ev := &events[i]
+		for _, s := range spans {
+			if s.First <= ev.ID && (s.Last == 0 || ev.ID <= s.Last) {
+				ev.RunID = s.RunID
+			}
+		}
+	}
+}
+
+// LastEventID returns the id of the thread's last event, also when that event has been removed.
+func (db *Database) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
+	last, err := one(ctx, db, func() *int64 {
+		t, log := db.threads[threadKey], db.events[threadKey]
+		switch {
+		case t == nil:
+			return nil
+		case len(log) == 0:
+			return &t.LastEventID
+		}
+		return new(max(t.LastEventID, log[len(log)-1].ID))
+	})
+	return last, err
+}
+
+// Spans returns the run's spans in order.
+func (db *Database) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
+	return read(ctx, db, func() []model.Span { return copies(db.spansOf(runKey)) })
+}
+
+// SpanAfter returns the thread's first span that begins after the event.
+func (db *Database) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
+	return one(ctx, db, func() *model.Span {
+		return first(db.spans[threadKey].sorted(func(s *model.Span) bool { return s.First > eventID }, byFirst))
+	})
+}
+
+// upTo is n, or what nothing exceeds for 0.
+func upTo(n int64) int64 {
+	if n == 0 {
+		return math.MaxInt64
+	}
+	return n
+}

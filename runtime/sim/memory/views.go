@@ -1,0 +1,199 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// views are what the decisions of a batch see: a View for each thread.
+type views struct {
+	tx         *tx
+	byKey      map[int64]*model.View
+	byName     map[model.Name]*model.View
+	names      map[model.Name]model.NamedRun
+	remembered map[string]model.Remembered
+}
+
+// views reads what is asked of all threads before the first decision.
+func (tx *tx) views(asks []model.Ask) *views {
+	vs := &views{
+		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
+		names: make(map[model.Name]model.NamedRun), remembered: make(map[string]model.Remembered),
+	}
+	wanted := make(map[*model.View]*model.Ask)
+	for i := range asks {
+		a := &asks[i]
+		v := vs.find(a)
+		if wanted[v] == nil {
+			wanted[v] = new(model.Ask)
+		}
+		w := wanted[v]
+		w.Runs, w.IDs, w.Waits = append(w.Runs, a.Runs...), append(w.IDs, a.IDs...), w.Waits || a.Waits
+		w.Interrupts = append(w.Interrupts, a.Interrupts...)
+		vs.addName(a.RunName)
+		vs.addKey(a.Scope)
+	}
+	for v, w := range wanted {
+		if v.Exists {
+			tx.fill(v, w)
+		}
+	}
+	return vs
+}
+
+// find returns the view for an ask, with the head of the thread if there is one.
+func (vs *views) find(a *model.Ask) *model.View {
+	v := vs.of(a)
+	if v.Exists {
+		return v
+	}
+	for _, t := range vs.tx.threads {
+		if t.Key == a.Thread || a.Thread == 0 && nameOf(t) == a.Name {
+			v.Exists, v.Thread = true, t.ThreadHead
+			if known := vs.byKey[t.Key]; known != nil && known.Exists {
+				v = known
+			}
+			vs.keep(v)
+		}
+	}
+	return v
+}
+
+// of returns the view for an ask, an empty one when there is no such thread.
+func (vs *views) of(a *model.Ask) *model.View {
+	v := vs.byName[a.Name]
+	if a.Thread != 0 {
+		v = vs.byKey[a.Thread]
+	}
+	if v != nil {
+		return v
+	}
+	v = &model.View{
+		Now: vs.tx.at, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool),
+		Names: vs.names, Remembered: vs.remembered,
+	}
+	if a.Thread != 0 {
+		vs.byKey[a.Thread] = v
+	} else if a.Name != (model.Name{}) {
+		vs.byName[a.Name] = v
+	}
+	return v
+}
+
+// keep has decisions find a thread by its key and by its name, also the one that a decision has created.
+func (vs *views) keep(v *model.View) {
+	if v.Exists {
+		vs.byKey[v.Thread.Key] = v
+		vs.byName[model.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
+	}
+}
+
+func (vs *views) addName(name model.Name) {
+	n := vs.tx.names[name]
+	if n == nil {
+		return
+	}
+	run := vs.tx.runs[n.RunKey]
+	named := model.NamedRun{RunKey: run.Key, ThreadKey: run.ThreadKey, ID: run.ID, BodyHash: n.BodyHash, Status: run.Status}
+	for _, s := range vs.tx.spansOf(run.Key) {
+		if s.RunID == n.Name {
+			named.First = s.First
+			break
+		}
+	}
+	vs.names[name] = named
+}
+
+func (vs *views) addKey(scope string) {
+	if row := vs.tx.remembered[scope]; row != nil && scope != "" {
+		k := copied(row)
+		vs.remembered[scope] = model.Remembered{
+			BodyHash: k.BodyHash, RunKey: k.RunKey, RunGone: k.RunKey != 0 && vs.tx.runs[k.RunKey] == nil, Answer: k.Answer,
+			CreatedAt: k.CreatedAt,
+		}
+	}
+}
+
+// fill reads what is wanted of a thread.
+func (tx *tx) fill(v *model.View, w *model.Ask) {
+	thread := v.Thread.Key
+	v.Runs = tx.openRuns(thread)
+	over := tx.runs.sorted(func(r *model.Run) bool {
+		return r.ThreadKey == thread && slices.Contains(w.Runs, r.Key) && v.Run(r.Key) == nil
+	}, byKey)
+	for _, r := range over {
+		v.Runs = append(v.Runs, copied(&r.RunHead))
+	}
+	for _, m := range tx.messages[thread] {
+		if m.State == model.MessageQueued && v.Run(m.RunKey) != nil {
+			in := v.Inbox[m.RunKey]
+			in.Messages, in.Bytes, in.Last = in.Messages+1, in.Bytes+len(m.AppendJSON(nil, agui.Stored)), max(in.Last, m.Key)
+			v.Inbox[m.RunKey] = in
+		}
+		for _, id := range []string{m.ID, m.ToolCallID} {
+			if id != "" && slices.Contains(w.IDs, id) {
+				v.Known[id] = true
+			}
+		}
+	}
+	var asked []*interrupt
+	for _, r := range tx.runs {
+		if r.ThreadKey != thread {
+			continue
+		}
+		waits := v.Run(r.Key) != nil && (r.Status == model.Waiting || r.Answered || r.Status == model.Running && w.Waits)
+		for _, in := range tx.interrupts[r.Key] {
+			if waits || slices.Contains(w.Interrupts, in.ID) {
+				asked = append(asked, in)
+			}
+		}
+	}
+	slices.SortFunc(asked, byTime)
+	for _, in := range asked {
+		v.Asked = append(v.Asked, model.Asked{
+			RunKey: in.RunKey, ID: in.ID, Step: in.Step, Place: in.Place, Frontend: in.Frontend, Status: in.Status,
+		})
+	}
+}
+
+func byTime(a, b *interrupt) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Key, b.Key))
+}
+
+// openRuns are the heads of the thread's open runs in the order in which they are claimed.
+func (db *Database) openRuns(thread int64) (heads []model.RunHead) {
+	open := db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread && !r.Status.Final() }, func(a, b *model.Run) int {
+		return cmp.Or(
+			order(a.Status == model.Queued, b.Status == model.Queued), order(!a.Answered, !b.Answered),
+			cmp.Compare(a.Turn, b.Turn), a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.Key, b.Key))
+	})
+	for _, r := range open {
+		heads = append(heads, copied(&r.RunHead))
+	}
+	return heads
+}
+
+// order has what is false come first.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// spansOf are the run's spans in order.
+func (db *Database) spansOf(run int64) []*model.Span {
+	r := db.runs[run]
+	if r == nil {
+		return nil
+	}
+	return db.spans[r.ThreadKey].sorted(func(s *model.Span) bool { return s.RunKey == run }, func(a, b *model.Span) int {
+		return cmp.Compare(a.N, b.N)
+	})
+}
