@@ -11,6 +11,7 @@ func TestModel(t *testing.T) {
 	n, met := count(), 0
 	for at := *seed; at < *seed+uint64(n); at++ {
 		h := sim.GenerateAlone(at)
+		h.SQLite = h.SQLite || *sqlite
 		o := sim.PlayAlone(t, h)
 		for i := range o.Findings {
 			if f := &o.Findings[i]; !tolerated(h, f) {

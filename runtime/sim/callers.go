@@ -243,10 +243,10 @@ func (w *world) answer(p *process, r *reply) {
 			e.Payload = mustJSON(map[string]string{"to": q.Message})
 		case q.Metadata == nil:
 			if r.step.Do == doReply {
-				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + q.ID})
+				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + short(q.ID)})
 				continue
 			}
-			e.Payload = mustJSON("client did " + q.ID)
+			e.Payload = mustJSON("client did " + short(q.ID))
 		default:
 			e.Payload = w.approve(q, choice+i)
 		}

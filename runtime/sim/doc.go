@@ -1,4 +1,4 @@
-// Package sim guards the runtime: it lets random histories happen to the real engine over a real database and
+// Package sim guards the runtime: it lets random histories happen to the real engine and
 // checks that nothing came of them that must not. It is for tests alone; no program links it.
 //
 // # A history
@@ -33,10 +33,11 @@
 //	go test ./runtime/sim -run 'TestHistory$' -history kept.json -v
 //	go test ./runtime/sim -run 'TestHistory$' -history kept.json -sweep tool.once   a trouble at each commit in turn
 //
-// The engine's ids are random, and what happens at one moment of the bubble is ordered by the scheduler, so about one
-// seed in ten does not do the very same again; a finding that does not come back comes back at the second or third
-// try. A change of the engine moves commits and with them everything, so a history that is worth keeping goes into
-// testdata, not its seed.
+// The seed gives the engine's ids too, and its pauses follow the bubble's clock. What is left to chance is Go's: in which
+// order goroutines run that become ready at one moment, and which of several ready cases a select takes. About one seed in
+// fifty does not do the very same again; a finding that does not come back comes back at the second or third try. A
+// change of the engine moves commits and with them everything, so a history that is worth keeping goes into testdata,
+// not its seed.
 //
 // # Known defects
 //
@@ -49,8 +50,9 @@
 // # Its parts
 //
 // history.go and script.go say what happens, world.go, callers.go and readers.go let it happen, worker.go is the agents and
-// tools, ledger.go what they have seen. store.go is the Store with faults, and all that this package knows of
-// the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, fold.go and
+// tools, ledger.go what they have seen. Most histories are played on package memory, one in twenty on a SQLite file
+// (database.go), and all of them on a Store with faults in front of that (store.go), which is all that this package knows
+// of the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, fold.go and
 // replies.go hold it against the rules. model.go and alone.go are the model and its histories, shrink.go makes
 // failures small.
 package sim

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand"
 	"runtime"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Outcome is what came of a history.
@@ -52,8 +55,10 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	uuid.SetRand(rand.New(rand.NewSource(int64(h.Seed)))) // of the ids that the engine gives
 	var w *world
 	defer func() {
+		uuid.SetRand(nil)
 		db.remove()
 		if v := recover(); v != nil { // synctest says that all wait for ever
 			w.find(RuleHang, "%v\n%s", v, blocked())

@@ -276,7 +276,7 @@ func (pl *player) call(ctx context.Context, at, tool string, args any) error {
 	}
 	want := "did " + at
 	if tool == "front" {
-		want = "client did " + out.ToolCallID
+		want = "client did " + short(out.ToolCallID)
 	}
 	if out.Status == agui.StatusSuccess && out.ResultSummary != want {
 		pl.w.find(RuleRecord, "%s: the call's record is %q, want %q", at, out.ResultSummary, want)
@@ -362,24 +362,30 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return agui.ToolOutput{ResultSummary: "did " + args.Place}, nil
 }
 
-// plugs are the agents and tools of a process.
+// plugs are the agents of a process, and the tools that the history uses: each costs a process its start.
 func (p *process) plugs() []plugins.Plugin {
+	h := p.w.h
 	schema := json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)
-	again := plugins.Retry{Attempts: 2, Initial: 20 * time.Millisecond}
-	return []plugins.Plugin{
-		worker{p, alone},
-		worker{p, helper},
-		tool{p, plugins.Info{Name: "note", Parameters: schema}},
-		tool{p, plugins.Info{Name: "idem", Parameters: schema, Idempotent: true}},
-		tool{p, plugins.Info{Name: "gate", Parameters: schema, Approval: true}},
-		tool{p, plugins.Info{Name: "slow", Parameters: schema}},
-		tool{p, plugins.Info{Name: "bare"}},
-		plugins.Workflow{Name: flow, Nodes: []plugins.Node{
-			{ID: "a", Agent: alone, Input: "query", Retry: again},
-			{ID: "b", Agent: alone, Input: "query", Retry: again},
-			{ID: "t", Tool: "bare", Needs: []string{"a"}, When: `nodes.a.answer contains "answer"`},
-			{ID: "c", Agent: alone, Input: "query", Needs: []string{"b", "t"}, When: `state.k0 != "never"`},
-			{ID: "d", Tool: "bare", Needs: []string{"b"}, When: `nodes.b.answer == "never"`},
-		}},
+	all := []plugins.Plugin{worker{p, alone}, worker{p, helper}}
+	for _, info := range []plugins.Info{
+		{Name: "note", Parameters: schema},
+		{Name: "idem", Parameters: schema, Idempotent: true},
+		{Name: "gate", Parameters: schema, Approval: true},
+		{Name: "slow", Parameters: schema},
+	} {
+		if h.Uses(info.Name, "bad"+info.Name) > 0 {
+			all = append(all, tool{p, info})
+		}
 	}
+	if !h.Does(flow) {
+		return all
+	}
+	again := plugins.Retry{Attempts: 2, Initial: 20 * time.Millisecond}
+	return append(all, tool{p, plugins.Info{Name: "bare"}}, plugins.Workflow{Name: flow, Nodes: []plugins.Node{
+		{ID: "a", Agent: alone, Input: "query", Retry: again},
+		{ID: "b", Agent: alone, Input: "query", Retry: again},
+		{ID: "t", Tool: "bare", Needs: []string{"a"}, When: `nodes.a.answer contains "answer"`},
+		{ID: "c", Agent: alone, Input: "query", Needs: []string{"b", "t"}, When: `state.k0 != "never"`},
+		{ID: "d", Tool: "bare", Needs: []string{"b"}, When: `nodes.b.answer == "never"`},
+	}})
 }
