@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -386,10 +385,10 @@ func (c *committer) settle(err error) {
 	}
 }
 
-// pause waits before the next attempt, up to half a second, so that the database is not hammered.
+// pause waits before the next attempt, in the end about half a second, so that the database is not hammered.
 func (c *committer) pause(attempt int) {
 	d := min(time.Millisecond<<min(attempt, 9), 500*time.Millisecond)
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	t := time.NewTimer(spread(d))
 	defer t.Stop()
 	select {
 	case <-t.C:

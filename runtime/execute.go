@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -179,10 +177,7 @@ func (l *live) needsMet(n *graphNode) bool {
 
 // runNode executes a node, again after retryable failures, until it has a result.
 func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = orDefault(n.Retry.Initial, 500*time.Millisecond)
-	pause.MaxInterval = orDefault(n.Retry.Max, 30*time.Second)
-	pause.Multiplier = 2
+	pause := pauses(orDefault(n.Retry.Initial, 500*time.Millisecond), orDefault(n.Retry.Max, 30*time.Second))
 	for {
 		st, err := l.begin(n, in)
 		if err != nil {

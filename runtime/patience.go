@@ -13,8 +13,6 @@ import (
 // patiently makes a read that a run depends on, again while the database is away: whoever owns a run waits for its
 // database, as its commits do. It gives up when ctx is done, with ctx's cause.
 func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval, pause.Multiplier = time.Millisecond, 500*time.Millisecond, 2
 	slow := 0
 	return backoff.Retry(ctx, func() (T, error) {
 		v, err := read()
@@ -25,5 +23,22 @@ func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
-	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0))
+	}, backoff.WithBackOff(pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
+}
+
+// pauses are those between attempts, each about twice as long as the one before, up to the longest.
+func pauses(first, longest time.Duration) backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, longest, 2, 0
+	return spreading{b}
+}
+
+type spreading struct{ backoff.BackOff }
+
+func (s spreading) NextBackOff() time.Duration { return spread(s.BackOff.NextBackOff()) }
+
+// spread is d give or take half of it, so that those who met one trouble do not come back all at once. The last digits
+// of the clock are chance enough, and where a test has a clock of its own it can do the same again.
+func spread(d time.Duration) time.Duration {
+	return d/2 + time.Duration(time.Now().UnixNano())%max(d, 1)
 }
