@@ -203,11 +203,7 @@ func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 	l := rt.newLive(run)
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
-	seq, err := rt.store.LastSeq(ctx, th.Key)
-	if err != nil {
-		return nil, err
-	}
-	l.w = newWriter(&th, run.Key, l.span.RunID, l.span.First-1, seq)
+	l.w = newWriter(&th, run.Key, l.span.RunID, l.span.First-1, th.LastSeq)
 	if err := l.load(ctx, rt.store, run, spans); err != nil {
 		return nil, err
 	}
@@ -224,6 +220,8 @@ func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 	for _, m := range l.w.fold.Messages() {
 		if l.w.messages[m.ID].EventID < l.span.First {
 			before = append(before, m)
+		} else {
+			delete(l.w.messages, m.ID) // the span begins it
 		}
 	}
 	l.w.fold = fold.New(l.span.State, before)
@@ -269,23 +267,25 @@ func (l *live) replay(ctx context.Context) error {
 		if i == 0 {
 			l.w.ver.Owe(l.owed(begun, answered)...)
 		}
-		if _, err := l.w.fold.Apply(ev); err != nil {
+		changed, err := l.w.fold.Apply(ev)
+		if err != nil {
 			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
 		}
+		l.w.number(ev, changed)
 	}
-	return l.renumber(ctx)
+	return l.loadBegun(ctx)
 }
 
-// renumber gives the messages that the span has begun their numbers again. Those that were hidden meanwhile have a row
-// which says so.
-func (l *live) renumber(ctx context.Context) error {
-	var ids []string
-	for _, m := range l.w.fold.Messages() {
-		if l.w.messages[m.ID] == nil {
-			ids = append(ids, m.ID)
+// loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. What has none was open
+// when its writer stopped, and stands on no later day than what began behind it.
+func (l *live) loadBegun(ctx context.Context) error {
+	var begun []string
+	for id, m := range l.w.messages {
+		if m.EventID == 0 {
+			begun = append(begun, id)
 		}
 	}
-	rows, err := l.rt.store.MessagesByID(ctx, l.w.thread.Key, ids)
+	rows, err := l.rt.store.MessagesByID(ctx, l.w.thread.Key, begun)
 	if err != nil {
 		return err
 	}
@@ -294,10 +294,17 @@ func (l *live) renumber(ctx context.Context) error {
 			l.w.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	for _, id := range ids {
-		l.w.reserve(id)
+	last, err := l.rt.store.LastSeq(ctx, l.w.thread.Key)
+	l.w.seq = max(l.w.seq, last)
+	for _, id := range begun {
+		m := l.w.messages[id]
+		for i := range rows {
+			if m.EventID == 0 && rows[i].Seq > m.Seq && !rows[i].Day.IsZero() && rows[i].Day.Before(m.Day) {
+				m.Day = rows[i].Day
+			}
+		}
 	}
-	return nil
+	return err
 }
 
 // owed are the calls of earlier spans whose results belong to this one.

@@ -56,15 +56,7 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	w.last++
-	switch e := ev.(type) {
-	case agui.TextMessageStart:
-		w.begin(e.MessageID)
-	case agui.ReasoningMessageStart:
-		w.begin(e.MessageID)
-	case agui.ToolCallStart:
-		w.reserve(e.ParentMessageID)
-		w.reserve(e.ToolCallID) // the id of the message the fold makes where there is no parent
-	}
+	w.number(ev, changed)
 	rec := newRecord(w.last, w.runKey, ev, len(payload))
 	rec.owner = w.owner
 	it.recs = append(it.recs, rec)
@@ -107,6 +99,25 @@ func (w *writer) encode(ev agui.Event) []byte {
 	return w.slab[from:len(w.slab):len(w.slab)]
 }
 
+// number gives the messages that ev begins, or has changed, their numbers. It asks nothing but the log, so that who reads
+// a span back numbers its messages as who wrote it has.
+func (w *writer) number(ev agui.Event, changed []string) {
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		w.begin(e.MessageID)
+	case agui.ReasoningMessageStart:
+		w.begin(e.MessageID)
+	case agui.ToolCallStart:
+		w.reserve(e.ParentMessageID)
+		w.reserve(e.ToolCallID) // the id of the message the fold makes where there is no parent
+	case agui.MessagesSnapshot:
+		return
+	}
+	for _, id := range changed {
+		w.reserve(id)
+	}
+}
+
 // reserve gives a message that begins its seq: messages stand in the order in which they began, as clients keep
 // them, and not in that in which parallel workers complete them. Its day in the history is told by the same clock
 // at the same moment, so that seqs rise over the days: that of a message which had to wait is not the one on which
@@ -146,7 +157,6 @@ func (w *writer) known(id string) *Message {
 
 // message is the row of a message as the log now tells it.
 func (w *writer) message(id string) *Message {
-	w.reserve(id)
 	m := w.known(id)
 	if m.EventID == 0 {
 		m.EventID, m.State = w.last, MessageConsumed

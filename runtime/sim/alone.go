@@ -77,7 +77,9 @@ func (w *world) playAlone() {
 		w.release()
 		w.sleep(20 * time.Millisecond)
 	}
-	w.audit(w.server())
+	if p := w.server(); p != nil {
+		w.audit(p)
+	}
 }
 
 func (w *world) stepAlone(s *Step) {

@@ -39,13 +39,7 @@
 // change of the engine moves commits and with them everything, so a history that is worth keeping goes into testdata,
 // not its seed.
 //
-// # Known defects
-//
-// testdata holds a history for each defect that was found. Those in the table known (known_test.go) are not mended:
-// their histories must break one of the rules that their entry lists, and random histories that do what it takes may
-// break those rules too. Who mends a defect deletes its entry; from then on its history must break nothing, and
-// nothing is tolerated any more on its account. An entry whose history breaks nothing fails the test, so that the
-// table cannot rot.
+// testdata holds a history for each defect that was found and mended.
 //
 // # Its parts
 //
