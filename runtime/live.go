@@ -303,11 +303,10 @@ func (l *live) broken(err error) {
 	l.lost.Store(true)
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
-		e := &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
-		err := l.rt.failFromLog(l.rt.abandoned, l, e)
+		err := l.rt.failFromLog(l.rt.abandoned, l, unstored())
 		for err != nil && !errors.Is(err, errSettled) && l.rt.rest() { // the database may take it later
 			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
-			err = l.rt.failFromLog(l.rt.abandoned, l, e)
+			err = l.rt.failFromLog(l.rt.abandoned, l, unstored())
 		}
 		if errors.Is(err, errSettled) { // it had ended after all
 			l.rt.forget(l)

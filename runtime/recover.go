@@ -106,10 +106,20 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 		},
 		then: l.begins,
 	})
-	if err != nil {
-		rt.slots.free(&run.RunHead)
+	if err == nil {
+		return nil
 	}
-	return err
+	rt.slots.free(&run.RunHead)
+	if unwritten(err) {
+		return err
+	}
+	rt.log.Error("run fails: what closes it could not be stored", "run", run.ID, "error", err)
+	return rt.failFromLog(ctx, l, unstored())
+}
+
+// unstored is the end of a run whose data the database does not take.
+func unstored() *agui.OutputError {
+	return &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
 }
 
 // illegible is the end of a run whose input or definition cannot be read any more.
