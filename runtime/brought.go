@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // What a request lists as messages is its client's view of the thread, under ids that are the client's own for what the server
@@ -75,7 +76,7 @@ func (s *starting) repeated(ctx context.Context) (map[int]bool, error) {
 	if !some {
 		return nil, nil
 	}
-	rows, err := s.rt.store.Messages(ctx, s.th.Key, 0, promptMessages)
+	rows, err := s.rt.store.Messages(ctx, s.th.Key, 0, log.LatestMessages)
 	if err != nil {
 		return nil, err
 	}

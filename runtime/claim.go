@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -146,7 +147,7 @@ func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Mess
 	}
 	c.Rows, c.Events = it.rows, it.evs
 	return &item{
-		recs: it.recs, cmd: c, takes: l, began: l.executions(),
+		owner: it.owner, recs: it.recs, cmd: c, takes: l, began: l.executions(),
 		then: l.begins,
 	}, nil
 }
@@ -185,7 +186,7 @@ func (l *live) open(ctx context.Context, it *item, th *Thread, run *Run, queued 
 func fitting(msgs []Message) (first, rest []Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > maxMessages {
+		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > log.MaxMessages {
 			return msgs[:i], msgs[i:]
 		}
 	}
@@ -200,12 +201,8 @@ func (l *live) begins(out *decide.Decided) {
 	rt := l.rt
 	l.run.RunHead = out.Run
 	l.ctx, l.cancel = context.WithCancelCause(rt.abandoned)
-	l.t = rt.hold(l.w.thread.Key, l.w.thread.ID)
-	l.t.mu.Lock()
-	l.t.known, l.t.busy = true, true
-	l.t.changes++
-	l.t.committed = max(l.t.committed, l.w.last) // what the claim wrote is stored, and what the last owner had written
-	l.t.mu.Unlock()
+	l.t = rt.logs.Hold(l.w.thread.Key, l.w.thread.ID)
+	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
 	rt.liveRuns.Add(1)
 	rt.running.Add(1)
 	rt.mu.Lock()
@@ -231,6 +228,9 @@ func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
 	}
 	return nil
 }
+
+// page is how many rows or events are read at once.
+const page = 500
 
 // countSteps finds the number of the run's last step. Numbers have no gaps, and those behind the count, which is
 // bounded, are read.
@@ -305,7 +305,7 @@ func (l *live) rolledBack(ctx context.Context, run *Run, state json.RawMessage) 
 
 // rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
 func (l *live) rewound(ctx context.Context, it *item, th *Thread, hides []model.Hide) error {
-	rows, err := l.rt.store.Messages(ctx, th.Key, 0, promptMessages)
+	rows, err := l.rt.store.Messages(ctx, th.Key, 0, log.LatestMessages)
 	if err != nil {
 		return err
 	}
@@ -319,28 +319,8 @@ func (l *live) rewound(ctx context.Context, it *item, th *Thread, hides []model.
 		before = append(before, &hides[i])
 	}
 	it.rows = append(before, it.rows...)
-	msgs := append(contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
-	return l.w.stage(it, agui.MessagesSnapshot{Messages: newest(msgs)})
-}
-
-// contents are the messages of rows, as clients keep them.
-func contents(rows []Message) []agui.Message {
-	msgs := make([]agui.Message, len(rows))
-	for i := range rows {
-		msgs[i] = rows[i].Message
-	}
-	return inOrder(msgs)
-}
-
-// newest returns the newest messages that fit into one event.
-func newest(msgs []agui.Message) []agui.Message {
-	size := 0
-	for i, m := range slices.Backward(msgs) {
-		if size += len(m.AppendJSON(nil, agui.Stored)); size > maxMessages {
-			return msgs[i+1:]
-		}
-	}
-	return msgs
+	msgs := append(log.Contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
+	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs)})
 }
 
 // load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.
@@ -440,7 +420,7 @@ func (l *live) loadSteps(ctx context.Context, r Reader, run *Run) error {
 func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, _, err := r.RunMessages(ctx, run.Key, after, promptMessages)
+		msgs, _, err := r.RunMessages(ctx, run.Key, after, log.LatestMessages)
 		if err != nil {
 			return err
 		}
@@ -450,7 +430,7 @@ func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
 				known = append(known, msgs[i].Message)
 			}
 		}
-		if len(msgs) < promptMessages {
+		if len(msgs) < log.LatestMessages {
 			break
 		}
 	}

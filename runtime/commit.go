@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
 // item is one entry of the commit queue: what a run has said, or a command to be decided.
 type item struct {
-	t     *thread
-	l     *live // whose failure a data error is; nil for requests about runs that nobody executes here
-	recs  []*Record
+	t     *log.Tail
+	l     *live  // whose failure a data error is; nil for requests about runs that nobody executes here
+	owner *owner // of the thread, with recs
+	recs  []*log.Record
 	evs   []StoredEvent // of recs; a command has them in itself
 	ticks []tick
 	rows  []Row
@@ -413,11 +415,7 @@ func (c *committer) show(batch []*item) {
 		if _, ok := it.cmd.(*decide.Start); ok && !it.out.Claimed {
 			it.recs, it.takes = nil, nil // the run has not begun
 		}
-		if t := c.rt.watched(it); t != nil {
-			t.deliver(it)
-			c.rt.release(t)
-			c.rt.evictRings()
-		}
+		c.rt.logs.Deliver(it.thread(), it.recs, it.change())
 		c.rt.monitors.observe(it)
 	}
 	for _, it := range batch {
@@ -428,6 +426,23 @@ func (c *committer) show(batch []*item) {
 			it.l.broken(fmt.Errorf("store events: %w", it.err))
 		}
 	}
+}
+
+// thread is the key of the thread that an item writes to, 0 when there is none.
+func (it *item) thread() int64 {
+	if it.t != nil {
+		return it.t.Key()
+	}
+	return it.out.Thread
+}
+
+// change is what the item's decision has changed of its thread, nil when there is none.
+func (it *item) change() *log.Change {
+	if it.cmd == nil {
+		return nil
+	}
+	out := &it.out
+	return &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
 }
 
 // giveUp fails all that waits and will ever wait.

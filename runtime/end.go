@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -127,7 +127,7 @@ func (l *live) ending(e ending, closers *item, owner string, again bool) (*item,
 	c.Last, c.Seq = w.last, w.seq
 	c.Rows = slices.Concat(closers.rows, tail.rows)
 	c.Events = slices.Concat(closers.evs, tail.evs)
-	return &item{recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
+	return &item{owner: w.owner, recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
 }
 
 // waiting returns the messages that were accepted for the run and not taken.
@@ -204,42 +204,9 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 		return nil, err
 	}
 	o, err := patiently(l.rt.abandoned, func() (agui.Outcome, error) {
-		return waitingOutcome(l.rt.abandoned, l.rt.store, l.run.Key)
+		return log.Outcome(l.rt.abandoned, l.rt.store, l.run.Key)
 	})
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
-}
-
-// waitingOutcome is the outcome of a span that ends to wait.
-func waitingOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, error) {
-	o, err := openOutcome(ctx, r, runKey)
-	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
-	if len(o.Interrupts) > 0 {
-		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
-	}
-	return o, err
-}
-
-// openOutcome is what a run waits for: its open questions and frontend calls.
-func openOutcome(ctx context.Context, r Reader, runKey int64) (agui.Outcome, error) {
-	all, err := r.Interrupts(ctx, runKey)
-	if err != nil {
-		return agui.Outcome{}, err
-	}
-	var o agui.Outcome
-	for i := range all {
-		switch in := &all[i]; {
-		case in.Status != interruptOpen:
-		case in.Frontend:
-			o.PendingToolCallIDs = append(o.PendingToolCallIDs, in.ID)
-		default:
-			var body agui.Interrupt
-			if err := json.Unmarshal(in.Body, &body); err != nil {
-				return o, err
-			}
-			o.Interrupts = append(o.Interrupts, body)
-		}
-	}
-	return o, nil
 }
 
 // summaryBytes is how much of a run's answer its row shows.

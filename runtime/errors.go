@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -15,6 +16,9 @@ var (
 	ErrUnavailable = model.ErrUnavailable
 	ErrDiskFull    = model.ErrDiskFull
 )
+
+// ErrRemoved means that events were removed before their reader got them.
+var ErrRemoved = log.ErrRemoved
 
 // Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.
 type Error = model.Error

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -25,7 +27,7 @@ func (l *live) loop() {
 	}
 	l.workers.Wait()
 	l.rt.slots.free(&l.run.RunHead)
-	l.rt.release(l.t)
+	l.t.Release()
 	l.rt.queue.nudge()
 }
 
@@ -113,21 +115,46 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	if msgs == nil {
 		var err error
 		msgs, err = patiently(ctx, func() ([]Message, error) {
-			return l.rt.store.Messages(ctx, l.w.thread.Key, l.began.upTo, promptMessages)
+			return l.rt.store.Messages(ctx, l.w.thread.Key, l.began.upTo, log.LatestMessages)
 		})
 		if err != nil {
 			return in, err
 		}
 	}
-	in.Messages = paired(contents(msgs))
+	in.Messages = paired(log.Contents(msgs))
 	if q := query(in.Messages); q != "" {
 		in.Query = q
 	}
 	return in, nil
 }
 
-// promptMessages is how many of a thread's messages, the newest, a worker is given.
-const promptMessages = 2000
+// paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
+// is hidden or too old, and calls without a result, with the messages that hold nothing else.
+func paired(msgs []agui.Message) []agui.Message {
+	called, answered := make(map[string]bool), make(map[string]bool)
+	for i := range msgs {
+		for _, c := range msgs[i].ToolCalls {
+			called[c.ID] = true
+		}
+		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
+			answered[m.ToolCallID] = true
+		}
+	}
+	list := make([]agui.Message, 0, len(msgs))
+	for _, m := range msgs {
+		if m.Role == agui.RoleTool && !answered[m.ToolCallID] {
+			continue
+		}
+		if lost := func(c agui.ToolCall) bool { return !answered[c.ID] }; slices.ContainsFunc(m.ToolCalls, lost) {
+			m.ToolCalls = slices.DeleteFunc(slices.Clone(m.ToolCalls), lost)
+			if len(m.ToolCalls) == 0 && m.Content == "" && m.Parts == nil {
+				continue
+			}
+		}
+		list = append(list, m)
+	}
+	return list
+}
 
 // ready returns the nodes that can start now, and skips those that will not run.
 func (l *live) ready(query string) ([]*graphNode, error) {

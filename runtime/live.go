@@ -15,13 +15,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
 	rt    *Runtime
-	t     *thread
+	t     *log.Tail
 	feed  *feed  // used by the committer only
 	graph *graph // without nodes when unfit
 	input runInput

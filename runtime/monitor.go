@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // View says what a Monitor shows and how its frames look.
@@ -326,7 +327,7 @@ func (f *feed) statuses() []AgentStatus {
 type slot struct {
 	n    atomic.Pointer[Notice] // nil until a reader comes to an event that is all there is to show
 	run  *watched
-	rec  *Record
+	rec  *log.Record
 	size int
 }
 
@@ -339,7 +340,7 @@ func (f *feed) add(run *watched, agent string, size int) *Notice {
 }
 
 // put puts a notice, or the event that one is to be made of, at the end of the ring.
-func (f *feed) put(n *Notice, run *watched, rec *Record, size int) {
+func (f *feed) put(n *Notice, run *watched, rec *log.Record, size int) {
 	if f.last+1-f.first == window {
 		f.forget()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // stage is a runtime without a store, whose feeds a test writes itself.
@@ -29,12 +30,10 @@ func newStage(project string, rt *Runtime) *stage {
 
 // item is what a commit has written for the one run there is.
 func (s *stage) item(evs ...agui.Event) *item {
-	it := &item{}
+	it := &item{owner: s.owner}
 	for _, ev := range evs {
 		s.last++
-		rec := newRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored)))
-		rec.owner = s.owner
-		it.recs = append(it.recs, rec)
+		it.recs = append(it.recs, log.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
 	}
 	return it
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // Notice is one thing that a monitor shows. Notices are shared and never change.
@@ -19,13 +20,19 @@ type Notice struct {
 	run     *watched
 	agent   string
 	kind    kind
-	rec     *Record       // of the event that AGUIView shows; nil when there is none
+	rec     *log.Record   // of the event that AGUIView shows; nil when there is none
 	call    *call         // of a tool's notice; nil when its start is not known
 	failure string        // with failed
 	took    time.Duration // of an execution or a run that has ended
 	index   int           // of the agent that turned
 	status  string        // what it turned to; "" when none did
 	forms   [views]atomic.Pointer[form]
+}
+
+// form is a notice as a view shows it.
+type form struct {
+	name agui.Type
+	json []byte
 }
 
 // kind says what EventsView shows of a notice.
@@ -168,7 +175,7 @@ func (n *Notice) agui() (agui.Type, []byte) {
 	if e, ok := n.rec.Event.(agui.TextMessageContent); ok {
 		dst = appendMember(dst, "text", e.Delta)
 	}
-	if n.rec.terminal {
+	if n.rec.Terminal() {
 		dst = appendMillis(dst, n.took)
 	}
 	return t, append(dst, '}')

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // owner is whose a thread is.
@@ -61,7 +62,7 @@ func (m *monitors) observe(it *item) {
 		for ; len(ticks) > 0 && ticks[0].at <= i; ticks = ticks[1:] {
 			f.tick(it.l, &ticks[0])
 		}
-		f.record(rec, cut)
+		f.record(it.owner, rec, cut)
 	}
 	for i := range ticks {
 		f.tick(it.l, &ticks[i])
@@ -90,7 +91,7 @@ func (m *monitors) of(it *item) *feed {
 		it.l.feed.mu.Lock()
 		return it.l.feed
 	case len(it.recs) > 0:
-		return m.lock(it.recs[0].owner.project)
+		return m.lock(it.owner.project)
 	case it.takes != nil:
 		return m.lock(it.takes.run.Project)
 	}
@@ -174,15 +175,15 @@ func (f *feed) tick(l *live, t *tick) {
 }
 
 // record shows what an event tells. cut is why executions that end with it have failed, "" when they have not.
-func (f *feed) record(rec *Record, cut string) {
-	run := f.run(rec.runKey)
+func (f *feed) record(owner *owner, rec *log.Record, cut string) {
+	run := f.run(rec.RunKey)
 	if run == nil {
-		run = f.met(rec)
+		run = f.met(owner, rec)
 	}
 	switch rec.Event.(type) {
 	case agui.TextMessageContent, agui.TextMessageStart, agui.TextMessageEnd, agui.RunStarted:
 		if f.ring != nil {
-			f.put(nil, run, rec, rec.size)
+			f.put(nil, run, rec, rec.Size())
 		}
 	case agui.ToolCallStart, agui.ToolCallArgs, agui.ToolCallEnd, agui.ToolCallResult:
 		f.call(run, rec)
@@ -194,16 +195,16 @@ func (f *feed) record(rec *Record, cut string) {
 }
 
 // met notes a run whose first event in this process is rec.
-func (f *feed) met(rec *Record) *watched {
+func (f *feed) met(owner *owner, rec *log.Record) *watched {
 	base := rec.Event.Common()
-	run := &watched{key: rec.runKey, owner: rec.owner, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
+	run := &watched{key: rec.RunKey, owner: owner, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
 	return f.open(run)
 }
 
 // call follows a tool call: its arguments are shown once they are complete.
-func (f *feed) call(run *watched, rec *Record) {
+func (f *feed) call(run *watched, rec *log.Record) {
 	var c *call
-	shown, agent, size := silent, rec.Event.Common().Agent, rec.size
+	shown, agent, size := silent, rec.Event.Common().Agent, rec.Size()
 	switch ev := rec.Event.(type) {
 	case agui.ToolCallStart:
 		c = &call{agent: agent, tool: ev.ToolCallName}
@@ -262,13 +263,13 @@ func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
 
 // finish shows the end of a run, after the ends of what it was executing. A failure that one of its executions
 // has told already is not told again.
-func (f *feed) finish(run *watched, rec *Record) {
+func (f *feed) finish(run *watched, rec *log.Record) {
 	failure, now := failureOf(rec.Event), time.Now()
 	for len(run.running) > 0 {
 		f.end(run, run.running[len(run.running)-1].id, now, failure)
 	}
 	if f.ring != nil {
-		n := f.add(run, run.agent, rec.size)
+		n := f.add(run, run.agent, rec.Size())
 		n.rec, n.took = rec, now.Sub(run.began)
 		if failure != "" && failure != run.told {
 			n.kind, n.failure = failed, failure

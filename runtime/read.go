@@ -2,12 +2,12 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // Plugins returns what this runtime offers.
@@ -101,7 +101,7 @@ func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 
 // InterruptsOf is Interrupts for a run that the caller has been given.
 func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
-	o, err := openOutcome(ctx, rt.store, run.Key)
+	o, err := log.WaitsFor(ctx, rt.store, run.Key)
 	for _, id := range o.PendingToolCallIDs {
 		o.Interrupts = append(o.Interrupts, agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id})
 	}
@@ -129,99 +129,25 @@ func (rt *Runtime) Thread(ctx context.Context, c Caller, name string) (Thread, e
 }
 
 // Latest as a Cursor's start means the end of the log.
-const Latest = -1
+const Latest = log.Latest
 
 // Read opens a cursor into a thread's log behind the event after. A reader that follows does not end when
 // no run is queued or running. It fails for a cursor beyond the log's end.
 func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool) (*Cursor, error) {
-	t := rt.hold(th.Key, th.ID)
-	if err := rt.learn(ctx, t); err != nil {
-		rt.release(t)
-		return nil, unavailable(err)
-	}
-	t.mu.Lock()
-	end := t.committed
-	t.mu.Unlock()
-	if after < 0 || after > end { // what was stored just now may have been read from there already
-		var err error
-		if after, err = rt.place(ctx, th.Key, after); err != nil {
-			rt.release(t)
-			return nil, err
-		}
-	}
-	return &Cursor{rt: rt, t: t, after: after, follow: follow}, nil
-}
-
-// place returns after, or for Latest the end of what the store has of a log. It refuses a cursor beyond that.
-func (rt *Runtime) place(ctx context.Context, threadKey, after int64) (int64, error) {
-	end, err := rt.store.LastEventID(ctx, threadKey)
-	switch {
-	case err != nil:
-		return 0, unavailable(threadGone(err))
-	case after == Latest:
-		return end, nil
-	case after < 0 || after > end:
-		return 0, refuse(KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
-	}
-	return after, nil
-}
-
-// learn reads where the thread's log ends and whether it is busy, unless a commit has told already.
-func (rt *Runtime) learn(ctx context.Context, t *thread) error {
 	if err := rt.StandsBy(); err != nil {
-		return err
+		return nil, err
 	}
-	for {
-		t.mu.Lock()
-		known, gone, changes := t.known, t.gone, t.changes
-		t.mu.Unlock()
-		if gone {
-			return ErrThreadNotFound
-		}
-		if known {
-			return nil
-		}
-		last, err := rt.store.LastEventID(ctx, t.key)
-		if err != nil {
-			return threadGone(err)
-		}
-		open, err := rt.store.OpenRuns(ctx, t.key)
-		if err != nil {
-			return err
-		}
-		t.mu.Lock()
-		if t.changes == changes { // else what was read may be older than what was shown
-			t.known, t.committed = true, max(t.committed, last)
-			t.busy = false
-			for i := range open {
-				t.busy = t.busy || open[i].Status != Waiting
-			}
-		}
-		t.mu.Unlock()
-	}
+	cur, err := rt.logs.Read(ctx, th.Key, th.ID, after, follow)
+	return cur, unavailable(threadGone(err))
 }
 
-// snapshotAt is the thread's state and messages as of an event.
-func (rt *Runtime) snapshotAt(ctx context.Context, threadKey, event int64) (json.RawMessage, []agui.Message, error) {
-	var state json.RawMessage
-	span, err := rt.store.SpanAfter(ctx, threadKey, event)
-	switch {
-	case err == nil:
-		state = span.State
-	case errors.Is(err, ErrNotFound):
-		th, err := rt.store.Thread(ctx, threadKey)
-		if err != nil {
-			return nil, nil, err
-		}
-		state = th.State
-	default:
-		return nil, nil, err
-	}
-	rows, err := rt.store.Messages(ctx, threadKey, event, promptMessages)
+// ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
+func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
+	cur, err := rt.Read(ctx, Thread{ThreadHead: ThreadHead{Key: s.ThreadKey, ID: s.ThreadID}}, s.After, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return state, newest(contents(rows)), nil
+	return cur.OfRun(s.RunKey, s.RunID, s.Results), nil
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.

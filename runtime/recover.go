@@ -99,7 +99,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	rt.slots.force(&run.RunHead)
 	from := run.Owner
 	err = rt.com.decide(&item{
-		recs: it.recs, takes: l, began: l.executions(),
+		owner: it.owner, recs: it.recs, takes: l, began: l.executions(),
 		cmd: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: rt.instance, Attempt: run.Attempt,
 			Rows: it.rows, Events: it.evs,
@@ -435,7 +435,7 @@ func (l *live) letGo() {
 		return
 	}
 	l.rt.com.add(&item{
-		t: l.t, l: l, cmd: &decide.Release{Thread: l.t.key, Run: l.run.Key, Instance: l.rt.instance},
+		t: l.t, l: l, cmd: &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance},
 		then: func(*decide.Decided) { l.rt.forget(l) },
 	})
 	l.mu.Unlock()

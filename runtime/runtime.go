@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
@@ -116,18 +117,16 @@ type Runtime struct {
 	log      *slog.Logger
 	instance string
 	graphs   graphs
+	logs     *log.Logs
 	com      *committer
 	slots    *slots
 	queue    *runQueue
 	monitors *monitors
 
-	liveRuns  atomic.Int64
-	stray     atomic.Int64 // workers and tools that were abandoned and still run
-	ringBytes atomic.Int64 // of all rings
-	pushes    atomic.Int64 // how often any ring has grown
+	liveRuns atomic.Int64
+	stray    atomic.Int64 // workers and tools that were abandoned and still run
 
-	mu       sync.Mutex // guards the fields below
-	threads  map[int64]*thread
+	mu       sync.Mutex      // guards the fields below
 	live     map[int64]*live // RUNNING runs of this instance, by key
 	stopping bool
 
@@ -152,7 +151,10 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt := &Runtime{
 		cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, instance: newID(),
-		threads: make(map[int64]*thread), live: make(map[int64]*live),
+		logs: log.New(log.Config{
+			Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
+		}),
+		live: make(map[int64]*live),
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
 	if err := rt.graphs.compile(cfg.Registry); err != nil {
@@ -342,49 +344,6 @@ func (rt *Runtime) lost(err error) {
 	if errors.Is(err, ErrFenced) {
 		rt.abandon(err)
 		rt.fence.Do(func() { close(rt.fenced) })
-	}
-}
-
-// hold returns the live end of a thread's log, which stays until it is released.
-func (rt *Runtime) hold(key int64, id string) *thread {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	t := rt.threads[key]
-	if t == nil {
-		t = &thread{key: key, id: id, rt: rt, void: make(map[int64]bool)}
-		rt.threads[key] = t
-	}
-	t.holders++
-	return t
-}
-
-// watched holds the live end of the thread an item writes to, if there is one.
-func (rt *Runtime) watched(it *item) *thread {
-	key := it.out.Thread
-	if it.t != nil {
-		key = it.t.key
-	}
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	t := rt.threads[key]
-	if t != nil {
-		t.holders++
-	}
-	return t
-}
-
-func (rt *Runtime) release(t *thread) {
-	rt.mu.Lock()
-	t.holders--
-	gone := t.holders == 0
-	if gone {
-		delete(rt.threads, t.key)
-	}
-	rt.mu.Unlock()
-	if gone {
-		t.mu.Lock()
-		t.drop(len(t.ring))
-		t.mu.Unlock()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -203,8 +204,8 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	for i := range c.Messages {
 		c.Size += sizeOf(&c.Messages[i])
 	}
-	if size := c.Size; size > min(s.rt.cfg.MessageBytes, maxMessages) {
-		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, maxMessages))
+	if size := c.Size; size > min(s.rt.cfg.MessageBytes, log.MaxMessages) {
+		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, log.MaxMessages))
 	}
 	return c, nil
 }
@@ -307,6 +308,3 @@ func query(msgs []agui.Message) string {
 	}
 	return ""
 }
-
-// maxMessages keeps the RUN_STARTED that brings a run's new messages within the size of an event.
-const maxMessages = maxEvent - 64<<10

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -48,6 +49,18 @@ const (
 	MessageQueued   = model.MessageQueued
 	MessageConsumed = model.MessageConsumed
 	MessageHidden   = model.MessageHidden
+)
+
+// What readers of a log get, as package log defines it.
+//
+//nolint:revive // each is documented there
+type (
+	Record      = log.Record
+	Cursor      = log.Cursor
+	RunCursor   = log.RunCursor
+	Source      = log.Source
+	Snapshot    = log.Snapshot
+	RunSnapshot = log.RunSnapshot
 )
 
 // What callers ask for and are told, as package decide defines it.

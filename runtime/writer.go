@@ -7,10 +7,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/log"
 )
-
-// maxEvent is the largest event the log takes; SSE frames stay below the 10 MB that clients die of.
-const maxEvent = 8_000_000
 
 // writer numbers, encodes and folds the events of one run in one span. Whoever owns the run has the one
 // writer; it is not safe for concurrent use.
@@ -41,11 +39,11 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	base.ThreadID, base.RunID = w.thread.ID, w.runID
 	ev = ev.WithCommon(base)
 	payload := w.encode(ev)
-	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > maxEvent {
+	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > log.MaxEvent {
 		end.Output = bounded(end.Output)
 		ev, payload = end, w.encode(end)
 	}
-	if len(payload) > maxEvent {
+	if len(payload) > log.MaxEvent {
 		return &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
 	}
 	if err := w.ver.Add(ev); err != nil {
@@ -57,8 +55,8 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	}
 	w.last++
 	w.number(ev, changed)
-	rec := newRecord(w.last, w.runKey, ev, len(payload))
-	rec.owner = w.owner
+	rec := log.NewRecord(w.last, w.runKey, ev, len(payload))
+	it.owner = w.owner
 	it.recs = append(it.recs, rec)
 	it.evs = append(it.evs, StoredEvent{
 		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.runKey, Kind: ev.Type(), Payload: payload,
@@ -80,7 +78,7 @@ func bounded(out *agui.WorkerOutput) *agui.WorkerOutput {
 	}
 	short := *out
 	short.Answer = clip(short.Answer, maxAnswer)
-	if len(mustJSON(&short)) > maxEvent-maxAnswer {
+	if len(mustJSON(&short)) > log.MaxEvent-maxAnswer {
 		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
 	}
 	return &short

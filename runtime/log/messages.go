@@ -1,10 +1,34 @@
-package runtime
+package log
 
 import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
+
+// LatestMessages is how many of a thread's messages, the newest, a snapshot shows and a worker is given.
+const LatestMessages = 2000
+
+// Contents are the messages of rows, as clients keep them.
+func Contents(rows []model.Message) []agui.Message {
+	msgs := make([]agui.Message, len(rows))
+	for i := range rows {
+		msgs[i] = rows[i].Message
+	}
+	return inOrder(msgs)
+}
+
+// Newest returns the newest messages that fit into one event.
+func Newest(msgs []agui.Message) []agui.Message {
+	size := 0
+	for i, m := range slices.Backward(msgs) {
+		if size += len(m.AppendJSON(nil, agui.Stored)); size > MaxMessages {
+			return msgs[i+1:]
+		}
+	}
+	return msgs
+}
 
 // inOrder returns msgs, which stand in the order in which they began, as clients keep them and model
 // providers want them: the results of a message's tool calls follow it at once, whatever parallel workers have
@@ -38,32 +62,4 @@ func inOrder(msgs []agui.Message) []agui.Message {
 		}
 	}
 	return ordered
-}
-
-// paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
-// is hidden or too old, and calls without a result, with the messages that hold nothing else.
-func paired(msgs []agui.Message) []agui.Message {
-	called, answered := make(map[string]bool), make(map[string]bool)
-	for i := range msgs {
-		for _, c := range msgs[i].ToolCalls {
-			called[c.ID] = true
-		}
-		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
-			answered[m.ToolCallID] = true
-		}
-	}
-	list := make([]agui.Message, 0, len(msgs))
-	for _, m := range msgs {
-		if m.Role == agui.RoleTool && !answered[m.ToolCallID] {
-			continue
-		}
-		if lost := func(c agui.ToolCall) bool { return !answered[c.ID] }; slices.ContainsFunc(m.ToolCalls, lost) {
-			m.ToolCalls = slices.DeleteFunc(slices.Clone(m.ToolCalls), lost)
-			if len(m.ToolCalls) == 0 && m.Content == "" && m.Parts == nil {
-				continue
-			}
-		}
-		list = append(list, m)
-	}
-	return list
 }

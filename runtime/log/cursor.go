@@ -1,0 +1,253 @@
+package log
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Cursor is a place in a thread's log. Replay and the live end are one code path: Next reads the ring
+// when it holds what comes next and the store when it does not, so nothing is lost or shown twice.
+// A Cursor is used by one goroutine; Close it when done.
+type Cursor struct {
+	t      *Tail
+	after  int64 // the last id returned
+	follow bool
+	run    int64 // end also when this run was cancelled before it wrote an event; 0 for none
+	buf    []*Record
+	fit    int // how many records of the size of those read last make a page, 0 before the first
+}
+
+// page is how many records one Next returns at most.
+const page = 500
+
+// pageBytes is about how large the records are that Next returns from the store: a reader that is stuck holds
+// them, all to itself.
+const pageBytes = 256 << 10
+
+// After returns the id of the last event Next returned, or where the reader began.
+func (r *Cursor) After() int64 { return r.after }
+
+// Close lets go of the thread. It may be called once.
+func (r *Cursor) Close() { r.t.Release() }
+
+// Source is what a cursor reads: from the same place on, cursors of one source return the same records.
+type Source struct {
+	Thread int64 // its key
+	Run    int64 // the key of the run of a RunCursor, 0 for a Cursor
+	Follow bool
+}
+
+// Source returns what r reads.
+func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
+
+// Fork returns another cursor of the same source at the same place. Both are to be closed.
+func (r *Cursor) Fork() *Cursor {
+	r.t.logs.Hold(r.t.key, r.t.id)
+	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run}
+}
+
+// Skip has r go on behind the event with the id after, which another cursor of its source has returned.
+func (r *Cursor) Skip(after int64) { r.after = after }
+
+// Waits reports whether Next would wait. What that has returned last is not valid then any more.
+func (r *Cursor) Waits() bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	waits := !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
+	if waits {
+		r.buf = nil // as in Next
+	}
+	return waits
+}
+
+// Ended reports whether Next would return io.EOF at once.
+func (r *Cursor) Ended() bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	return r.t.gone || r.after >= r.t.committed && !r.t.busy && !r.follow
+}
+
+// Next returns the records after the last one it returned, at least one, waiting for it. The slice is
+// valid until the next call. It fails with io.EOF at the end of the log when no run of the thread is queued
+// or running (unless the reader follows) and when the thread was deleted, with ctx's cause, or with the
+// store's error.
+func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
+	for {
+		recs, wake, err := r.ready()
+		switch {
+		case err != nil:
+			return nil, err
+		case recs != nil:
+			return recs, nil
+		case wake == nil:
+			recs, err := r.stored(ctx)
+			if errors.Is(err, model.ErrNotFound) {
+				err = io.EOF // the thread was deleted just now
+			}
+			return recs, err
+		}
+		r.buf = nil // an idle reader holds no records
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// ready returns what the ring has, or a channel to wait on, or neither when the store must be read.
+func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
+	t := r.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone {
+		return nil, nil, io.EOF
+	}
+	if r.after < t.committed {
+		if n := len(t.ring); n == 0 || r.after+1 < t.ring[0].ID || r.after >= t.ring[n-1].ID {
+			return nil, nil, nil
+		}
+		from := int(r.after + 1 - t.ring[0].ID)
+		recs := t.ring[from:min(len(t.ring), from+page)]
+		clear(r.buf)
+		r.buf = append(r.buf[:0], recs...)
+		r.after = recs[len(recs)-1].ID
+		return r.buf, nil, nil
+	}
+	if !t.busy && !r.follow || t.void[r.run] {
+		return nil, nil, io.EOF
+	}
+	if t.wake == nil {
+		t.wake = make(chan struct{})
+	}
+	return nil, t.wake, nil
+}
+
+// stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
+// as one CUSTOM log-reset with the range's last id and two snapshots without ids (docs/protocol.md, 2.7).
+func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
+	clear(r.buf)
+	r.buf = r.buf[:0]
+	evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
+	if err != nil {
+		return nil, err
+	}
+	if len(evs) == 0 {
+		return r.removed(ctx, r.t.Committed())
+	}
+	if evs[0].ID > r.after+1 {
+		return r.removed(ctx, evs[0].ID-1)
+	}
+	size := 0
+	for i := range evs {
+		if evs[i].ID != r.after+1 || size >= pageBytes {
+			break // the gap and what is too much are the next call's
+		}
+		size += len(evs[i].Payload)
+		rec, err := decode(&evs[i], r.t.id)
+		if err != nil {
+			return nil, err
+		}
+		r.buf = append(r.buf, rec)
+		r.after = rec.ID
+	}
+	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
+	return r.buf, nil
+}
+
+func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
+	state, msgs, err := r.t.at(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	value, err := json.Marshal(map[string]int64{"from": r.after + 1, "to": to})
+	if err != nil {
+		return nil, err
+	}
+	base := agui.Base{ThreadID: r.t.id}
+	r.after = to
+	r.buf = append(r.buf,
+		NewRecord(to, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
+		NewRecord(0, 0, agui.StateSnapshot{Base: base, Snapshot: state}, len(state)),
+		NewRecord(0, 0, agui.MessagesSnapshot{Base: base, Messages: msgs}, 0))
+	return r.buf, nil
+}
+
+// RunCursor reads the events of one span of a run.
+type RunCursor struct {
+	*Cursor
+	id      string   // the run's name in the span
+	results []string // calls whose results the span's reader has sent itself
+	began   bool     // an event was returned
+	ended   bool     // the terminal one was
+}
+
+// OfRun makes a cursor that stands before a span of a run, or where it will be, one of that span alone. id is the run's name
+// in it; results are the calls whose results its reader knows.
+func (r *Cursor) OfRun(key int64, id string, results []string) *RunCursor {
+	r.run = key
+	return &RunCursor{Cursor: r, id: id, results: results}
+}
+
+// ErrRemoved means that events were removed before their reader got them.
+var ErrRemoved = errors.New("events were removed before they were shown")
+
+// Next returns the run's next events like Cursor.Next, and io.EOF after the span's terminal event. A run
+// that was cancelled before it wrote an event gets a span whose records have no id. It fails with ErrRemoved
+// when the span's rest was deleted.
+func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
+	for !r.ended {
+		recs, err := r.Cursor.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			if r.began {
+				return nil, ErrRemoved
+			}
+			r.ended = true
+			return r.neverRan(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if own := r.own(recs); len(own) > 0 {
+			return own, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// Ended reports whether the span's terminal event was returned.
+func (r *RunCursor) Ended() bool { return r.ended }
+
+// own keeps the span's records of recs.
+func (r *RunCursor) own(recs []*Record) []*Record {
+	own := recs[:0]
+	for _, rec := range recs {
+		if rec.RunKey != r.run || r.ended {
+			continue
+		}
+		r.began = true
+		if r.ended = rec.terminal; r.ended {
+			r.after = rec.ID // what stands behind it is not the run's
+		}
+		if res, ok := rec.Event.(agui.ToolCallResult); ok && slices.Contains(r.results, res.ToolCallID) {
+			continue
+		}
+		own = append(own, rec)
+	}
+	return own
+}
+
+func (r *RunCursor) neverRan() []*Record {
+	base := agui.Base{ThreadID: r.t.id, RunID: r.id}
+	return []*Record{
+		NewRecord(0, r.run, agui.RunStarted{Base: base}, 64),
+		NewRecord(0, r.run, agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}}, 64),
+	}
+}

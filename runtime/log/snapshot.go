@@ -1,0 +1,237 @@
+package log
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Snapshot is a thread as of one of its events: what a viewer needs who reads on behind it.
+type Snapshot struct {
+	After    int64           // the id of that event, which is stored; 0 for an empty log
+	Run      *model.Run      // the RUNNING or WAITING run, else the latest that wrote; nil when the thread has had none
+	RunID    string          // the name Run has in its latest span
+	Running  bool            // a span of Run is open
+	State    json.RawMessage // an object
+	Messages []agui.Message  // those that are open as they are so far; the newest that fit 8 MB
+	Open     []agui.Event    // events that open again what is open, outermost first; none unless Running
+	Outcome  agui.Outcome    // what Run waits for, zero unless it is WAITING
+}
+
+// RunSnapshot is a thread as of the last event of a run's latest span, or as it is now while the run is at work.
+type RunSnapshot struct {
+	Snapshot
+	Started *Record // the span's RUN_STARTED; nil when the run has none, or it was removed
+	Ended   *Record // its terminal event; nil while the run is at work, or when it was removed
+}
+
+// ErrChanged means that a thread has changed while a snapshot was made of it. There is another to be had once it has changed
+// again.
+var ErrChanged = errors.New("the thread has changed meanwhile")
+
+// Settled returns a thread on which no span is open. It fails with ErrChanged when one is, or was opened meanwhile.
+func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
+	store := t.logs.cfg.Store
+	th, err := store.Thread(ctx, t.key)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{After: th.LastEventID, State: th.State}
+	if s.Run, s.RunID, err = t.shownRun(ctx, s.After); err != nil {
+		return s, err
+	}
+	if s.Run != nil && s.Run.Status == model.Waiting {
+		if s.Outcome, err = Outcome(ctx, store, s.Run.Key); err != nil {
+			return s, err
+		}
+	}
+	rows, err := store.Messages(ctx, t.key, s.After, LatestMessages)
+	if err != nil {
+		return s, err
+	}
+	s.Messages = Newest(Contents(rows))
+	last, err := store.LastEventID(ctx, t.key)
+	if err == nil && last != s.After {
+		err = ErrChanged
+	}
+	return s, err
+}
+
+// shownRun is the run that stands for a thread on which none is running, and the name of its latest span.
+func (t *Tail) shownRun(ctx context.Context, last int64) (*model.Run, string, error) {
+	store := t.logs.cfg.Store
+	open, err := store.OpenRuns(ctx, t.key)
+	if err != nil {
+		return nil, "", err
+	}
+	var key int64
+	name := ""
+	if i := slices.IndexFunc(open, func(r model.RunHead) bool { return r.Status == model.Waiting }); i >= 0 {
+		run, err := store.Run(ctx, open[i].Key)
+		if err != nil {
+			return nil, "", err
+		}
+		spans, err := store.Spans(ctx, run.Key)
+		if err != nil || len(spans) == 0 {
+			return &run, run.ID, err
+		}
+		return &run, spans[len(spans)-1].RunID, nil
+	}
+	evs, err := store.Events(ctx, t.key, max(last-1, 0), 1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(evs) > 0 {
+		key, name = evs[0].RunKey, evs[0].RunID
+	}
+	run, err := store.Run(ctx, key)
+	if errors.Is(err, model.ErrNotFound) { // its events were removed
+		run, err = store.LastRun(ctx, t.key)
+		name = run.ID
+	}
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, "", nil
+	}
+	return &run, name, err
+}
+
+// OfRun returns the thread as the latest span of one of its runs left it, or while that is open what now returns. Of a run
+// that has not started yet it returns one without anything.
+func (t *Tail) OfRun(ctx context.Context, run *model.Run, now func(context.Context) (Snapshot, error)) (RunSnapshot, error) {
+	s := RunSnapshot{Snapshot: Snapshot{Run: run, RunID: run.ID}}
+	spans, err := t.logs.cfg.Store.Spans(ctx, run.Key)
+	if err != nil || len(spans) == 0 {
+		return s, err
+	}
+	span := &spans[len(spans)-1]
+	if span.Last == 0 {
+		if s.Snapshot, err = now(ctx); err != nil {
+			return s, err
+		}
+	} else {
+		s.After, s.RunID = span.Last, span.RunID
+		if s.State, s.Messages, err = t.at(ctx, span.Last); err != nil {
+			return s, err
+		}
+		if s.Ended, err = t.record(ctx, span.Last); err != nil {
+			return s, err
+		}
+	}
+	s.Started, err = t.record(ctx, span.First)
+	return s, err
+}
+
+// at is the thread's state and messages as of an event.
+func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Message, error) {
+	store := t.logs.cfg.Store
+	var state json.RawMessage
+	span, err := store.SpanAfter(ctx, t.key, event)
+	switch {
+	case err == nil:
+		state = span.State
+	case errors.Is(err, model.ErrNotFound):
+		th, err := store.Thread(ctx, t.key)
+		if err != nil {
+			return nil, nil, err
+		}
+		state = th.State
+	default:
+		return nil, nil, err
+	}
+	rows, err := store.Messages(ctx, t.key, event, LatestMessages)
+	if err != nil {
+		return nil, nil, err
+	}
+	return state, Newest(Contents(rows)), nil
+}
+
+// record reads one event, nil when it was removed.
+func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
+	evs, err := t.logs.cfg.Store.Events(ctx, t.key, id-1, 1)
+	if err != nil || len(evs) == 0 || evs[0].ID != id {
+		return nil, err
+	}
+	return decode(&evs[0], t.id)
+}
+
+// RunEvents returns up to limit events of a run of the thread behind the one with the id after, those that admit holds
+// true for, fewer when they are large, and whether another such event is stored behind them. It refuses a cursor
+// beyond the end of the thread's log.
+func (l *Logs) RunEvents(ctx context.Context, th *model.ThreadHead, run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
+	store := l.cfg.Store
+	if after, err = l.place(ctx, th.Key, after); err != nil {
+		return nil, false, err
+	}
+	spans, err := store.Spans(ctx, run)
+	if err != nil {
+		return nil, false, err
+	}
+	size := 0
+	at := after // a page may reach into the next span
+	for i := range spans {
+		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
+			evs, err := store.Events(ctx, th.Key, at, min(page, max(limit+1-len(recs), 64)))
+			if err != nil {
+				return nil, false, err
+			}
+			for j := range evs {
+				if at = evs[j].ID; evs[j].RunKey != run {
+					continue
+				}
+				rec, err := decode(&evs[j], th.ID)
+				if err != nil {
+					return nil, false, err
+				}
+				if !admit(rec) {
+					continue
+				}
+				if len(recs) == limit || size >= MaxEvent {
+					return recs, true, nil
+				}
+				recs = append(recs, rec)
+				size += len(evs[j].Payload)
+			}
+			if len(evs) == 0 {
+				break
+			}
+		}
+	}
+	return recs, false, nil
+}
+
+// Outcome is the outcome of a span that ends to wait.
+func Outcome(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, error) {
+	o, err := WaitsFor(ctx, r, runKey)
+	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
+	if len(o.Interrupts) > 0 {
+		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
+	}
+	return o, err
+}
+
+// WaitsFor is what a run waits for: its open questions and frontend calls.
+func WaitsFor(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, error) {
+	all, err := r.Interrupts(ctx, runKey)
+	if err != nil {
+		return agui.Outcome{}, err
+	}
+	var o agui.Outcome
+	for i := range all {
+		switch in := &all[i]; {
+		case in.Status != model.InterruptOpen:
+		case in.Frontend:
+			o.PendingToolCallIDs = append(o.PendingToolCallIDs, in.ID)
+		default:
+			var body agui.Interrupt
+			if err := json.Unmarshal(in.Body, &body); err != nil {
+				return o, err
+			}
+			o.Interrupts = append(o.Interrupts, body)
+		}
+	}
+	return o, nil
+}
