@@ -82,7 +82,7 @@ type Caller = runtime.Caller
 
 // Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
 type Limits struct {
-	Runs           int // runs executed at once, default 256
+	Runs           int // runs executed at once, default 1 000 per core, at most one per MiB of memory
 	RunsPerAgent   int // of one agent, default no limit of its own
 	RunsPerProject int // of one project, default no limit of its own
 	RunsPerUser    int // of one user, default no limit of its own

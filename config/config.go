@@ -37,7 +37,7 @@ type Log struct {
 // Limits bounds what a server takes on. What is over a limit on runs waits in the queue; what is over
 // the others is refused.
 type Limits struct {
-	Runs           int  `yaml:"runs"`             // runs executed at once (256)
+	Runs           int  `yaml:"runs"`             // runs executed at once, 0 for what the machine carries: 1000 per core, at most one per MiB of memory (0)
 	RunsPerAgent   int  `yaml:"runs_per_agent"`   // of one agent, 0 for no limit of its own (0)
 	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for no limit of its own (0)
 	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for no limit of its own (0)
@@ -86,7 +86,6 @@ func Default() Config {
 		Database: "sqlite:baton.db",
 		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
 		Limits: Limits{
-			Runs:     256,
 			Queue:    10_000,
 			Body:     2 * mebibyte,
 			Input:    32 * mebibyte,

@@ -65,16 +65,16 @@ func (c Config) validDatabase() error {
 	return nil
 }
 
-// validNumbers: every count, size and duration is positive; a cap per agent, project or user may be 0.
+// validNumbers: every count, size and duration is positive; how many runs there may be at once can be 0.
 func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
 		if !v.CanInt() || s.key == "log.level" {
 			continue
 		}
-		switch none := strings.HasPrefix(s.key, "limits.runs_per_"); {
+		switch none := strings.HasPrefix(s.key, "limits.runs"); {
 		case none && v.Int() < 0:
-			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
+			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for the default, got %v", s.key, v))
 		case !none && v.Int() <= 0:
 			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))
 		}

@@ -39,7 +39,7 @@ type Config struct {
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two looks at the instance's own lease, default 1 s
 
-	Runs           int // runs at once in this process, default 256
+	Runs           int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
 	RunsPerAgent   int // of one agent or workflow, 0 means no cap of its own
 	RunsPerProject int
 	RunsPerUser    int
@@ -68,7 +68,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
-	c.Runs = cmp.Or(c.Runs, 256)
+	if c.Runs == 0 {
+		c.Runs = carried()
+	}
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)

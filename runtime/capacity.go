@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	goruntime "runtime"
+	"runtime/debug"
+	"strconv"
+)
+
+// carried is how many runs this machine executes at once.
+func carried() int { return runsFor(goruntime.GOMAXPROCS(0), memory(os.DirFS("/"))) }
+
+// What a live run needs. It costs 100 KiB, 300 once it has written 200 tokens, and 1 MiB when it has written so much that
+// its thread's ring is full; 20 tokens a second, as many as people read, are 0.6 ms of a core.
+const (
+	runsPerCore = 1000
+	bytesPerRun = 1 << 20
+	runsAtLeast = 64
+	unlimited   = math.MaxInt64
+)
+
+// runsFor is how many runs so many cores and bytes of memory carry.
+func runsFor(cores int, memory int64) int {
+	return int(max(runsAtLeast, min(int64(runsPerCore*cores), memory/bytesPerRun)))
+}
+
+// memory returns how many bytes this process may use: the least of what GOMEMLIMIT, its control group and the machine
+// allow. root is the file system. Where nothing says so, memory has no bound.
+func memory(root fs.FS) int64 {
+	least := min(debug.SetMemoryLimit(-1), total(root))
+	for _, file := range []string{
+		path.Join("sys/fs/cgroup", group(root), "memory.max"),
+		"sys/fs/cgroup/memory.max",
+		"sys/fs/cgroup/memory/memory.limit_in_bytes",
+	} {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // else it is "max"
+			least = min(least, n)
+		}
+	}
+	return least
+}
+
+// group is the path of this process's control group.
+func group(root fs.FS) string {
+	text, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range bytes.Lines(text) {
+		if name, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+			return string(bytes.TrimSpace(name))
+		}
+	}
+	return ""
+}
+
+// total is the machine's memory.
+func total(root fs.FS) int64 {
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	for line := range bytes.Lines(text) {
+		if fields := bytes.Fields(line); len(fields) == 3 && string(fields[0]) == "MemTotal:" {
+			if kib, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return unlimited
+}
