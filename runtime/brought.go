@@ -110,9 +110,24 @@ func (s *starting) newMessages() []Message {
 		}
 		if m.ID == "" || named[m.ID] { // some clients name a result as its call, and its call's message so too
 			m.ID = newID()
+			s.minted = append(s.minted, m.ID)
 		}
 		named[m.ID] = true
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}
 	return fresh
+}
+
+// brought tells what the client of the request has in messages of its own.
+func (s *starting) brought(out *Started) {
+	for i := range s.req.Messages {
+		switch m := &s.req.Messages[i]; m.Role {
+		case agui.RoleUser:
+			out.Messages = append(out.Messages, m.ID)
+		case agui.RoleTool:
+			out.Results = append(out.Results, m.ToolCallID)
+		}
+	}
+	out.Messages = append(out.Messages, s.minted...)
+	out.State = s.req.State
 }

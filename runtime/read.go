@@ -147,7 +147,7 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cur.OfRun(s.RunKey, s.RunID, s.Results), nil
+	return cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State}), nil
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.

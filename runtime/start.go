@@ -67,6 +67,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 				break // the run waits for it, also beyond a crash
 			}
 		}
+		s.brought(&s.it.out.Started)
 		return s.it.out.Started, nil
 	}
 }
@@ -136,6 +137,8 @@ type starting struct {
 	first bool // there is no such thread yet
 	run   Run
 	known known
+
+	minted []string // ids of messages that came without
 }
 
 // decide prepares the request and has it decided. A slot that was taken for a run that is not claimed is given back.
@@ -187,13 +190,8 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)
 	}
-	for i := range s.req.Messages {
-		if m := &s.req.Messages[i]; m.Role == agui.RoleTool {
-			c.Results = append(c.Results, m.ToolCallID)
-			if i == len(s.req.Messages)-1 && !s.known.ids[m.ID] {
-				c.Last = m.ToolCallID
-			}
-		}
+	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.known.ids[s.req.Messages[n-1].ID] {
+		c.Last = s.req.Messages[n-1].ToolCallID
 	}
 	if !s.first {
 		if c.Answers, err = s.rt.answers(ctx, s.th.Key, s.req, s.known.ids); err != nil {
@@ -276,8 +274,8 @@ func (s *starting) newRun(ctx context.Context) error {
 	in := runInput{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
 	}
-	if st := bytes.TrimSpace(s.req.State); len(st) > 0 && string(st) != "null" && string(st) != "{}" {
-		in.State = st
+	if state := log.StateOf(s.req.State); string(state) != "{}" {
+		in.State = state
 	}
 	s.run = Run{
 		RunHead: RunHead{

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -30,7 +31,6 @@ type Start struct {
 	Multitask  Multitask
 	Interrupts []string // what the request's resume answers, if anything
 	Answers    *Answers // to a run that waited when the request was prepared
-	Results    []string // the tool calls whose results the request brings
 	Key        *Key
 	Limits     Limits
 	Claim      *Claim // begins the run at once; nil when no slot was free
@@ -53,9 +53,10 @@ type Started struct {
 	RunKey         int64        `json:"runKey"`
 	Replayed       bool         `json:"-"` // the answer to an earlier, equal request
 
-	// Results are the tool calls whose results the request has brought: the client has them in messages of its
-	// own and would show them twice.
-	Results []string `json:"results,omitempty"`
+	// What the client has, as its request has brought it.
+	Messages []string        `json:"-"` // the ids of its user's
+	Results  []string        `json:"-"` // the tool calls whose results it has given
+	State    json.RawMessage `json:"-"`
 }
 
 // Ask says what the decision has to see.
@@ -260,7 +261,7 @@ func (c *Start) answer(d *decision, run *model.RunHead) {
 	th := &d.v.Thread
 	d.out.Started = Started{
 		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,
-		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key, Results: c.Results,
+		After: th.LastEventID, ThreadKey: th.Key, RunKey: run.Key,
 	}
 	if c.Named {
 		d.out.Started.RunID = c.Run.ID

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -183,17 +182,17 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 // RunCursor reads the events of one span of a run.
 type RunCursor struct {
 	*Cursor
-	id      string   // the run's name in the span
-	results []string // calls whose results the span's reader has sent itself
-	began   bool     // an event was returned
-	ended   bool     // the terminal one was
+	id     string // the run's name in the span
+	sender Sender // the reader
+	began  bool   // an event was returned
+	ended  bool   // the terminal one was
 }
 
 // OfRun makes a cursor that stands before a span of a run, or where it will be, one of that span alone. id is the run's name
-// in it; results are the calls whose results its reader knows.
-func (r *Cursor) OfRun(key int64, id string, results []string) *RunCursor {
+// in it.
+func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
-	return &RunCursor{Cursor: r, id: id, results: results}
+	return &RunCursor{Cursor: r, id: id, sender: sender}
 }
 
 // ErrRemoved means that events were removed before their reader got them.
@@ -216,7 +215,7 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 			return nil, err
 		}
 		if own := r.own(recs); len(own) > 0 {
-			return own, nil
+			return r.mended(ctx, own)
 		}
 	}
 	return nil, io.EOF
@@ -236,10 +235,9 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 		if r.ended = rec.terminal; r.ended {
 			r.after = rec.ID // what stands behind it is not the run's
 		}
-		if res, ok := rec.Event.(agui.ToolCallResult); ok && slices.Contains(r.results, res.ToolCallID) {
-			continue
+		if !r.sender.has(rec) {
+			own = append(own, rec)
 		}
-		own = append(own, rec)
 	}
 	return own
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
 )
 
 // Event is an event as a client gets it.
@@ -32,7 +33,8 @@ type View struct {
 	// Read returns the events of the scene's thread behind after until the log ends, as the transport's
 	// clients get them. A view that shows the log run by run may return them in any order.
 	Read func(t *testing.T, s *Scene, after int64) []Event
-	// FirstSpans is set when the view shows what a request for a run has started: the first span of each run.
+	// FirstSpans is set when the view shows what a request for a run has started: the first span of each run, with the
+	// state that it begins with, as the requests bring none.
 	FirstSpans bool
 	// NoIDs is set when the events come without ids: their order alone counts.
 	NoIDs bool
@@ -121,8 +123,11 @@ func (v *View) read(t *testing.T, s *Scene, after int64) []Event {
 func (v *View) want(log []*runtime.Record, after int64) []Event {
 	var want []Event
 	spans := make(map[string]int)
+	f := fold.New(nil, nil)
 	for _, r := range log {
 		run := r.Event.Common().RunID
+		state := f.State()
+		_, _ = f.Apply(r.Event)
 		if r.Event.Type() == agui.TypeRunStarted {
 			spans[run]++
 		}
@@ -138,7 +143,12 @@ func (v *View) want(log []*runtime.Record, after int64) []Event {
 			ev.ID = 0
 		}
 		want = append(want, ev)
+		if v.FirstSpans && r.Event.Type() == agui.TypeRunStarted && string(state) != "{}" {
+			told := agui.StateSnapshot{Snapshot: state}
+			want = append(want, Event{0, Decode(told.AppendJSON(nil, v.Projection))})
+		}
 	}
+	slices.SortStableFunc(want, func(a, b Event) int { return cmp.Compare(a.ID, b.ID) })
 	return want
 }
 

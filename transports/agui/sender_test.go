@@ -1,0 +1,126 @@
+package agui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/transports"
+)
+
+var interrupts = regexp.MustCompile(`"interrupts":\[{"id":"([^"]+)"`)
+
+// sender is a client that holds a state, which it sends with each request and changes as the streams say that answer them.
+type sender struct {
+	s     *server
+	state string
+	runs  int
+}
+
+func (c *sender) say(t *testing.T, content string) (stream string) {
+	t.Helper()
+	c.runs++
+	run := fmt.Sprint("run-", c.runs)
+	text, _ := json.Marshal(content)
+	body := fmt.Sprintf(`{"threadId": "main", "runId": %q, "state": %s, "tools": [], "messages": [{"id": "of-%s", "role": "user", "content": %s}]}`,
+		run, c.state, run, text)
+	stream = c.s.Do("POST", "/api/v1/agui/scripted", body).All()
+	f := fold.New(json.RawMessage(c.state), nil)
+	for _, ev := range events(t, stream) {
+		if _, err := f.Apply(ev); err != nil {
+			t.Fatalf("%s: %v in %s", ev.Type(), err, stream)
+		}
+	}
+	c.state = string(f.State())
+	return stream
+}
+
+// A client that does not know the state that its thread has is told, so that it sends back no less than there was.
+func TestStateIsNotLostToAClientThatDoesNotHaveIt(t *testing.T) {
+	for _, first := range []string{"{}", "null"} {
+		s := serve(t, transports.StreamConfig{})
+		other := &sender{s: s, state: "{}"}
+		other.say(t, script(`{"state": {"keep": 1}}`))
+		c := &sender{s: s, state: first, runs: 10}
+		stream := c.say(t, script(`{"state": {"m": 1}}`))
+		if frames := strings.SplitN(stream, "\n\n", 3); !strings.HasPrefix(frames[1], "event: STATE_SNAPSHOT\ndata: ") {
+			t.Errorf("RUN_STARTED is followed by %s", frames[1])
+		}
+		if c.state != `{"keep":1,"m":1}` {
+			t.Errorf("the client has %s", c.state)
+		}
+		if again := c.say(t, script(`{"state": {"n": 1}}`)); strings.Contains(again, "STATE_SNAPSHOT") || c.state != `{"keep":1,"m":1,"n":1}` {
+			t.Errorf("a client that has the state got %s and has %s", again, c.state)
+		}
+		if got := s.connect("").All(); !strings.Contains(got, `"snapshot":{"keep":1,"m":1,"n":1}`) {
+			t.Errorf("the thread has %s", got)
+		}
+		if log := s.Do("GET", "/api/v1/agent/runs/main/events", "").All(); strings.Contains(log, "STATE_SNAPSHOT") {
+			t.Errorf("the log has it too: %s", log)
+		}
+	}
+}
+
+// The state that a client sends with an answer changes nothing, and the client is told what it is.
+func TestStateOfAnAnswerIsMended(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	c := &sender{s: s, state: `{"n": 1}`}
+	asked := c.say(t, script(`{"ask": {"message": "Deploy?"}}, {"state": {"m": 1}}`))
+	resume := fmt.Sprintf(`, "resume": [{"interruptId": %q, "status": "resolved"}]`, interrupts.FindStringSubmatch(asked)[1])
+	body := strings.Replace(turn("main", "b", "", resume), `"state": {}`, `"state": {"other": 1}`, 1)
+	stream := s.Do("POST", "/api/v1/agui/scripted", body).All()
+	if frames := strings.SplitN(stream, "\n\n", 3); !strings.HasPrefix(frames[1], "event: STATE_SNAPSHOT\ndata: ") || !strings.Contains(frames[1], `{"n":1}`) {
+		t.Errorf("RUN_STARTED is followed by %s", frames[1])
+	}
+	if got := s.connect("").All(); !strings.Contains(got, `"snapshot":{"n":1,"m":1}`) {
+		t.Errorf("the thread has %s", got)
+	}
+}
+
+// The run of a client's message comes behind one that changes the state: the client is told the state that its own begins with.
+func TestStateIsTheOneThatAQueuedRunBeginsWith(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	first := s.run("scripted", "main", "a", script(`{"tool": "sleep", "args": {"ms": 50}}, {"state": {"n": 1}}`), "")
+	first.Until("STEP_STARTED")
+	second := s.run("echo", "main", "b", "hello", "").All()
+	if !strings.Contains(second, "\n\nevent: STATE_SNAPSHOT\ndata: {\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{\"n\":1}}\n\n") {
+		t.Errorf("got %s", second)
+	}
+}
+
+// A message that comes with an answer its sender has on its page already: everybody else is told of it.
+func TestMessageBesideAnAnswerIsNotToldToItsSender(t *testing.T) {
+	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
+	s := serve(t, transports.StreamConfig{})
+	first := s.run("scripted", "main", "a", script(`{"tool": "pick", "args": {}}, {"say": "picked"}`), pick).All()
+	id := calls.FindStringSubmatch(first)[1]
+	body := turn("main", "b", `{"id": "r", "role": "tool", "toolCallId": "`+id+`", "content": "red"}, {"id": "more", "role": "user", "content": "and then"}`, pick)
+	stream := s.Do("POST", "/api/v1/agui/scripted", body, "Idempotency-Key", "k").All()
+	if strings.Contains(stream, `"more"`) || answer(t, stream) != "pickedand then" {
+		t.Errorf("the sender got %s", stream)
+	}
+	if again := s.Do("POST", "/api/v1/agui/scripted", body, "Idempotency-Key", "k").All(); again != stream {
+		t.Errorf("the sender who asks again got %s", again)
+	}
+	log := s.Do("GET", "/api/v1/agent/runs/main/events", "").All()
+	told := 0
+	for _, ev := range events(t, log) {
+		switch e := ev.(type) {
+		case agui.TextMessageStart:
+			if e.MessageID == "more" && e.Role == agui.RoleUser {
+				told++
+			}
+		case agui.TextMessageContent:
+			if e.MessageID == "more" && e.Delta == "and then" {
+				told++
+			}
+		}
+	}
+	if told != 2 {
+		t.Errorf("others got %s", log)
+	}
+}
