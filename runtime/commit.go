@@ -37,6 +37,17 @@ type item struct {
 	err  error
 }
 
+// empty makes an item that is free like a new one, with room for what it held.
+func (it *item) empty() {
+	clear(it.recs)
+	clear(it.evs)
+	clear(it.rows)
+	clear(it.done)
+	*it = item{
+		t: it.t, l: it.l, recs: it.recs[:0], evs: it.evs[:0], ticks: it.ticks[:0], rows: it.rows[:0], done: it.done[:0],
+	}
+}
+
 // committer is the one writer of this process: it takes what waits in the queue, commits it in one
 // transaction, then shows it. Batches form by themselves while a commit runs.
 type committer struct {
@@ -91,8 +102,9 @@ func (c *committer) wakeWaiters() {
 	c.mu.Unlock()
 }
 
-// add queues an item without waiting. done is called with why it was not written once nothing is any more.
-func (c *committer) add(it *item) {
+// add queues an item without waiting. done is called with why it was not written once nothing is any more. It reports
+// whether what the item holds was added to one that waits: then the item itself is free.
+func (c *committer) add(it *item) bool {
 	for i := range it.evs {
 		it.size += len(it.evs[i].Payload)
 	}
@@ -103,7 +115,7 @@ func (c *committer) add(it *item) {
 		for _, done := range it.done {
 			done(err)
 		}
-		return
+		return false
 	}
 	if l := it.l; l != nil {
 		l.queued.Add(int64(it.size))
@@ -119,7 +131,7 @@ func (c *committer) add(it *item) {
 			tail.size += it.size
 			c.grew(it.size)
 			c.mu.Unlock()
-			return
+			return true
 		}
 		l.tail = it
 	}
@@ -127,6 +139,7 @@ func (c *committer) add(it *item) {
 	c.grew(it.size)
 	c.nonEmpty.Signal()
 	c.mu.Unlock()
+	return false
 }
 
 func (c *committer) grew(n int) {

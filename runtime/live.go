@@ -45,6 +45,7 @@ type live struct {
 	turn    sync.Cond  // the open text message has ended, or the gate is shut
 	gate    error      // why no event is taken any more
 	writing *step      // whose text message is open
+	spare   *item      // for what is queued next, nil for a new one
 	w       *writer
 	memos   map[memoKey]*Memo     // those in it are not changed: another takes their place
 	asks    map[string]*Interrupt // by id: those that are open
@@ -131,10 +132,19 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 	if len(evs)+len(rows) == 0 && done == nil {
 		return nil
 	}
-	it := &item{t: l.t, l: l}
+	it := l.spare
+	if it == nil {
+		it = &item{t: l.t, l: l}
+	}
+	l.spare = nil
+	defer func() {
+		if l.rt.com.add(it) { // what was numbered is written, also before an event that is refused
+			it.empty()
+			l.spare = it
+		}
+	}()
 	for _, ev := range evs {
 		if err := l.stage(it, s, ev); err != nil {
-			l.rt.com.add(it) // what was numbered is written
 			return err
 		}
 	}
@@ -144,7 +154,6 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 	if done != nil {
 		it.done = append(it.done, done)
 	}
-	l.rt.com.add(it)
 	return nil
 }
 

@@ -103,9 +103,10 @@ func (s *step) Emit(ev agui.Event) error {
 	return nil
 }
 
-// attribute says in ev who emits it, unless ev says so itself.
+// attribute says in ev who emits it, unless ev says so itself, and in which run.
 func (s *step) attribute(ev agui.Event) agui.Event {
 	base := ev.Common()
+	base.ThreadID, base.RunID = s.l.w.thread.ID, s.l.w.runID
 	if base.Agent == "" {
 		base.Agent = s.agent
 	}

@@ -35,9 +35,10 @@ func newWriter(th *Thread, runKey int64, runID string, last, seq int64) *writer 
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
 func (w *writer) stage(it *item, ev agui.Event) error {
-	base := ev.Common()
-	base.ThreadID, base.RunID = w.thread.ID, w.runID
-	ev = ev.WithCommon(base)
+	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.runID {
+		base.ThreadID, base.RunID = w.thread.ID, w.runID
+		ev = ev.WithCommon(base)
+	}
 	payload := w.encode(ev)
 	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > log.MaxEvent {
 		end.Output = bounded(end.Output)
