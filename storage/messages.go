@@ -3,8 +3,11 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -74,17 +77,91 @@ WHERE thread_key = ?::bigint AND seq >= ?::bigint AND state <> 'hidden'
 func messageCells(m *model.Message) []any {
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
-		jsonOf(m.ContextItemIDs), valid(m.AppendJSON(nil, agui.Stored)), dayOrNull(m.Day), ms(m.CreatedAt),
+		jsonOf(m.ContextItemIDs), messageText(m), dayOrNull(m.Day), ms(m.CreatedAt),
 	}
+}
+
+// messageText is the message's JSON, without what stands beside it or twice in it. While a message is queued its size is
+// what an inbox is measured by.
+func messageText(m *model.Message) any {
+	said := m.Message
+	if m.State != model.MessageQueued {
+		said.ID, said.ToolCallID = "", ""
+	}
+	text := said.AppendJSON(nil, agui.Stored)
+	if !json.Valid(text) {
+		return errors.New("not JSON")
+	}
+	if m.State == model.MessageQueued {
+		return string(text)
+	}
+	return squeeze(strings.Replace(string(text), `{"id":"",`, "{", 1))
 }
 
 func scanMessage(rows *sql.Rows) (m model.Message, err error) {
 	var run sql.NullInt64
 	var id, toolCallID string
 	err = rows.Scan(&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs}, jsonInto{&m.Message}, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key)
+		jsonInto{&m.ContextItemIDs}, messageInto{&m.Message}, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return m, err
+}
+
+type messageInto struct{ m *agui.Message }
+
+func (s messageInto) Scan(src any) error {
+	text, err := bytesOf(src)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(stretch(string(text))), s.m)
+}
+
+// again stands in a message's JSON where its content comes again, as it does in the output that an agent's answer has in
+// its metadata, and answered for all of that. They are no bytes of JSON.
+const (
+	again    = "\x01"
+	answered = "\x02"
+
+	answerAgain = `"workerAgentOutput":{"status":"success","answer":` + again + `}`
+)
+
+// squeeze puts again in the places of the content but the first.
+func squeeze(text string) string {
+	content, rest := contentOf(text)
+	if !strings.Contains(rest, content) {
+		return text
+	}
+	said := text[:len(text)-len(rest)]
+	return said + strings.ReplaceAll(strings.ReplaceAll(rest, content, again), answerAgain, answered)
+}
+
+// stretch undoes squeeze.
+func stretch(text string) string {
+	if !strings.ContainsAny(text, again+answered) {
+		return text
+	}
+	content, _ := contentOf(text)
+	return strings.ReplaceAll(strings.ReplaceAll(text, answered, answerAgain), again, content)
+}
+
+// contentOf returns the content of a message's JSON, with its quotes, and what follows; nothing when it is no text.
+func contentOf(text string) (content, rest string) {
+	const key = `"content":`
+	_, value, ok := strings.Cut(text, key+`"`)
+	if !ok {
+		return "", ""
+	}
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '\\':
+			i++
+		case '"':
+			start := len(text) - len(value) - 1
+			return text[start : start+i+2], value[i+1:]
+		}
+	}
+	return "", ""
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,

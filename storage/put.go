@@ -243,6 +243,9 @@ func (p *pending) answer(row *model.Answer) {
 // that take their place, which have those made after them; and a run leaves its thread before another enters it.
 func (tx *tx) flush() error {
 	p := &tx.rows
+	if err := tx.unseal(p.heads.rows); err != nil {
+		return err
+	}
 	write(tx, p.threads.rows, insertThread, threadCells)
 	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
 	write(tx, p.threadStates.rows, upsertState, stateCells)

@@ -53,10 +53,11 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 	selectRun = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, i.input_query, r.output_summary, r.usage,
-	i.context_item_ids, i.metadata, i.parent_run, t.thread_id, t.conversation_id
+	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, COALESCE(i.input_query, ''), r.output_summary,
+	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id
 FROM runs r
-JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
 
 	selectRunByKey = selectRun + `
@@ -165,11 +166,17 @@ func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
 	return h, err
 }
 
-func scanRun(rows *sql.Rows) (r model.Run, err error) {
-	err = rows.Scan(into(&r.RunHead, rawInto{&r.Input}, rawInto{&r.Definition}, &r.InputQuery, &r.OutputSummary,
-		jsonInto{&r.Usage}, jsonInto{&r.ContextItemIDs}, rawInto{&r.Metadata}, &r.ParentRun, &r.ThreadID,
-		&r.ConversationID)...)
-	return r, err
+func (r reader) scanRun(rows *sql.Rows) (run model.Run, err error) {
+	var sealed []byte
+	err = rows.Scan(into(&run.RunHead, rawInto{&run.Input}, rawInto{&run.Definition}, &run.InputQuery, &run.OutputSummary,
+		jsonInto{&run.Usage}, jsonInto{&run.ContextItemIDs}, rawInto{&run.Metadata}, &run.ParentRun, &sealed, &run.ThreadID,
+		&run.ConversationID)...)
+	if err != nil || sealed == nil {
+		return run, err
+	}
+	s, err := r.unsealed(sealed)
+	s.fill(&run)
+	return run, err
 }
 
 // named is a run with one of its names.
@@ -186,16 +193,16 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 
 // Run returns the run of that key.
 func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
-	return one(ctx, r.q, scanRun, selectRunByKey, key)
+	return one(ctx, r.q, r.scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
 // of all, at most 2.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	if user == "" {
-		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
+		return all(ctx, r.q, r.scanRun, selectRunsByName, project, name)
 	}
-	return all(ctx, r.q, scanRun, selectRunOfUser, project, name, user)
+	return all(ctx, r.q, r.scanRun, selectRunOfUser, project, name, user)
 }
 
 // Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
@@ -217,7 +224,7 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, 
 	if err != nil {
 		return nil, 0, err
 	}
-	runs, err := all(ctx, r.q, scanRun, selectFiltered+where+page, slices.Concat(args, cursor, []any{f.Limit})...)
+	runs, err := all(ctx, r.q, r.scanRun, selectFiltered+where+page, slices.Concat(args, cursor, []any{f.Limit})...)
 	return runs, total, err
 }
 
@@ -281,7 +288,7 @@ func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead,
 
 // LastRun returns the thread's run that was created last.
 func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
-	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
+	return one(ctx, r.q, r.scanRun, selectLastRun, threadKey)
 }
 
 // Unfinished returns up to limit runs of all threads that have the status, in the order of their queued

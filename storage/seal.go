@@ -47,7 +47,7 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 
 // Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
 // written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. What this leaves empty goes back to the file system: on PostgreSQL the
+// It returns how many events it has sealed. It also seals runs that ended a day ago. What this leaves empty goes back to the file system: on PostgreSQL the
 // partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is told to the log, left for the next time, and keeps no other one
 // from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
 // commits only for the moment in which a segment takes the place of its rows.
@@ -70,6 +70,9 @@ func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 		}
 		if len(threads) > 0 {
 			continue
+		}
+		if err := db.sealRuns(ctx, now); err != nil {
+			return sealed, fmt.Errorf("seal runs: %w", err)
 		}
 		if db.d.single {
 			return sealed, db.shrink(ctx)

@@ -125,7 +125,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -49,7 +50,11 @@ func (r reader) Steps(ctx context.Context, runKey int64, after, limit int) ([]mo
 		return nil, 0, err
 	}
 	steps, err := all(ctx, r.q, scanStep, selectSteps, runKey, after, limit)
-	return steps, total, err
+	if err != nil || len(steps) > 0 {
+		return steps, total, err
+	}
+	sealed, n, err := r.sealedSteps(ctx, runKey, after, limit)
+	return sealed, max(n, total), err
 }
 
 const nodeColumns = `run_key, node_id, status, progress, messages, output, error, started_at, completed_at`
@@ -82,5 +87,13 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return whole(ctx, r.q, scanNode, maxCount, selectNodes, runKey)
+	nodes, err := whole(ctx, r.q, scanNode, maxCount, selectNodes, runKey)
+	if err != nil || len(nodes) > 0 {
+		return nodes, err
+	}
+	s, err := r.sealed(ctx, runKey)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, nil
+	}
+	return s.nodes(runKey), err
 }

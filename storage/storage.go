@@ -33,6 +33,11 @@
 // What one commit appends to one run is one row: the range of ids and the events, a line each. Under load
 // a commit carries several events of each run, and a row costs the same whether it holds one event or
 // twenty. Ranges that are older than an hour are sealed into compressed segments (see [DB.Seal]).
+//
+// # Runs
+//
+// An answer stands in the log, in a message, a step, a node and the run. Each is written where it is read, as long as
+// runs are young; what of a run that ended a day ago only its detail shows is sealed into one compressed row.
 package storage
 
 import (
@@ -100,11 +105,13 @@ func (c Config) withDefaults() Config {
 // DB is an open database. Its reads may be called from many goroutines; writes go one by one.
 type DB struct {
 	reader
-	cfg  Config
-	d    *dialect
-	zip  *zstd.Encoder
-	lock *fileLock // nil unless cfg.Serve on SQLite
-	read *pool
+	cfg Config
+	d   *dialect
+	zip *zstd.Encoder
+
+	zipRuns *zstd.Encoder // with what sealed runs have in common
+	lock    *fileLock     // nil unless cfg.Serve on SQLite
+	read    *pool
 
 	threadKeys, runKeys keys
 
@@ -164,11 +171,14 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.read = &pool{DB: reads, d: db.d}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderDictRaw(commonID, []byte(commonText)))
 	if err != nil {
 		return err
 	}
 	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
+		return err
+	}
+	if db.zipRuns, err = newRunZip(); err != nil {
 		return err
 	}
 	db.reader = reader{db.read, db.d, unzip}

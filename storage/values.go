@@ -53,14 +53,6 @@ func jsonOf(v any) any {
 	return string(text)
 }
 
-// valid is JSON text that a reader will be able to decode. Like jsonOf it may be an error.
-func valid(text []byte) any {
-	if !json.Valid(text) {
-		return errors.New("not JSON")
-	}
-	return string(text)
-}
-
 // checkText refuses parameters that not every database can keep, which for text are NUL and what is not
 // UTF-8, so that a run does not depend on the database it happens to have.
 func checkText(args []any) error {
