@@ -88,10 +88,11 @@ func bounded(out *agui.WorkerOutput) *agui.WorkerOutput {
 // maxAnswer is how much of an answer is kept where the whole would not fit into an event.
 const maxAnswer = 1 << 20
 
-// encode appends ev's stored form to a slab, so that many small payloads share an allocation.
+// encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow with what the
+// run says, as most runs say little.
 func (w *writer) encode(ev agui.Event) []byte {
 	if cap(w.slab)-len(w.slab) < 512 {
-		w.slab = make([]byte, 0, 8<<10)
+		w.slab = make([]byte, 0, min(max(2*cap(w.slab), 1<<10), 8<<10))
 	}
 	from := len(w.slab)
 	w.slab = ev.AppendJSON(w.slab, agui.Stored)
