@@ -166,7 +166,7 @@ func (rt *Runtime) expire() {
 		case <-rt.quit:
 			return
 		case now := <-tick.C:
-			rt.monitors.sweep(now)
+			rt.feeds.Sweep(now)
 		}
 		late, err := rt.store.Expired(rt.abandoned, time.Now(), 100)
 		if err != nil {

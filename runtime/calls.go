@@ -388,7 +388,7 @@ func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
 	if err := s.parent.closedBy(l); err != nil {
 		return err
 	}
-	it := &item{t: l.t, l: l}
+	it := l.item()
 	defer l.rt.com.add(it) // what was numbered is written
 	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {

@@ -97,10 +97,10 @@ func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) 
 		return nil, err
 	}
 	l := rt.newLive(&run)
-	l.w = newWriter(&th, key, spanName(&run), th.LastEventID, th.LastSeq)
+	l.w = newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err}
 	c.Span = Span{
-		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
 	}
 	it := &item{cmd: c}

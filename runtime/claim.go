@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // dispatch does what threads need so that their runs go on: it claims queued runs as slots become free, and cancels those
@@ -132,9 +133,9 @@ func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*item, error) {
 // claiming prepares the claim: the events that open the span, numbered behind the thread's last.
 func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Message) (*item, error) {
 	rt := l.rt
-	l.w = newWriter(th, run.Key, spanName(run), th.LastEventID, th.LastSeq)
+	l.w = newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
 	l.span = Span{
-		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
 	}
 	c := &decide.Claim{
@@ -147,7 +148,7 @@ func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Mess
 	}
 	c.Rows, c.Events = it.rows, it.evs
 	return &item{
-		owner: it.owner, recs: it.recs, cmd: c, takes: l, began: l.executions(),
+		run: l.w.run, recs: it.recs, cmd: c, takes: l, began: l.executions(),
 		then: l.begins,
 	}, nil
 }
@@ -209,6 +210,23 @@ func (l *live) begins(out *decide.Decided) {
 	rt.live[l.run.Key] = l
 	rt.mu.Unlock()
 	go l.loop() // Shutdown waits for rt.running
+}
+
+// executions are those of workers that go on when the run becomes live: of steps that were left running, and
+// of sub-agents that are open.
+func (l *live) executions() []monitor.Execution {
+	var all []monitor.Execution
+	for _, st := range l.steps {
+		if agent := l.graph.agent(st.NodeID); agent != "" && st.Status == Running {
+			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
+		}
+	}
+	for _, m := range l.memos {
+		if m.Agent != "" && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
+			all = append(all, monitor.Execution{ID: m.CallID, Agent: m.Agent})
+		}
+	}
+	return all
 }
 
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
@@ -498,6 +516,16 @@ func (l *live) take(it *item, in *Interrupt) error {
 	return l.w.stage(it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, newID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
+}
+
+// agent is the agent that executes a node, "" for a node that is a tool.
+func (g *graph) agent(node string) string {
+	for _, n := range g.nodes {
+		if n.ID == node {
+			return n.Agent
+		}
+	}
+	return ""
 }
 
 func (g *graph) worker(node string) string {

@@ -14,22 +14,23 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // item is one entry of the commit queue: what a run has said, or a command to be decided.
 type item struct {
 	t     *log.Tail
-	l     *live  // whose failure a data error is; nil for requests about runs that nobody executes here
-	owner *owner // of the thread, with recs
+	l     *live        // whose failure a data error is; nil for requests about runs that nobody executes here
+	run   *monitor.Run // whose recs and ticks they are
 	recs  []*log.Record
 	evs   []StoredEvent // of recs; a command has them in itself
-	ticks []tick
+	ticks []monitor.Tick
 	rows  []Row
 
 	cmd   decide.Command            // nil for what a run has said
 	then  func(out *decide.Decided) // called once the command's changes are stored, and before readers see them
 	takes *live                     // what this instance executes once the command is decided, and
-	began []execution               // what of it goes on
+	began []monitor.Execution       // what of it goes on
 	done  []func(err error)         // called once, after the records were shown
 
 	size int
@@ -44,7 +45,7 @@ func (it *item) empty() {
 	clear(it.rows)
 	clear(it.done)
 	*it = item{
-		t: it.t, l: it.l, recs: it.recs[:0], evs: it.evs[:0], ticks: it.ticks[:0], rows: it.rows[:0], done: it.done[:0],
+		t: it.t, l: it.l, run: it.run, recs: it.recs[:0], evs: it.evs[:0], ticks: it.ticks[:0], rows: it.rows[:0], done: it.done[:0],
 	}
 }
 
@@ -121,7 +122,7 @@ func (c *committer) add(it *item) bool {
 		l.queued.Add(int64(it.size))
 		if tail := l.tail; tail != nil && tail.cmd == nil && it.cmd == nil {
 			for _, t := range it.ticks {
-				t.at += len(tail.recs)
+				t.At += len(tail.recs)
 				tail.ticks = append(tail.ticks, t)
 			}
 			tail.recs = append(tail.recs, it.recs...)
@@ -430,7 +431,9 @@ func (c *committer) show(batch []*item) {
 			it.recs, it.takes = nil, nil // the run has not begun
 		}
 		c.rt.logs.Deliver(it.thread(), it.recs, it.change())
-		c.rt.monitors.observe(it)
+		c.rt.feeds.Observe(&monitor.Item{
+			Run: it.run, Records: it.recs, Ticks: it.ticks, Takes: it.takes != nil, Began: it.began, Leaves: it.cmd != nil,
+		})
 	}
 	for _, it := range batch {
 		for _, done := range it.done {

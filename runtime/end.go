@@ -127,7 +127,7 @@ func (l *live) ending(e ending, closers *item, owner string, again bool) (*item,
 	c.Last, c.Seq = w.last, w.seq
 	c.Rows = slices.Concat(closers.rows, tail.rows)
 	c.Events = slices.Concat(closers.evs, tail.evs)
-	return &item{owner: w.owner, recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
+	return &item{run: w.run, recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
 }
 
 // waiting returns the messages that were accepted for the run and not taken.
@@ -184,7 +184,7 @@ func (l *live) waitsFor(e ending) map[string]bool {
 // after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
 // changes stay in it, so that the op can run again.
 func (w *writer) after(last, seq int64) *writer {
-	next := newWriter(w.thread, w.runKey, w.runID, last, seq)
+	next := writerOf(w.thread, w.run, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
 	return next
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
@@ -266,9 +267,10 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 		node.StartedAt = &now
 	}
 	stepRow, nodeRow := *st, *node
-	it := &item{t: l.t, l: l, rows: []Row{&stepRow, &nodeRow}}
+	it := l.item()
+	it.rows = []Row{&stepRow, &nodeRow}
 	if n.Agent != "" {
-		it.ticks = []tick{{step: st.ID, agent: n.Agent, when: now, status: Running}}
+		it.ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: Running}}
 	}
 	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.worker()}, StepName: st.Name}); err != nil {
 		return nil, err
@@ -374,7 +376,7 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 	if l.gate != nil {
 		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: l.gate.Error()}}
 	}
-	it := &item{t: l.t, l: l}
+	it := l.item()
 	for _, ev := range s.takeHeld() {
 		if stageErr := l.stage(it, s, ev); stageErr != nil && err == nil {
 			err = stageErr
@@ -416,7 +418,7 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 		l.rt.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
 	}
 	if n.Agent != "" {
-		it.ticks = append(it.ticks, tick{at: len(it.recs), step: st.ID, agent: n.Agent, when: now, status: st.Status, err: r.failed})
+		it.ticks = append(it.ticks, monitor.Tick{At: len(it.recs), Step: st.ID, Agent: n.Agent, When: now, Status: st.Status, Err: r.failed})
 	}
 	stepRow, nodeRow := *st, *node
 	it.rows = append(it.rows, &stepRow, &nodeRow)

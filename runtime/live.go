@@ -23,7 +23,6 @@ import (
 type live struct {
 	rt    *Runtime
 	t     *log.Tail
-	feed  *feed  // used by the committer only
 	graph *graph // without nodes when unfit
 	input runInput
 	unfit error // why the run cannot be executed; it can be ended all the same
@@ -106,6 +105,9 @@ func (rt *Runtime) newLive(run *Run) *live {
 	return l
 }
 
+// item is an entry of the commit queue for what the run says.
+func (l *live) item() *item { return &item{t: l.t, l: l, run: l.w.run} }
+
 // emit is queue, and waits for room in the commit queue.
 func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
 	l.rt.com.room(l)
@@ -134,7 +136,7 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 	}
 	it := l.spare
 	if it == nil {
-		it = &item{t: l.t, l: l}
+		it = l.item()
 	}
 	l.spare = nil
 	defer func() {
@@ -271,7 +273,9 @@ const nodeMessages = 50
 
 // put queues rows alone.
 func (l *live) put(rows ...Row) {
-	l.rt.com.add(&item{t: l.t, l: l, rows: rows})
+	it := l.item()
+	it.rows = rows
+	l.rt.com.add(it)
 }
 
 // wait calls queue with a done function and waits until what it queued is stored.

@@ -99,7 +99,7 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	rt.slots.force(&run.RunHead)
 	from := run.Owner
 	err = rt.com.decide(&item{
-		owner: it.owner, recs: it.recs, takes: l, began: l.executions(),
+		run: l.w.run, recs: it.recs, takes: l, began: l.executions(),
 		cmd: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: rt.instance, Attempt: run.Attempt,
 			Rows: it.rows, Events: it.evs,
@@ -178,13 +178,13 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error
 	*it = item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = spans[n-1]
-		l.w = newWriter(&th, run.Key, l.span.RunID, last, seq)
+		l.w = newWriter(&th, run, l.span.RunID, last, seq)
 		_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
 		return l, l.w.stage(it, agui.StateSnapshot{Snapshot: l.state()})
 	}
-	l.w = newWriter(&th, run.Key, spanName(run), last, seq)
+	l.w = newWriter(&th, run, spanName(run), last, seq)
 	l.span = Span{
-		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.runID,
+		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}
 	span := l.span
@@ -213,7 +213,7 @@ func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 	l := rt.newLive(run)
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
-	l.w = newWriter(&th, run.Key, l.span.RunID, l.span.First-1, th.LastSeq)
+	l.w = newWriter(&th, run, l.span.RunID, l.span.First-1, th.LastSeq)
 	if err := l.load(ctx, rt.store, run, spans); err != nil {
 		return nil, err
 	}
@@ -434,10 +434,10 @@ func (l *live) letGo() {
 		l.mu.Unlock()
 		return
 	}
-	l.rt.com.add(&item{
-		t: l.t, l: l, cmd: &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance},
-		then: func(*decide.Decided) { l.rt.forget(l) },
-	})
+	it := l.item()
+	it.cmd = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance}
+	it.then = func(*decide.Decided) { l.rt.forget(l) }
+	l.rt.com.add(it)
 	l.mu.Unlock()
 	l.rt.com.wakeWaiters()
 	l.cancel(plugins.ErrStopping)

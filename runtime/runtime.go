@@ -26,6 +26,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
@@ -120,10 +121,10 @@ type Runtime struct {
 	instance string
 	graphs   graphs
 	logs     *log.Logs
+	feeds    *monitor.Feeds
 	com      *committer
 	slots    *slots
 	queue    *runQueue
-	monitors *monitors
 
 	liveRuns atomic.Int64
 	stray    atomic.Int64 // workers and tools that were abandoned and still run
@@ -165,7 +166,11 @@ func New(cfg Config) (*Runtime, error) {
 	rt.abandoned, rt.abandon = context.WithCancelCause(context.Background())
 	rt.slots = newSlots(&rt.cfg)
 	rt.queue = newRunQueue()
-	rt.monitors = newMonitors(cfg.Registry.Agents())
+	agents := make([]string, 0, len(cfg.Registry.Agents()))
+	for _, a := range cfg.Registry.Agents() { // by name
+		agents = append(agents, a.Info().Name)
+	}
+	rt.feeds = monitor.New(agents)
 	rt.com = newCommitter(rt)
 	return rt, nil
 }

@@ -76,7 +76,7 @@ func (l *live) snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, log.ErrChanged
 	}
 	run := l.run
-	s := Snapshot{After: l.w.last, Run: &run, RunID: l.w.runID, Running: true, State: l.state(), Open: l.w.fold.Open()}
+	s := Snapshot{After: l.w.last, Run: &run, RunID: l.w.run.ID, Running: true, State: l.state(), Open: l.w.fold.Open()}
 	folded := l.w.fold.Messages()
 	var partial []Message
 	for _, m := range folded {

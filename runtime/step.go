@@ -106,7 +106,7 @@ func (s *step) Emit(ev agui.Event) error {
 // attribute says in ev who emits it, unless ev says so itself, and in which run.
 func (s *step) attribute(ev agui.Event) agui.Event {
 	base := ev.Common()
-	base.ThreadID, base.RunID = s.l.w.thread.ID, s.l.w.runID
+	base.ThreadID, base.RunID = s.l.w.thread.ID, s.l.w.run.ID
 	if base.Agent == "" {
 		base.Agent = s.agent
 	}
@@ -304,7 +304,8 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	for i := range queued {
 		msgs[i] = queued[i].Message
 	}
-	it := &item{t: l.t, l: l, done: []func(error){func(err error) { stored <- err }}}
+	it := l.item()
+	it.done = []func(error){func(err error) { stored <- err }}
 	if err := l.w.take(it, queued); err != nil {
 		l.rt.com.add(it) // what was numbered is written
 		l.mu.Unlock()

@@ -8,26 +8,31 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // writer numbers, encodes and folds the events of one run in one span. Whoever owns the run has the one
 // writer; it is not safe for concurrent use.
 type writer struct {
 	thread   *Thread
-	owner    *owner // of the thread
-	runKey   int64
-	runID    string // the run's name in this span
-	last     int64  // the id of the last event
-	seq      int64  // of the thread's last message
+	run      *monitor.Run // by its name in this span
+	last     int64        // the id of the last event
+	seq      int64        // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
 	messages map[string]*Message // of this run, those with a seq or waiting for one
 	slab     []byte              // room for payloads
 }
 
-func newWriter(th *Thread, runKey int64, runID string, last, seq int64) *writer {
+func newWriter(th *Thread, run *Run, runID string, last, seq int64) *writer {
+	return writerOf(th, &monitor.Run{
+		Key: run.Key, Project: th.Project, User: th.User, ID: runID, ThreadID: th.ID, Agent: run.WorkflowID,
+	}, last, seq)
+}
+
+func writerOf(th *Thread, run *monitor.Run, last, seq int64) *writer {
 	return &writer{
-		thread: th, owner: &owner{th.Project, th.User}, runKey: runKey, runID: runID, last: last, seq: seq,
+		thread: th, run: run, last: last, seq: seq,
 		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*Message),
 	}
 }
@@ -35,8 +40,8 @@ func newWriter(th *Thread, runKey int64, runID string, last, seq int64) *writer 
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
 func (w *writer) stage(it *item, ev agui.Event) error {
-	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.runID {
-		base.ThreadID, base.RunID = w.thread.ID, w.runID
+	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.run.ID {
+		base.ThreadID, base.RunID = w.thread.ID, w.run.ID
 		ev = ev.WithCommon(base)
 	}
 	payload := w.encode(ev)
@@ -56,11 +61,11 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	}
 	w.last++
 	w.number(ev, changed)
-	rec := log.NewRecord(w.last, w.runKey, ev, len(payload))
-	it.owner = w.owner
+	rec := log.NewRecord(w.last, w.run.Key, ev, len(payload))
+	it.run = w.run
 	it.recs = append(it.recs, rec)
 	it.evs = append(it.evs, StoredEvent{
-		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.runKey, Kind: ev.Type(), Payload: payload,
+		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.run.Key, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
 		return nil // ours alone: it says again what rows already hold
@@ -149,7 +154,7 @@ func (w *writer) begin(id string) {
 func (w *writer) known(id string) *Message {
 	m := w.messages[id]
 	if m == nil {
-		m = &Message{ThreadKey: w.thread.Key, RunKey: w.runKey}
+		m = &Message{ThreadKey: w.thread.Key, RunKey: w.run.Key}
 		w.messages[id] = m
 	}
 	return m
@@ -192,13 +197,13 @@ func (w *writer) take(it *item, msgs []Message) error {
 
 // started stages the RUN_STARTED of a span with the messages that are new to the thread.
 func (w *writer) started(it *item, run *Run, msgs []Message) error {
-	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.runID}
+	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]
 		in.Messages = append(in.Messages, msgs[i].Message)
 	}
 	ev := agui.RunStarted{AgentID: run.WorkflowID, ProtocolVersion: "1.0", Input: in}
-	if w.runID != run.ID {
+	if w.run.ID != run.ID {
 		ev.ParentRunID = run.ID
 	} else {
 		ev.ParentRunID = run.ParentRun

@@ -1,4 +1,4 @@
-package runtime
+package monitor
 
 import (
 	"bytes"
@@ -8,41 +8,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
 )
 
-// stage is a runtime without a store, whose feeds a test writes itself.
+// stage is a project whose feed a test writes itself.
 type stage struct {
-	*Runtime
-	owner *owner
+	feeds *Feeds
+	run   *Run
 	last  int64
 }
 
-func newStage(project string, rt *Runtime) *stage {
-	if rt == nil {
-		rt = &Runtime{monitors: newMonitors([]plugins.Agent{echo.Agent{}})}
+func newStage(project string, feeds *Feeds) *stage {
+	if feeds == nil {
+		feeds = New([]string{"echo"})
 	}
-	return &stage{Runtime: rt, owner: &owner{project, "u"}}
+	return &stage{feeds: feeds, run: &Run{Key: 1, Project: project, User: "u"}}
 }
 
 // item is what a commit has written for the one run there is.
-func (s *stage) item(evs ...agui.Event) *item {
-	it := &item{owner: s.owner}
+func (s *stage) item(evs ...agui.Event) *Item {
+	it := &Item{Run: s.run}
 	for _, ev := range evs {
 		s.last++
-		it.recs = append(it.recs, log.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
+		it.Records = append(it.Records, log.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
 	}
 	return it
 }
 
-func (s *stage) write(evs ...agui.Event) { s.monitors.observe(s.item(evs...)) }
+func (s *stage) write(evs ...agui.Event) { s.feeds.Observe(s.item(evs...)) }
 
-func (s *stage) watch() *Monitor {
-	return s.Monitor(Caller{Project: s.owner.project, User: "u"}, MonitorQuery{})
-}
+func (s *stage) watch() *Monitor { return s.feeds.Open(s.run.Project, "u", false, Query{}) }
 
 func delta(text string) agui.Event {
 	return agui.TextMessageContent{Base: agui.Base{ThreadID: "t", RunID: "r", Agent: "echo"}, MessageID: "m", Delta: text}
@@ -50,7 +46,7 @@ func delta(text string) agui.Event {
 
 func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 	s := newStage("p", nil)
-	m := s.monitors
+	m := s.feeds
 	big := strings.Repeat("x", 1<<17)
 	for range 100 {
 		s.write(agui.RunStarted{}, delta(big))
@@ -74,7 +70,7 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 
 	var all []*Monitor
 	for i := range 100 {
-		other := newStage(fmt.Sprint("p", i), s.Runtime)
+		other := newStage(fmt.Sprint("p", i), s.feeds)
 		all = append(all, other.watch())
 		for range 20 {
 			other.write(delta(big))
@@ -91,23 +87,23 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 	for _, w := range all {
 		w.Close()
 	}
-	m.sweep(time.Now().Add(unwatched - time.Minute))
+	m.Sweep(time.Now().Add(unwatched - time.Minute))
 	if len(m.feeds) != 101 || m.rings != 101 {
 		t.Errorf("too early, %d feeds and %d rings are left", len(m.feeds), m.rings)
 	}
-	m.sweep(time.Now().Add(unwatched + time.Minute))
+	m.Sweep(time.Now().Add(unwatched + time.Minute))
 	if m.rings != 1 {
 		t.Errorf("%d rings are left", m.rings)
 	}
 	for i := range 100 {
-		newStage(fmt.Sprint("p", i), s.Runtime).write(agui.RunFinished{})
+		newStage(fmt.Sprint("p", i), s.feeds).write(agui.RunFinished{})
 	}
 	if len(m.feeds) != 1 || m.feeds["p"].ring == nil {
 		t.Errorf("%d feeds are left", len(m.feeds))
 	}
 	w.Close()
 	s.write(agui.RunFinished{})
-	m.sweep(time.Now().Add(2*unwatched + 2*time.Minute))
+	m.Sweep(time.Now().Add(2*unwatched + 2*time.Minute))
 	if len(m.feeds) != 0 {
 		t.Errorf("%d feeds are left", len(m.feeds))
 	}
@@ -132,7 +128,7 @@ func TestResultsDoNotKeepArguments(t *testing.T) {
 	for i := range calls {
 		s.write(agui.ToolCallResult{MessageID: "m", ToolCallID: fmt.Sprint(i), Content: "x"})
 	}
-	f, kept, seen := s.monitors.feeds["p"], 0, make(map[*call]bool)
+	f, kept, seen := s.feeds.feeds["p"], 0, make(map[*call]bool)
 	for at := f.first; at <= f.last; at++ {
 		if n := f.notice(at); n.call != nil && !seen[n.call] {
 			seen[n.call] = true
@@ -153,14 +149,14 @@ func TestRingsAtWhichNobodyLooksAreFew(t *testing.T) {
 	w := s.watch()
 	defer w.Close()
 	for i := range 2 * maxRings {
-		newStage(fmt.Sprint("p", i), s.Runtime).watch().Close()
+		newStage(fmt.Sprint("p", i), s.feeds).watch().Close()
 	}
-	m := s.monitors
+	m := s.feeds
 	if m.rings > maxRings || len(m.feeds) > maxRings || m.feeds["watched"] == nil {
 		t.Errorf("there are %d rings and %d feeds", m.rings, len(m.feeds))
 	}
-	first, last := newStage("p0", s.Runtime), newStage(fmt.Sprint("p", 2*maxRings-1), s.Runtime)
-	if m.feeds[first.owner.project] != nil || m.feeds[last.owner.project] == nil {
+	first, last := newStage("p0", s.feeds), newStage(fmt.Sprint("p", 2*maxRings-1), s.feeds)
+	if m.feeds[first.run.Project] != nil || m.feeds[last.run.Project] == nil {
 		t.Error("the one that was left last is gone first")
 	}
 }
@@ -238,10 +234,10 @@ func BenchmarkObserve(b *testing.B) {
 				}
 				s.write(agui.RunStarted{})
 				it := s.item(evs...)
-				it.l = &live{feed: s.monitors.feeds["p"]}
+				s.run.feed = s.feeds.feeds["p"]
 				b.ReportAllocs()
 				for b.Loop() {
-					s.monitors.observe(it)
+					s.feeds.Observe(it)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/event")
 			})

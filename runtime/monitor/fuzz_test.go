@@ -1,4 +1,4 @@
-package runtime
+package monitor
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func FuzzMonitorID(f *testing.F) {
 		if strings.HasPrefix(id, "-") {
 			id = epoch + id
 		}
-		m := s.Monitor(Caller{Project: "p", User: "u"}, MonitorQuery{After: id})
+		m := s.feeds.Open("p", "u", false, Query{After: id})
 		defer m.Close()
 		offset, err := strconv.ParseInt(strings.TrimPrefix(m.ID(), epoch+"-"), 10, 64)
 		if err != nil || offset < gone || offset > end || !m.Resumed() && offset != end {

@@ -1,4 +1,4 @@
-package runtime
+package monitor
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ var kindNames = [...]agui.Type{
 // turns makes n tell that an agent's state has changed.
 func (n *Notice) turns(index int, status string) { n.index, n.status = index, status }
 
-// ID is the notice's id, for MonitorQuery.After.
+// ID is the notice's id, for Query.After.
 func (n *Notice) ID() string { return noticeID(n.epoch, n.offset) }
 
 func noticeID(epoch string, offset int64) string { return epoch + "-" + strconv.FormatInt(offset, 10) }
@@ -86,7 +86,8 @@ func (n *Notice) form(v View) *form {
 
 // Snapshot returns the STATE_SNAPSHOT with which AGUIView begins, as JSON: the states of all agents.
 func (w *Monitor) Snapshot() []byte {
-	agents := append([]byte(`"agents":`), mustJSON(w.agents)...)
+	states, _ := json.Marshal(w.agents) // strings always encode
+	agents := append([]byte(`"agents":`), states...)
 	dst := append(appendMember([]byte{'{'}, "type", string(agui.TypeStateSnapshot)), `,"snapshot":{`...)
 	return append(append(append(append(dst, agents...), "},"...), agents...), '}')
 }
@@ -143,7 +144,7 @@ func (c *call) arguments() []byte {
 	case trimmed[0] == '{' && json.Compact(&object, []byte(trimmed)) == nil:
 		return object.Bytes()
 	}
-	return append(appendMember([]byte{'{'}, "arguments", clip(text, maxArgs)), '}')
+	return append(appendMember([]byte{'{'}, "arguments", strings.ToValidUTF8(text[:min(len(text), maxArgs)], "")), '}')
 }
 
 func (n *Notice) toolOf(ev agui.ToolCallResult) string {

@@ -1,4 +1,4 @@
-package runtime
+package monitor
 
 import (
 	"slices"
@@ -6,28 +6,36 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 )
 
-// owner is whose a thread is.
-type owner struct{ project, user string }
+// Run is a run whose records are observed. Who makes them has one for as long as it has the run.
+type Run struct {
+	Key           int64
+	Project, User string
+	ID, ThreadID  string // as its events name them
+	Agent         string // or the workflow
+
+	feed *feed // the project's, from when this process executes the run; used by Observe alone
+}
+
+// Execution is one execution of a worker: of a node, or as a sub-agent.
+type Execution struct {
+	ID    string // of the step, or of the sub-agent's invocation
+	Agent string
+	began time.Time
+}
 
 // watched is a run with an open span, as monitors know it.
 type watched struct {
 	key             int64
-	owner           *owner
+	user            string
 	agent           string // of the run: an agent or a workflow
 	runID, threadID string
 	began           time.Time // when this process has met it
-	running         []execution
+	running         []Execution
 	calls           map[string]*call
 	told            string // the error that was last shown of one of its executions
-}
-
-// execution is one execution of a worker: of a node, or as a sub-agent.
-type execution struct {
-	id    string // of the step, or of the sub-agent's invocation
-	agent string
-	began time.Time
 }
 
 // call is a tool call whose result has not come.
@@ -40,38 +48,47 @@ type call struct {
 // maxArgs is how much of a call's arguments a monitor shows.
 const maxArgs = 1 << 20
 
-// tick is where among an item's records an execution of a node's worker begins, comes to wait or ends.
-type tick struct {
-	at     int // how many of the records go before it
-	step   string
-	agent  string
-	when   time.Time
-	status Status            // that of the step from now on
-	err    *agui.OutputError // with Failed
+// Item is what one item of a commit has stored of a run.
+type Item struct {
+	Run     *Run // nil when the item is about none
+	Records []*log.Record
+	Ticks   []Tick
+	Takes   bool        // this process executes the run from now on, and
+	Began   []Execution // what of it goes on
+	Leaves  bool        // the run is over, or another's
 }
 
-// observe tells the project's monitors what an item has written. It is called by the committer alone, and
-// waits for nobody.
-func (m *monitors) observe(it *item) {
+// Tick is where among an item's records an execution of a node's worker begins, comes to wait or ends.
+type Tick struct {
+	At     int // how many of the records go before it
+	Step   string
+	Agent  string
+	When   time.Time
+	Status model.Status      // that of the step from now on
+	Err    *agui.OutputError // with Failed
+}
+
+// Observe tells the project's monitors what an item has stored. It is called by the committer alone, and waits for nobody.
+func (m *Feeds) Observe(it *Item) {
 	f := m.of(it)
 	if f == nil {
 		return
 	}
-	last, cut, ticks := f.last, it.cut(), it.ticks
-	for i, rec := range it.recs {
-		for ; len(ticks) > 0 && ticks[0].at <= i; ticks = ticks[1:] {
-			f.tick(it.l, &ticks[0])
+	last, cut, ticks := f.last, it.cut(), it.Ticks
+	for i, rec := range it.Records {
+		for ; len(ticks) > 0 && ticks[0].At <= i; ticks = ticks[1:] {
+			f.tick(it.Run, &ticks[0])
 		}
-		f.record(it.owner, rec, cut)
+		f.record(it.Run, rec, cut)
 	}
 	for i := range ticks {
-		f.tick(it.l, &ticks[i])
+		f.tick(it.Run, &ticks[i])
 	}
 	switch {
-	case it.takes != nil:
-		f.takeUp(it.takes, it.began)
-	case it.l != nil && it.cmd != nil: // it is over, or another's
-		f.leave(f.run(it.l.run.Key))
+	case it.Takes:
+		f.takeUp(it.Run, it.Began)
+	case it.Leaves:
+		f.leave(f.run(it.Run.Key))
 	}
 	if f.readers > 0 && f.last > last {
 		close(f.wake)
@@ -85,25 +102,25 @@ func (m *monitors) observe(it *item) {
 }
 
 // of returns the feed that an item is for, locked, or nil when the item tells a monitor nothing.
-func (m *monitors) of(it *item) *feed {
+func (m *Feeds) of(it *Item) *feed {
 	switch {
-	case it.l != nil && it.l.feed != nil: // it stays while the run is there
-		it.l.feed.mu.Lock()
-		return it.l.feed
-	case len(it.recs) > 0:
-		return m.lock(it.owner.project)
-	case it.takes != nil:
-		return m.lock(it.takes.run.Project)
+	case it.Run == nil:
+		return nil
+	case it.Run.feed != nil: // it stays while the run is there
+		it.Run.feed.mu.Lock()
+		return it.Run.feed
+	case len(it.Records) > 0 || it.Takes:
+		return m.lock(it.Run.Project)
 	}
 	return nil
 }
 
 // cut says with which error an item that ends a run cuts short what the run is executing, "" for none.
-func (it *item) cut() string {
-	if it.cmd == nil || len(it.recs) == 0 {
+func (it *Item) cut() string {
+	if !it.Leaves || len(it.Records) == 0 {
 		return ""
 	}
-	return failureOf(it.recs[len(it.recs)-1].Event)
+	return failureOf(it.Records[len(it.Records)-1].Event)
 }
 
 // failureOf is what a run's end says of its failure, "" when it has not failed.
@@ -123,17 +140,15 @@ func (f *feed) run(key int64) *watched {
 }
 
 // takeUp notes a run that this process executes from now on, and what of it goes on.
-func (f *feed) takeUp(l *live, began []execution) {
-	l.feed = f
-	run := f.run(l.run.Key)
+func (f *feed) takeUp(r *Run, began []Execution) {
+	r.feed = f
+	run := f.run(r.Key)
 	if run == nil { // its span was begun by an earlier process
-		run = f.open(&watched{
-			key: l.run.Key, owner: l.w.owner, runID: l.w.runID, threadID: l.w.thread.ID,
-		})
+		run = f.open(&watched{key: r.Key, user: r.User, runID: r.ID, threadID: r.ThreadID})
 	}
-	run.agent = l.run.WorkflowID
+	run.agent = r.Agent
 	for _, x := range began {
-		f.begin(run, x.id, x.agent, run.began)
+		f.begin(run, x.ID, x.Agent, run.began)
 	}
 }
 
@@ -150,35 +165,35 @@ func (f *feed) leave(run *watched) {
 		return
 	}
 	for _, x := range run.running {
-		f.rest(run, x.agent)
+		f.rest(run, x.Agent)
 	}
 	delete(f.runs, run.key)
 	f.latest = nil
 	run.running, run.calls = nil, nil // its notices keep it
 }
 
-func (f *feed) tick(l *live, t *tick) {
-	run := f.run(l.run.Key)
+func (f *feed) tick(r *Run, t *Tick) {
+	run := f.run(r.Key)
 	if run == nil {
 		return // it has ended already
 	}
-	switch t.status {
-	case Running:
-		f.begin(run, t.step, t.agent, t.when)
-	case Waiting:
-		f.pause(run, t.step)
-	case Failed:
-		f.end(run, t.step, t.when, t.err.Message)
+	switch t.Status {
+	case model.Running:
+		f.begin(run, t.Step, t.Agent, t.When)
+	case model.Waiting:
+		f.pause(run, t.Step)
+	case model.Failed:
+		f.end(run, t.Step, t.When, t.Err.Message)
 	default:
-		f.end(run, t.step, t.when, "")
+		f.end(run, t.Step, t.When, "")
 	}
 }
 
 // record shows what an event tells. cut is why executions that end with it have failed, "" when they have not.
-func (f *feed) record(owner *owner, rec *log.Record, cut string) {
+func (f *feed) record(r *Run, rec *log.Record, cut string) {
 	run := f.run(rec.RunKey)
 	if run == nil {
-		run = f.met(owner, rec)
+		run = f.met(r, rec)
 	}
 	switch rec.Event.(type) {
 	case agui.TextMessageContent, agui.TextMessageStart, agui.TextMessageEnd, agui.RunStarted:
@@ -195,9 +210,9 @@ func (f *feed) record(owner *owner, rec *log.Record, cut string) {
 }
 
 // met notes a run whose first event in this process is rec.
-func (f *feed) met(owner *owner, rec *log.Record) *watched {
+func (f *feed) met(r *Run, rec *log.Record) *watched {
 	base := rec.Event.Common()
-	run := &watched{key: rec.RunKey, owner: owner, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
+	run := &watched{key: rec.RunKey, user: r.User, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
 	return f.open(run)
 }
 
@@ -266,7 +281,7 @@ func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
 func (f *feed) finish(run *watched, rec *log.Record) {
 	failure, now := failureOf(rec.Event), time.Now()
 	for len(run.running) > 0 {
-		f.end(run, run.running[len(run.running)-1].id, now, failure)
+		f.end(run, run.running[len(run.running)-1].ID, now, failure)
 	}
 	if f.ring != nil {
 		n := f.add(run, run.agent, rec.Size())
@@ -279,7 +294,7 @@ func (f *feed) finish(run *watched, rec *log.Record) {
 }
 
 func (f *feed) begin(run *watched, id, agent string, when time.Time) {
-	run.running = append(run.running, execution{id, agent, when})
+	run.running = append(run.running, Execution{id, agent, when})
 	i, known := f.m.index[agent]
 	if !known {
 		return
@@ -290,8 +305,8 @@ func (f *feed) begin(run *watched, id, agent string, when time.Time) {
 }
 
 // take removes an execution from those that are running.
-func (run *watched) take(id string) (x execution, ok bool) {
-	at := slices.IndexFunc(run.running, func(x execution) bool { return x.id == id })
+func (run *watched) take(id string) (x Execution, ok bool) {
+	at := slices.IndexFunc(run.running, func(x Execution) bool { return x.ID == id })
 	if at < 0 {
 		return x, false
 	}
@@ -303,7 +318,7 @@ func (run *watched) take(id string) (x execution, ok bool) {
 // pause notes that an execution has come to wait: it goes on in the answer's span.
 func (f *feed) pause(run *watched, id string) {
 	if x, ok := run.take(id); ok {
-		f.rest(run, x.agent)
+		f.rest(run, x.Agent)
 	}
 }
 
@@ -317,13 +332,13 @@ func (f *feed) end(run *watched, id string, when time.Time, failure string) {
 		run.told = failure
 	}
 	if f.ring != nil {
-		n := f.add(run, x.agent, len(failure))
+		n := f.add(run, x.Agent, len(failure))
 		n.kind, n.failure, n.took = complete, failure, when.Sub(x.began)
 		if failure != "" {
 			n.kind = failed
 		}
 	}
-	f.rest(run, x.agent)
+	f.rest(run, x.Agent)
 }
 
 // rest notes that one execution of an agent less is running.
@@ -335,31 +350,4 @@ func (f *feed) rest(run *watched, agent string) {
 	if f.working[i]--; f.working[i] == 0 && f.ring != nil {
 		f.add(run, agent, 0).turns(i, statusIdle)
 	}
-}
-
-// executions are those of workers that go on when the run becomes live: of steps that were left running, and
-// of sub-agents that are open.
-func (l *live) executions() []execution {
-	var all []execution
-	for _, st := range l.steps {
-		if agent := l.graph.agent(st.NodeID); agent != "" && st.Status == Running {
-			all = append(all, execution{id: st.ID, agent: agent})
-		}
-	}
-	for _, m := range l.memos {
-		if m.Agent != "" && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
-			all = append(all, execution{id: m.CallID, agent: m.Agent})
-		}
-	}
-	return all
-}
-
-// agent is the agent that executes a node, "" for a node that is a tool.
-func (g *graph) agent(node string) string {
-	for _, n := range g.nodes {
-		if n.ID == node {
-			return n.Agent
-		}
-	}
-	return ""
 }
