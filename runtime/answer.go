@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 )
 
@@ -34,9 +35,9 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, err
 		}
-		it := &item{cmd: &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Replies: replies}}
-		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
-			run.RunHead = it.out.Run
+		it := &commit.Item{Command: &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Replies: replies}}
+		if err := rt.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+			run.RunHead = it.Out.Run
 			return run, unavailable(err)
 		}
 	}
@@ -186,5 +187,5 @@ func (rt *Runtime) expireOne(late *Interrupt) error {
 		return gone(err)
 	}
 	reply := replyTo(late, agui.ResumeEntry{Status: interruptCancelled}, "")
-	return rt.com.decide(&item{cmd: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
+	return rt.commits.Decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 }

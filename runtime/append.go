@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 )
 
@@ -41,24 +42,24 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
 		msg.Metadata = mustJSON(map[string]any{"contextItemIds": req.ContextItemIDs})
 	}
-	it := &item{
-		cmd: &decide.Append{
+	it := &commit.Item{
+		Command: &decide.Append{
 			Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: sizeOf(&msg), Key: req.Idempotency, Limits: rt.limits(),
 		},
-		then: func(out *decide.Decided) {
+		Then: func(out *decide.Decided) {
 			if l := rt.liveRun(run.Key); l != nil && out.Message == msg.ID {
 				l.inbox.Add(1)
 			}
 		},
 	}
-	if err := rt.com.decide(it); err != nil {
+	if err := rt.commits.Decide(it); err != nil {
 		return Message{}, unavailable(err)
 	}
-	if it.out.Message == msg.ID {
-		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, it.out.At
+	if it.Out.Message == msg.ID {
+		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, it.Out.At
 		return msg, nil
 	}
-	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{it.out.Message})
+	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{it.Out.Message})
 	if err == nil && len(msgs) == 0 {
 		err = ErrRunNotFound
 	}

@@ -382,14 +382,14 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 // together with its memo. done may be nil.
 func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
 	l := s.l
-	l.rt.com.room(l)
+	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := s.parent.closedBy(l); err != nil {
 		return err
 	}
 	it := l.item()
-	defer l.rt.com.add(it) // what was numbered is written
+	defer l.rt.commits.Add(it) // what was numbered is written
 	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {
 			return err
@@ -398,9 +398,9 @@ func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
 	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
 		return err
 	}
-	it.rows = append(it.rows, l.know(m))
+	it.Rows = append(it.Rows, l.know(m))
 	if done != nil {
-		it.done = append(it.done, done)
+		it.Done = append(it.Done, done)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -36,7 +37,7 @@ func (rt *Runtime) cancelRun(threadKey, key int64, generation int) error {
 				return err
 			}
 		}
-		err := rt.com.decide(&item{cmd: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
+		err := rt.commits.Decide(&commit.Item{Command: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = rt.closeRun(threadKey, key, cancelled())
 		}
@@ -65,18 +66,18 @@ var errGoesOn = refuse(KindConflict, "goes_on", "The run goes on")
 // claimed.
 func (rt *Runtime) closeRun(threadKey, key int64, e ending) error {
 	for {
-		it, err := patiently(rt.abandoned, func() (*item, error) { return rt.closing(rt.abandoned, threadKey, key, e) })
+		it, err := commit.Patiently(rt.abandoned, func() (*commit.Item, error) { return rt.closing(rt.abandoned, threadKey, key, e) })
 		if err != nil {
 			return err
 		}
-		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := rt.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
 }
 
 // closing prepares the end of a run that nobody executes.
-func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) (*item, error) {
+func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) (*commit.Item, error) {
 	run, err := rt.store.Run(ctx, key)
 	if err != nil {
 		return nil, gone(err)
@@ -103,18 +104,18 @@ func (rt *Runtime) closing(ctx context.Context, threadKey, key int64, e ending) 
 		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
 	}
-	it := &item{cmd: c}
+	it := &commit.Item{Command: c}
 	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
 		return nil, err
 	}
-	c.Span.Last, c.Seq, c.Rows, c.Events = l.w.last, l.w.seq, it.rows, it.evs
-	it.rows, it.evs = nil, nil
+	c.Span.Last, c.Seq, c.Rows, c.Events = l.w.last, l.w.seq, it.Rows, it.Events
+	it.Rows, it.Events = nil, nil
 	return it, nil
 }
 
 // lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
 // calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
-func (l *live) lastWords(ctx context.Context, it *item, run *Run, spans []Span, queued []Message, e ending) error {
+func (l *live) lastWords(ctx context.Context, it *commit.Item, run *Run, spans []Span, queued []Message, e ending) error {
 	begun := run.Status == Waiting || run.Answered
 	if begun {
 		if err := l.load(ctx, l.rt.store, run, spans); err != nil {
@@ -122,7 +123,7 @@ func (l *live) lastWords(ctx context.Context, it *item, run *Run, spans []Span, 
 		}
 	}
 	if e.status != Cancelled {
-		it.rows = append(it.rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
+		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued)
@@ -147,7 +148,7 @@ func (l *live) lastWords(ctx context.Context, it *item, run *Run, spans []Span, 
 
 // failOwed gives the calls that a waiting run has left open their results, those that a client has answered
 // theirs.
-func (l *live) failOwed(ctx context.Context, it *item) error {
+func (l *live) failOwed(ctx context.Context, it *commit.Item) error {
 	all, err := l.rt.store.Interrupts(ctx, l.run.Key)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
@@ -52,12 +53,12 @@ func (rt *Runtime) attend(n decide.Next) {
 	}
 	switch {
 	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, ErrDiskFull): // the database may be at ease later
-		rt.com.pause(slowly)
-		rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
+		commit.Pause(rt.abandoned, slowly)
+		rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
 		rt.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
 		if rt.rest() {
-			rt.com.add(&item{cmd: &decide.Look{Thread: n.Run.ThreadKey}})
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
 		}
 	}
 }
@@ -96,18 +97,18 @@ func (rt *Runtime) claim(head *RunHead) error {
 		if rt.Stopping() {
 			return ErrStopping
 		}
-		it, err := patiently(rt.abandoned, func() (*item, error) { return rt.claiming(rt.abandoned, head) })
+		it, err := commit.Patiently(rt.abandoned, func() (*commit.Item, error) { return rt.claiming(rt.abandoned, head) })
 		if err != nil {
 			return err
 		}
-		if err := rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := rt.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
 }
 
 // claiming prepares the claim of a queued run.
-func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*item, error) {
+func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*commit.Item, error) {
 	th, err := rt.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
 		return nil, threadGone(err)
@@ -131,7 +132,7 @@ func (rt *Runtime) claiming(ctx context.Context, head *RunHead) (*item, error) {
 }
 
 // claiming prepares the claim: the events that open the span, numbered behind the thread's last.
-func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Message) (*item, error) {
+func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Message) (*commit.Item, error) {
 	rt := l.rt
 	l.w = newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
 	l.span = Span{
@@ -142,20 +143,20 @@ func (l *live) claiming(ctx context.Context, th *Thread, run *Run, queued []Mess
 		Thread: th.Key, Run: run.Key, Instance: rt.instance, Span: l.span,
 		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
 	}
-	it := &item{}
+	it := &commit.Item{}
 	if err := l.open(ctx, it, th, run, queued); err != nil {
 		return nil, err
 	}
-	c.Rows, c.Events = it.rows, it.evs
-	return &item{
-		run: l.w.run, recs: it.recs, cmd: c, takes: l, began: l.executions(),
-		then: l.begins,
+	c.Rows, c.Events = it.Rows, it.Events
+	return &commit.Item{
+		Run: l.w.run, Records: it.Records, Command: c, Takes: true, Began: l.executions(),
+		Then: l.begins,
 	}, nil
 }
 
 // open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
 // begins, or what its answers amount to when it goes on.
-func (l *live) open(ctx context.Context, it *item, th *Thread, run *Run, queued []Message) error {
+func (l *live) open(ctx context.Context, it *commit.Item, th *Thread, run *Run, queued []Message) error {
 	if run.Answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
 		spans, err := l.rt.store.Spans(ctx, run.Key)
 		if err != nil {
@@ -230,7 +231,7 @@ func (l *live) executions() []monitor.Execution {
 }
 
 // reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
-func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
+func (l *live) reset(ctx context.Context, it *commit.Item, restarted bool) error {
 	if restarted {
 		if err := l.countSteps(ctx, l.rt.store); err != nil {
 			return err
@@ -241,7 +242,7 @@ func (l *live) reset(ctx context.Context, it *item, restarted bool) error {
 		l.nodes[n.ID] = node
 		if len(l.graph.nodes) > 1 || restarted { // a lone node's first row comes with its step
 			row := *node
-			it.rows = append(it.rows, &row)
+			it.Rows = append(it.Rows, &row)
 		}
 	}
 	return nil
@@ -265,7 +266,7 @@ func (l *live) countSteps(ctx context.Context, r Reader) error {
 }
 
 // prepare applies what the run's first generation does to the thread: hidden messages and another state.
-func (l *live) prepare(ctx context.Context, it *item, th *Thread, run *Run) error {
+func (l *live) prepare(ctx context.Context, it *commit.Item, th *Thread, run *Run) error {
 	hides, state, err := l.rolledBack(ctx, run, th.State)
 	if err != nil {
 		return err
@@ -322,7 +323,7 @@ func (l *live) rolledBack(ctx context.Context, run *Run, state json.RawMessage) 
 }
 
 // rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
-func (l *live) rewound(ctx context.Context, it *item, th *Thread, hides []model.Hide) error {
+func (l *live) rewound(ctx context.Context, it *commit.Item, th *Thread, hides []model.Hide) error {
 	rows, err := l.rt.store.Messages(ctx, th.Key, 0, log.LatestMessages)
 	if err != nil {
 		return err
@@ -336,7 +337,7 @@ func (l *live) rewound(ctx context.Context, it *item, th *Thread, hides []model.
 	for i := range hides {
 		before = append(before, &hides[i])
 	}
-	it.rows = append(before, it.rows...)
+	it.Rows = append(before, it.Rows...)
 	msgs := append(log.Contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
 	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs)})
 }
@@ -458,7 +459,7 @@ func (l *live) loadMessages(ctx context.Context, r Reader, run *Run) error {
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
-func (l *live) answered(ctx context.Context, it *item) error {
+func (l *live) answered(ctx context.Context, it *commit.Item) error {
 	var owed []string
 	for _, m := range l.memos {
 		if m.Tool != "" && !m.Done {
@@ -483,7 +484,7 @@ func (l *live) answered(ctx context.Context, it *item) error {
 		node := l.nodes[st.NodeID]
 		node.Status = Running
 		stepRow, nodeRow := *st, *node
-		it.rows = append(it.rows, &stepRow, &nodeRow)
+		it.Rows = append(it.Rows, &stepRow, &nodeRow)
 		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
@@ -497,12 +498,12 @@ func (l *live) answered(ctx context.Context, it *item) error {
 }
 
 // take closes an interrupt that was answered. The result of a frontend call is what its memo holds.
-func (l *live) take(it *item, in *Interrupt) error {
+func (l *live) take(it *commit.Item, in *Interrupt) error {
 	if in.Status != interruptAnswered {
 		return nil
 	}
 	in.Status = interruptResolved
-	it.rows = append(it.rows, in)
+	it.Rows = append(it.Rows, in)
 	if !in.Frontend {
 		return nil
 	}

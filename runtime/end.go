@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
@@ -54,7 +55,7 @@ func (l *live) end(e ending) error {
 		l.mu.Unlock()
 		return errSettled
 	}
-	closers := &item{}
+	closers := &commit.Item{}
 	if err := l.stageClosers(closers, e.left(), e.code(), l.waitsFor(e)); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // the log alone can tell what is open
@@ -62,13 +63,12 @@ func (l *live) end(e ending) error {
 	}
 	l.settleSteps(closers, e.status, e.err)
 	l.mu.Unlock()
-	l.rt.com.wakeWaiters()
 
 	err := l.finish(e, closers, l.rt.instance, func() { l.rt.forget(l) })
 	switch {
 	case errors.Is(err, errSettled): // the run is another's
 		l.rt.forget(l)
-	case err != nil && l.rt.com.alive():
+	case err != nil && l.rt.commits.Alive():
 		l.broken(fmt.Errorf("end the span: %w", err)) // whatever it was, nobody else ends the run
 	}
 	l.cancel(e.cause)
@@ -76,19 +76,19 @@ func (l *live) end(e ending) error {
 }
 
 // finish has the end of the span decided, which closers begins. A run that is cancelled takes what waits for it first.
-func (l *live) finish(e ending, closers *item, owner string, then func()) error {
+func (l *live) finish(e ending, closers *commit.Item, owner string, then func()) error {
 	for again := false; ; again = true {
 		it, err := l.ending(e, closers, owner, again)
 		if err != nil {
 			return err
 		}
 		if then != nil {
-			it.then = func(*decide.Decided) { then() }
+			it.Then = func(*decide.Decided) { then() }
 		}
 		if l.t != nil { // else nobody executes it
-			it.l, it.t = l, l.t
+			it.Source, it.Thread = l.source, l.t.Key()
 		}
-		if err := l.rt.com.decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := l.rt.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
@@ -96,9 +96,9 @@ func (l *live) finish(e ending, closers *item, owner string, then func()) error 
 
 // ending is the item that ends the span: its closers, what a cancelled run takes, the terminal event. Whether something waits
 // for the run is looked up when it is known to, or again.
-func (l *live) ending(e ending, closers *item, owner string, again bool) (*item, error) {
+func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) (*commit.Item, error) {
 	w := l.w.after(l.w.last, l.w.seq)
-	tail := &item{}
+	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.state(), Error: e.err,
 		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
@@ -125,17 +125,17 @@ func (l *live) ending(e ending, closers *item, owner string, again bool) (*item,
 		return nil, err
 	}
 	c.Last, c.Seq = w.last, w.seq
-	c.Rows = slices.Concat(closers.rows, tail.rows)
-	c.Events = slices.Concat(closers.evs, tail.evs)
-	return &item{run: w.run, recs: slices.Concat(closers.recs, tail.recs), cmd: c}, nil
+	c.Rows = slices.Concat(closers.Rows, tail.Rows)
+	c.Events = slices.Concat(closers.Events, tail.Events)
+	return &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Command: c}, nil
 }
 
 // waiting returns the messages that were accepted for the run and not taken.
 func (l *live) waiting() ([]Message, error) {
-	if err := l.rt.com.flush(); err != nil { // what Next has taken is on its way to the store
+	if err := l.rt.commits.Flush(); err != nil { // what Next has taken is on its way to the store
 		return nil, err
 	}
-	return patiently(l.rt.abandoned, func() ([]Message, error) {
+	return commit.Patiently(l.rt.abandoned, func() ([]Message, error) {
 		return l.rt.store.Queued(l.rt.abandoned, l.run.Key)
 	})
 }
@@ -200,10 +200,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	case Completed:
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
-	if err := l.rt.com.flush(); err != nil { // what it asks is on its way to the store
+	if err := l.rt.commits.Flush(); err != nil { // what it asks is on its way to the store
 		return nil, err
 	}
-	o, err := patiently(l.rt.abandoned, func() (agui.Outcome, error) {
+	o, err := commit.Patiently(l.rt.abandoned, func() (agui.Outcome, error) {
 		return log.Outcome(l.rt.abandoned, l.rt.store, l.run.Key)
 	})
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
@@ -48,7 +49,7 @@ var (
 	ErrThreadBusy      = decide.ErrThreadBusy
 	ErrThreadWaiting   = decide.ErrThreadWaiting
 	ErrProjectNotFound = refuse(KindNotFound, "not_found", "Project not found")
-	ErrStopping        = refuse(KindUnavailable, "stopping", "The server is stopping; try again shortly")
+	ErrStopping        = commit.ErrStopping
 	ErrEmptyContent    = refuse(KindInvalid, "invalid_content", "Message content must not be empty")
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
@@ -115,7 +116,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	msgs := l.first
 	if msgs == nil {
 		var err error
-		msgs, err = patiently(ctx, func() ([]Message, error) {
+		msgs, err = commit.Patiently(ctx, func() ([]Message, error) {
 			return l.rt.store.Messages(ctx, l.w.thread.Key, l.began.upTo, log.LatestMessages)
 		})
 		if err != nil {
@@ -205,7 +206,7 @@ func (l *live) needsMet(n *graphNode) bool {
 
 // runNode executes a node, again after retryable failures, until it has a result.
 func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
-	pause := pauses(orDefault(n.Retry.Initial, 500*time.Millisecond), orDefault(n.Retry.Max, 30*time.Second))
+	pause := commit.Pauses(orDefault(n.Retry.Initial, 500*time.Millisecond), orDefault(n.Retry.Max, 30*time.Second))
 	for {
 		st, err := l.begin(n, in)
 		if err != nil {
@@ -268,15 +269,15 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	}
 	stepRow, nodeRow := *st, *node
 	it := l.item()
-	it.rows = []Row{&stepRow, &nodeRow}
+	it.Rows = []Row{&stepRow, &nodeRow}
 	if n.Agent != "" {
-		it.ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: Running}}
+		it.Ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: Running}}
 	}
 	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
 	l.steps[n.ID] = st
-	l.rt.com.add(it)
+	l.rt.commits.Add(it)
 	return st, nil
 }
 
@@ -403,7 +404,7 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
 		if l.run.Attempt > 0 { // crashes count from one completed node to the next
 			l.run.Attempt = 0
-			it.rows = append(it.rows, &model.RunSettled{Key: l.run.Key})
+			it.Rows = append(it.Rows, &model.RunSettled{Key: l.run.Key})
 		}
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
@@ -418,10 +419,10 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 		l.rt.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
 	}
 	if n.Agent != "" {
-		it.ticks = append(it.ticks, monitor.Tick{At: len(it.recs), Step: st.ID, Agent: n.Agent, When: now, Status: st.Status, Err: r.failed})
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: now, Status: st.Status, Err: r.failed})
 	}
 	stepRow, nodeRow := *st, *node
-	it.rows = append(it.rows, &stepRow, &nodeRow)
-	l.rt.com.add(it)
+	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	l.rt.commits.Add(it)
 	return r
 }

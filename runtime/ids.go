@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 )
 
 // Clients keep messages and calls by their ids, over all runs of a thread, and so do rows: an id that an earlier run has
@@ -28,7 +29,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	taken, err := patiently(ctx, func() ([]Message, error) {
+	taken, err := commit.Patiently(ctx, func() ([]Message, error) {
 		return l.rt.store.MessagesByID(ctx, l.w.thread.Key, ids)
 	})
 	if err != nil {

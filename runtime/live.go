@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
@@ -21,30 +22,27 @@ import (
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
-	rt    *Runtime
-	t     *log.Tail
-	graph *graph // without nodes when unfit
-	input runInput
-	unfit error // why the run cannot be executed; it can be ended all the same
-	run   Run   // as it was claimed, but for Attempt
-	span  Span  // likewise
+	rt     *Runtime
+	t      *log.Tail
+	source *commit.Source // shut with the gate
+	graph  *graph         // without nodes when unfit
+	input  runInput
+	unfit  error // why the run cannot be executed; it can be ended all the same
+	run    Run   // as it was claimed, but for Attempt
+	span   Span  // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	shut   atomic.Bool  // gate is not nil
-	lost   atomic.Bool  // the database has refused events: nothing after them may be written
-	dead   atomic.Bool  // broken was called
-	asked  atomic.Bool  // it has asked somebody something, or waits for a client's tool
-	queued atomic.Int64 // bytes of events that wait for a commit
-	inbox  atomic.Int64 // messages that wait for Next
-	tail   *item        // the run's last item in the commit queue; guarded by committer.mu
+	dead  atomic.Bool  // broken was called
+	asked atomic.Bool  // it has asked somebody something, or waits for a client's tool
+	inbox atomic.Int64 // messages that wait for Next
 
-	mu      sync.Mutex // guards the fields below and what the writer numbers
-	turn    sync.Cond  // the open text message has ended, or the gate is shut
-	gate    error      // why no event is taken any more
-	writing *step      // whose text message is open
-	spare   *item      // for what is queued next, nil for a new one
+	mu      sync.Mutex   // guards the fields below and what the writer numbers
+	turn    sync.Cond    // the open text message has ended, or the gate is shut
+	gate    error        // why no event is taken any more
+	writing *step        // whose text message is open
+	spare   *commit.Item // for what is queued next, nil for a new one
 	w       *writer
 	memos   map[memoKey]*Memo     // those in it are not changed: another takes their place
 	asks    map[string]*Interrupt // by id: those that are open
@@ -95,6 +93,7 @@ func (rt *Runtime) newLive(run *Run) *live {
 		over: make(chan struct{}),
 	}
 	l.turn.L = &l.mu
+	l.source = rt.commits.Source(l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
@@ -106,11 +105,13 @@ func (rt *Runtime) newLive(run *Run) *live {
 }
 
 // item is an entry of the commit queue for what the run says.
-func (l *live) item() *item { return &item{t: l.t, l: l, run: l.w.run} }
+func (l *live) item() *commit.Item {
+	return &commit.Item{Source: l.source, Thread: l.t.Key(), Run: l.w.run}
+}
 
 // emit is queue, and waits for room in the commit queue.
 func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
-	l.rt.com.room(l)
+	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queue(s, rows, done, evs...)
@@ -140,8 +141,8 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 	}
 	l.spare = nil
 	defer func() {
-		if l.rt.com.add(it) { // what was numbered is written, also before an event that is refused
-			it.empty()
+		if l.rt.commits.Add(it) { // what was numbered is written, also before an event that is refused
+			it.Empty()
 			l.spare = it
 		}
 	}()
@@ -151,10 +152,10 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 		}
 	}
 	for _, row := range rows {
-		it.rows = append(it.rows, l.know(row))
+		it.Rows = append(it.Rows, l.know(row))
 	}
 	if done != nil {
-		it.done = append(it.done, done)
+		it.Done = append(it.Done, done)
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (l *live) awaitTurn(s *step) {
 }
 
 // stage attributes ev to the step and stages it.
-func (l *live) stage(it *item, s *step, ev agui.Event) error {
+func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	switch ev.Type() {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
@@ -251,7 +252,7 @@ func goesOn(t agui.Type) bool {
 }
 
 // progress keeps what a worker tells of its progress in the node's row.
-func (l *live) progress(it *item, node string, value json.RawMessage) {
+func (l *live) progress(it *commit.Item, node string, value json.RawMessage) {
 	var p struct {
 		Progress float64 `json:"progress"`
 		Message  string  `json:"message"`
@@ -265,7 +266,7 @@ func (l *live) progress(it *item, node string, value json.RawMessage) {
 		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), p.Message)
 	}
 	row := *n
-	it.rows = append(it.rows, &row)
+	it.Rows = append(it.Rows, &row)
 }
 
 // nodeMessages is how many messages of progress a node's row keeps, the latest.
@@ -274,8 +275,8 @@ const nodeMessages = 50
 // put queues rows alone.
 func (l *live) put(rows ...Row) {
 	it := l.item()
-	it.rows = rows
-	l.rt.com.add(it)
+	it.Rows = rows
+	l.rt.commits.Add(it)
 }
 
 // wait calls queue with a done function and waits until what it queued is stored.
@@ -293,7 +294,7 @@ func (l *live) lock(cause error) bool {
 		return false
 	}
 	l.gate = cause
-	l.shut.Store(true)
+	l.source.Shut()
 	l.turn.Broadcast()
 	return true
 }
@@ -303,7 +304,6 @@ func (l *live) drop(cause error) {
 	l.mu.Lock()
 	l.lock(cause)
 	l.mu.Unlock()
-	l.rt.com.wakeWaiters()
 	l.cancel(cause)
 }
 
@@ -314,7 +314,7 @@ func (l *live) broken(err error) {
 		return
 	}
 	l.rt.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
-	l.lost.Store(true)
+	l.source.Lose()
 	l.drop(err)
 	l.rt.tasks.Go(func() { // ends with its commit
 		err := l.rt.failFromLog(l.rt.abandoned, l, unstored())
@@ -333,7 +333,7 @@ func (l *live) state() json.RawMessage { return l.w.fold.State() }
 
 // patch merges an RFC 7396 patch into the thread's state.
 func (l *live) patch(s *step, patch json.RawMessage) error {
-	l.rt.com.room(l)
+	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.queue(s, nil, nil); err != nil { // it may be about the state
@@ -351,7 +351,7 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 
 // stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
 // those in keep, ends of sub-agents and steps. l.mu is held.
-func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, keep map[string]bool) error {
+func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code string, keep map[string]bool) error {
 	if output.Error != nil && l.nodeFailed() {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // what is open belongs to nodes that were only stopped
 	}
@@ -389,7 +389,7 @@ func (l *live) stageClosers(it *item, output agui.WorkerOutput, code string, kee
 
 // settleSteps brings the rows of steps and nodes that have not ended to status. When a node has failed the run, the
 // others were only stopped.
-func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
+func (l *live) settleSteps(it *commit.Item, status Status, e *agui.OutputError) {
 	now := time.Now()
 	pending := status
 	if status == Failed {
@@ -407,7 +407,7 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 			st.CompletedAt = &now
 		}
 		row := *st
-		it.rows = append(it.rows, &row)
+		it.Rows = append(it.Rows, &row)
 	}
 	for _, n := range l.nodes {
 		if n.Status.Final() || n.Status == Pending && status == Waiting {
@@ -422,7 +422,7 @@ func (l *live) settleSteps(it *item, status Status, e *agui.OutputError) {
 			n.CompletedAt = &now
 		}
 		row := *n
-		it.rows = append(it.rows, &row)
+		it.Rows = append(it.Rows, &row)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 )
@@ -156,5 +157,5 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	return unavailable(rt.com.decide(&item{cmd: &decide.Delete{Thread: found.ThreadKey, Run: found.Key}}))
+	return unavailable(rt.commits.Decide(&commit.Item{Command: &decide.Delete{Thread: found.ThreadKey, Run: found.Key}}))
 }

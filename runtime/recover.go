@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
 )
@@ -23,7 +24,7 @@ func (rt *Runtime) recover(ctx context.Context) error {
 		return err
 	}
 	for i := range left {
-		run, err := patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, left[i].Key) })
+		run, err := commit.Patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, left[i].Key) })
 		if err == nil {
 			err = rt.takeOver(ctx, &run)
 		}
@@ -39,13 +40,13 @@ func (rt *Runtime) recover(ctx context.Context) error {
 	err = rt.unfinished(ctx, Queued, func(run *RunHead) {
 		if !seen[run.ThreadKey] {
 			seen[run.ThreadKey] = true
-			rt.com.add(&item{cmd: &decide.Look{Thread: run.ThreadKey}})
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: run.ThreadKey}})
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return rt.com.flush()
+	return rt.commits.Flush()
 }
 
 // unfinished calls f for each run of a status.
@@ -54,7 +55,7 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 	var at time.Time
 	var key int64
 	for {
-		runs, err := patiently(ctx, func() ([]RunHead, error) { return rt.store.Unfinished(ctx, status, at, key, limit) })
+		runs, err := commit.Patiently(ctx, func() ([]RunHead, error) { return rt.store.Unfinished(ctx, status, at, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 // too often.
 func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	if run.Owner != "" {
-		crashed, err := patiently(ctx, func() (bool, error) { return rt.crashed(ctx, run.Owner) })
+		crashed, err := commit.Patiently(ctx, func() (bool, error) { return rt.crashed(ctx, run.Owner) })
 		if err != nil {
 			return err
 		}
@@ -92,19 +93,19 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
 		return rt.failRead(ctx, l, e, nil)
 	}
-	it := &item{}
+	it := &commit.Item{}
 	if err := l.interrupt(it); err != nil {
 		return rt.failUnread(ctx, run, err, nil)
 	}
 	rt.slots.force(&run.RunHead)
 	from := run.Owner
-	err = rt.com.decide(&item{
-		run: l.w.run, recs: it.recs, takes: l, began: l.executions(),
-		cmd: &decide.TakeOver{
+	err = rt.commits.Decide(&commit.Item{
+		Run: l.w.run, Records: it.Records, Takes: true, Began: l.executions(),
+		Command: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: rt.instance, Attempt: run.Attempt,
-			Rows: it.rows, Events: it.evs,
+			Rows: it.Rows, Events: it.Events,
 		},
-		then: l.begins,
+		Then: l.begins,
 	})
 	if err == nil {
 		return nil
@@ -129,7 +130,7 @@ func illegible() *agui.OutputError {
 
 // failRead fails a run as its log tells what is open, and without the log when that cannot be closed.
 func (rt *Runtime) failRead(ctx context.Context, l *live, e *agui.OutputError, then func()) error {
-	err := rt.failRebuilt(l, &item{}, e, then)
+	err := rt.failRebuilt(l, &commit.Item{}, e, then)
 	if err == nil || unwritten(err) {
 		return err
 	}
@@ -143,8 +144,8 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error, then
 		return because
 	}
 	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
-	it := &item{}
-	l, err := patiently(ctx, func() (*live, error) { return rt.unread(ctx, run, it) })
+	it := &commit.Item{}
+	l, err := commit.Patiently(ctx, func() (*live, error) { return rt.unread(ctx, run, it) })
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error, then
 
 // unread makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
 // when there is none. The state that the span has changed is as it was before it.
-func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error) {
+func (rt *Runtime) unread(ctx context.Context, run *Run, it *commit.Item) (*live, error) {
 	th, err := rt.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error
 		return nil, err // any other error is the rows' own, which stay as they are
 	}
 	l.asked.Store(true) // it may have
-	*it = item{}
+	*it = commit.Item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = spans[n-1]
 		l.w = newWriter(&th, run, l.span.RunID, last, seq)
@@ -188,14 +189,14 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *item) (*live, error
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}
 	span := l.span
-	it.rows = append(it.rows, &span)
+	it.Rows = append(it.Rows, &span)
 	return l, l.w.started(it, run, nil)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
 // owner left open.
 func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
-	return patiently(ctx, func() (*live, error) { return rt.readBack(ctx, run) })
+	return commit.Patiently(ctx, func() (*live, error) { return rt.readBack(ctx, run) })
 }
 
 func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
@@ -331,7 +332,7 @@ func (l *live) owed(begun, answered map[string]bool) []string {
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
 // are ended and hidden, and calls that may not be made again get the result interrupted. A message that carries
 // calls is shown: they were made, and are not made again.
-func (l *live) interrupt(it *item) error {
+func (l *live) interrupt(it *commit.Item) error {
 	cut := make(map[string]bool)
 	for _, ev := range l.w.ver.Closers() {
 		if isOuter(ev) {
@@ -352,7 +353,7 @@ func (l *live) interrupt(it *item) error {
 			return err
 		}
 	}
-	for _, row := range it.rows {
+	for _, row := range it.Rows {
 		if m, ok := row.(*Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
 			m.State = MessageHidden
 			l.w.messages[m.ID].State = MessageHidden
@@ -380,19 +381,19 @@ func (l *live) callGoesOn(m *Memo) bool {
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 
-func (l *live) failCall(it *item, id string, m *Memo) error {
+func (l *live) failCall(it *commit.Item, id string, m *Memo) error {
 	result := failedCall(id, l.calls[id], codeInterrupted)
 	if m != nil {
 		row := *m
 		row.Done, row.Output = true, mustJSON(result.Output)
-		it.rows = append(it.rows, l.know(&row))
+		it.Rows = append(it.Rows, l.know(&row))
 	}
 	return l.w.stage(it, result)
 }
 
 // failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
 func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
-	run, err := patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, broken.run.Key) })
+	run, err := commit.Patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
@@ -406,7 +407,7 @@ func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.Output
 
 // failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;
 // it may be nil.
-func (rt *Runtime) failRebuilt(l *live, it *item, e *agui.OutputError, then func()) error {
+func (rt *Runtime) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, then func()) error {
 	end := l.failed(e)
 	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {
 		return err
@@ -435,10 +436,9 @@ func (l *live) letGo() {
 		return
 	}
 	it := l.item()
-	it.cmd = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance}
-	it.then = func(*decide.Decided) { l.rt.forget(l) }
-	l.rt.com.add(it)
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance}
+	it.Then = func(*decide.Decided) { l.rt.forget(l) }
+	l.rt.commits.Add(it)
 	l.mu.Unlock()
-	l.rt.com.wakeWaiters()
 	l.cancel(plugins.ErrStopping)
 }

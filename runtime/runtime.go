@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/monitor"
 )
@@ -122,7 +123,7 @@ type Runtime struct {
 	graphs   graphs
 	logs     *log.Logs
 	feeds    *monitor.Feeds
-	com      *committer
+	commits  *commit.Queue
 	slots    *slots
 	queue    *runQueue
 
@@ -171,7 +172,11 @@ func New(cfg Config) (*Runtime, error) {
 		agents = append(agents, a.Info().Name)
 	}
 	rt.feeds = monitor.New(agents)
-	rt.com = newCommitter(rt)
+	rt.commits = commit.New(commit.Config{
+		Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
+		RunBytes: cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
+		Live: func() int { return int(rt.liveRuns.Load()) }, Show: rt.show, Lost: rt.lost,
+	})
 	return rt, nil
 }
 
@@ -201,7 +206,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 			return err
 		case <-look.C:
 		}
-		if trouble := rt.com.trouble.Load(); trouble != nil && errors.Is(*trouble, ErrDiskFull) || rt.standby.Load() != nil {
+		if errors.Is(rt.commits.Trouble(), ErrDiskFull) || rt.standby.Load() != nil {
 			detach()
 			rt.starting.Store(true)
 			rt.tasks.Go(func() { rt.beginLate(begun) }) // likewise
@@ -220,10 +225,10 @@ func (rt *Runtime) begin(ctx context.Context) error {
 		if !rt.waits(err) || ctx.Err() != nil || rt.Stopping() {
 			return err
 		}
-		rt.com.pause(attempt)
+		commit.Pause(rt.abandoned, attempt)
 	}
 	rt.loops.Store(true)
-	rt.tasks.Go(rt.com.loop)
+	rt.tasks.Go(func() { rt.commits.Run(rt.abandoned) })
 	if err := rt.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
@@ -241,9 +246,9 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 		rt.starting.Store(false)
 	case rt.Stopping() && rt.standby.Load() != nil: // nobody was let in
 	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the committer is told so
-		rt.com.giveUp(err)
+		rt.commits.GiveUp(err)
 	default:
-		rt.com.giveUp(fmt.Errorf("%w: %w", ErrFenced, err))
+		rt.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))
 	}
 }
 
@@ -264,8 +269,8 @@ func (rt *Runtime) admits() error {
 	if err := rt.Serves(); err != nil {
 		return err
 	}
-	if err := rt.com.trouble.Load(); err != nil {
-		return unavailable(*err)
+	if err := rt.commits.Trouble(); err != nil {
+		return unavailable(err)
 	}
 	if rt.starting.Load() {
 		return unavailable(ErrUnavailable)
@@ -279,11 +284,11 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	if err := rt.Serves(); err != nil {
 		return err
 	}
-	if err := rt.com.trouble.Load(); err != nil {
-		if errors.Is(*err, ErrDiskFull) {
-			return unavailable(*err)
+	if err := rt.commits.Trouble(); err != nil {
+		if errors.Is(err, ErrDiskFull) {
+			return unavailable(err)
 		}
-		return *err
+		return err
 	}
 	if rt.starting.Load() {
 		return ErrUnavailable
@@ -305,13 +310,14 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	}
 	rt.stopping = true
 	rt.mu.Unlock()
+	rt.commits.Drain()
 	close(rt.quit)
 
 	drained := make(chan struct{})
 	go func() { // ends when the last live run was settled
 		defer close(drained)
 		if rt.loops.Load() {
-			_ = rt.com.flush() // claims queued before have been decided, and those behind see that we stop
+			_ = rt.commits.Flush() // claims queued before have been decided, and those behind see that we stop
 		}
 		rt.running.Wait()
 	}()
@@ -329,11 +335,34 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	case <-drained:
 	case <-rt.abandoned.Done():
 	}
-	rt.com.finish()
+	rt.commits.Finish()
 	rt.tasks.Wait()
 	rt.leave()
 	rt.abandon(ErrStopping)
 	return rt.reg.Close()
+}
+
+// show shows readers what was committed.
+func (rt *Runtime) show(batch []*commit.Item) {
+	for _, it := range batch {
+		if it.Command != nil && it.Out.Thread != 0 {
+			rt.queue.set(&it.Out)
+		}
+	}
+	for _, it := range batch {
+		if it.Err != nil && !it.Out.Gone {
+			continue
+		}
+		thread := cmp.Or(it.Thread, it.Out.Thread)
+		var change *log.Change
+		if out := &it.Out; it.Command != nil {
+			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
+		}
+		rt.logs.Deliver(thread, it.Records, change)
+		rt.feeds.Observe(&monitor.Item{
+			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,
+		})
+	}
 }
 
 // lost is called once the committer has given up: live runs stop, as their logs are another's now.

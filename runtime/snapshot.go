@@ -42,8 +42,8 @@ func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
 
 // await waits for a thread's next change. It refuses while the database does not commit: there is none.
 func (rt *Runtime) await(ctx context.Context, changed <-chan struct{}) error {
-	if err := rt.com.trouble.Load(); err != nil {
-		return unavailable(*err)
+	if err := rt.commits.Trouble(); err != nil {
+		return unavailable(err)
 	}
 	select {
 	case <-changed:
@@ -121,7 +121,7 @@ func (l *live) stored(ctx context.Context, id int64) error {
 		if l.t.Committed() >= id {
 			return nil
 		}
-		if l.lost.Load() || l.rt.liveRun(l.run.Key) != l {
+		if l.source.Lost() || l.rt.liveRun(l.run.Key) != l {
 			return log.ErrChanged
 		}
 		if err := l.rt.await(ctx, changed); err != nil {

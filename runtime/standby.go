@@ -55,7 +55,7 @@ func (rt *Runtime) waits(err error) bool {
 		}
 		return true
 	case errors.Is(err, ErrDiskFull):
-		rt.com.settle(err)
+		rt.commits.Note(err)
 		return true
 	}
 	return rt.standby.Load() != nil // the database is away

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
@@ -55,7 +56,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			continue
 		}
 		if errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil { // nothing has been decided
-			rt.com.pause(attempt)
+			commit.Pause(rt.abandoned, attempt)
 			attempt++
 			continue
 		}
@@ -63,12 +64,12 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			return Started{}, unavailable(err)
 		}
 		for _, r := range s.replaces() {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.out.Thread, Generation: r.Generation}); rt.cancelAll([]RunHead{run}) != nil {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.Out.Thread, Generation: r.Generation}); rt.cancelAll([]RunHead{run}) != nil {
 				break // the run waits for it, also beyond a crash
 			}
 		}
-		s.brought(&s.it.out.Started)
-		return s.it.out.Started, nil
+		s.brought(&s.it.Out.Started)
+		return s.it.Out.Started, nil
 	}
 }
 
@@ -131,7 +132,7 @@ type starting struct {
 	rt  *Runtime
 	c   Caller
 	req *StartRequest
-	it  *item
+	it  *commit.Item
 
 	th    Thread
 	first bool // there is no such thread yet
@@ -148,15 +149,15 @@ func (s *starting) decide(ctx context.Context) error {
 		return err
 	}
 	slot := s.idle() && s.rt.slots.take(&s.run.RunHead)
-	s.it = &item{cmd: cmd}
+	s.it = &commit.Item{Command: cmd}
 	if slot {
 		if err = s.claim(ctx, cmd); err == nil {
-			err = s.rt.com.decide(s.it)
+			err = s.rt.commits.Decide(s.it)
 		}
 	} else {
-		err = s.rt.com.decide(s.it)
+		err = s.rt.commits.Decide(s.it)
 	}
-	if slot && (err != nil || !s.it.out.Claimed) {
+	if slot && (err != nil || !s.it.Out.Claimed) {
 		s.rt.slots.free(&s.run.RunHead)
 		s.rt.queue.nudge()
 	}
@@ -165,10 +166,10 @@ func (s *starting) decide(ctx context.Context) error {
 
 // replaces are the runs that the request has begun to replace.
 func (s *starting) replaces() []model.Replaced {
-	if s.it.out.Run.Key != s.run.Key { // it has answered or repeated another
+	if s.it.Out.Run.Key != s.run.Key { // it has answered or repeated another
 		return nil
 	}
-	return s.it.out.Run.Replaces
+	return s.it.Out.Run.Replaces
 }
 
 // prepare reads what the request's decision is based on, and does what takes long.
@@ -247,10 +248,10 @@ func (s *starting) claim(ctx context.Context, c *decide.Start) error {
 	if s.first {
 		l.first = queued
 	}
-	c.Claim = it.cmd.(*decide.Claim)
-	it.cmd = c
-	then := it.then
-	it.then = func(out *decide.Decided) {
+	c.Claim = it.Command.(*decide.Claim)
+	it.Command = c
+	then := it.Then
+	it.Then = func(out *decide.Decided) {
 		if out.Claimed {
 			then(out)
 		}

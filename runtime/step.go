@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -88,7 +89,7 @@ func (s *step) Emit(ev agui.Event) error {
 		return err
 	}
 	l := s.l
-	l.rt.com.room(l)
+	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !s.waits(ev.Type()) {
@@ -286,8 +287,8 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	if err := l.emit(s, nil, nil); err != nil {
 		return nil, err
 	}
-	l.rt.com.room(l)
-	queued, err := patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
+	l.source.Room()
+	queued, err := commit.Patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
@@ -305,9 +306,9 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 		msgs[i] = queued[i].Message
 	}
 	it := l.item()
-	it.done = []func(error){func(err error) { stored <- err }}
+	it.Done = []func(error){func(err error) { stored <- err }}
 	if err := l.w.take(it, queued); err != nil {
-		l.rt.com.add(it) // what was numbered is written
+		l.rt.commits.Add(it) // what was numbered is written
 		l.mu.Unlock()
 		return nil, err
 	}
@@ -315,15 +316,15 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	m.Done, m.Output = true, mustJSON(msgs)
 	row := *m
 	l.know(&row)
-	it.rows = append(it.rows, &row)
-	l.rt.com.add(it)
+	it.Rows = append(it.Rows, &row)
+	l.rt.commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored
 }
 
 // closeOpen closes what the step has left open; with answer, the calls it left unanswered fail with code, and
 // without, as the step waits, its sub-agents are suspended. l.mu is held.
-func (s *step) closeOpen(it *item, output agui.WorkerOutput, code string, answer bool) error {
+func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string, answer bool) error {
 	l := s.l
 	for _, ev := range s.own.Closers() {
 		switch e := ev.(type) {
@@ -353,7 +354,7 @@ func (s *step) closeOpen(it *item, output agui.WorkerOutput, code string, answer
 
 // failCalls settles what a step that is over, or failed, has left open: its calls fail, for their records too, and
 // nobody is to answer its questions any more. A sub-agent that is called again asks them anew.
-func (s *step) failCalls(it *item, code string, answer bool) error {
+func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 	if !answer {
 		return nil
 	}
@@ -367,7 +368,7 @@ func (s *step) failCalls(it *item, code string, answer bool) error {
 			if m.CallID == id && m.Tool != "" {
 				row := *m
 				row.Done, row.Output = true, mustJSON(result.Output)
-				it.rows = append(it.rows, l.know(&row))
+				it.Rows = append(it.Rows, l.know(&row))
 			}
 		}
 	}
@@ -378,11 +379,11 @@ func (s *step) failCalls(it *item, code string, answer bool) error {
 		delete(l.asks, id)
 		closed := *in
 		closed.Status = interruptCancelled
-		it.rows = append(it.rows, &closed)
+		it.Rows = append(it.Rows, &closed)
 		if m := l.memos[memoKey{in.Step, in.Place}]; m != nil && !m.Done {
 			row := *m
 			row.CallID = ""
-			it.rows = append(it.rows, l.know(&row))
+			it.Rows = append(it.Rows, l.know(&row))
 		}
 	}
 	return nil

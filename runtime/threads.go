@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 )
 
@@ -46,7 +47,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	err = rt.com.decide(&item{cmd: &decide.Patch{Thread: found.Key, Title: p.Title, Metadata: p.Metadata}})
+	err = rt.commits.Decide(&commit.Item{Command: &decide.Patch{Thread: found.Key, Title: p.Title, Metadata: p.Metadata}})
 	if err != nil {
 		return ListedThread{}, unavailable(err)
 	}
@@ -90,17 +91,17 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		return err
 	}
 	for {
-		it := &item{cmd: &decide.Delete{Thread: th.Key, Limit: deletedAtOnce}}
-		err := rt.com.decide(it)
+		it := &commit.Item{Command: &decide.Delete{Thread: th.Key, Limit: deletedAtOnce}}
+		err := rt.commits.Decide(it)
 		switch {
-		case it.out.Gone:
+		case it.Out.Gone:
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
-			slices.Reverse(it.out.Open)
-			err = rt.cancelAll(it.out.Open)
+			slices.Reverse(it.Out.Open)
+			err = rt.cancelAll(it.Out.Open)
 		}
 		if err != nil {
-			rt.com.add(&item{cmd: &decide.Look{Thread: th.Key}}) // what is left of it goes on
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: th.Key}}) // what is left of it goes on
 			return unavailable(err)
 		}
 	}

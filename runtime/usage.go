@@ -17,7 +17,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, t agui.TokenUsage) error 
 	}
 	m.Done, m.Output = true, mustJSON(t)
 	l := s.l
-	l.rt.com.room(l)
+	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := s.closedBy(l); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/monitor"
@@ -39,7 +40,7 @@ func writerOf(th *Thread, run *monitor.Run, last, seq int64) *writer {
 
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
-func (w *writer) stage(it *item, ev agui.Event) error {
+func (w *writer) stage(it *commit.Item, ev agui.Event) error {
 	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.run.ID {
 		base.ThreadID, base.RunID = w.thread.ID, w.run.ID
 		ev = ev.WithCommon(base)
@@ -62,16 +63,16 @@ func (w *writer) stage(it *item, ev agui.Event) error {
 	w.last++
 	w.number(ev, changed)
 	rec := log.NewRecord(w.last, w.run.Key, ev, len(payload))
-	it.run = w.run
-	it.recs = append(it.recs, rec)
-	it.evs = append(it.evs, StoredEvent{
+	it.Run = w.run
+	it.Records = append(it.Records, rec)
+	it.Events = append(it.Events, StoredEvent{
 		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.run.Key, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
 		return nil // ours alone: it says again what rows already hold
 	}
 	for _, id := range changed {
-		it.rows = append(it.rows, w.message(id))
+		it.Rows = append(it.Rows, w.message(id))
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (w *writer) message(id string) *Message {
 }
 
 // take stages messages that were appended meanwhile, each as a text message of its own.
-func (w *writer) take(it *item, msgs []Message) error {
+func (w *writer) take(it *commit.Item, msgs []Message) error {
 	for i := range msgs {
 		m := &msgs[i]
 		w.messages[m.ID] = m
@@ -196,7 +197,7 @@ func (w *writer) take(it *item, msgs []Message) error {
 }
 
 // started stages the RUN_STARTED of a span with the messages that are new to the thread.
-func (w *writer) started(it *item, run *Run, msgs []Message) error {
+func (w *writer) started(it *commit.Item, run *Run, msgs []Message) error {
 	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]

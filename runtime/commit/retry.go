@@ -1,4 +1,4 @@
-package runtime
+package commit
 
 import (
 	"context"
@@ -10,24 +10,36 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// patiently makes a read that a run depends on, again while the database is away: whoever owns a run waits for its
+// Patiently makes a read that a run depends on, again while the database is away: whoever owns a run waits for its
 // database, as its commits do. It gives up when ctx is done, with ctx's cause.
-func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
+func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
 	return backoff.Retry(ctx, func() (T, error) {
 		v, err := read()
 		if errors.Is(err, model.ErrTooSlow) {
 			slow++
 		}
-		if err != nil && !errors.Is(err, ErrUnavailable) && (slow == 0 || slow > slowAttempts) {
+		if err != nil && !errors.Is(err, model.ErrUnavailable) && (slow == 0 || slow > slowAttempts) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
-	}, backoff.WithBackOff(pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
+	}, backoff.WithBackOff(Pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
 }
 
-// pauses are those between attempts, each about twice as long as the one before, up to the longest.
-func pauses(first, longest time.Duration) backoff.BackOff {
+// Pause waits before the next attempt, in the end about half a second, so that the database is not hammered. It ends
+// when ctx is done.
+func Pause(ctx context.Context, attempt int) {
+	d := min(time.Millisecond<<min(attempt, 9), 500*time.Millisecond)
+	t := time.NewTimer(spread(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// Pauses are those between attempts, each about twice as long as the one before, up to the longest.
+func Pauses(first, longest time.Duration) backoff.BackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, longest, 2, 0
 	return spreading{b}

@@ -1,0 +1,178 @@
+package commit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Run commits until Finish was called and the queue is empty, or nothing can be written any more. Nothing is tried again
+// once ctx is done.
+func (q *Queue) Run(ctx context.Context) {
+	over := make(chan struct{})
+	var beat sync.WaitGroup
+	beat.Go(func() { q.beat(over) })
+	defer beat.Wait()
+	defer close(over)
+	for q.take() {
+		if len(q.taken) == 0 {
+			if err := q.renew(ctx); err != nil {
+				q.GiveUp(err)
+				return
+			}
+			continue
+		}
+		if q.draining.Load() {
+			for _, it := range q.taken {
+				it.stay()
+			}
+		}
+		if err := q.commit(ctx, q.taken); err != nil {
+			q.GiveUp(err)
+			return
+		}
+		q.show(q.taken)
+	}
+}
+
+// beat has the lease renewed every Heartbeat. It ends when over is closed.
+func (q *Queue) beat(over <-chan struct{}) {
+	tick := time.NewTicker(q.cfg.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		q.mu.Lock()
+		q.due = true
+		q.nonEmpty.Signal()
+		q.mu.Unlock()
+	}
+}
+
+// renew renews the lease, which commits do too. It fails only when this instance may not write any more: that the database
+// is away is for those to say who need it.
+func (q *Queue) renew(ctx context.Context) error {
+	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
+	if errors.Is(err, model.ErrFenced) {
+		return err
+	}
+	return nil
+}
+
+// commit writes a batch, retrying the identical one while the database is away. It fails only when this
+// instance may not write any more. Items whose fault it is that the batch cannot be written have that in err. Once nobody
+// knows whether a batch was stored, the identical one alone can tell: it is neither given up nor split for being slow.
+func (q *Queue) commit(ctx context.Context, batch []*Item) error {
+	unknown, slow, conflicts := false, 0, 0
+	for attempt := 0; ; attempt++ {
+		err := q.write(ctx, batch)
+		switch {
+		case err == nil:
+			q.Note(nil)
+			return nil
+		case errors.Is(err, model.ErrFenced):
+			return err
+		case errors.Is(err, model.ErrUnavailable):
+			unknown = true
+			q.Note(err)
+		case errors.Is(err, model.ErrDiskFull):
+			q.Note(err)
+		case errors.Is(err, model.ErrTooSlow) && (unknown || slow < slowAttempts): // it may have been told before it was known
+			slow++
+			q.Note(err)
+		case errors.Is(err, model.ErrConflict) && conflicts < conflictAttempts: // the earlier attempt was not stored
+			conflicts++
+			unknown = false
+		case len(batch) == 1:
+			batch[0].refused(err)
+			return nil
+		default:
+			return q.split(ctx, batch)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		Pause(ctx, attempt)
+	}
+}
+
+// How often a batch is written again that the database gave up, or that another instance was ahead of, until its items go
+// one by one.
+const (
+	slowAttempts     = 2
+	conflictAttempts = 10
+)
+
+// split commits the parts of a batch that the database refused: each run's items and each request
+// alone, so that only the guilty one fails.
+func (q *Queue) split(ctx context.Context, batch []*Item) error {
+	for _, it := range batch {
+		if err := q.commit(ctx, []*Item{it}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write is one transaction. What runs have said comes first and decisions after it: no run has anything to say behind
+// a decision about it.
+func (q *Queue) write(ctx context.Context, batch []*Item) error {
+	var b model.Batch
+	var decisions []*Item
+	for _, it := range batch {
+		switch {
+		case it.Source != nil && it.Source.lost.Load():
+			it.Err = cmp.Or(it.Err, errLost)
+		case it.Command != nil:
+			decisions = append(decisions, it)
+			b.Asks = append(b.Asks, it.Command.Ask())
+		default:
+			b.Events = append(b.Events, it.Events...)
+			b.Rows = append(b.Rows, it.Rows...)
+		}
+	}
+	b.Decide = func(i int, v *model.View) model.Changes {
+		it := decisions[i]
+		it.Out = decide.Decide(v, it.Command)
+		it.Err = it.Out.Refused
+		return it.Out.Changes
+	}
+	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, &b)
+	if err == nil {
+		q.n++
+	}
+	return err
+}
+
+// errLost is the fate of what a run has queued behind events that the database has refused.
+var errLost = errors.New("an earlier event of the run could not be stored")
+
+// show has a committed batch shown, and tells who waits.
+func (q *Queue) show(batch []*Item) {
+	for _, it := range batch {
+		if it.Err == nil && it.Then != nil {
+			it.Then(&it.Out)
+		}
+		if _, ok := it.Command.(*decide.Start); ok && !it.Out.Claimed {
+			it.Records, it.Takes = nil, false // the run has not begun
+		}
+	}
+	q.cfg.Show(batch)
+	for _, it := range batch {
+		for _, done := range it.Done {
+			done(it.Err)
+		}
+		if s := it.Source; s != nil && s.lost.Load() {
+			s.broken(fmt.Errorf("store events: %w", it.Err))
+		}
+	}
+}

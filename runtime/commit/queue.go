@@ -1,0 +1,244 @@
+// Package commit writes all that this process writes, in one order: a queue takes what runs say and the commands about
+// them, and commits what waits in one transaction, so that all share its cost. What commands come to is decided inside, by
+// package decide. Whose events they are and who is shown them is not its business; that nothing is shown before it is
+// stored, nothing is written twice, and one run's faulty data is no other's trouble, is.
+package commit
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// ErrStopping is what is told whoever asks for a write that comes too late: the process stops.
+var ErrStopping = model.Refuse(model.KindUnavailable, "stopping", "The server is stopping; try again shortly")
+
+// Store is what a queue writes to: see [model.Store].
+type Store interface {
+	Commit(ctx context.Context, n int64, b *model.Batch) error
+	Renew(ctx context.Context, n int64) error
+}
+
+// Config holds what a Queue needs. All of it must be set.
+type Config struct {
+	Store Store
+	Log   *slog.Logger
+
+	Interval    time.Duration // between the starts of two commits above 8 live runs
+	Heartbeat   time.Duration // between two renewals of the lease
+	RunBytes    int           // events of one run that wait for a commit
+	Bytes       int           // of all runs
+	BatchEvents int           // events of one commit
+	BatchBytes  int
+
+	Live func() int          // how many runs are at work
+	Show func(batch []*Item) // is given what was committed, before those are told who wait for it
+	Lost func(err error)     // is called once when nothing can be written any more
+}
+
+// Queue is the one writer of this process: it takes what waits, commits it in one transaction, then has it shown. Batches
+// form by themselves while a commit runs.
+type Queue struct {
+	cfg Config
+
+	mu       sync.Mutex // guards the fields below
+	nonEmpty sync.Cond  // there are items, or due or stop is set
+	space    sync.Cond  // there are fewer items, or a source was shut
+	items    []*Item
+	bytes    int  // of items
+	due      bool // the lease is to be renewed
+	stop     bool
+	failed   error // why nothing is written any more
+
+	full     atomic.Bool           // bytes has reached its bound
+	draining atomic.Bool           // no item takes a run any more
+	trouble  atomic.Pointer[error] // what the database answers while it does not commit; nil when all is well
+
+	// Used by Run only.
+	n     int64 // the number of the next batch
+	start time.Time
+	taken []*Item
+}
+
+// New returns a queue that is empty. Run commits what it is given.
+func New(cfg Config) *Queue {
+	q := &Queue{cfg: cfg, n: 1}
+	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
+	return q
+}
+
+// Add queues an item without waiting. Item.Done is called with why it was not written once nothing is any more.
+// It reports whether what the item holds was added to one that waits: then the item itself is free.
+func (q *Queue) Add(it *Item) bool {
+	for i := range it.Events {
+		it.size += len(it.Events[i].Payload)
+	}
+	q.mu.Lock()
+	if q.failed != nil {
+		err := q.failed
+		q.mu.Unlock()
+		for _, done := range it.Done {
+			done(err)
+		}
+		return false
+	}
+	if s := it.Source; s != nil {
+		s.queued.Add(int64(it.size))
+		if tail := s.tail; tail != nil && tail.Command == nil && it.Command == nil {
+			tail.append(it)
+			q.grew(it.size)
+			q.mu.Unlock()
+			return true
+		}
+		s.tail = it
+	}
+	q.items = append(q.items, it)
+	q.grew(it.size)
+	q.nonEmpty.Signal()
+	q.mu.Unlock()
+	return false
+}
+
+func (q *Queue) grew(n int) {
+	q.bytes += n
+	q.full.Store(q.bytes >= q.cfg.Bytes)
+}
+
+// Decide queues a command and waits for its outcome, which is in it.Out. An item that was queued is decided, whoever
+// waits for it.
+func (q *Queue) Decide(it *Item) error {
+	done := make(chan error, 1)
+	it.Done = append(it.Done, func(err error) { done <- err })
+	q.Add(it)
+	return <-done
+}
+
+// Flush waits until what has been queued is stored.
+func (q *Queue) Flush() error { return q.Decide(&Item{}) }
+
+// take moves the next batch from the queue to taken, nothing when the lease is to be renewed. It waits for work, and so
+// long that commits of many live runs do not start more often than every CommitInterval.
+func (q *Queue) take() bool {
+	q.mu.Lock()
+	for len(q.items) == 0 && !q.stop && !q.due {
+		q.nonEmpty.Wait()
+	}
+	due := q.due
+	q.due = false
+	clear(q.taken)
+	q.taken = q.taken[:0]
+	if len(q.items) == 0 && due {
+		q.mu.Unlock()
+		return true
+	}
+	if len(q.items) == 0 {
+		q.failed = ErrStopping
+		q.mu.Unlock()
+		return false
+	}
+	if wait := q.cfg.Interval - time.Since(q.start); wait > 0 && q.cfg.Live() > pacedAbove {
+		q.mu.Unlock()
+		time.Sleep(wait) //nolint:forbidigo // the pace of commits is time itself
+		q.mu.Lock()
+	}
+	events, bytes, decisions := 0, 0, 0
+	for _, it := range q.items {
+		_, alone := it.Command.(*decide.Delete)
+		if len(q.taken) > 0 && (alone || events+len(it.Records) > q.cfg.BatchEvents || bytes+it.size > q.cfg.BatchBytes) {
+			break
+		}
+		if it.Command != nil {
+			if decisions++; decisions > batchDecisions {
+				break
+			}
+		}
+		q.taken = append(q.taken, it)
+		events += len(it.Records)
+		bytes += it.size
+		if s := it.Source; s != nil {
+			s.queued.Add(-int64(it.size))
+			if s.tail == it {
+				s.tail = nil
+			}
+		}
+		if alone {
+			break
+		}
+	}
+	n := copy(q.items, q.items[len(q.taken):])
+	clear(q.items[n:])
+	q.items = q.items[:n]
+	q.grew(-bytes)
+	q.space.Broadcast()
+	q.mu.Unlock()
+	q.start = time.Now()
+	return true
+}
+
+// batchDecisions is how many decisions one commit takes. Runs that stream wait for them, about 40 ms for so many starts;
+// with fewer of them a crowd that comes at once waits for more commits, each of which waits for the disk.
+const batchDecisions = 256
+
+// pacedAbove is how many live runs it takes until commits are paced: below it a linger only adds itself.
+const pacedAbove = 8
+
+// Drain has no item take a run any more, as the process stops: a run that was to begin here stays as it is.
+func (q *Queue) Drain() { q.draining.Store(true) }
+
+// GiveUp fails all that waits and will ever wait.
+func (q *Queue) GiveUp(err error) {
+	q.mu.Lock()
+	q.failed = err
+	rest := slices.Concat(q.taken, q.items)
+	q.items = nil
+	q.space.Broadcast()
+	q.mu.Unlock()
+	for _, it := range rest {
+		for _, done := range it.Done {
+			done(err)
+		}
+	}
+	q.cfg.Lost(err)
+}
+
+// Alive reports whether anything is still written.
+func (q *Queue) Alive() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failed == nil
+}
+
+// Finish lets Run end once the queue is empty.
+func (q *Queue) Finish() {
+	q.mu.Lock()
+	q.stop = true
+	q.nonEmpty.Broadcast()
+	q.mu.Unlock()
+}
+
+// Note notes what the database answers, for readiness.
+func (q *Queue) Note(err error) {
+	if err == nil {
+		if q.trouble.Swap(nil) != nil {
+			q.cfg.Log.Info("database commits again")
+		}
+		return
+	}
+	if q.trouble.Swap(&err) == nil {
+		q.cfg.Log.Error("database does not commit; runs wait", "error", err)
+	}
+}
+
+// Trouble is what the database answers while it does not commit, nil when all is well.
+func (q *Queue) Trouble() error {
+	if err := q.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
