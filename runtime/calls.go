@@ -120,7 +120,7 @@ func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.Too
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
 	info, args := tool.Info(), u.Request
-	if err := s.l.rt.graphs.checkArgs(u.Name, args); err != nil {
+	if err := s.l.rt.graphs.CheckArgs(u.Name, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if info.Approval {
@@ -134,7 +134,7 @@ func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.Too
 		if edited != nil {
 			args = edited
 		}
-		if err := s.l.rt.graphs.checkArgs(u.Name, args); err != nil {
+		if err := s.l.rt.graphs.CheckArgs(u.Name, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
 		}
 	}

@@ -218,7 +218,7 @@ func (l *live) begins(out *decide.Decided) {
 func (l *live) executions() []monitor.Execution {
 	var all []monitor.Execution
 	for _, st := range l.steps {
-		if agent := l.graph.agent(st.NodeID); agent != "" && st.Status == Running {
+		if agent := l.graph.Agent(st.NodeID); agent != "" && st.Status == Running {
 			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
 		}
 	}
@@ -237,10 +237,10 @@ func (l *live) reset(ctx context.Context, it *commit.Item, restarted bool) error
 			return err
 		}
 	}
-	for _, n := range l.graph.nodes {
+	for _, n := range l.graph.Nodes {
 		node := &Node{RunKey: l.run.Key, NodeID: n.ID, Status: Pending}
 		l.nodes[n.ID] = node
-		if len(l.graph.nodes) > 1 || restarted { // a lone node's first row comes with its step
+		if len(l.graph.Nodes) > 1 || restarted { // a lone node's first row comes with its step
 			row := *node
 			it.Rows = append(it.Rows, &row)
 		}
@@ -411,7 +411,7 @@ func (l *live) loadSteps(ctx context.Context, r Reader, run *Run) error {
 	for i := range nodes {
 		l.nodes[nodes[i].NodeID] = &nodes[i]
 	}
-	for _, n := range l.graph.nodes {
+	for _, n := range l.graph.Nodes {
 		if l.nodes[n.ID] == nil { // its first row comes with its step
 			l.nodes[n.ID] = &Node{RunKey: run.Key, NodeID: n.ID, Status: Pending}
 		}
@@ -485,7 +485,7 @@ func (l *live) answered(ctx context.Context, it *commit.Item) error {
 		node.Status = Running
 		stepRow, nodeRow := *st, *node
 		it.Rows = append(it.Rows, &stepRow, &nodeRow)
-		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.worker(st.NodeID)}, StepName: st.Name}); err != nil {
+		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -517,33 +517,4 @@ func (l *live) take(it *commit.Item, in *Interrupt) error {
 	return l.w.stage(it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, newID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
-}
-
-// agent is the agent that executes a node, "" for a node that is a tool.
-func (g *graph) agent(node string) string {
-	for _, n := range g.nodes {
-		if n.ID == node {
-			return n.Agent
-		}
-	}
-	return ""
-}
-
-func (g *graph) worker(node string) string {
-	for _, n := range g.nodes {
-		if n.ID == node {
-			return n.worker()
-		}
-	}
-	return node
-}
-
-// needed reports whether a node needs the one named id.
-func (g *graph) needed(id string) bool {
-	for _, n := range g.nodes {
-		if slices.Contains(n.Needs, id) {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -33,9 +34,9 @@ func (l *live) completed() ending {
 		}
 	}
 	e := ending{status: Completed, cause: plugins.ErrEnded}
-	for _, n := range l.graph.nodes { // the last node that nothing needs speaks for the run
-		if out := l.nodes[n.ID].Output; out != nil && !l.graph.needed(n.ID) {
-			e.answer, e.result = answerOf(out), out
+	for _, n := range l.graph.Nodes { // the last node that nothing needs speaks for the run
+		if out := l.nodes[n.ID].Output; out != nil && !l.graph.Needed(n.ID) {
+			e.answer, e.result = graph.Answer(out), out
 		}
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
@@ -51,7 +52,7 @@ func (l *live) execute() {
 		l.settle(l.failed(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
 		return
 	}
-	results := make(chan nodeResult, len(l.graph.nodes))
+	results := make(chan nodeResult, len(l.graph.Nodes))
 	for running := 0; ; {
 		ready, err := l.ready(in.Query)
 		if err != nil {
@@ -159,13 +160,13 @@ func paired(msgs []agui.Message) []agui.Message {
 }
 
 // ready returns the nodes that can start now, and skips those that will not run.
-func (l *live) ready(query string) ([]*graphNode, error) {
+func (l *live) ready(query string) ([]*graph.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var start []*graphNode
+	var start []*graph.Node
 	for again := true; again; {
 		again = false
-		for _, n := range l.graph.nodes {
+		for _, n := range l.graph.Nodes {
 			state := l.nodes[n.ID]
 			if state.Status == Failed { // just before a crash
 				return nil, &plugins.Error{Code: state.Error.Code, Message: state.Error.Message}
@@ -173,14 +174,14 @@ func (l *live) ready(query string) ([]*graphNode, error) {
 			if l.started[n.ID] || state.Status.Final() || state.Status == Waiting || !l.needsMet(n) {
 				continue
 			}
-			d := decideRun
+			runs := true
 			if state.Status == Pending {
 				var err error
-				if d, err = n.decide(func() map[string]any { return scope(query, l.state(), l.nodes) }, l.nodes); err != nil {
+				if runs, err = n.Runs(func() map[string]any { return graph.Scope(query, l.state(), l.nodes) }, l.nodes); err != nil {
 					return nil, err
 				}
 			}
-			if d == decideSkip {
+			if !runs {
 				now := time.Now()
 				state.Status, state.CompletedAt = Skipped, &now
 				row := *state
@@ -195,7 +196,7 @@ func (l *live) ready(query string) ([]*graphNode, error) {
 	return start, nil
 }
 
-func (l *live) needsMet(n *graphNode) bool {
+func (l *live) needsMet(n *graph.Node) bool {
 	for _, id := range n.Needs {
 		if s := l.nodes[id].Status; s != Completed && s != Skipped {
 			return false
@@ -205,7 +206,7 @@ func (l *live) needsMet(n *graphNode) bool {
 }
 
 // runNode executes a node, again after retryable failures, until it has a result.
-func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
+func (l *live) runNode(n *graph.Node, in plugins.Input) nodeResult {
 	pause := commit.Pauses(orDefault(n.Retry.Initial, 500*time.Millisecond), orDefault(n.Retry.Max, 30*time.Second))
 	for {
 		st, err := l.begin(n, in)
@@ -213,7 +214,7 @@ func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
 			return nodeResult{failed: l.rt.shown(n.ID, err)}
 		}
 		r := l.attempt(n, st, in)
-		if !n.again(st, r) {
+		if !again(n, st, r) {
 			return r
 		}
 		t := time.NewTimer(pause.NextBackOff())
@@ -227,7 +228,7 @@ func (l *live) runNode(n *graphNode, in plugins.Input) nodeResult {
 }
 
 // again reports whether a node is executed once more after an execution that ended so.
-func (n *graphNode) again(st *Step, r nodeResult) bool {
+func again(n *graph.Node, st *Step, r nodeResult) bool {
 	return r.failed != nil && r.failed.Retryable && st.Execution < n.Retry.Attempts
 }
 
@@ -239,7 +240,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 }
 
 // begin opens the node's next execution, or returns the one that a crash or a question left open.
-func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
+func (l *live) begin(n *graph.Node, in plugins.Input) (*Step, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
@@ -249,7 +250,7 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	if last != nil && !last.Status.Final() {
 		return last, nil
 	}
-	query, err := n.query(in.Query, func() map[string]any { return scope(in.Query, l.state(), l.nodes) }, l.nodes)
+	query, err := n.Query(in.Query, func() map[string]any { return graph.Scope(in.Query, l.state(), l.nodes) }, l.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	if n.Agent != "" {
 		it.Ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: Running}}
 	}
-	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.worker()}, StepName: st.Name}); err != nil {
+	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
 	l.steps[n.ID] = st
@@ -281,19 +282,11 @@ func (l *live) begin(n *graphNode, in plugins.Input) (*Step, error) {
 	return st, nil
 }
 
-// worker is who a node's events are attributed to.
-func (n *graphNode) worker() string {
-	if n.Agent != "" {
-		return n.Agent
-	}
-	return n.Tool
-}
-
 // attempt is one execution of a node.
-func (l *live) attempt(n *graphNode, st *Step, in plugins.Input) nodeResult {
+func (l *live) attempt(n *graph.Node, st *Step, in plugins.Input) nodeResult {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, l.timeout(n), errTimeout)
 	defer cancel()
-	s := newStep(ctx, l, st.Number, n.ID, n.worker())
+	s := newStep(ctx, l, st.Number, n.ID, n.Worker())
 	in.Query, in.Node, in.Execution = st.Input, n.ID, st.Execution
 	out, err := l.call(ctx, n, s, in)
 	if cause := context.Cause(l.ctx); cause != nil {
@@ -307,7 +300,7 @@ func (l *live) attempt(n *graphNode, st *Step, in plugins.Input) nodeResult {
 }
 
 // timeout is how long one execution of a node may take: what the workflow says, or the agent.
-func (l *live) timeout(n *graphNode) time.Duration {
+func (l *live) timeout(n *graph.Node) time.Duration {
 	limit := l.rt.cfg.StepTimeout
 	if a, ok := l.rt.reg.Agent(n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
@@ -317,7 +310,7 @@ func (l *live) timeout(n *graphNode) time.Duration {
 
 // call runs the node's worker or tool. A worker that is still there when the grace after its timeout has
 // passed is abandoned.
-func (l *live) call(ctx context.Context, n *graphNode, s *step, in plugins.Input) (nodeOutput, error) {
+func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Input) (nodeOutput, error) {
 	if n.Tool != "" {
 		out, err := s.toolNode(ctx, n.Tool, json.RawMessage(in.Query))
 		if err == nil && out.Status == agui.StatusFailure {
@@ -371,7 +364,7 @@ type nodeOutput struct {
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.
-func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error) nodeResult {
+func (l *live) close(s *step, n *graph.Node, st *Step, out nodeOutput, err error) nodeResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
@@ -395,7 +388,7 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 	case err != nil:
 		r.failed = l.rt.shown(s.agent, err)
 		st.Status, st.Error, st.CompletedAt = Failed, r.failed, &now
-		if !n.again(st, r) { // else the node goes on with its next execution, also after a crash
+		if !again(n, st, r) { // else the node goes on with its next execution, also after a crash
 			node.Status, node.Error, node.CompletedAt = Failed, r.failed, &now
 		}
 	default:
@@ -425,4 +418,18 @@ func (l *live) close(s *step, n *graphNode, st *Step, out nodeOutput, err error)
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
 	l.rt.commits.Add(it)
 	return r
+}
+
+// outputText is what a step's row shows of its output.
+func outputText(out agui.WorkerOutput) string { return clip(out.Answer, 64<<10) }
+
+// clip cuts s to at most n bytes, at a rune's edge.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n]
 }

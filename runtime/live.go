@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 )
 
@@ -25,7 +26,7 @@ type live struct {
 	rt     *Runtime
 	t      *log.Tail
 	source *commit.Source // shut with the gate
-	graph  *graph         // without nodes when unfit
+	graph  *graph.Graph   // without nodes when unfit
 	input  runInput
 	unfit  error // why the run cannot be executed; it can be ended all the same
 	run    Run   // as it was claimed, but for Attempt
@@ -98,8 +99,8 @@ func (rt *Runtime) newLive(run *Run) *live {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
 	var err error
-	if l.graph, err = rt.graphs.of(run); err != nil {
-		l.graph, l.unfit = new(graph), err
+	if l.graph, err = rt.graphs.Of(run); err != nil {
+		l.graph, l.unfit = new(graph.Graph), err
 	}
 	return l
 }

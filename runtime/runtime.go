@@ -26,6 +26,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/monitor"
 )
@@ -120,7 +121,7 @@ type Runtime struct {
 	reg      *plugins.Registry
 	log      *slog.Logger
 	instance string
-	graphs   graphs
+	graphs   *graph.Set
 	logs     *log.Logs
 	feeds    *monitor.Feeds
 	commits  *commit.Queue
@@ -161,7 +162,8 @@ func New(cfg Config) (*Runtime, error) {
 		live: make(map[int64]*live),
 		quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
-	if err := rt.graphs.compile(cfg.Registry); err != nil {
+	var err error
+	if rt.graphs, err = graph.Compile(cfg.Registry); err != nil {
 		return nil, err
 	}
 	rt.abandoned, rt.abandon = context.WithCancelCause(context.Background())

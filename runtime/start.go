@@ -84,7 +84,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if _, ok := rt.reg.Agent(req.Agent); req.Agent != "" && !ok {
 		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
 	}
-	if _, ok := rt.graphs.workflows[req.WorkflowID]; req.WorkflowID != "" && !ok {
+	if req.WorkflowID != "" && rt.graphs.Workflow(req.WorkflowID) == nil {
 		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
 	}
 	switch req.Multitask {
@@ -287,8 +287,8 @@ func (s *starting) newRun(ctx context.Context) error {
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	if g := s.rt.graphs.workflows[workflow]; g != nil {
-		s.run.Definition = g.definition
+	if g := s.rt.graphs.Workflow(workflow); g != nil {
+		s.run.Definition = g.Definition
 	}
 	var err error
 	s.run.Key, err = s.rt.store.NewRunKey(ctx)

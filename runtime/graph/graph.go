@@ -1,0 +1,161 @@
+// Package graph is what workflows and tools compile to: which node runs when, what it is asked, and whether arguments fit a
+// tool. It executes nothing and keeps nothing; what nodes have come to is given to it.
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Set is what a registry's workflows and tool schemas compile to.
+type Set struct {
+	workflows map[string]*Graph
+	schemas   map[string]*jsonschema.Schema
+}
+
+// Graph is a workflow ready to run. A single agent is a graph of one node.
+type Graph struct {
+	Definition json.RawMessage // of a workflow; nil for a single agent
+	Nodes      []*Node
+}
+
+// Node is one place in a graph.
+type Node struct {
+	plugins.Node
+	when, input *vm.Program // nil when empty
+}
+
+// Compile compiles a registry's workflows and tool schemas.
+func Compile(reg *plugins.Registry) (*Set, error) {
+	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*jsonschema.Schema)}
+	for _, w := range reg.Workflows() {
+		compiled, err := compileWorkflow(w)
+		if err != nil {
+			return nil, err
+		}
+		s.workflows[w.Name] = compiled
+	}
+	for _, t := range reg.Tools() {
+		info := t.Info()
+		if len(info.Parameters) == 0 {
+			continue
+		}
+		schema, err := compileSchema(info.Parameters)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: parameters: %w", info.Name, err)
+		}
+		s.schemas[info.Name] = schema
+	}
+	return s, nil
+}
+
+// Workflow returns a workflow of the registry, nil when there is none of that name.
+func (s *Set) Workflow(name string) *Graph { return s.workflows[name] }
+
+// Of returns the graph a run was started with: the registered one unless its definition has changed since.
+func (s *Set) Of(run *model.Run) (*Graph, error) {
+	if run.Agent != "" {
+		return &Graph{Nodes: []*Node{{Node: plugins.Node{ID: run.Agent, Agent: run.Agent}}}}, nil
+	}
+	if w := s.workflows[run.WorkflowID]; w != nil && bytes.Equal(w.Definition, run.Definition) {
+		return w, nil
+	}
+	var w plugins.Workflow
+	if err := json.Unmarshal(run.Definition, &w); err != nil {
+		return nil, fmt.Errorf("definition of run %s: %w", run.ID, err)
+	}
+	return compileWorkflow(w)
+}
+
+// Agent is the agent that executes a node, "" for a node that is a tool.
+func (g *Graph) Agent(node string) string {
+	for _, n := range g.Nodes {
+		if n.ID == node {
+			return n.Agent
+		}
+	}
+	return ""
+}
+
+// Worker is who a node's events are attributed to.
+func (g *Graph) Worker(node string) string {
+	for _, n := range g.Nodes {
+		if n.ID == node {
+			return n.Worker()
+		}
+	}
+	return node
+}
+
+// Needed reports whether a node needs the one named id.
+func (g *Graph) Needed(id string) bool {
+	for _, n := range g.Nodes {
+		if slices.Contains(n.Needs, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func compileWorkflow(w plugins.Workflow) (*Graph, error) {
+	definition, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("workflow %s: %w", w.Name, err)
+	}
+	g := &Graph{Definition: definition}
+	for _, n := range w.Nodes {
+		node := &Node{Node: n}
+		env := expr.Env(scopeTypes(before(w, n.ID)))
+		if node.when, err = compileExpr(n.When, env, expr.AsBool()); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
+		}
+		if node.input, err = compileExpr(n.Input, env); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
+		}
+		g.Nodes = append(g.Nodes, node)
+	}
+	return g, nil
+}
+
+// before returns the nodes that have come to their end when a node starts: those it needs, and those they need.
+func before(w plugins.Workflow, id string) map[string]bool {
+	needs := make(map[string][]string, len(w.Nodes))
+	for _, n := range w.Nodes {
+		needs[n.ID] = n.Needs
+	}
+	found := make(map[string]bool)
+	for next := slices.Clone(needs[id]); len(next) > 0; next = next[1:] {
+		if !found[next[0]] {
+			found[next[0]] = true
+			next = append(next, needs[next[0]]...)
+		}
+	}
+	return found
+}
+
+// scopeTypes are the types of what Scope holds for a node behind those of ids. Whatever else an expression names is a
+// mistake, and found when it is compiled.
+func scopeTypes(ids map[string]bool) types.Map {
+	nodes := make(types.Map, len(ids))
+	for id := range ids {
+		nodes[id] = types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+	}
+	return types.Map{"query": types.String, "state": types.Map{types.Extra: types.Any}, "nodes": nodes}
+}
+
+func compileExpr(code string, opts ...expr.Option) (*vm.Program, error) {
+	if code == "" {
+		return nil, nil
+	}
+	return expr.Compile(code, opts...)
+}

@@ -1,0 +1,106 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/expr-lang/expr"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Worker is who a node's events are attributed to.
+func (n *Node) Worker() string {
+	if n.Agent != "" {
+		return n.Agent
+	}
+	return n.Tool
+}
+
+// Runs reports whether a node whose needs have ended is executed; else it is skipped.
+func (n *Node) Runs(env func() map[string]any, nodes map[string]*model.Node) (bool, error) {
+	skipped := 0
+	for _, id := range n.Needs {
+		if nodes[id].Status == model.Skipped {
+			skipped++
+		}
+	}
+	if len(n.Needs) > 0 && skipped == len(n.Needs) {
+		return false, nil
+	}
+	if n.when == nil {
+		return true, nil
+	}
+	yes, err := expr.Run(n.when, env())
+	if err != nil {
+		return false, &plugins.Error{Code: "bad_condition", Message: fmt.Sprintf("Node %s: the condition failed: %s", n.ID, firstLine(err))}
+	}
+	return yes.(bool), nil
+}
+
+func firstLine(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	return s
+}
+
+// Scope is what expressions see.
+func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) map[string]any {
+	var st any
+	if json.Unmarshal(state, &st) != nil || st == nil {
+		st = map[string]any{}
+	}
+	seen := make(map[string]any, len(nodes))
+	for id, n := range nodes {
+		if n.Status != model.Completed && n.Status != model.Skipped {
+			continue
+		}
+		var out any
+		_ = json.Unmarshal(n.Output, &out)
+		seen[id] = map[string]any{"status": string(n.Status), "answer": Answer(n.Output), "output": out}
+	}
+	return map[string]any{"query": query, "state": st, "nodes": seen}
+}
+
+// Answer is the text a node's output amounts to: a worker's answer or a tool's summary.
+func Answer(output json.RawMessage) string {
+	var o struct {
+		Answer        string `json:"answer"`
+		ResultSummary string `json:"result_summary"`
+	}
+	_ = json.Unmarshal(output, &o)
+	if o.Answer != "" {
+		return o.Answer
+	}
+	return o.ResultSummary
+}
+
+// Query is what a node is asked: its mapping's value, or the run's query and the needed nodes' answers. A tool is asked
+// nothing without a mapping.
+func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*model.Node) (string, error) {
+	if n.input == nil {
+		if n.Tool != "" {
+			return "{}", nil
+		}
+		parts := []string{run}
+		for _, id := range n.Needs {
+			if a := Answer(nodes[id].Output); a != "" {
+				parts = append(parts, a)
+			}
+		}
+		return strings.Join(parts, "\n\n"), nil
+	}
+	v, err := expr.Run(n.input, env())
+	if err != nil {
+		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping failed: %s", n.ID, firstLine(err))}
+	}
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping gave no JSON value", n.ID)}
+	}
+	return string(b), nil
+}
