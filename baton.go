@@ -63,6 +63,10 @@ type Config struct {
 	// that come from the host they ask. Any other is answered with 403.
 	Origins []string
 
+	// KeepEdits has what AG-UI's and CopilotKit's clients send rewind no thread: that a person has edited a message, or
+	// wants another answer, is told by a list of messages that leaves the thread before its end.
+	KeepEdits bool
+
 	// Log is told what nobody can be answered. Default slog.Default.
 	Log *slog.Logger
 

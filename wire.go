@@ -91,7 +91,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body)},
-		agui.Transport{Runtime: rt, Streams: streams},
+		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version),

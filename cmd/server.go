@@ -29,15 +29,16 @@ func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list 
 // settings are the settings as package baton has them.
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
 	return baton.Config{
-		Plugins:  list,
-		Database: cfg.Database,
-		Takeover: cfg.Takeover,
-		Listen:   cfg.Listen,
-		Insecure: cfg.Insecure,
-		Hosts:    cfg.Hosts,
-		Origins:  cfg.Origins,
-		Log:      log,
-		Version:  buildVersion(),
+		Plugins:   list,
+		Database:  cfg.Database,
+		Takeover:  cfg.Takeover,
+		KeepEdits: cfg.KeepEdits,
+		Listen:    cfg.Listen,
+		Insecure:  cfg.Insecure,
+		Hosts:     cfg.Hosts,
+		Origins:   cfg.Origins,
+		Log:       log,
+		Version:   buildVersion(),
 		Limits: baton.Limits{
 			Runs:           cfg.Limits.Runs,
 			RunsPerAgent:   cfg.Limits.RunsPerAgent,

@@ -31,12 +31,13 @@ func checkMessages(msgs []agui.Message) error {
 
 // known is what a thread knows of a request's messages.
 type known struct {
-	ids  map[string]bool // of messages and tool calls
-	said map[int]bool    // the messages, by index, that have no id and repeat what the thread shows
+	ids  map[string]bool     // of messages and tool calls
+	rows map[string]*Message // its own messages of those ids
+	said map[int]*Message    // its own of the messages, by index, that have no id and repeat what it shows
 }
 
 func (s *starting) readKnown(ctx context.Context) (known, error) {
-	k := known{ids: make(map[string]bool)}
+	k := known{ids: make(map[string]bool), rows: make(map[string]*Message)}
 	if s.first || len(s.req.Messages) == 0 {
 		return k, nil
 	}
@@ -53,7 +54,7 @@ func (s *starting) readKnown(ctx context.Context) (known, error) {
 		return k, err
 	}
 	for i := range old {
-		k.ids[old[i].ID] = true
+		k.ids[old[i].ID], k.rows[old[i].ID] = true, &old[i]
 		if old[i].ToolCallID != "" {
 			k.ids[old[i].ToolCallID] = true
 		}
@@ -64,7 +65,7 @@ func (s *starting) readKnown(ctx context.Context) (known, error) {
 
 // repeated finds the user's messages without an id that the thread shows, in the order in which it does. The last of all
 // messages is not among them: it is what the request is made for.
-func (s *starting) repeated(ctx context.Context) (map[int]bool, error) {
+func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 	last := len(s.req.Messages) - 1
 	unnamed := func(i int) bool {
 		return s.req.Messages[i].ID == "" && s.req.Messages[i].Role == agui.RoleUser && i < last
@@ -80,14 +81,14 @@ func (s *starting) repeated(ctx context.Context) (map[int]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	said := make(map[int]bool)
+	said := make(map[int]*Message)
 	for i := range s.req.Messages {
 		if !unnamed(i) {
 			continue
 		}
 		for at := range rows {
 			if rows[at].Role == agui.RoleUser && sameText(&rows[at].Message, &s.req.Messages[i]) {
-				rows, said[i] = rows[at+1:], true
+				said[i], rows = &rows[at], rows[at+1:]
 				break
 			}
 		}
@@ -105,7 +106,7 @@ func (s *starting) newMessages() []Message {
 	var fresh []Message
 	named := make(map[string]bool)
 	for i, m := range s.req.Messages {
-		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] || s.known.said[i]) {
+		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && m.ID != s.edit.id || s.known.said[i] != nil) {
 			continue
 		}
 		if m.ID == "" || named[m.ID] { // some clients name a result as its call, and its call's message so too

@@ -281,6 +281,9 @@ func (l *live) prepare(ctx context.Context, it *commit.Item, th *Thread, run *Ru
 				hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: msgs[0].Seq + 1})
 			}
 		}
+		if l.input.HideFrom > 0 {
+			hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: l.input.HideFrom})
+		}
 		if l.input.State != nil {
 			state = l.input.State
 		}

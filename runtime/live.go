@@ -82,6 +82,7 @@ type runInput struct {
 	Context        []agui.Context  `json:"context,omitempty"`
 	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
+	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and what follows it
 }
 
 // newLive makes the live form of a run, without what its log and rows say. What the run was started with may be

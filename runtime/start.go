@@ -34,6 +34,7 @@ type StartRequest struct {
 	Metadata       json.RawMessage
 	Multitask      Multitask
 	RewindTo       string
+	Edits          bool         // messages that leave the thread before its end rewind it, as chat front ends expect
 	BodyHash       string       // of the request, to tell a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 }
@@ -138,6 +139,7 @@ type starting struct {
 	first bool // there is no such thread yet
 	run   Run
 	known known
+	edit  edit
 
 	minted []string // ids of messages that came without
 }
@@ -177,16 +179,22 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.newRun(ctx); err != nil {
+	if err := s.checkRewind(ctx); err != nil {
 		return nil, err
 	}
 	var err error
 	if s.known, err = s.readKnown(ctx); err != nil {
 		return nil, err
 	}
+	if s.edit, err = s.edits(ctx, &s.known); err != nil {
+		return nil, err
+	}
+	if err := s.newRun(ctx); err != nil {
+		return nil, err
+	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(),
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0, Edited: s.edit.id,
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)
@@ -273,7 +281,7 @@ func (s *starting) newRun(ctx context.Context) error {
 		}
 	}
 	in := runInput{
-		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
+		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo, HideFrom: s.edit.from,
 	}
 	if state := log.StateOf(s.req.State); string(state) != "{}" {
 		in.State = state

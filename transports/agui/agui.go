@@ -20,6 +20,9 @@ import (
 type Transport struct {
 	Runtime *runtime.Runtime
 	Streams *transports.Streams // the same as the server has
+
+	// KeepEdits has messages that leave a thread before its end rewind nothing: they are added to it.
+	KeepEdits bool
 }
 
 // Mount adds the routes to r, which must stand for the root of the paths.
@@ -50,6 +53,7 @@ func (t Transport) start(c *fiber.Ctx, agent string, body []byte) error {
 	if err != nil {
 		return err
 	}
+	req.Edits = !t.KeepEdits && !req.KeepsEdits()
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err

@@ -34,6 +34,14 @@ func (r *RunRequest) Background() bool {
 	return json.Unmarshal(r.ForwardedProps, &props) == nil && props.Background == true
 }
 
+// KeepsEdits reports whether the client wants its messages added to the thread, wherever its list leaves that.
+func (r *RunRequest) KeepsEdits() bool {
+	var props struct {
+		Edits any `json:"edits"`
+	}
+	return json.Unmarshal(r.ForwardedProps, &props) == nil && props.Edits == "keep"
+}
+
 // DecodeRun reads the body of a request for a run: AG-UI's RunAgentInput of either dialect, in which any
 // member may be missing, with Baton's own members beside it. It fails with a *runtime.Error of KindInvalid
 // that says which member is wrong. What needs the runtime to be judged is left to StartRun.
