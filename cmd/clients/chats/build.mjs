@@ -1,0 +1,18 @@
+// The pages, each as one script, as esbuild bundles them.
+import { build } from "esbuild";
+
+export const bundle = async (...entryPoints) => {
+  const { outputFiles } = await build({
+    entryPoints,
+    bundle: true,
+    write: false,
+    format: "esm",
+    outdir: "/",
+    jsx: "automatic",
+    target: "es2022",
+    define: { "process.env.NODE_ENV": '"development"' },
+    loader: { ".woff2": "empty", ".woff": "empty", ".ttf": "empty" },
+    logLevel: "error",
+  });
+  return new Map(outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]));
+};

@@ -1,0 +1,2 @@
+// All chats, in one browser.
+import "./assistant.mjs";
