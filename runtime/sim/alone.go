@@ -112,7 +112,7 @@ func (w *world) compare(s *Step, m *Model, want Reply) {
 	if p == nil {
 		return // no server starts, as was found
 	}
-	v, err := w.view(p, threadName(1))
+	v, err := w.view(p, 1)
 	if err != nil {
 		w.find(RuleModel, "the thread cannot be read: %v", err)
 		return
@@ -142,7 +142,7 @@ func (w *world) lastReply(s *Step) Reply {
 			return Reply(r.err.Error())
 		}
 	}
-	if s.Run != 0 && w.runName(s.Run) == "" {
+	if s.Run != 0 && w.known(s.Run) == nil {
 		return "not_found"
 	}
 	return replied

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,7 +14,8 @@ import (
 
 // view is all that can be known of a thread when its history is over.
 type view struct {
-	name string
+	n    int    // of the thread
+	name string // in the story
 	th   runtime.Thread
 	runs []runtime.Run // in the order they were created
 	log  []event
@@ -26,7 +28,8 @@ type view struct {
 // event is an event of a log. An id of 0 is of a frame that stands for removed ones.
 type event struct {
 	id   int64
-	run  string
+	run  string // its first name
+	as   string // the name it has in the span
 	ev   agui.Event
 	json string
 }
@@ -58,7 +61,7 @@ func (w *world) settle() {
 func (w *world) restless(p *process) string {
 	waiting := make(map[int64]bool)
 	for _, status := range []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued} {
-		runs, _, err := p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{Status: status, Limit: 500})
+		runs, err := w.runs(p, status)
 		if err != nil {
 			return fmt.Sprintf("the runs cannot be read: %v", err)
 		}
@@ -83,9 +86,25 @@ func (w *world) restless(p *process) string {
 	return ""
 }
 
+// runs are all runs of a status.
+func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err error) {
+	for _, u := range users[:max(w.h.Users, 1)] {
+		runs, _, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Status: status, Limit: 500})
+		if all = append(all, runs...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// ownerOf is whose a run is.
+func ownerOf(r *runtime.Run) runtime.Caller {
+	return runtime.Caller{Project: r.Project, User: r.User, Role: runtime.RoleUser}
+}
+
 // waits says whether a WAITING run asks a person, and what is wrong with its waiting.
 func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
-	open, err := p.rt.Interrupts(w.ctx, w.caller, r.ID)
+	open, err := p.rt.Interrupts(w.ctx, ownerOf(r), r.ID)
 	if err != nil {
 		return false, fmt.Sprintf("run %s is WAITING and its questions cannot be read: %v", short(r.ID), err)
 	}
@@ -107,10 +126,10 @@ func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 func (w *world) audit(p *process) {
 	var views []*view
 	convs := make(map[string]*view)
-	for n := 1; n <= maxThreads; n++ {
-		v, err := w.view(p, threadName(n))
+	for n := 1; n <= threadsEach*max(w.h.Users, 1); n++ {
+		v, err := w.view(p, n)
 		if err != nil {
-			w.find(RuleAck, "thread %s cannot be read: %v", threadName(n), err)
+			w.find(RuleAck, "thread %d cannot be read: %v", n, err)
 		}
 		if v == nil {
 			continue
@@ -133,26 +152,24 @@ func (w *world) audit(p *process) {
 	}
 }
 
-// maxThreads is how many thread names there are.
-const maxThreads = 3
-
 // view reads a thread; it returns nil when there is none.
-func (w *world) view(p *process, name string) (*view, error) {
-	th, err := p.rt.Thread(w.ctx, w.caller, name)
+func (w *world) view(p *process, n int) (*view, error) {
+	caller, name := place(n)
+	th, err := p.rt.Thread(w.ctx, caller, name)
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &view{name: name, th: th, messages: make(map[string][]runtime.Message)}
-	if v.runs, _, err = p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500}); err != nil {
+	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project, caller.User), th: th, messages: make(map[string][]runtime.Message)}
+	if v.runs, _, err = p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500}); err != nil {
 		return nil, err
 	}
 	slices.Reverse(v.runs)
 	for i := range v.runs {
 		id := v.runs[i].ID
-		if v.messages[id], _, err = p.rt.Messages(w.ctx, w.caller, id, 0, 500); err != nil {
+		if v.messages[id], _, err = p.rt.Messages(w.ctx, caller, id, 0, 500); err != nil {
 			return nil, err
 		}
 	}
@@ -165,7 +182,8 @@ func (w *world) view(p *process, name string) (*view, error) {
 func (w *world) readHistory(p *process, v *view) error {
 	var before *time.Time
 	for {
-		h, err := p.rt.History(w.ctx, w.caller, v.name, before)
+		caller, name := place(v.n)
+		h, err := p.rt.History(w.ctx, caller, name, before)
 		if err != nil || h.Day.IsZero() {
 			return err
 		}
@@ -185,6 +203,7 @@ func (w *world) readLog(p *process, v *view) error {
 		return err
 	}
 	defer cur.Close()
+	first := make(map[string]string)
 	for !cur.Waits() && !cur.Ended() {
 		recs, err := cur.Next(w.ctx)
 		if err != nil {
@@ -193,7 +212,11 @@ func (w *world) readLog(p *process, v *view) error {
 		for _, rec := range recs {
 			c, ok := rec.Event.(agui.Custom)
 			v.cut = v.cut || ok && c.Name == "log-reset"
-			v.log = append(v.log, event{rec.ID, rec.Event.Common().RunID, rec.Event, string(rec.JSON(agui.Stored))})
+			as := rec.Event.Common().RunID
+			if s, ok := rec.Event.(agui.RunStarted); ok && s.ParentRunID != "" {
+				first[as] = s.ParentRunID
+			}
+			v.log = append(v.log, event{rec.ID, cmp.Or(first[as], as), as, rec.Event, string(rec.JSON(agui.Stored))})
 		}
 	}
 	return nil
@@ -203,7 +226,7 @@ func (w *world) readLog(p *process, v *view) error {
 func (v *view) story() []string {
 	lines := []string{fmt.Sprintf("thread %s, state %s", v.name, v.th.State)}
 	for i := range v.log {
-		lines = append(lines, fmt.Sprintf("%9d  %-8s %s", v.log[i].id, short(v.log[i].run), clip(shorter(v.log[i].json), 230)))
+		lines = append(lines, fmt.Sprintf("%9d  %-8s %s", v.log[i].id, short(v.log[i].as), clip(shorter(v.log[i].json), 230)))
 	}
 	for i := range v.runs {
 		r := &v.runs[i]

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,14 +29,17 @@ type reply struct {
 	from time.Time // when it was asked
 	at   time.Time // when the answer came
 
-	thread string // its name
-	run    string
+	caller runtime.Caller
+	thread int
+	run    string // the run's first name
+	name   string // the name that the run was asked for by
+	as     string // the name that a reply gives it
 	conv   string // of a start
 	msg    string // the id of an appended message
 }
 
-// known sorts errors: a refusal has changed nothing.
-func known(p *process, err error) fate {
+// fateOf sorts errors: a refusal has changed nothing.
+func fateOf(p *process, err error) fate {
 	var e *runtime.Error
 	switch {
 	case p.dead.Load():
@@ -50,7 +54,20 @@ func known(p *process, err error) fate {
 
 func title(s *Step) string { return fmt.Sprint("title ", s.N) }
 
-func threadName(n int) string { return fmt.Sprint("t", n) }
+// users are who asks. Each has threads of the same names.
+var users = []runtime.Caller{
+	{Project: "p", User: "u", Role: runtime.RoleUser},
+	{Project: "p", User: "v", Role: runtime.RoleUser},
+	{Project: "q", User: "u", Role: runtime.RoleUser},
+}
+
+// threadsEach is how many threads a user may have.
+const threadsEach = 2
+
+// place is whose a thread is, and its name.
+func place(thread int) (runtime.Caller, string) {
+	return users[(thread-1)/threadsEach], fmt.Sprint("t", (thread-1)%threadsEach+1)
+}
 
 // perform does one caller's steps.
 func (w *world) perform(steps []Step) {
@@ -77,35 +94,45 @@ func (w *world) step(s *Step) {
 	if p == nil {
 		return
 	}
-	r := &reply{step: *s, thread: threadName(s.Thread), from: time.Now()}
+	r := &reply{step: *s, thread: s.Thread, from: time.Now()}
 	if s.Run != 0 {
-		if r.run = w.runName(s.Run); r.run == "" {
+		of := w.known(s.Run)
+		if of == nil {
 			return // it is not known to exist
 		}
+		r.run, r.name, r.thread = of.run, cmp.Or(of.as, of.run), of.thread
+	}
+	thread := ""
+	r.caller, thread = place(max(r.thread, 1))
+	if s.Foreign {
+		r.caller = users[(r.thread/threadsEach+1)%len(users)]
 	}
 	switch s.Do {
 	case doStart:
 		w.start(p, r)
 	case doAppend:
 		var msg runtime.Message
-		msg, r.err = p.rt.Append(w.ctx, w.caller, r.run, runtime.AppendRequest{Content: text(s), Idempotency: w.key(s)})
+		msg, r.err = p.rt.Append(w.ctx, r.caller, r.name, runtime.AppendRequest{Content: text(s), Idempotency: w.key(r.caller, s)})
 		r.msg = msg.ID
 	case doCancel:
-		_, r.err = p.rt.Cancel(w.ctx, w.caller, r.run)
+		_, r.err = p.rt.Cancel(w.ctx, r.caller, r.name)
 	case doAnswer, doReply:
 		w.answer(p, r)
 	case doDelete:
-		r.err = p.rt.Delete(w.ctx, w.caller, r.run)
+		r.err = p.rt.Delete(w.ctx, r.caller, r.name)
 	case doClear:
-		r.err = p.rt.DeleteThread(w.ctx, w.caller, r.thread)
+		r.err = p.rt.DeleteThread(w.ctx, r.caller, thread)
 	case doTitle:
 		to := title(s)
-		_, r.err = p.rt.UpdateThread(w.ctx, w.caller, r.thread, runtime.ThreadPatch{Title: &to})
+		_, r.err = p.rt.UpdateThread(w.ctx, r.caller, thread, runtime.ThreadPatch{Title: &to})
 	default:
 		w.operate(p, s)
 		return
 	}
-	r.fate, r.at = known(p, r.err), time.Now()
+	r.fate, r.at = fateOf(p, r.err), time.Now()
+	if s.Foreign && r.fate != unknown && !isNotFound(r.err) {
+		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project, r.caller.User, short(r.run), r.err)
+	}
 	if s.Do == doClear && r.err != nil && !isNotFound(r.err) {
 		r.fate = unknown // a thread goes by parts: some may be gone
 	}
@@ -140,7 +167,7 @@ func orThread(r *reply) string {
 	if r.run != "" {
 		return "run " + short(r.run)
 	}
-	return r.thread
+	return fmt.Sprint("thread ", r.thread)
 }
 
 func because(err error) string {
@@ -150,23 +177,23 @@ func because(err error) string {
 	return ", " + err.Error()
 }
 
-// runName is the id of the run that a step has started: the one it gave, or was given.
-func (w *world) runName(n int) string {
+// known is the reply to the step that has started a run, or given it another name.
+func (w *world) known(n int) *reply {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.replies {
-		if r.step.N == n && r.step.Do == doStart && r.run != "" {
-			return r.run
+		if r.step.N == n && (r.step.Do == doStart && r.run != "" || r.as != "" && r.fate == done) {
+			return r
 		}
 	}
-	return ""
+	return nil
 }
 
-func (w *world) key(s *Step) *runtime.Idempotency {
+func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 	if s.Key == 0 {
 		return nil
 	}
-	return &runtime.Idempotency{Scope: fmt.Sprint("key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
+	return &runtime.Idempotency{Scope: fmt.Sprint(of.Project, " ", of.User, " ", s.Do, " key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
 }
 
 // text is the message that a step sends.
@@ -174,8 +201,9 @@ func text(s *Step) string { return fmt.Sprintf("m%d: %s%*s", s.N, s.Script, s.Pa
 
 func (w *world) start(p *process, r *reply) {
 	s := &r.step
+	_, thread := place(r.thread)
 	req := runtime.StartRequest{
-		ThreadID: r.thread, BodyHash: fmt.Sprint("body ", s.N), Multitask: runtime.Multitask(s.Multitask), Idempotency: w.key(s),
+		ThreadID: thread, BodyHash: fmt.Sprint("body ", s.N), Multitask: runtime.Multitask(s.Multitask), Idempotency: w.key(r.caller, s),
 		Messages: []agui.Message{{ID: fmt.Sprint("m", s.N), Role: agui.RoleUser, Content: text(s)}},
 		Tools:    []agui.Tool{{Name: "front"}},
 	}
@@ -186,7 +214,7 @@ func (w *world) start(p *process, r *reply) {
 	}
 	if s.Key == 0 {
 		req.RunID = fmt.Sprint("r", s.N)
-		r.run = req.RunID
+		r.run, r.name = req.RunID, req.RunID
 	}
 	if s.State {
 		req.State = fmt.Appendf(nil, `{"from":%d}`, s.N)
@@ -194,20 +222,21 @@ func (w *world) start(p *process, r *reply) {
 	if s.Rewind {
 		req.RewindTo = w.firstMessage(p, r.thread)
 	}
-	started, err := p.rt.StartRun(w.ctx, w.caller, req)
+	started, err := p.rt.StartRun(w.ctx, r.caller, req)
 	r.err = err
 	if err != nil {
 		return
 	}
-	r.run, r.conv = started.RunID, started.ConversationID
+	r.run, r.name, r.conv = started.RunID, started.RunID, started.ConversationID
 	if s.N%2 == 0 {
 		w.others.Go(func() { w.watch(p, started) })
 	}
 }
 
 // firstMessage is the id of a message that the thread shows, if it is easily had.
-func (w *world) firstMessage(p *process, thread string) string {
-	h, err := p.rt.History(w.ctx, w.caller, thread, nil)
+func (w *world) firstMessage(p *process, thread int) string {
+	caller, name := place(thread)
+	h, err := p.rt.History(w.ctx, caller, name, nil)
 	if err != nil {
 		return ""
 	}
@@ -220,7 +249,7 @@ func (w *world) firstMessage(p *process, thread string) string {
 
 // answer answers what a run asks, with some choice: yes or no, with other arguments, not all.
 func (w *world) answer(p *process, r *reply) {
-	open, err := p.rt.Interrupts(w.ctx, w.caller, r.run)
+	open, err := p.rt.Interrupts(w.ctx, r.caller, r.name)
 	if err != nil {
 		r.err = err
 		return
@@ -253,12 +282,21 @@ func (w *world) answer(p *process, r *reply) {
 		entries = append(entries, e)
 	}
 	if r.step.Do == doReply {
-		_, r.err = p.rt.StartRun(w.ctx, w.caller, runtime.StartRequest{
-			ThreadID: r.thread, Agent: alone, Resume: entries, Messages: msgs, Multitask: runtime.RejectRun,
-		})
+		req := runtime.StartRequest{Agent: alone, Resume: entries, Messages: msgs, Multitask: runtime.RejectRun}
+		if _, req.ThreadID = place(r.thread); choice%2 == 1 {
+			r.as = fmt.Sprint("r", r.step.N)
+			req.RunID = r.as
+		}
+		if _, r.err = p.rt.StartRun(w.ctx, r.caller, req); r.err == nil && r.as != "" {
+			run, err := p.rt.Run(w.ctx, r.caller, r.as)
+			r.run = run.ID // a new one, when nothing was open any more
+			if err != nil {
+				r.as = "" // nobody knows
+			}
+		}
 		return
 	}
-	_, r.err = p.rt.Resume(w.ctx, w.caller, r.run, entries)
+	_, r.err = p.rt.Resume(w.ctx, r.caller, r.name, entries)
 }
 
 func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
@@ -290,11 +328,12 @@ func mustJSON(v any) json.RawMessage {
 
 // look checks what holds of a thread's rows at any time.
 func (w *world) look(p *process, s *Step) {
-	th, err := p.rt.Thread(w.ctx, w.caller, threadName(s.Thread))
+	caller, name := place(s.Thread)
+	th, err := p.rt.Thread(w.ctx, caller, name)
 	if err != nil {
 		return
 	}
-	runs, _, err := p.rt.Runs(w.ctx, w.caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	runs, _, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return
 	}

@@ -321,7 +321,7 @@ func (w *world) checkStatuses(v *view) {
 func (w *world) checkSteps(p *process, v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		steps, _, err := p.rt.Steps(w.ctx, w.caller, r.ID, 0, 500)
+		steps, _, err := p.rt.Steps(w.ctx, ownerOf(r), r.ID, 0, 500)
 		if err != nil {
 			w.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
 		}
@@ -333,7 +333,7 @@ func (w *world) checkSteps(p *process, v *view) {
 				w.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
 			}
 		}
-		nodes, err := p.rt.Nodes(w.ctx, w.caller, r.ID)
+		nodes, err := p.rt.Nodes(w.ctx, ownerOf(r), r.ID)
 		if err != nil {
 			w.find(RuleSteps, "the nodes of %s cannot be read: %v", short(r.ID), err)
 		}

@@ -31,9 +31,9 @@ func span() []agui.Event {
 
 // viewOf is a thread with that log, whose rows are those of span.
 func viewOf(evs []agui.Event) *view {
-	v := &view{name: "t1", th: runtime.Thread{State: []byte("{}")}, messages: make(map[string][]runtime.Message)}
+	v := &view{n: 1, name: "t1", th: runtime.Thread{State: []byte("{}")}, messages: make(map[string][]runtime.Message)}
 	for i, ev := range evs {
-		v.log = append(v.log, event{int64(i + 1), ev.Common().RunID, ev, fmt.Sprint(ev)})
+		v.log = append(v.log, event{int64(i + 1), ev.Common().RunID, ev.Common().RunID, ev, fmt.Sprint(ev)})
 	}
 	run := runtime.Run{}
 	run.ID, run.Status, run.ClosedEvent = "r1", runtime.Completed, int64(len(evs))
@@ -119,7 +119,7 @@ func TestCheckerKnowsABadReader(t *testing.T) {
 	v := viewOf(span())
 	var all []shown
 	for _, e := range v.log {
-		all = append(all, shown{e.id, e.run, e.json})
+		all = append(all, shown{e.id, e.as, e.json})
 	}
 	other := slices.Clone(all)
 	other[3].json = "something else"
@@ -207,7 +207,7 @@ func TestCheckerKnowsABadCall(t *testing.T) {
 
 func TestCheckerKnowsABrokenPromise(t *testing.T) {
 	start := func(f fate, run string) *reply {
-		return &reply{step: Step{N: 1, Do: doStart, Key: 1}, fate: f, thread: "t1", run: run}
+		return &reply{step: Step{N: 1, Do: doStart, Key: 1}, fate: f, thread: 1, run: run}
 	}
 	for _, test := range []struct {
 		name    string
@@ -228,7 +228,7 @@ func TestCheckerKnowsABrokenPromise(t *testing.T) {
 		w, v := newWorld(&History{}, nil), viewOf(span())
 		test.change(v)
 		w.replies = test.replies
-		c := &claims{w: w, convs: map[string]*view{"c": v}, texts: make(map[string][]string)}
+		c := &claims{w: w, convs: map[string]*view{"c": v}, texts: make(map[string][]string), spoilt: make(map[string]bool)}
 		c.index(v)
 		c.causes(v)
 		c.reached(v)

@@ -4,8 +4,8 @@
 // # A history
 //
 // A [History] is what callers ask, each caller one thing after the other (start, append, cancel, answer, delete,
-// read on), and what goes wrong meanwhile: a commit that fails, is slow or loses its answer, a process that is
-// killed, stopped, or replaced while it lives, a clock that moves. What workers do stands in the messages that
+// read on), and what goes wrong meanwhile: a commit that fails, is slow or loses its answer, a read that fails, a process that
+// is killed, stopped, or replaced while it lives, a clock that moves. What workers do stands in the messages that
 // callers send, as a script of words (see [Op]). [Generate] makes a history of a seed, [Play] lets it happen and
 // returns what it has found, with the story to read. Time is that of a synctest bubble: pauses cost nothing and
 // come to their ends in the order of their lengths, which the seed gives.

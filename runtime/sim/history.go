@@ -17,6 +17,7 @@ type History struct {
 	Callers [][]Step `json:"callers"`
 	Queue   int      `json:"queue,omitempty"`  // how many runs may be QUEUED; 0 means many
 	Slots   int      `json:"slots,omitempty"`  // how many runs may be RUNNING; 0 means many
+	Users   int      `json:"users,omitempty"`  // how many ask; 0 means one
 	SQLite  bool     `json:"sqlite,omitempty"` // it is played on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
@@ -28,17 +29,18 @@ type Step struct {
 	Do    string   `json:"do"`
 
 	Thread    int      `json:"thread,omitempty"`
-	Run       int      `json:"run,omitempty"` // the number of the start whose run is meant
+	Run       int      `json:"run,omitempty"` // the number of the start whose run is meant, or of the reply that has named it
 	Agent     string   `json:"agent,omitempty"`
 	Script    Script   `json:"script,omitempty"`
 	Multitask string   `json:"multitask,omitempty"`
 	State     bool     `json:"state,omitempty"` // the request brings a state
 	Rewind    bool     `json:"rewind,omitempty"`
-	Pad       int      `json:"pad,omitempty"`    // the message is so many bytes longer
-	Key       int      `json:"key,omitempty"`    // an Idempotency-Key
-	Times     int      `json:"times,omitempty"`  // so many callers ask the same at once
-	Choice    int      `json:"choice,omitempty"` // which answers are given
-	By        Duration `json:"by,omitempty"`     // how far the clock moves
+	Pad       int      `json:"pad,omitempty"`     // the message is so many bytes longer
+	Key       int      `json:"key,omitempty"`     // an Idempotency-Key
+	Foreign   bool     `json:"foreign,omitempty"` // another user asks than whose run it is
+	Times     int      `json:"times,omitempty"`   // so many callers ask the same at once
+	Choice    int      `json:"choice,omitempty"`  // which answers are given
+	By        Duration `json:"by,omitempty"`      // how far the clock moves
 }
 
 // The things a caller does.
@@ -61,9 +63,10 @@ const (
 	doPass     = "pass"    // half a minute, likewise
 )
 
-// Fault is a trouble of one commit; they are counted over all processes.
+// Fault is a trouble of one commit, or of one read; they are counted over all processes.
 type Fault struct {
-	Commit  int     `json:"commit"`
+	Commit  int     `json:"commit,omitempty"`
+	Read    int     `json:"read,omitempty"`
 	Trouble Trouble `json:"trouble"`
 }
 
@@ -83,7 +86,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String writes the history as JSON with a line for each step. Parse reads it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.SQLite)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.Users, h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")
@@ -106,7 +109,11 @@ func (h *History) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "{\"commit\": %d, \"trouble\": %q}", h.Faults[i].Commit, h.Faults[i].Trouble)
+		what, n := "commit", h.Faults[i].Commit
+		if h.Faults[i].Read > 0 {
+			what, n = "read", h.Faults[i].Read
+		}
+		fmt.Fprintf(&b, "{%q: %d, \"trouble\": %q}", what, n, h.Faults[i].Trouble)
 	}
 	b.WriteString("]}\n")
 	return b.String()
@@ -135,7 +142,8 @@ type generator struct {
 	runs    []*Step // the starts so far
 	n       int
 	pace    time.Duration
-	threads int
+	threads []int
+	keys    []int
 }
 
 func (g *generator) history(seed uint64) *History {
@@ -149,8 +157,16 @@ func (g *generator) history(seed uint64) *History {
 		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
 	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
-	g.threads = 1 + g.r.IntN(2)
-	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1+g.r.IntN(3))}
+	h := &History{Seed: seed, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
+	if g.r.IntN(5) == 0 {
+		h.Users += 1 + g.r.IntN(len(users)-1)
+	}
+	each := 1 + g.r.IntN(threadsEach)
+	for user := range h.Users {
+		for n := range each {
+			g.threads = append(g.threads, user*threadsEach+n+1)
+		}
+	}
 	if g.r.IntN(10) == 0 {
 		h.Queue = 1 + g.r.IntN(2)
 	}
@@ -163,9 +179,9 @@ func (g *generator) history(seed uint64) *History {
 		}
 	}
 	if g.r.IntN(2) == 0 {
-		troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter}
+		troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter, GivenUp, Conflict}
 		for range 1 + g.r.IntN(3) {
-			h.Faults = append(h.Faults, Fault{1 + g.r.IntN(40), troubles[g.r.IntN(len(troubles))]})
+			h.Faults = append(h.Faults, Fault{Commit: 1 + g.r.IntN(40), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
 		refusals := 0
 		h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { // data is bad or it is not: what fails the run is not refused again
@@ -176,6 +192,12 @@ func (g *generator) history(seed uint64) *History {
 		})
 		slices.SortFunc(h.Faults, func(a, b Fault) int { return a.Commit - b.Commit })
 		h.Faults = slices.CompactFunc(h.Faults, func(a, b Fault) bool { return a.Commit == b.Commit })
+	}
+	if g.r.IntN(4) == 0 {
+		troubles := []Trouble{Away, Away, GivenUp, Slow}
+		for range 1 + g.r.IntN(4) {
+			h.Faults = append(h.Faults, Fault{Read: 1 + g.r.IntN(80), Trouble: troubles[g.r.IntN(len(troubles))]})
+		}
 	}
 	return h
 }
@@ -198,14 +220,14 @@ func (g *generator) step() Step {
 	if len(g.runs) == 0 {
 		s.Do = doStart
 	}
-	s.Thread = 1 + g.r.IntN(g.threads)
+	s.Thread = g.threads[g.r.IntN(len(g.threads))]
 	switch s.Do {
 	case doStart:
 		g.start(&s)
 	case doAppend:
 		s.Run, s.Script = g.run(), g.script(1, 2)
 		if g.r.IntN(6) == 0 {
-			s.Key, s.Times = s.N, 1+g.r.IntN(3)
+			s.Key, s.Times = g.key(s.N), 1+g.r.IntN(3)
 		}
 	case doCancel, doDelete:
 		s.Run = g.run()
@@ -216,10 +238,18 @@ func (g *generator) step() Step {
 				s.Thread = start.Thread
 			}
 		}
+		if s.Do == doReply && g.r.IntN(2) == 0 { // which may give the run another name
+			s.Choice |= 1
+			named := s
+			g.runs = append(g.runs, &named)
+		}
 	case doRead:
 		s.Choice = g.r.IntN(8)
 	case doClock:
 		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
+	}
+	if s.Run != 0 && g.r.IntN(20) == 0 {
+		s.Foreign = true
 	}
 	return s
 }
@@ -234,11 +264,20 @@ func (g *generator) start(s *Step) {
 	s.State = g.r.IntN(6) == 0
 	s.Rewind = g.r.IntN(10) == 0
 	if g.r.IntN(5) == 0 {
-		s.Key, s.Times = s.N, 1+g.r.IntN(4)
+		s.Key, s.Times = g.key(s.N), 1+g.r.IntN(4)
 	}
 	g.runs = append(g.runs, s)
 	run := *s
 	g.runs[len(g.runs)-1] = &run
+}
+
+// key is an Idempotency-Key: a new one, or one that was used before.
+func (g *generator) key(n int) int {
+	if len(g.keys) > 0 && g.r.IntN(4) == 0 {
+		return g.keys[g.r.IntN(len(g.keys))]
+	}
+	g.keys = append(g.keys, n)
+	return n
 }
 
 func (g *generator) run() int {

@@ -42,7 +42,8 @@ func (w *world) newReading(what, conv string, after int64) *reading {
 // follow reads a thread from some place on until the history ends, and goes on behind the last id it has seen
 // whenever its server goes away.
 func (w *world) follow(s *Step) {
-	name, choice := threadName(s.Thread), s.Choice
+	caller, name := place(s.Thread)
+	choice := s.Choice
 	var rd *reading
 	after := int64(0)
 	for w.ctx.Err() == nil {
@@ -50,7 +51,7 @@ func (w *world) follow(s *Step) {
 		if p == nil {
 			return
 		}
-		th, err := p.rt.Thread(p.ctx, w.caller, name)
+		th, err := p.rt.Thread(p.ctx, caller, name)
 		if rd != nil && err == nil && th.ConversationID != rd.conv {
 			return // another thread has the name
 		}

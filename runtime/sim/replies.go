@@ -20,7 +20,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 	for conv, v := range convs {
 		for i := range v.log {
 			if e := &v.log[i]; e.id != 0 {
-				first[place{conv, e.id}] = shown{e.id, e.run, e.json}
+				first[place{conv, e.id}] = shown{e.id, e.as, e.json}
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 
 // checkReplies holds what callers were answered against what is there.
 func (w *world) checkReplies(p *process, convs map[string]*view) {
-	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string)}
+	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool)}
 	for _, v := range convs {
 		c.index(v)
 		c.causes(v)
@@ -71,6 +71,8 @@ func (w *world) checkReplies(p *process, convs map[string]*view) {
 			c.deleted(r)
 		case doClear:
 			c.cleared(r)
+		case doReply:
+			c.replied(r)
 		}
 	}
 	c.keys()
@@ -82,7 +84,7 @@ func (c *claims) titles() {
 	for _, v := range c.convs {
 		given, kept := []string{""}, false
 		for _, r := range c.w.replies {
-			if r.step.Do == doTitle && r.thread == v.name && r.fate != refused {
+			if r.step.Do == doTitle && r.thread == v.n && r.fate != refused {
 				given = append(given, title(&r.step))
 				kept = kept || r.fate == done
 			}
@@ -95,10 +97,11 @@ func (c *claims) titles() {
 
 // claims checks what callers may rely on.
 type claims struct {
-	w     *world
-	p     *process
-	convs map[string]*view
-	texts map[string][]string // the ids of the messages in logs and queues, by the name in their text
+	w      *world
+	p      *process
+	convs  map[string]*view
+	texts  map[string][]string // the ids of the messages in logs and queues, by the name in their text
+	spoilt map[string]bool     // runs that have failed because the database did not take their data
 }
 
 // index notes a thread's user messages, in its log and those that wait.
@@ -118,6 +121,14 @@ func (c *claims) index(v *view) {
 			}
 			for _, m := range ev.Input.Messages {
 				note(m.ID, m.Text())
+			}
+		case agui.RunError:
+			if !ours(ev.Code) {
+				continue
+			}
+			c.spoilt[v.log[i].run] = true
+			if !c.w.spoilt.Load() {
+				c.w.find(RuleOutage, "run %s has failed with %s: %s", short(v.log[i].run), ev.Code, ev.Message)
 			}
 		case agui.TextMessageStart:
 			if ev.Role == agui.RoleUser {
@@ -167,20 +178,25 @@ func (c *claims) started(r *reply) {
 	if c.removed(r) || r.run == "" {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
 	if err != nil {
 		if r.fate == done {
 			c.w.find(RuleAck, "start %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		}
 		return
 	}
-	if c.w.spoilt.Load() && run.Status == runtime.Failed {
-		return // it may be the one whose data was refused
+	if c.spoilt[run.ID] {
+		return
 	}
 	ran := run.Status == runtime.Completed || run.Status == runtime.Failed || run.Status == runtime.Waiting
 	if ran && len(c.texts[name]) == 0 && !c.anyCleared() {
 		c.w.find(RuleWhole, "run %s is %s, and its message is not in the log", short(r.run), run.Status)
 	}
+}
+
+// ours reports whether a run has failed for no fault of its worker.
+func ours(code string) bool {
+	return slices.Contains([]string{"internal", "storage_error", "unreadable"}, code)
 }
 
 // anyDone reports whether one of the callers of a step was not refused.
@@ -202,12 +218,12 @@ func (c *claims) appended(r *reply) {
 	if r.fate != done || c.removed(r) || c.startRemoved(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
 	if err != nil {
 		c.w.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		return
 	}
-	if c.w.spoilt.Load() && run.Status == runtime.Failed {
+	if c.spoilt[run.ID] {
 		return
 	}
 	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) {
@@ -219,7 +235,7 @@ func (c *claims) appended(r *reply) {
 // startRemoved reports whether the thread of a reply's run may have been deleted.
 func (c *claims) startRemoved(r *reply) bool {
 	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
-		return s.step.Do == doStart && s.step.N == r.step.Run && c.removed(s)
+		return s.step.Do == doStart && s.run == r.run && c.removed(s)
 	})
 }
 
@@ -252,7 +268,7 @@ func (c *claims) reached(v *view) {
 
 // cancels reports whether a request may have cancelled a run of the thread.
 func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
-	if r.thread != v.name && r.run != run.ID || r.fate == refused {
+	if r.thread != v.n && r.run != run.ID || r.fate == refused {
 		return false
 	}
 	switch r.step.Do {
@@ -265,7 +281,7 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
 			return false
 		}
-		return r.fate == done || r.run == "" || slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return o.ID == r.run })
+		return r.fate == done || r.run == "" || c.removed(r) || slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return o.ID == r.run })
 	}
 	return false
 }
@@ -274,20 +290,30 @@ func (c *claims) cancelled(r *reply) {
 	if r.fate != done || c.startRemoved(r) || c.removed(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run)
+	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
 	if err != nil || run.Status != runtime.Cancelled {
 		c.w.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
 	}
 }
 
+// replied checks that an answer has given its run another name.
+func (c *claims) replied(r *reply) {
+	if r.fate != done || r.as == "" || c.startRemoved(r) || c.removed(r) {
+		return
+	}
+	if run, err := c.p.rt.Run(c.w.ctx, r.caller, r.as); err != nil || run.ID != r.run {
+		c.w.find(RuleAck, "reply %d was answered, and its run %s is as %s %s %v", r.step.N, short(r.run), r.as, short(run.ID), err)
+	}
+}
+
 func (c *claims) deleted(r *reply) {
 	again := slices.ContainsFunc(c.w.replies, func(s *reply) bool {
-		return s.step.Do == doStart && s.step.N == r.step.Run && s.at.After(r.from)
+		return s.step.Do == doStart && s.run == r.run && s.at.After(r.from)
 	})
 	if r.fate != done || again {
 		return
 	}
-	if run, err := c.p.rt.Run(c.w.ctx, c.w.caller, r.run); err == nil {
+	if run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name); err == nil {
 		c.w.find(RuleAck, "delete %d was answered, and run %s is there, %s", r.step.N, short(r.run), run.Status)
 	}
 }
@@ -305,16 +331,16 @@ func (c *claims) cleared(r *reply) {
 
 // keys checks that requests of one key were one.
 func (c *claims) keys() {
-	ids := make(map[int]string)
+	ids := make(map[string]string)
 	for _, r := range c.w.replies {
 		if r.step.Key == 0 || r.fate != done || c.removed(r) || c.startRemoved(r) {
 			continue
 		}
-		id := r.run + r.msg
-		if old := ids[r.step.Key]; old != "" && old != id {
+		id, key := r.run+r.msg, c.w.key(r.caller, &r.step).Scope
+		if old := ids[key]; old != "" && old != id {
 			c.w.find(RuleKey, "%s %d made %s and %s", r.step.Do, r.step.N, old, id)
 		}
-		ids[r.step.Key] = id
+		ids[key] = id
 	}
 }
 

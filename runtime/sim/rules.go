@@ -15,6 +15,7 @@ const (
 	RuleStatus   Rule = "rows.status"     // a run's status is what its last span says
 	RuleActive   Rule = "run.active"      // a thread never has two runs that are RUNNING or WAITING
 	RuleStuck    Rule = "run.stuck"       // when all is quiet a run is over, WAITING, or QUEUED behind a WAITING one
+	RuleOutage   Rule = "run.outage"      // no run fails because the database was away or slow
 	RulePrompt   Rule = "prompt.valid"    // in a prompt each call is followed by its result, each result follows its call
 	RuleReach    Rule = "prompt.whole"    // what a run was given to read has reached its worker when it is COMPLETED
 	RuleSteps    Rule = "rows.steps"      // steps are numbered 1, 2, 3 …, and over when their run is, as are nodes
@@ -27,6 +28,7 @@ const (
 	RuleAck      Rule = "command.done"    // what was acknowledged has happened, for good
 	RuleRefused  Rule = "command.refused" // what was refused has not
 	RuleWhole    Rule = "command.whole"   // what got no answer has happened wholly or not at all
+	RuleForeign  Rule = "command.foreign" // nobody gets at another user's run
 	RuleKey      Rule = "command.key"     // requests of one Idempotency-Key are one request
 	RuleStart    Rule = "process.start"   // a server starts, and stops
 	RuleFence    Rule = "process.fenced"  // a server that was replaced notices

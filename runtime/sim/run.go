@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand"
 	"runtime"
 	"slices"
@@ -67,6 +68,9 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(h, db)
+		defer time.AfterFunc(12*time.Hour, func() { // heartbeats keep a bubble going whose play does not
+			panic(fmt.Sprintf("%s: this comes to no end:\n%s\n%s\n%s", RuleHang, h, strings.Join(w.notes, "\n"), blocked()))
+		}).Stop()
 		play(w)
 	})
 	return nil

@@ -150,7 +150,9 @@ func variants(h *sim.History) []*sim.History {
 			v.SQLite = pauses == 0
 			v.Faults = slices.Clone(h.Faults)
 			for i := range v.Faults {
-				v.Faults[i].Commit += shift
+				if v.Faults[i].Commit > 0 {
+					v.Faults[i].Commit += shift
+				}
 			}
 			if shift == 0 || len(h.Faults) > 0 {
 				all = append(all, &v)

@@ -10,16 +10,19 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Trouble is what happens to one commit.
+// Trouble is what happens to one commit, or to one read.
 type Trouble string
 
-// The troubles of a commit. A killed process does nothing more; what it had not been told of may be stored.
+// The troubles of a commit, of which a read can have Away, GivenUp and Slow. A killed process does nothing more; what it had
+// not been told of may be stored.
 const (
 	Away       Trouble = "away"        // the database is unavailable and nothing was written
 	Lost       Trouble = "lost"        // it was written, and the answer is lost
 	Full       Trouble = "full"        // there is no room
 	Refused    Trouble = "refused"     // the database does not take the data
 	Slow       Trouble = "slow"        // it takes a long time
+	GivenUp    Trouble = "given-up"    // it took too long, and nothing was written
+	Conflict   Trouble = "conflict"    // somebody else has changed what was decided on
 	KillBefore Trouble = "kill-before" // the process dies and nothing was written
 	KillAfter  Trouble = "kill-after"  // the process dies and all was written
 )
@@ -35,11 +38,8 @@ type faulty struct {
 }
 
 func (f *faulty) Join(ctx context.Context, instance, addr string) error {
-	f.w.nap("join")
-	if f.p.dead.Load() {
-		return errDead
-	}
-	return f.Store.Join(ctx, instance, addr)
+	_, err := read(f, func() (any, error) { return nil, f.Store.Join(ctx, instance, addr) }, "join")
+	return err
 }
 
 // Commit passes the batch on, unless the process is dead by then.
@@ -57,6 +57,10 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 		f.w.kill(f.p)
 	case trouble == Away:
 		return fmt.Errorf("nothing written: %w", model.ErrUnavailable)
+	case trouble == GivenUp:
+		return model.ErrTooSlow
+	case trouble == Conflict && n != f.written:
+		return model.ErrConflict
 	case trouble == Full && n != f.written:
 		return model.ErrDiskFull
 	case trouble == Refused && n != f.written:
@@ -91,68 +95,122 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 // errDead is what a process that was killed is told, so that it ends; nobody sees what it does with it.
 var errDead = fmt.Errorf("the process is dead: %w", model.ErrFenced)
 
-// The reads that an engine waits for take a while, so that something can happen meanwhile.
+// The reads that an engine waits for take a while, so that something can happen meanwhile. All of them may fail.
 
-func (f *faulty) read(what ...any) error {
-	f.w.nap(what...)
-	if f.p.dead.Load() {
-		return errDead
+// read makes a read and its trouble. A pause comes before where it is named.
+func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err error) {
+	number, trouble := f.w.nextRead()
+	if trouble != "" {
+		f.w.note("read %d of %s: %s", number, f.p, trouble)
 	}
-	return nil
+	if len(pause) > 0 {
+		f.w.nap(pause...)
+	}
+	switch {
+	case f.p.dead.Load():
+		return none, errDead
+	case trouble == Away:
+		return none, fmt.Errorf("nothing read: %w", model.ErrUnavailable)
+	case trouble == GivenUp:
+		return none, model.ErrTooSlow
+	case trouble == Slow:
+		f.w.sleep(700 * time.Millisecond)
+	}
+	return find()
 }
 
-func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {
-	if err := f.read("queued", runKey); err != nil {
-		return nil, err
-	}
-	return f.Store.Queued(ctx, runKey)
+func (f *faulty) NewThreadKey(ctx context.Context) (int64, error) {
+	return read(f, func() (int64, error) { return f.Store.NewThreadKey(ctx) })
 }
 
-func (f *faulty) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]runtime.Message, error) {
-	if err := f.read("messages", threadKey); err != nil {
-		return nil, err
-	}
-	return f.Store.Messages(ctx, threadKey, upTo, limit)
+func (f *faulty) NewRunKey(ctx context.Context) (int64, error) {
+	return read(f, func() (int64, error) { return f.Store.NewRunKey(ctx) })
 }
 
-func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]runtime.Run, error) {
-	if err := f.read("named", len(name)); err != nil {
-		return nil, err
-	}
-	return f.Store.RunsByName(ctx, project, user, name)
+func (f *faulty) Instance(ctx context.Context, id string) (model.Instance, error) {
+	return read(f, func() (model.Instance, error) { return f.Store.Instance(ctx, id) })
+}
+
+func (f *faulty) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
+	return read(f, func() (runtime.Thread, error) { return f.Store.Thread(ctx, key) })
 }
 
 func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (runtime.Thread, error) {
-	if err := f.read("thread", id); err != nil {
-		return runtime.Thread{}, err
-	}
-	return f.Store.ThreadByID(ctx, project, user, id)
-}
-
-func (f *faulty) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
-	if err := f.read("events", threadKey, after); err != nil {
-		return nil, err
-	}
-	return f.Store.Events(ctx, threadKey, after, limit)
-}
-
-func (f *faulty) Spans(ctx context.Context, runKey int64) ([]runtime.Span, error) {
-	if err := f.read("spans", runKey); err != nil {
-		return nil, err
-	}
-	return f.Store.Spans(ctx, runKey)
-}
-
-func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
-	if err := f.read("expired"); err != nil {
-		return nil, err
-	}
-	return f.Store.Expired(ctx, now, limit)
+	return read(f, func() (runtime.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
 }
 
 func (f *faulty) Run(ctx context.Context, key int64) (runtime.Run, error) {
-	if err := f.read("run", key); err != nil {
-		return runtime.Run{}, err
-	}
-	return f.Store.Run(ctx, key)
+	return read(f, func() (runtime.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
+}
+
+func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]runtime.Run, error) {
+	return read(f, func() ([]runtime.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
+}
+
+func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {
+	return read(f, func() ([]runtime.RunHead, error) { return f.Store.OpenRuns(ctx, threadKey) })
+}
+
+func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, at time.Time, key int64, limit int) ([]runtime.RunHead, error) {
+	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, at, key, limit) })
+}
+
+func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
+	return read(f, func() ([]runtime.Interrupt, error) { return f.Store.Expired(ctx, now, limit) }, "expired")
+}
+
+func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error) {
+	return read(f, func() ([]runtime.Node, error) { return f.Store.Nodes(ctx, runKey) })
+}
+
+func (f *faulty) RunMessages(ctx context.Context, runKey, after int64, limit int) (list []runtime.Message, total int, err error) {
+	list, err = read(f, func() (list []runtime.Message, err error) {
+		list, total, err = f.Store.RunMessages(ctx, runKey, after, limit)
+		return list, err
+	})
+	return list, total, err
+}
+
+func (f *faulty) Steps(ctx context.Context, runKey int64, after, limit int) (list []runtime.Step, total int, err error) {
+	list, err = read(f, func() (list []runtime.Step, err error) {
+		list, total, err = f.Store.Steps(ctx, runKey, after, limit)
+		return list, err
+	})
+	return list, total, err
+}
+
+func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {
+	return read(f, func() ([]runtime.Message, error) { return f.Store.Queued(ctx, runKey) }, "queued", runKey)
+}
+
+func (f *faulty) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]runtime.Message, error) {
+	return read(f, func() ([]runtime.Message, error) { return f.Store.Messages(ctx, threadKey, upTo, limit) }, "messages", threadKey)
+}
+
+func (f *faulty) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]runtime.Message, error) {
+	return read(f, func() ([]runtime.Message, error) { return f.Store.MessagesByID(ctx, threadKey, ids) })
+}
+
+func (f *faulty) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
+	return read(f, func() (int64, error) { return f.Store.LastSeq(ctx, threadKey) })
+}
+
+func (f *faulty) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {
+	return read(f, func() ([]runtime.StoredEvent, error) { return f.Store.Events(ctx, threadKey, after, limit) }, "events", threadKey, after)
+}
+
+func (f *faulty) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
+	return read(f, func() (int64, error) { return f.Store.LastEventID(ctx, threadKey) })
+}
+
+func (f *faulty) Spans(ctx context.Context, runKey int64) ([]runtime.Span, error) {
+	return read(f, func() ([]runtime.Span, error) { return f.Store.Spans(ctx, runKey) }, "spans", runKey)
+}
+
+func (f *faulty) Memos(ctx context.Context, runKey int64, generation int) ([]runtime.Memo, error) {
+	return read(f, func() ([]runtime.Memo, error) { return f.Store.Memos(ctx, runKey, generation) })
+}
+
+func (f *faulty) Interrupts(ctx context.Context, runKey int64) ([]runtime.Interrupt, error) {
+	return read(f, func() ([]runtime.Interrupt, error) { return f.Store.Interrupts(ctx, runKey) })
 }

@@ -20,7 +20,6 @@ import (
 type world struct {
 	h      *History
 	db     *database
-	caller runtime.Caller
 	ledger *ledger
 	began  time.Time
 	ctx    context.Context
@@ -36,6 +35,7 @@ type world struct {
 	ready    chan struct{} // closed when cur is not nil
 	all      []*process
 	commits  int
+	reads    int
 	naps     map[string]int
 	skew     time.Duration
 	gate     chan struct{} // closed to release who stays
@@ -69,7 +69,7 @@ func (p *process) String() string { return fmt.Sprint("process ", p.n) }
 
 func newWorld(h *History, db *database) *world {
 	w := &world{
-		h: h, db: db, caller: runtime.Caller{Project: "p", User: "u", Role: runtime.RoleUser},
+		h: h, db: db,
 		began: time.Now(), naps: make(map[string]int), ready: make(chan struct{}), shift: make(chan struct{}, 1), gate: make(chan struct{}),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -142,14 +142,24 @@ func (w *world) nextCommit() (int, Trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commits++
-	if !w.calm {
-		for _, f := range w.h.Faults {
-			if f.Commit == w.commits {
-				return w.commits, f.Trouble
-			}
+	return w.commits, w.trouble(func(f *Fault) bool { return f.Commit == w.commits })
+}
+
+// nextRead is nextCommit for a read.
+func (w *world) nextRead() (int, Trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads++
+	return w.reads, w.trouble(func(f *Fault) bool { return f.Read == w.reads })
+}
+
+func (w *world) trouble(is func(*Fault) bool) Trouble {
+	for i := range w.h.Faults {
+		if f := &w.h.Faults[i]; !w.calm && is(f) {
+			return f.Trouble
 		}
 	}
-	return w.commits, ""
+	return ""
 }
 
 // serve starts a process, which takes over the database. It tries again, as a supervisor does, and gives up when
