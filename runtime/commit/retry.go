@@ -16,13 +16,14 @@ func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
 	return backoff.Retry(ctx, func() (T, error) {
 		v, err := read()
-		if errors.Is(err, model.ErrTooSlow) {
+		switch {
+		case err == nil, errors.Is(err, model.ErrUnavailable):
+			return v, err
+		case errors.Is(err, model.ErrTooSlow) && slow < slowAttempts:
 			slow++
+			return v, err
 		}
-		if err != nil && !errors.Is(err, model.ErrUnavailable) && (slow == 0 || slow > slowAttempts) {
-			err = backoff.Permanent(err)
-		}
-		return v, err
+		return v, backoff.Permanent(err)
 	}, backoff.WithBackOff(Pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
 }
 
