@@ -130,7 +130,7 @@ func (w *world) step(s *Step) {
 		return
 	}
 	r.fate, r.at = fateOf(p, r.err), time.Now()
-	if s.Foreign && r.fate != unknown && !isNotFound(r.err) {
+	if s.Foreign && r.fate != unknown && !isNotFound(r.err) && !errors.Is(r.err, runtime.ErrStopping) {
 		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project, r.caller.User, short(r.run), r.err)
 	}
 	if s.Do == doClear && r.err != nil && !isNotFound(r.err) {
