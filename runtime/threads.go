@@ -47,7 +47,11 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	err = rt.commits.Decide(&commit.Item{Command: &decide.Patch{Thread: found.Key, Title: p.Title, Metadata: p.Metadata}})
+	patch := &decide.Patch{Thread: found.Key, Title: p.Title}
+	if p.Metadata != nil {
+		patch.Metadata = *p.Metadata
+	}
+	err = rt.commits.Decide(&commit.Item{Command: patch})
 	if err != nil {
 		return ListedThread{}, unavailable(err)
 	}

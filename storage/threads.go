@@ -99,8 +99,8 @@ func stateCells(s *model.ThreadState) []any { return []any{s.Key, raw(s.State)} 
 
 func patchCells(p *model.ThreadPatch) []any {
 	var metadata json.RawMessage
-	if p.Metadata != nil && string(*p.Metadata) != "null" {
-		metadata = *p.Metadata
+	if p.Metadata != nil && string(p.Metadata) != "null" {
+		metadata = p.Metadata
 	}
 	return []any{p.Title, p.Metadata != nil, raw(metadata), p.Key}
 }

@@ -34,7 +34,7 @@ type Claim struct {
 	Instance    string
 	Basis       Basis
 	Span        model.Span
-	Rows        []model.Row
+	Rows        model.Rows
 	Events      []model.StoredEvent
 }
 
@@ -88,7 +88,7 @@ type Close struct {
 	Basis       Basis
 	Span        model.Span // with its Last
 	Seq         int64      // of the thread's last message after it
-	Rows        []model.Row
+	Rows        model.Rows
 	Events      []model.StoredEvent
 	Error       *agui.OutputError
 }
@@ -123,7 +123,7 @@ type TakeOver struct {
 	Thread, Run    int64
 	From, Instance string
 	Attempt        int
-	Rows           []model.Row
+	Rows           model.Rows
 	Events         []model.StoredEvent
 }
 

@@ -282,6 +282,12 @@ func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
 			c := p.command()
 			v, before := tab.view(c.Ask()), tab.view(c.Ask())
 			out := decide.Decide(v, c)
+			if seed%10 == 0 { // it may come from another instance
+				sent := decide.Decide(tab.view(c.Ask()), again(t, c))
+				if !reflect.DeepEqual(out, sent) {
+					t.Fatalf("seed %d: %T is decided otherwise as JSON:\n%s", seed, c, cmp.Diff(out, sent))
+				}
+			}
 			kinds[fmt.Sprintf("%T %v", c, out.Refused == nil)]++
 			if out.Refused != nil {
 				if _, ok := errors.AsType[*model.Error](out.Refused); !ok {

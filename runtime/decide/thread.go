@@ -10,7 +10,7 @@ import (
 type Patch struct {
 	Thread   int64
 	Title    *string
-	Metadata *json.RawMessage
+	Metadata json.RawMessage `json:",omitempty"` // nil stays, null for none
 }
 
 // Ask says what the decision has to see.

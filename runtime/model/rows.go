@@ -34,6 +34,9 @@ func (*Withdraw) row()       {}
 func (*IdempotencyKey) row() {}
 func (*Delete) row()         {}
 
+// Rows are rows of any kinds, in the order in which they take effect.
+type Rows []Row
+
 // Instance is a process that writes, or has written, the database.
 type Instance struct {
 	ID, Addr string
@@ -72,9 +75,9 @@ func (s Status) Final() bool { return s == Completed || s == Failed || s == Canc
 // Thread is a conversation: one log.
 type Thread struct {
 	ThreadHead
-	State    json.RawMessage // an object, as of the end of its latest span
+	State    json.RawMessage `json:",omitempty"` // an object, as of the end of its latest span
 	Title    string
-	Metadata json.RawMessage // an object, nil when none
+	Metadata json.RawMessage `json:",omitempty"` // an object, nil when none
 }
 
 // ThreadHead is what decisions know of a thread.
@@ -93,14 +96,14 @@ type ThreadHead struct {
 // ThreadState changes a thread's state.
 type ThreadState struct {
 	Key   int64
-	State json.RawMessage
+	State json.RawMessage `json:",omitempty"`
 }
 
 // ThreadPatch changes what people say of a thread; what is nil stays.
 type ThreadPatch struct {
 	Key      int64
 	Title    *string
-	Metadata *json.RawMessage // null for none
+	Metadata json.RawMessage `json:",omitempty"` // null for none
 }
 
 // ListedThread is a thread as a list shows it.
@@ -116,13 +119,13 @@ type ListedThread struct {
 type Run struct {
 	RunHead
 
-	Input          json.RawMessage // serves the run for its whole life; set when it is created
-	Definition     json.RawMessage // the workflow as started, likewise
+	Input          json.RawMessage `json:",omitempty"` // serves the run for its whole life; set when it is created
+	Definition     json.RawMessage `json:",omitempty"` // the workflow as started, likewise
 	InputQuery     string
 	OutputSummary  *string
 	Usage          []agui.TokenUsage
 	ContextItemIDs []string
-	Metadata       json.RawMessage // the client's own, an object, nil when none
+	Metadata       json.RawMessage `json:",omitempty"` // the client's own, an object, nil when none
 	ParentRun      string          // the client's parentRunId
 
 	// Read-only: from the thread, filled by reads.
@@ -193,7 +196,7 @@ type Span struct {
 	Generation int
 	First      int64           // event ids
 	Last       int64           // 0 while the span is open
-	State      json.RawMessage // the thread's state before the span
+	State      json.RawMessage `json:",omitempty"` // the thread's state before the span
 }
 
 // SpanEnd ends a span.
@@ -227,7 +230,7 @@ type Node struct {
 	Status      Status
 	Progress    float64 // 0..1
 	Messages    []string
-	Output      json.RawMessage // a WorkerOutput or ToolOutput, nil until COMPLETED
+	Output      json.RawMessage `json:",omitempty"` // a WorkerOutput or ToolOutput, nil until COMPLETED
 	Error       *agui.OutputError
 	StartedAt   *time.Time
 	CompletedAt *time.Time
@@ -280,7 +283,7 @@ type Memo struct {
 	CallID     string // the toolCallId, the subagentRunId or the id of the question, once there is one
 	Begun      bool   // of a call: the tool may have been called
 	Done       bool
-	Output     json.RawMessage // nil until done
+	Output     json.RawMessage `json:",omitempty"` // nil until done
 }
 
 // Interrupt is something a run waits for: a question, or a call that the client answers. A row replaces the one with the same
@@ -292,9 +295,9 @@ type Interrupt struct {
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
 	Tool      string          // which is called, of a frontend call
-	Body      json.RawMessage // the agui.Interrupt; nil for a frontend call
+	Body      json.RawMessage `json:",omitempty"` // the agui.Interrupt; nil for a frontend call
 	Status    string
-	Payload   json.RawMessage // the answer's
+	Payload   json.RawMessage `json:",omitempty"` // the answer's
 	ExpiresAt *time.Time
 	CreatedAt time.Time
 }
@@ -314,8 +317,8 @@ type Answer struct {
 	ID         string // the interrupt's
 	Step       int    // with Place: the memo
 	Place      string
-	Payload    json.RawMessage
-	Output     json.RawMessage // of the memo
+	Payload    json.RawMessage `json:",omitempty"`
+	Output     json.RawMessage `json:",omitempty"` // of the memo
 }
 
 // Withdraw cancels the open interrupts of a run that is over.
@@ -326,7 +329,7 @@ type IdempotencyKey struct {
 	Scope     string // project, user, method, path and key
 	BodyHash  string
 	RunKey    int64
-	Answer    json.RawMessage
+	Answer    json.RawMessage `json:",omitempty"`
 	CreatedAt time.Time
 }
 

@@ -40,16 +40,16 @@ func testThread(t *testing.T, f *fixture) {
 	check()
 	for _, patch := range []model.ThreadPatch{
 		{Title: new("Another title")},
-		{Metadata: new(object("more"))},
+		{Metadata: object("more")},
 		{Title: new("")},
 		{},
-		{Title: new("Both"), Metadata: new(json.RawMessage("null"))},
+		{Title: new("Both"), Metadata: json.RawMessage("null")},
 	} {
 		if patch.Title != nil {
 			thread.Title = *patch.Title
 		}
 		if patch.Metadata != nil {
-			if thread.Metadata = *patch.Metadata; string(thread.Metadata) == "null" {
+			if thread.Metadata = patch.Metadata; string(thread.Metadata) == "null" {
 				thread.Metadata = nil
 			}
 		}
@@ -64,7 +64,7 @@ func testThread(t *testing.T, f *fixture) {
 	changed.LastEventID, changed.LastSeq, changed.UpdatedAt = 5, 6, at(7)
 	changed.Title, changed.State, changed.Metadata = "A title", object("state"), object("metadata")
 	f.put(t, thread, &model.ThreadPatch{Key: thread.Key, Title: new("no")}, &changed.ThreadHead,
-		&model.ThreadState{Key: thread.Key, State: changed.State}, &model.ThreadPatch{Key: thread.Key, Metadata: &changed.Metadata},
+		&model.ThreadState{Key: thread.Key, State: changed.State}, &model.ThreadPatch{Key: thread.Key, Metadata: changed.Metadata},
 		&model.ThreadPatch{Key: thread.Key, Title: &changed.Title})
 	got, err := f.Thread(t.Context(), thread.Key)
 	equal(t, "Thread", got, err, changed)

@@ -19,7 +19,7 @@ func testThreads(t *testing.T, f *fixture) {
 		th.Title, th.Metadata, th.State = fmt.Sprint("title ", i), object("meta"), object("state")
 		th.UpdatedAt = at(i / 2) // some are equally old
 		f.put(t, &th.ThreadHead, &model.ThreadState{Key: th.Key, State: th.State},
-			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: &th.Metadata})
+			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: th.Metadata})
 		threads = append(threads, th)
 	}
 	f.newThread(t, "bob", "bobs")

@@ -98,7 +98,7 @@ func (tx *tx) patch(row *model.ThreadPatch) error {
 			t.Title = *patch.Title
 		}
 		if patch.Metadata != nil {
-			if t.Metadata = *patch.Metadata; string(t.Metadata) == "null" {
+			if t.Metadata = patch.Metadata; string(t.Metadata) == "null" {
 				t.Metadata = nil
 			}
 		}
