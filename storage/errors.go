@@ -8,6 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+	"modernc.org/sqlite"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -39,4 +44,13 @@ func isConnectionError(err error) bool {
 	return errors.As(err, &netErr) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// isUndefinedTable reports whether a statement has named a table that is not there.
+func isUndefinedTable(err error) bool {
+	if pe := (*pq.Error)(nil); errors.As(err, &pe) {
+		return pe.Code == pqerror.UndefinedTable
+	}
+	var se *sqlite.Error
+	return errors.As(err, &se) && strings.Contains(se.Error(), "no such table")
 }

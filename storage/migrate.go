@@ -9,8 +9,6 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
-
-	"github.com/batonrun/baton/runtime/model"
 )
 
 //go:embed migrations
@@ -104,10 +102,10 @@ func checkSchema(ctx context.Context, p *pool) error {
 	}
 	got, err := one(ctx, p, scalar[int64], selectVersion)
 	switch {
-	case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrDiskFull), ctx.Err() != nil:
-		return err
-	case err != nil:
+	case isUndefinedTable(err):
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)
+	case err != nil:
+		return fmt.Errorf("read the schema's version: %w", err)
 	case got < want:
 		return fmt.Errorf("%w from version %d to %d", errOlderSchema, got, want)
 	case got > want:

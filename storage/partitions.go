@@ -2,12 +2,8 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/lib/pq"
-	"github.com/lib/pq/pqerror"
 )
 
 // PostgreSQL keeps the events of each day (by the time of commit) in a partition of their own, which is
@@ -167,11 +163,6 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 		return tx.define(fmt.Sprintf(dropPartition, name))
 	})
 	return dropped && err == nil, err
-}
-
-func isUndefinedTable(err error) bool {
-	var pe *pq.Error
-	return errors.As(err, &pe) && pe.Code == pqerror.UndefinedTable
 }
 
 // define runs a statement that is not prepared, because it changes the schema or is for this time only.

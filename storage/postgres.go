@@ -60,6 +60,9 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	switch m {
 	case reading:
 		set["default_transaction_read_only"] = "on"
+		if pc.TargetSessionAttrs == pq.TargetSessionAttrsReadWrite { // which this connection is nowhere
+			pc.TargetSessionAttrs = pq.TargetSessionAttrsPrimary
+		}
 		conns = cfg.Readers
 	case writing:
 		// All statements are prepared and find their rows by an index: to plan them once, whatever the tables hold
