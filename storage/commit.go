@@ -162,6 +162,9 @@ func (db *DB) transactFrom(ctx context.Context, begin, fn func(*tx) error) error
 	if err := tx.finish(); err != nil {
 		return err
 	}
+	if err := tx.renew(); err != nil {
+		return err
+	}
 	if err := tx.exec("COMMIT"); err != nil {
 		return err
 	}

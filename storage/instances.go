@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -31,6 +32,11 @@ UPDATE instances SET fenced = TRUE, ended = ? WHERE id = ? AND NOT fenced`
 	renewInstance = `
 UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
 WHERE id = ? AND NOT fenced AND commit_no = ?`
+
+	// keepLease is renewInstance for who does not count.
+	keepLease = `
+UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
+WHERE id = ? AND NOT fenced`
 
 	selectInstance = `
 SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
@@ -147,6 +153,15 @@ func (db *DB) Renew(ctx context.Context, n int64) error {
 		in, err := readInstance(ctx, tx, db.instance)
 		return in.mayFollow(n, err)
 	})
+}
+
+// renew renews the lease once more when the transaction has taken a good part of it: whoever waits for the instance's row
+// finds it renewed then, and nobody renews it while others of this process wait for the transaction.
+func (tx *tx) renew() error {
+	if tx.d.single || time.Since(tx.begun) < tx.db.cfg.Lease/3 {
+		return nil
+	}
+	return tx.exec(keepLease, tx.db.lease(), tx.db.instance)
 }
 
 // Instance returns an instance that has joined at some time.

@@ -138,7 +138,7 @@ func (p *page) add(r *packed) error {
 		}
 		line := rest[:end:end]
 		rest = rest[end+1:]
-		if id <= p.after {
+		if id <= p.end() { // or of a segment that begins before what was read from rows
 			continue
 		}
 		if len(p.events) == p.limit {

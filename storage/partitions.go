@@ -48,8 +48,10 @@ SET LOCAL lock_timeout = '1s'`
 
 	// deleteStray deletes what has no day of its own, and is older than the days there are.
 	deleteStray = `
-DELETE FROM events_default e USING threads t
-WHERE t.key = e.thread_key AND e.last_event_id <= t.sealed_to AND e.committed_at < ?`
+DELETE FROM events_default WHERE (thread_key, last_event_id, committed_at) IN (
+	SELECT e.thread_key, e.last_event_id, e.committed_at FROM events_default e JOIN threads t ON t.key = e.thread_key
+	WHERE e.last_event_id <= t.sealed_to AND e.committed_at < ?
+	LIMIT ?)`
 )
 
 const (
@@ -103,7 +105,7 @@ func (tx *tx) createDay(day time.Time) error {
 
 // dropDays drops the partitions of days that are over and of which all events are sealed: the oldest ones, so
 // that the events of a thread that are in rows are always its last.
-func (db *DB) dropDays(ctx context.Context, now time.Time) error {
+func (db *DB) dropDays(ctx context.Context) error {
 	names, err := all(ctx, db.read, scalar[string], selectPartitions)
 	if err != nil {
 		return err
@@ -113,28 +115,23 @@ func (db *DB) dropDays(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return fmt.Errorf("partition %s of events: %w", name, err)
 		}
-		dropped, err := db.dropDay(ctx, name, day, now)
+		dropped, err := db.dropDay(ctx, name, day)
 		if err != nil {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			return db.deleteStray(ctx, day)
+			return db.tidy(ctx, deleteStray, day)
 		}
 	}
 	return nil
 }
 
-func (db *DB) deleteStray(ctx context.Context, before time.Time) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.transact(ctx, func(tx *tx) error { return tx.exec(deleteStray, before) })
-}
-
-// dropDay drops a day that is over and of which all events are sealed. It looks before it keeps others from committing:
-// a day that is over gets no more events, and what is sealed stays so.
-func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dropped bool, err error) {
-	if now.Before(day.AddDate(0, 0, 1).Add(sealAge)) {
-		return false, nil
+// dropDay drops a day that is over and of which all events are sealed. Whether they are takes long to find out, so it
+// looks before it keeps others from committing: a day that is over, by the clock that says to which day an event belongs,
+// gets no more events, and what is sealed stays so. That clock may have been set back by the time of the drop.
+func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
+	if over, err := isOver(ctx, db.read, day); err != nil || !over {
+		return false, err
 	}
 	var unsealed bool
 	switch err := db.read.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
@@ -159,10 +156,18 @@ func (db *DB) dropDay(ctx context.Context, name string, day, now time.Time) (dro
 			dropped = !exists
 			return err
 		}
-		dropped = true
+		if dropped, err = isOver(ctx, tx, day); err != nil || !dropped {
+			return err
+		}
 		return tx.define(fmt.Sprintf(dropPartition, name))
 	})
 	return dropped && err == nil, err
+}
+
+// isOver reports whether a day ended an hour ago, by the database's clock.
+func isOver(ctx context.Context, q querier, day time.Time) (bool, error) {
+	now, err := one(ctx, q, scanTime, selectTime)
+	return err == nil && now.After(day.AddDate(0, 0, 1).Add(sealAge)), err
 }
 
 // define runs a statement that is not prepared, because it changes the schema or is for this time only.

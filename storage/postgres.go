@@ -49,14 +49,18 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	if pc.ApplicationName == "" {
 		pc.ApplicationName = "baton"
 	}
+	limit := cfg.Timeout
+	if m == writing { // who waits for one statement does not renew the lease
+		limit = min(limit, max(cfg.Lease/3, time.Second))
+	}
 	set := map[string]string{
-		"statement_timeout": millis(cfg.Timeout),
+		"statement_timeout": millis(limit),
 		"lock_timeout":      millis(cfg.LockTimeout),
 		// A transaction whose client is gone must give up its locks soon: the retry waits for them.
 		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
 		"timezone":                            "UTC",
 	}
-	wait, conns := cfg.Timeout+min(cfg.Timeout, 5*time.Second), 2
+	wait, conns := limit+min(limit, 5*time.Second), 2
 	switch m {
 	case reading:
 		set["default_transaction_read_only"] = "on"

@@ -20,17 +20,25 @@ JOIN runs r ON r.key = recorded.run_key
 ORDER BY recorded.run_key`
 
 	deleteRecords = `
-DELETE FROM memos WHERE run_key = ANY (?) AND generation < (
-	SELECT r.generation + CASE WHEN r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ? THEN 1 ELSE 0 END
-	FROM runs r WHERE r.key = memos.run_key)`
+DELETE FROM memos WHERE (run_key, generation, step, place) IN (
+	SELECT m.run_key, m.generation, m.step, m.place FROM runs r JOIN memos m ON m.run_key = r.key
+	WHERE r.key = ANY (?) AND m.generation <
+		r.generation + CASE WHEN r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ? THEN 1 ELSE 0 END
+	LIMIT ?)`
 
 	forgetKeys = `
-DELETE FROM idempotency_keys WHERE created_at < ?`
+DELETE FROM idempotency_keys WHERE scope IN (
+	SELECT scope FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`
 
 	deleteInstances = `
-DELETE FROM instances WHERE fenced AND started_at < ? AND id NOT IN (
-	SELECT owner_instance FROM runs WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING'))`
+DELETE FROM instances WHERE id IN (
+	SELECT id FROM instances WHERE fenced AND started_at < ? AND id NOT IN (
+		SELECT owner_instance FROM runs WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING'))
+	LIMIT ?)`
 )
+
+// tidyRows is how many rows are removed in one transaction: commits wait for it, and so does the lease.
+const tidyRows = 1000
 
 // recorded is a run with records.
 type recorded struct {
@@ -62,12 +70,10 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 				runs = append(runs, r.run)
 			}
 		}
-		for len(runs) > 0 { // a few at once, as a run may have many
-			n := min(len(runs), 16)
-			if err := db.tidy(ctx, deleteRecords, db.d.list(runs[:n]), before); err != nil {
+		if len(runs) > 0 {
+			if err := db.tidy(ctx, deleteRecords, db.d.list(runs), before); err != nil {
 				return err
 			}
-			runs = runs[n:]
 		}
 		after = list[len(list)-1].run
 	}
@@ -78,9 +84,23 @@ func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
 	return db.tidy(ctx, forgetKeys, ms(before))
 }
 
-// tidy runs a statement in a transaction of its own.
+// tidy runs a statement that removes at most as many rows as its last parameter says, until none is left. Each time is a
+// transaction of its own, and commits go on in between.
 func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
+	for {
+		n, err := db.tidySome(ctx, query, append(args, tidyRows)...)
+		if err != nil || n < tidyRows {
+			return err
+		}
+	}
+}
+
+func (db *DB) tidySome(ctx context.Context, query string, args ...any) (n int, err error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return db.transact(ctx, func(tx *tx) error { return tx.exec(query, args...) })
+	err = db.transact(ctx, func(tx *tx) (err error) {
+		n, err = tx.count(query, args...)
+		return err
+	})
+	return n, err
 }

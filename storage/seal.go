@@ -77,7 +77,7 @@ func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 		if db.d.single {
 			return sealed, db.shrink(ctx)
 		}
-		return sealed, db.dropDays(ctx, now)
+		return sealed, db.dropDays(ctx)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestSealKeepsTheLog(t *testing.T) {
 			check()
 			seal(t, db, 72*time.Hour, 0)
 
-			// On goes the log, on PostgreSQL in the default partition, as its day has been dropped.
+			// On goes the log.
 			log.commit(t, nil, log.nextRuns(t, "later")...)
 			log.commit(t, log.batch(30))
 			log.commit(t, nil, log.finishRuns(t)...)

@@ -66,8 +66,8 @@ type Config struct {
 	Migrate bool
 	// Readers is how many connections there are for reading at most. Default 8.
 	Readers int
-	// Timeout bounds each statement on PostgreSQL. A network that is silent is given up after as long again,
-	// or five seconds more. Default 30 s.
+	// Timeout bounds each statement on PostgreSQL, and a third of Lease those that write. A network that is silent is
+	// given up after as long again, or five seconds more. Default 30 s.
 	Timeout time.Duration
 	// LockTimeout bounds each wait for another transaction. Default 10 s.
 	LockTimeout time.Duration

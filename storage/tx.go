@@ -12,6 +12,7 @@ import (
 type tx struct {
 	reader
 	ctx     context.Context
+	begun   time.Time
 	db      *DB
 	session *session
 	now     time.Time
@@ -21,7 +22,7 @@ type tx struct {
 }
 
 func newTx(ctx context.Context, db *DB, s *session) *tx {
-	tx := &tx{ctx: ctx, db: db, session: s}
+	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s}
 	tx.reader = reader{tx, db.d, db.z}
 	return tx
 }

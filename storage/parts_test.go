@@ -1,0 +1,118 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// However much there is to tidy up, commits get their turn.
+func TestHousekeepingGoesInParts(t *testing.T) {
+	parts := 0
+	db := tapped(t, func(query string, do func() error) error {
+		if strings.Contains(query, "DELETE FROM idempotency_keys") || strings.Contains(query, "DELETE FROM memos") {
+			parts++
+		}
+		return do()
+	})
+	ctx, now := t.Context(), time.Now()
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	ended := now.Add(-25 * time.Hour)
+	run := model.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: model.Completed, FinishedAt: &ended}
+	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: 1}}, &model.Run{RunHead: run}}
+	const n = 2*tidyRows + 500
+	for i := range n {
+		rows = append(rows, &model.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
+			&model.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})
+	}
+	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	for table, tidy := range map[string]func() error{
+		"idempotency_keys": func() error { return db.ForgetKeys(ctx, now) },
+		"memos":            func() error { return db.Prune(ctx, now) },
+	} {
+		parts = 0
+		if err := tidy(); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := one(ctx, db.read, scalar[int], "SELECT count(*) FROM "+table); parts != 3 || left != 0 || err != nil {
+			t.Errorf("%s: %d parts, %d rows are left, %v", table, parts, left, err)
+		}
+	}
+}
+
+// No statement of the instance that writes takes as long as its lease.
+func TestStatementsAreShorterThanTheLease(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	for lease, want := range map[time.Duration]string{15 * time.Second: "5s", time.Hour: "30s", time.Millisecond: "1s"} {
+		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		session, err := db.writer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := session.conn.GetContext(t.Context(), &got, "SHOW statement_timeout"); err != nil || got != want {
+			t.Errorf("with a lease of %v: %s, %v, want %s", lease, got, err, want)
+		}
+	}
+}
+
+// A commit that took longer than the lease lasts leaves it renewed, so that nobody takes who is at work for dead.
+func TestLateCommitRenewsTheLease(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = time.Second
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Join(t.Context(), "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Commit(t.Context(), 1, &model.Batch{Asks: make([]model.Ask, 1), Decide: func(_ int, v *model.View) model.Changes {
+		for now := v.Now; now.Before(v.Now.Add(lease)); {
+			if now, err = one(t.Context(), db.read, scanTime, selectTime); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		return model.Changes{}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired, err := one(t.Context(), db.read, scalar[bool], "SELECT leased_until <= clock_timestamp() FROM instances")
+	if err != nil || expired {
+		t.Errorf("the lease has run out: %t, %v", expired, err)
+	}
+}
+
+// A day is over by the database's clock, which says to which day an event belongs.
+func TestDaysEndByTheDatabasesClock(t *testing.T) {
+	db, err := Open(t.Context(), Config{URL: storagetest.Postgres(t).NewDatabase(t), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Join(t.Context(), "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	days, err := all(t.Context(), db.read, scalar[string], selectPartitions)
+	if err != nil || len(days) != 2 {
+		t.Errorf("of today and tomorrow %v is left, %v", days, err)
+	}
+}
