@@ -29,7 +29,7 @@ func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
 // openDatabase opens the database for a server, with this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
-		URL: cfg.Database, Serve: true, Migrate: true, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
+		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
 	})
 }
 

@@ -25,9 +25,9 @@ func (p *Program) serveCommand() *cobra.Command {
 			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.\n\n" +
 			"One server at a time runs what is in a database. A second one on the same PostgreSQL database stands by:\n" +
 			"GET /readyz says so, and it begins when the first has stopped, has died, or was silent for\n" +
-			"timeouts.lease (15s). With --takeover it begins at once, and the first ends. A server that another has\n" +
-			"taken the place of, or whose database has gone back in time, ends with exit code 3; started again it\n" +
-			"stands by.",
+			"timeouts.lease (15s). One that has to migrate the database first answers nothing until then. With\n" +
+			"--takeover it begins at once, and the first ends. A server that another has taken the place of, or whose\n" +
+			"database has gone back in time, ends with exit code 3; started again it stands by.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)

@@ -47,7 +47,7 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (db *DB) Join(ctx context.Context, instance, addr string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	err := db.free(ctx, db.read, selectHolders, instance, func(string) error { return nil }) // who stands by holds nobody up
+	err := free(ctx, db.d, db.read, selectHolders, instance, func(string) error { return nil }) // who stands by holds nobody up
 	if err == nil {
 		err = db.transact(ctx, func(tx *tx) error { return tx.join(instance, addr) })
 	}
@@ -65,7 +65,7 @@ func (tx *tx) join(instance, addr string) error {
 			return err
 		}
 	}
-	err := tx.db.free(tx.ctx, tx, lockHolders, instance, func(dead string) error {
+	err := free(tx.ctx, tx.d, tx, lockHolders, instance, func(dead string) error {
 		return tx.exec(fenceInstance, string(model.EndCrashed), dead)
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (tx *tx) join(instance, addr string) error {
 
 // free calls dead with each instance that has not ended, and can write no more. It fails with a *model.HeldError when
 // there is one that may. Who has opened a SQLite database for serving has its lock, and every other instance is dead.
-func (db *DB) free(ctx context.Context, q querier, query, instance string, dead func(id string) error) error {
+func free(ctx context.Context, d *dialect, q querier, query, instance string, dead func(id string) error) error {
 	type holder struct {
 		id, addr, process string
 		expired           bool
@@ -92,7 +92,7 @@ func (db *DB) free(ctx context.Context, q querier, query, instance string, dead 
 		return err
 	}
 	for _, h := range holders {
-		if !db.d.single && !h.expired && !ended(h.process) {
+		if !d.single && !h.expired && !ended(h.process) {
 			return &model.HeldError{Instance: h.id, Addr: h.addr}
 		}
 		if err := dead(h.id); err != nil {

@@ -2,13 +2,17 @@ package storage
 
 import (
 	"context"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 //go:embed migrations
@@ -22,8 +26,8 @@ SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
 )
 
 // Migrate creates the database's schema or brings it to this program's. It fails with ErrSchema when the database has
-// the schema of a newer Baton. Of several programs that migrate at once one does it and the others wait; on SQLite it
-// fails with ErrLocked while a server has the database.
+// the schema of a newer Baton, and while a server has the database with a *model.HeldError, on SQLite with ErrLocked. Of
+// several programs that migrate at once one does it and the others wait.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
@@ -49,8 +53,16 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 		return err
 	}
 	defer db.Close()
-	if err := checkSchema(ctx, &pool{DB: db, d: d}); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
+	p := &pool{DB: db, d: d}
+	if err := checkSchema(ctx, p); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
 		return err
+	}
+	if !d.single {
+		release, err := keepOthersOut(ctx, cfg, p)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	options := []goose.ProviderOption{
 		goose.WithTableName(versionTable), goose.WithSlog(cfg.Log), goose.WithDisableGlobalRegistry(true),
@@ -74,6 +86,76 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 		return fmt.Errorf("migrate: %w", d.explained(ctx, err))
 	}
 	return nil
+}
+
+const (
+	lockJoining = `
+SELECT pg_advisory_lock(hashtext('baton instances'))`
+
+	// leasesVersion is the first with leases. Of servers of earlier ones nobody knows whether they are alive.
+	leasesVersion = 8
+)
+
+// keepOthersOut keeps instances from joining until release is called. While one has the database it fails with a
+// *model.HeldError, or fences that one when it is to be taken over.
+func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), err error) {
+	conn, err := p.Connx(ctx)
+	if err != nil {
+		return nil, p.failed(ctx, err)
+	}
+	release = func() { // with its session the lock goes
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = conn.Close()
+	}
+	if _, err = conn.ExecContext(ctx, lockJoining); err == nil {
+		err = endHolders(ctx, cfg, p)
+	}
+	if err != nil {
+		release()
+		return nil, p.failed(ctx, err)
+	}
+	return release, nil
+}
+
+// endHolders fails when an instance has the database, unless it is to be taken over.
+func endHolders(ctx context.Context, cfg Config, p *pool) error {
+	version, err := one(ctx, p, scalar[int64], selectVersion)
+	if isUndefinedTable(err) || err == nil && version < leasesVersion {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		err := free(ctx, p.d, p, selectHolders, "", func(string) error { return nil })
+		held, others := errors.AsType[*model.HeldError](err)
+		if !others || !cfg.Takeover {
+			return err
+		}
+		cfg.Log.Warn("taking over from a server that has the database, to migrate it", "addr", held.Addr)
+		if _, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(model.EndFenced), held.Instance); err != nil {
+			return err
+		}
+	}
+}
+
+// migrateInTurn is migrate for who is to serve: it waits until nobody else does.
+func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
+	for told := false; ; told = true {
+		err := migrate(ctx, cfg, d)
+		held, others := errors.AsType[*model.HeldError](err)
+		if !others {
+			return err
+		}
+		if !told {
+			cfg.Log.Info("the database must be migrated, and waits for the server that has it", "reason", held)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("migrate: %w: %w", ctx.Err(), err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
 }
 
 // schemaVersion is the version of this program's last migration.

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -275,4 +277,64 @@ func TestMigrationPlacesRecordsOfOpenRuns(t *testing.T) {
 			t.Errorf("the interrupts: %v\n%s", err, diff)
 		}
 	})
+}
+
+// A database that a server has is not migrated under it: who only migrates is told who it is, who is to serve waits until
+// it has left, and who takes over fences it.
+func TestNoDatabaseIsMigratedUnderItsServer(t *testing.T) {
+	for name, takeover := range map[string]bool{"leaves": false, "is fenced": true} {
+		t.Run(name, func(t *testing.T) {
+			url := storagetest.Postgres(t).NewDatabase(t)
+			fillOld(t, url, leasesVersion, []row{{"instances", map[string]any{
+				"id": "first", "fenced": false, "addr": "a:1", "commit_no": 0, "started_at": oldDay, "leased_until": time.Now().Add(time.Hour),
+			}}})
+			first := model.HeldError{Instance: "first", Addr: "a:1"}
+			if held, ok := errors.AsType[*model.HeldError](Migrate(t.Context(), Config{URL: url})); !ok || *held != first {
+				t.Errorf("Migrate: %v, want it to name the first", held)
+			}
+			told := make(chan string, 10)
+			type opened struct {
+				db  *DB
+				err error
+			}
+			result := make(chan opened, 1)
+			go func() {
+				db, err := Open(t.Context(), Config{URL: url, Migrate: true, Takeover: takeover, Log: slog.New(slog.NewTextHandler(lines(told), nil))})
+				result <- opened{db, err}
+			}()
+			direct, err := openPostgres(Config{URL: url}.withDefaults(), writing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer direct.Close()
+			if !takeover {
+				if line := <-told; !strings.Contains(line, "a:1") {
+					t.Errorf("it says %q", line)
+				}
+				if got := (opened{}); len(result) > 0 {
+					got = <-result
+					t.Fatalf("it did not wait: %v", got.err)
+				}
+				if _, err := direct.Exec(`UPDATE instances SET fenced = TRUE, ended = 'left'`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := <-result
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			defer got.db.Close()
+			if in, err := got.db.Instance(t.Context(), "first"); err != nil || takeover != (in.End == model.EndFenced) {
+				t.Errorf("the first: %+v, %v", in, err)
+			}
+		})
+	}
+}
+
+// lines is a writer that passes on what it is told.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }

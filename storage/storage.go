@@ -62,8 +62,10 @@ type Config struct {
 	Serve bool
 	// Addr is the address that others find in the lock (see LockHolder). Join replaces it.
 	Addr string
-	// Migrate creates the database or brings it to this program's schema first.
-	Migrate bool
+	// Migrate creates the database or brings it to this program's schema first. That waits while another instance has a
+	// PostgreSQL database, or fences it when Takeover is set.
+	Migrate  bool
+	Takeover bool
 	// Readers is how many connections there are for reading at most. Default 8.
 	Readers int
 	// Timeout bounds each statement on PostgreSQL, and a third of Lease those that write. A network that is silent is
@@ -195,7 +197,10 @@ func (db *DB) open(ctx context.Context) (err error) {
 
 // migrate is Migrate for a database that is about to be opened.
 func (db *DB) migrate(ctx context.Context) error {
-	if db.lock == nil {
+	switch {
+	case !db.d.single:
+		return migrateInTurn(ctx, db.cfg, db.d)
+	case db.lock == nil:
 		return Migrate(ctx, db.cfg)
 	}
 	return migrate(ctx, db.cfg, db.d)
