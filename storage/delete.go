@@ -7,36 +7,84 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// What belongs to a thread is deleted in the order of these statements. Each takes the thread's key and how
-// many rows it may delete; what hangs on a run goes with it.
+// What belongs to a thread is deleted in the order of these statements, of which one says how large the next rows are and
+// the other deletes some of them. Each takes the thread's key and how many rows; what little else hangs on a run goes with it.
 const (
+	sizeThreadEvents = `
+SELECT octet_length(payload) FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?`
+
 	deleteThreadEvents = `
-DELETE FROM events WHERE thread_key = ? AND last_event_id <= (
-	SELECT max(last_event_id) FROM (
-		SELECT last_event_id FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?) AS oldest)`
+DELETE FROM events WHERE (thread_key, last_event_id) IN (
+	SELECT thread_key, last_event_id FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?)`
+
+	sizeThreadSegments = `
+SELECT octet_length(data) FROM event_segments WHERE thread_key = ? ORDER BY last_event_id LIMIT ?`
 
 	deleteThreadSegments = `
-DELETE FROM event_segments WHERE thread_key = ? AND last_event_id <= (
-	SELECT max(last_event_id) FROM (
-		SELECT last_event_id FROM event_segments WHERE thread_key = ? ORDER BY last_event_id LIMIT ?) AS oldest)`
+DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (
+	SELECT thread_key, last_event_id FROM event_segments WHERE thread_key = ? ORDER BY last_event_id LIMIT ?)`
+
+	sizeThreadMessages = `
+SELECT octet_length(message) FROM messages WHERE thread_key = ? ORDER BY seq, key LIMIT ?`
 
 	deleteThreadMessages = `
-DELETE FROM messages WHERE thread_key = ? AND seq <= (
-	SELECT max(seq) FROM (SELECT seq FROM messages WHERE thread_key = ? ORDER BY seq LIMIT ?) AS oldest)`
+DELETE FROM messages WHERE key IN (
+	SELECT key FROM messages WHERE thread_key = ? ORDER BY seq, key LIMIT ?)`
+
+	sizeThreadMemos = `
+SELECT COALESCE(octet_length(c.output), 0) FROM runs r JOIN memos c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.generation, c.step, c.place LIMIT ?`
 
 	deleteThreadMemos = `
 DELETE FROM memos WHERE (run_key, generation, step, place) IN (
-	SELECT m.run_key, m.generation, m.step, m.place FROM runs r JOIN memos m ON m.run_key = r.key
-	WHERE r.thread_key = ? AND r.thread_key = ? LIMIT ?)`
+	SELECT c.run_key, c.generation, c.step, c.place FROM runs r JOIN memos c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.generation, c.step, c.place LIMIT ?)`
+
+	sizeThreadKeys = `
+SELECT COALESCE(octet_length(c.answer), 0) FROM runs r JOIN idempotency_keys c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.scope LIMIT ?`
 
 	deleteThreadKeys = `
-DELETE FROM idempotency_keys WHERE scope IN (
-	SELECT k.scope FROM runs r JOIN idempotency_keys k ON k.run_key = r.key
-	WHERE r.thread_key = ? AND r.thread_key = ? LIMIT ?)`
+DELETE FROM idempotency_keys WHERE (scope) IN (
+	SELECT c.scope FROM runs r JOIN idempotency_keys c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.scope LIMIT ?)`
+
+	sizeThreadSteps = `
+SELECT octet_length(c.input) + COALESCE(octet_length(c.output), 0) FROM runs r JOIN steps c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.number LIMIT ?`
+
+	deleteThreadSteps = `
+DELETE FROM steps WHERE (run_key, number) IN (
+	SELECT c.run_key, c.number FROM runs r JOIN steps c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.number LIMIT ?)`
+
+	sizeThreadNodes = `
+SELECT COALESCE(octet_length(c.output), 0) FROM runs r JOIN node_states c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.node_id LIMIT ?`
+
+	deleteThreadNodes = `
+DELETE FROM node_states WHERE (run_key, node_id) IN (
+	SELECT c.run_key, c.node_id FROM runs r JOIN node_states c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.node_id LIMIT ?)`
+
+	sizeThreadInterrupts = `
+SELECT COALESCE(octet_length(c.body), 0) + COALESCE(octet_length(c.payload), 0) FROM runs r JOIN interrupts c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.interrupt_id LIMIT ?`
+
+	deleteThreadInterrupts = `
+DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (
+	SELECT c.run_key, c.interrupt_id FROM runs r JOIN interrupts c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.interrupt_id LIMIT ?)`
+
+	sizeThreadRuns = `
+SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0)
+	+ COALESCE(octet_length(i.definition), 0) + COALESCE(octet_length(s.data), 0)
+FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key LEFT JOIN sealed_runs s ON s.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key LIMIT ?`
 
 	deleteThreadRuns = `
-DELETE FROM runs WHERE thread_key = ? AND key <= (
-	SELECT max(key) FROM (SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?) AS oldest)`
+DELETE FROM runs WHERE key IN (
+	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
 
 	lockThread = `
 SELECT key FROM threads WHERE key = ? FOR UPDATE`
@@ -45,10 +93,21 @@ SELECT key FROM threads WHERE key = ? FOR UPDATE`
 DELETE FROM threads WHERE key = ?`
 )
 
-var threadParts = []string{
-	deleteThreadEvents, deleteThreadSegments, deleteThreadMessages, deleteThreadMemos, deleteThreadKeys,
-	deleteThreadRuns,
+// threadParts are the tables of which a thread may have many rows, or large ones.
+var threadParts = []struct{ sizes, remove string }{
+	{sizeThreadEvents, deleteThreadEvents},
+	{sizeThreadSegments, deleteThreadSegments},
+	{sizeThreadMessages, deleteThreadMessages},
+	{sizeThreadMemos, deleteThreadMemos},
+	{sizeThreadKeys, deleteThreadKeys},
+	{sizeThreadSteps, deleteThreadSteps},
+	{sizeThreadNodes, deleteThreadNodes},
+	{sizeThreadInterrupts, deleteThreadInterrupts},
+	{sizeThreadRuns, deleteThreadRuns},
 }
+
+// deletedBytes is about how large the rows are that a part of a thread's deletion removes.
+const deletedBytes = 2 << 20
 
 // delete removes what was asked for, after all that is pending. What is not there needs no removing.
 func (tx *tx) delete(d *model.Delete) error {
@@ -104,15 +163,29 @@ func (tx *tx) keepLastID(threadKey int64) error {
 	return tx.exec(raiseLastSeq, last, threadKey, last)
 }
 
-// deleteThread removes about limit rows of a thread, and with the last of them its own.
+// deleteThread removes about limit rows of a thread, fewer when they are large, and with the last of them its own.
 func (tx *tx) deleteThread(key int64, limit int) error {
 	if err := tx.keepLastID(key); err != nil {
 		return err
 	}
-	for _, part := range threadParts {
-		n, err := tx.count(part, key, key, limit)
-		if limit -= n; err != nil || limit <= 0 {
+	for bytes, i := deletedBytes, 0; i < len(threadParts); i++ {
+		part := threadParts[i]
+		sizes, err := all(tx.ctx, tx, scalar[int], part.sizes, key, limit)
+		if err != nil {
 			return err
+		}
+		n := 0
+		for ; n < len(sizes) && bytes > 0; n++ {
+			bytes -= sizes[n]
+		}
+		if n == 0 {
+			continue
+		}
+		if err := tx.exec(part.remove, key, n); err != nil {
+			return err
+		}
+		if limit -= n; limit <= 0 || bytes <= 0 {
+			return nil
 		}
 	}
 	return tx.exec(deleteThread, key)

@@ -3,10 +3,13 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -92,5 +95,53 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 			}
 			sameLog(t, readLog(t, db, log.threads[0], 500), want[log.threads[0]])
 		})
+	}
+}
+
+// A part of a thread's deletion is small in rows and in bytes, whatever the thread holds most of.
+func TestPartsOfADeletionAreSmall(t *testing.T) {
+	const most = 500
+	large := strings.Repeat("x", 1<<20)
+	for name, open := range databases {
+		for kind, rows := range map[string]func(run int64, n int) model.Row{
+			"steps": func(run int64, n int) model.Row {
+				return &model.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
+			},
+			"large steps": func(run int64, n int) model.Row {
+				s := &model.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
+				if n < 12 {
+					s.Output = &large
+				}
+				return s
+			},
+			"nodes": func(run int64, n int) model.Row { return &model.Node{RunKey: run, NodeID: fmt.Sprint(n)} },
+			"interrupts": func(run int64, n int) model.Row {
+				return &model.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: model.InterruptCancelled, CreatedAt: time.Now()}
+			},
+			"large messages": func(run int64, n int) model.Row {
+				m := &model.Message{ThreadKey: run, Seq: int64(n + 1), State: model.MessageConsumed}
+				m.ID, m.Role = fmt.Sprint(n), agui.RoleUser
+				if n < 12 {
+					m.Content = large
+				}
+				return m
+			},
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				log := newLog(t, joined(t, open(t)), 1)
+				var list []model.Row
+				for n := range 4 * most {
+					list = append(list, rows(log.runs[0], n))
+				}
+				log.commit(t, nil, list...)
+				want := 4
+				if strings.HasPrefix(kind, "large") {
+					want = 6
+				}
+				if parts := log.deleteThread(t, log.threads[0], most); parts < want {
+					t.Errorf("all is gone after %d parts, want %d", parts, want)
+				}
+			})
+		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 var (
 	onlyPostgres = []string{
 		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
-		"reserveThreads", "reserveRuns", "lockInstances",
+		"reserveThreads", "reserveRuns", "lockInstances", "lockJoining",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
