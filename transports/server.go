@@ -156,7 +156,11 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	own := stream.NewListener(ln, s.cfg.Log)
+	own := stream.NewListener(ln, s.cfg.Log, func(c net.Conn) {
+		if err := s.app.Server().ServeConn(c); err != nil {
+			s.cfg.Log.Debug("a connection's next request", "error", err)
+		}
+	})
 	s.mu.Lock()
 	s.ln = own
 	s.mu.Unlock()

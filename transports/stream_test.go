@@ -74,17 +74,26 @@ func (s *server) streaming() transports.Mounter {
 	})
 }
 
-// read reads a stream to its end over its own connection.
-func (s *server) read(version, path string) (http.Header, string, error) {
+// dial connects a client that speaks for itself, from request on.
+func (s *server) dial(request string) (net.Conn, *bufio.Reader) {
 	s.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer c.Close()
+	s.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(c, "GET /stream/%s HTTP/%s\r\nHost: localhost\r\n\r\n", path, version)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if _, err := io.WriteString(c, request); err != nil {
+		s.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}
+
+// read reads a stream to its end over its own connection.
+func (s *server) read(version, path string) (http.Header, string, error) {
+	s.Helper()
+	_, in := s.dial(fmt.Sprintf("GET /stream/%s HTTP/%s\r\nHost: localhost\r\n\r\n", path, version))
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -117,6 +126,57 @@ func TestStreamsKeepEveryByte(t *testing.T) {
 			if _, got, err := s.read(version, path); err != nil || got != want {
 				t.Errorf("HTTP/%s %s: got %q, %v", version, path, got, err)
 			}
+		}
+	}
+}
+
+// A client takes what it gets before the connection ends for the whole when it was told that this end says so.
+func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {
+		_, in := s.dial("GET /stream/error HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got := resp.Header.Get("Connection"); got != "" || resp.Close {
+			t.Errorf("%q: got Connection: %s", header, got)
+		}
+	}
+}
+
+func TestConnectionOfAStreamTakesTheNextRequest(t *testing.T) {
+	s := serve(t, transports.Config{})
+	c, in := s.dial("")
+	for _, path := range []string{"empty", "sizes", "unflushed", "sizes"} {
+		for _, path := range []string{"/stream/" + path, "/ok"} {
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: got %s and %v", path, resp.Status, err)
+			}
+			_ = resp.Body.Close()
+		}
+	}
+}
+
+func TestConnectionEndsWithItsStream(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for name, request := range map[string]string{
+		"asked to":      "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		"HTTP/1.0":      "GET /stream/sizes HTTP/1.0\r\nHost: localhost\r\n\r\n",
+		"unread":        "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"broken stream": "GET /stream/error HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		_, in := s.dial(request)
+		if raw, err := io.ReadAll(in); err != nil || strings.Count(string(raw), "HTTP/1.1 200") != 1 {
+			t.Errorf("%s: got %d bytes and %v", name, len(raw), err)
 		}
 	}
 }

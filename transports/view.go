@@ -20,6 +20,7 @@ type View struct {
 	ThreadKey int64
 	ThreadID  string
 	After     int64         // the events behind this one
+	Latest    bool          // that is where the log ended when it was asked for
 	Follow    bool          // the view does not end when no run is queued or running
 	Gather    time.Duration // between two writes at least
 	Ended     bool          // there is nothing to show, and nobody is busy
@@ -66,6 +67,7 @@ func (v *View) parse(c *fiber.Ctx) (err error) {
 	if v.After, err = parseCursor(cmp.Or(c.Get("Last-Event-ID"), c.Query("after_event_id", "0"))); err != nil {
 		return err
 	}
+	v.Latest = v.After == runtime.Latest
 	if v.Follow, err = strconv.ParseBool(c.Query("follow", "false")); err != nil {
 		return wire.Refuse("invalid_request", "follow must be true or false")
 	}

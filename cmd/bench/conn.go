@@ -251,7 +251,11 @@ func (c *conn) compact() {
 }
 
 func parse(raw []byte) frame {
-	id, rest := leadingID(raw, "id: ")
+	rest := raw
+	for bytes.HasPrefix(rest, []byte(":")) || bytes.HasPrefix(rest, []byte("retry: ")) { // of the stream, not of the event
+		rest = rest[bytes.IndexByte(rest, '\n')+1:]
+	}
+	id, rest := leadingID(rest, "id: ")
 	return frame{id: id, kind: leadingKind(rest, "event: ", '\n'), raw: raw}
 }
 

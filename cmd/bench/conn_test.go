@@ -40,11 +40,11 @@ func chunks(parts ...string) string {
 
 func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
 	var body strings.Builder
-	body.WriteString("retry: 1000\nid: 7\n\n")
+	body.WriteString("retry: 1000\n: ping\nid: 7\n\n")
 	for id := 8; id < 60; id++ {
 		fmt.Fprintf(&body, "id: %d\nevent: %s\ndata: {\"delta\": %q}\n\n", id, textContent, strings.Repeat("x", id))
 		if id%9 == 0 {
-			body.WriteString(": ping\n\n")
+			body.WriteString(": ping\n")
 		}
 	}
 	body.WriteString("id: 60\nevent: RUN_FINISHED\ndata: {}\n\n")

@@ -153,14 +153,14 @@ func openAudience(ctx context.Context, t *target, c *conn, n int, transport stri
 
 // follow has the viewer watch what comes on a's thread.
 func (c *conn) follow(a *audience, transport string) error {
-	query := fmt.Sprintf("?follow=true&after_event_id=%d", a.from)
+	const query = "?follow=true&after_event_id=latest" // which is a.from
 	if transport == "ws" {
 		return c.upgrade(socketOf(a.thread) + query)
 	}
 	if err := c.stream(events(a.thread) + query); err != nil {
 		return err
 	}
-	_, err := c.frame() // the block without data: the viewer is there
+	_, err := c.frame() // the one block without data: the viewer is there
 	return err
 }
 

@@ -111,6 +111,8 @@ type stream struct {
 	body io.Closer // nil for a socket
 	last string    // the id of the last event that came whole, or where the stream began
 	ids  []int64   // of the events, where they have one
+
+	retry string // the latest word of when to come back, in milliseconds
 }
 
 // open opens a stream and returns when the server has answered.
@@ -154,12 +156,11 @@ func (st *stream) close() {
 // port names the stream on this machine.
 func (st *stream) port() int { return st.conn.LocalAddr().(*net.TCPAddr).Port }
 
-// message is what a stream brings: an event, or word of when to come back.
+// message is what a stream brings: an event.
 type message struct {
-	id    string
-	typ   string
-	data  string
-	retry string
+	id   string
+	typ  string
+	data string
 }
 
 // next returns the next message. It fails with io.EOF when the server has ended the stream as it should, with a
@@ -191,8 +192,11 @@ func (st *stream) block() (m message, err error) {
 		if err != nil {
 			return m, err
 		}
-		begun = line != "\n"
+		if strings.HasPrefix(line, ":") {
+			continue
+		}
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		begun = name != "" && name != "retry"
 		switch name {
 		case "id":
 			m.id = value
@@ -201,7 +205,7 @@ func (st *stream) block() (m message, err error) {
 		case "data":
 			m.data = value
 		case "retry":
-			m.retry = value
+			st.retry = value
 		case "":
 			if m != (message{}) && m.typ != "keepalive" {
 				return m, nil

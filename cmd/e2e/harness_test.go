@@ -343,6 +343,9 @@ func scan(body io.Reader, each func(frame) bool) error {
 		if err != nil {
 			return errTruncated
 		}
+		if strings.HasPrefix(line, ":") || strings.HasPrefix(line, "retry: ") {
+			continue // of the stream, not of an event
+		}
 		raw.WriteString(line)
 		line = strings.TrimSuffix(line, "\n")
 		switch {

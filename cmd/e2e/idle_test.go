@@ -126,13 +126,13 @@ func TestStopWithManyStreams(t *testing.T) {
 // goodbye checks how a stopping server has ended a stream: last is what it has said before.
 func goodbye(st *stream, last message, err error) error {
 	interrupted := st.owner && (last.typ != "RUN_ERROR" || last.id != "")
-	switch ms, _ := strconv.Atoi(last.retry); {
+	switch ms, _ := strconv.Atoi(st.retry); {
 	case st.socket && !errors.Is(err, closed(1001)) || !st.socket && !errors.Is(err, io.EOF):
 		return err
 	case interrupted:
 		return fmt.Errorf("the last message was %+v, not word that it was interrupted", last)
 	case !st.socket && !st.owner && st.name != "connect" && (ms < 1000 || ms > 5000):
-		return fmt.Errorf("the last message was %+v, not word of when to come back", last)
+		return fmt.Errorf("it was told to come back in %q ms", st.retry)
 	}
 	return nil
 }

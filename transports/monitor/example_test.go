@@ -61,7 +61,7 @@ func Example() {
 	})
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		event, ok := strings.CutPrefix(lines.Text(), "event: ")
-		if ok {
+		if ok && event != "keepalive" {
 			fmt.Println(event)
 		}
 		if event == "agent_complete" {

@@ -91,7 +91,7 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	}
 	switch {
 	case errors.Is(err, runtime.ErrStopping):
-		_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n\n")
+		_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n")
 		return w.Flush()
 	case errors.Is(err, runtime.ErrLagged):
 		return nil // it comes back, and learns that it has missed something
@@ -104,17 +104,25 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 	_, _ = w.WriteString("retry: 1000\n")
 	switch {
-	case m.Resumed():
-		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+	case m.Resumed(): // it knows where it is
 	case v.q.View == runtime.AGUIView:
-		_, _ = w.WriteString("\n")
 		write(w, m.ID(), agui.TypeStateSnapshot, m.Snapshot())
 	case v.q.After != "":
-		_, _ = w.WriteString("\nid: " + m.ID() + "\nevent: reset\ndata: {}\n\n")
+		write(w, m.ID(), "reset", []byte("{}"))
 	default:
-		_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+		v.stay(w, m)
 	}
 	return w.Flush()
+}
+
+// stay tells the client where it is when there is nothing to show: with an event that changes nothing, as there are
+// parsers that take a block without data for an event that they cannot read.
+func (v *viewer) stay(w *stream.Writer, m *runtime.Monitor) {
+	if v.q.View == runtime.AGUIView {
+		write(w, m.ID(), agui.TypeStateDelta, []byte(`{"type":"STATE_DELTA","delta":[]}`))
+		return
+	}
+	write(w, m.ID(), "keepalive", []byte("{}"))
 }
 
 // many is a batch behind which more is likely to be there already.
@@ -134,7 +142,7 @@ func (v *viewer) follow(ctx context.Context, w *stream.Writer, m *runtime.Monito
 			write(w, notice.ID(), notice.Type(v.q.View), notice.JSON(v.q.View))
 		}
 		if n == 0 {
-			_, _ = w.WriteString("id: " + m.ID() + "\n\n")
+			v.stay(w, m)
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -98,7 +98,7 @@ func (s *server) inParts() string {
 				return all.String()
 			}
 			if strings.Contains(b, "data: ") {
-				all.WriteString(b)
+				all.WriteString(strings.TrimPrefix(b, "retry: 1000\n"))
 				last++
 			}
 		}

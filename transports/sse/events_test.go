@@ -10,9 +10,9 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// frames cuts a stream into its events, without the blocks that hold none.
+// frames cuts a stream into its events, without the block that holds none and what stands before the first.
 func frames(stream string) (all []string) {
-	for b := range strings.SplitAfterSeq(stream, "\n\n") {
+	for b := range strings.SplitAfterSeq(strings.TrimPrefix(stream, "retry: 1000\n"), "\n\n") {
 		if strings.Contains(b, "data: ") {
 			all = append(all, b)
 		}
@@ -48,7 +48,7 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 		if stream != got[0] {
 			t.Errorf("viewer %d got\n%s\nand the first\n%s", i, stream, got[0])
 		}
-		if !strings.HasPrefix(stream, "retry: 1000\nid: 0\n\n") {
+		if !strings.HasPrefix(stream, "retry: 1000\nid: 1\nevent: RUN_STARTED\n") {
 			t.Errorf("the stream begins with %.40q", stream)
 		}
 		all := frames(stream)
@@ -66,10 +66,10 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 func TestResumeIsByteForByte(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
+	const head = "retry: 1000\n"
 	all := frames(s.get("main", "").Until("RUN_FINISHED"))
 	for n := range all {
 		want := strings.Join(all[n:], "")
-		head := fmt.Sprintf("retry: 1000\nid: %d\n\n", n)
 		if got := s.get("main", "", "Last-Event-ID", fmt.Sprint(n)).All(); got != head+want {
 			t.Errorf("behind Last-Event-ID %d: got\n%s\nwant\n%s", n, got, want)
 		}
@@ -88,7 +88,7 @@ func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
 		if r.StatusCode == http.StatusNoContent {
 			break
 		}
-		r.Next()
+		r.Line() // retry
 		for range n {
 			b, err := r.Block()
 			if err != nil {
@@ -108,7 +108,7 @@ func TestCursorHeaderWins(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
 	r := s.get("main", "?after_event_id=1", "Last-Event-ID", "3")
-	if got := r.Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 3\n\nid: 4\n") {
+	if got := r.Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 4\n") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -100,12 +100,18 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	return err
 }
 
+// greet writes what stands before the first event. A client that began at the log's end is told where that was, lest
+// it miss events when it comes back before it has got one; for any other a block without data would say nothing that it
+// does not know, and some parsers take it for an event.
 func (v *viewer) greet(w *stream.Writer) error {
-	_, _ = w.WriteString("retry: 1000\nid: " + strconv.FormatInt(v.After, 10) + "\n\n")
+	_, _ = w.WriteString("retry: 1000\n")
+	if v.Latest {
+		_, _ = w.WriteString("id: " + strconv.FormatInt(v.After, 10) + "\n\n")
+	}
 	return w.Flush()
 }
 
 func (v *viewer) sendAway(w *stream.Writer) error {
-	_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n\n")
+	_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n")
 	return w.Flush()
 }

@@ -27,7 +27,7 @@ func TestStoppingServerEndsStreamsAndNoRun(t *testing.T) {
 	delays := make(map[int]bool)
 	for _, r := range gets {
 		body := r.All()
-		text, ok := strings.CutPrefix(strings.TrimSuffix(body, "\n\n"), "retry: ")
+		text, ok := strings.CutPrefix(strings.TrimSuffix(body, "\n"), "retry: ")
 		ms, err := strconv.Atoi(text)
 		if !ok || err != nil || ms < 1000 || ms > 5000 {
 			t.Fatalf("a viewer's stream ended with %q", body)

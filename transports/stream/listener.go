@@ -15,16 +15,18 @@ import (
 // good, and whose connections can linger, be hurried, and become streams on which both ends talk.
 type Listener struct {
 	net.Listener
-	log *slog.Logger
+	log   *slog.Logger
+	serve func(net.Conn) // has a connection's requests answered; nil when each has but one
 
 	mu    sync.Mutex         // guards the fields below
 	open  map[*conn]struct{} // its connections
 	until time.Time          // by which all must have been read; zero until Hurry
 }
 
-// NewListener returns a listener for the connections that come in on ln.
-func NewListener(ln net.Listener, log *slog.Logger) *Listener {
-	return &Listener{Listener: ln, log: log, open: make(map[*conn]struct{})}
+// NewListener returns a listener for the connections that come in on ln. Those whose streams have ended are given to
+// serve, which answers the requests that follow; when it is nil they are closed.
+func NewListener(ln net.Listener, log *slog.Logger, serve func(net.Conn)) *Listener {
+	return &Listener{Listener: ln, log: log, serve: serve, open: make(map[*conn]struct{})}
 }
 
 // Accept waits for the next connection.
@@ -90,6 +92,7 @@ type conn struct {
 	net.Conn
 	ln     *Listener
 	linger atomic.Bool
+	passed atomic.Bool            // it goes on as another conn
 	stream atomic.Pointer[Writer] // on which both ends talk: see Set.Attach
 	last   func(p []byte) bool    // of Duplex; set before stream
 }
@@ -149,11 +152,20 @@ const (
 	lingerTime  = 2 * time.Second
 )
 
+// pass has the server answer the connection's next requests, as those of another that is the same below.
+func (c *conn) pass() {
+	c.passed.Store(true)
+	go c.ln.serve(c.ln.Adopt(c.Conn)) // ends with the connection, which the server counts
+}
+
 // Close closes the connection.
 func (c *conn) Close() error {
 	c.ln.mu.Lock()
 	delete(c.ln.open, c)
 	c.ln.mu.Unlock()
+	if c.passed.Load() {
+		return nil
+	}
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) && w.CloseWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
 		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)

@@ -78,11 +78,13 @@ func (s *Set) Open() int { return int(s.live.Load()) }
 //
 // fn's context is done with the cause ErrGone once the client has left, and runtime.ErrStopping when the
 // server stops: fn then has a second to say goodbye.
+//
+// The connection of a stream that ended as it should takes its client's next request. The answer never says that it will
+// be closed: some clients then take what they got before it broke for the whole.
 func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-cache")
 	c.Set("X-Accel-Buffering", "no")
-	c.Response().Header.SetConnectionClose()
 	if c.Method() == fiber.MethodHead {
 		return nil
 	}
@@ -90,6 +92,7 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 	if w.chunked {
 		c.Response().Header.SetContentLength(-1)
 	}
+	w.last = !w.chunked || c.Request().Header.ConnectionClose()
 	ctx := c.Context()
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(conn net.Conn) { s.run(ctx, conn, w, fn) })
@@ -100,11 +103,18 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) {
 	defer s.recover()
 	w.head = takeHead(req)
+	if s.show(conn, w, fn) {
+		w.own.pass()
+	}
+}
+
+// show writes the stream, and reports whether its connection goes on.
+func (s *Set) show(conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) bool {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	w.begin(conn, cancel, &s.cfg)
 	s.add(w)
 	defer s.remove(w)
-	w.end(fn(ctx, w))
+	return w.end(conn, fn(ctx, w))
 }
 
 // takeHead returns the head of req's response, and frees what req holds. It is a function of its own for the
@@ -112,6 +122,7 @@ func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(co
 //
 //go:noinline
 func takeHead(req *fasthttp.RequestCtx) []byte {
+	req.Response.Header.Del(fasthttp.HeaderConnection) // fasthttp's, which thinks it knows
 	head := bytes.Clone(req.Response.Header.Header())
 	release(req)
 	return head

@@ -11,7 +11,7 @@ import (
 // the writes that fail, and the methods of probe are not called.
 const probing = false
 
-type probe struct{}
+type probe struct{ thrown bool }
 
 type outcome uint8
 

@@ -14,16 +14,17 @@ const probing = true
 
 // probe looks at sockets without waiting for them. It is used by one goroutine.
 type probe struct {
-	buf   [16 << 10]byte
-	gone  bool
-	out   []byte
-	sent  outcome
-	in    input
-	read  func(fd uintptr)
-	look  func(fd uintptr)
-	write func(fd uintptr)
-	begin func(fd uintptr)
-	n     int // bytes taken
+	buf    [16 << 10]byte
+	gone   bool
+	thrown bool // something was thrown away
+	out    []byte
+	sent   outcome
+	in     input
+	read   func(fd uintptr)
+	look   func(fd uintptr)
+	write  func(fd uintptr)
+	begin  func(fd uintptr)
+	n      int // bytes taken
 }
 
 // input is what there is to read.
@@ -59,7 +60,7 @@ func (p *probe) left(c syscall.RawConn) bool {
 }
 
 func (p *probe) recvFrom(fd uintptr) {
-	p.gone = false
+	p.gone, p.thrown = false, false
 	for range 64 {
 		n, _, err := unix.Recvfrom(int(fd), p.buf[:], unix.MSG_DONTWAIT)
 		if err == unix.EAGAIN || err == unix.EINTR {
@@ -69,6 +70,7 @@ func (p *probe) recvFrom(fd uintptr) {
 			p.gone = true
 			return
 		}
+		p.thrown = true
 	}
 }
 

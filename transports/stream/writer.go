@@ -46,7 +46,12 @@ type Writer struct {
 	asked  atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
 	broken bool         // a write has failed; guarded by mu
 	torn   bool         // the client has got part of something; guarded by mu
-	rest   []byte       // what the client did not take of the write that failed; guarded by mu
+	last   bool         // the connection takes no request behind this one
+
+	sight  sync.Mutex // guards the fields below
+	away   bool       // what the client sends is not the stream's any more
+	talked bool       // what the client has sent was thrown away
+	rest   []byte     // what the client did not take of the write that failed; guarded by mu
 }
 
 // peer is a connection that knows whether its client has left.
@@ -76,7 +81,7 @@ func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Confi
 	w.peer, _ = w.conn.(peer)
 	w.cancel = cancel
 	w.due.Store(never)
-	w.KeepAlive(": ping\n\n")
+	w.KeepAlive(": ping\n")
 	if tcp, ok := w.conn.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(cfg.SendBuffer)
 	}
@@ -202,22 +207,53 @@ func (w *Writer) timeout() time.Duration {
 }
 
 // end ends the stream for which its source has returned err: when that is nil it writes what is left and the
-// mark of a complete response.
-func (w *Writer) end(err error) {
+// mark of a complete response. It reports whether the client may send its next request over c.
+func (w *Writer) end(c net.Conn, err error) (next bool) {
 	if err != nil {
 		if !errors.Is(err, ErrGone) && !errors.Is(err, runtime.ErrStopping) {
 			w.set.cfg.Log.Error("a stream failed", "error", err)
 		}
-		return
+		return false
 	}
 	_ = w.Flush()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.due.Store(never)
+	next = w.lookAway(c) // before the client knows that this is the end
 	if w.chunked {
 		w.write([]byte(finalChunk))
 	}
-	w.Gone() // a socket closed with bytes unread would take back what it has sent
+	if !next {
+		w.Gone() // a socket closed with bytes unread would take back what it has sent
+	}
+	return next && w.err == nil
+}
+
+// lookAway has the stream leave what its client sends from now on, and reports true, unless there is nobody for it or
+// some of it was thrown away.
+func (w *Writer) lookAway(c net.Conn) bool {
+	if w.last || w.own == nil || w.own.ln.serve == nil || w.set.stopping.Load() {
+		return false
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // what came with the stream's request is read all the same
+	n, _ := c.Read(make([]byte, 1))
+	_ = c.SetReadDeadline(time.Time{})
+	w.sight.Lock()
+	defer w.sight.Unlock()
+	w.away = n == 0 && !w.talked
+	return w.away
+}
+
+// left reports whether the client has closed the connection.
+func (w *Writer) left(p *probe) bool {
+	w.sight.Lock()
+	defer w.sight.Unlock()
+	if w.away {
+		return false
+	}
+	gone := p.left(w.raw)
+	w.talked = w.talked || p.thrown
+	return gone
 }
 
 // Gone looks whether the client has left. It may be called from any goroutine.
@@ -231,7 +267,7 @@ func (w *Writer) Gone() bool {
 	}
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
-	if w.duplex && p.peek(w.raw) != closed || !w.duplex && !p.left(w.raw) {
+	if w.duplex && p.peek(w.raw) != closed || !w.duplex && !w.left(p) {
 		return false
 	}
 	w.Leave()
@@ -252,7 +288,7 @@ func (w *Writer) look(p *probe, now time.Time) {
 		}
 		return
 	}
-	if w.duplex && w.mute(p, now) || !w.duplex && p.left(w.raw) {
+	if w.duplex && w.mute(p, now) || !w.duplex && w.left(p) {
 		w.Leave()
 		return
 	}

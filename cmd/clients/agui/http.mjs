@@ -341,10 +341,10 @@ test("a crash of the server", async () => {
   const agent = new Tracked("scripted");
   const running = agent
     .script({ state: { n: 1 } }, { say: "before" }, { tokens: 300, delayMs: 5 }, { tool: "clock" }, { say: "after" })
-    .catch(() => {});
+    .then(() => "complete", () => "cut");
   await until("writing", () => texts(agent).length > 1);
   assert.equal((await fetch(process.env.CRASH_URL, { method: "POST" })).status, 200);
-  await running;
+  assert.equal(await running, "cut");
   const viewer = await connected("scripted", agent.threadId);
   assert.equal(texts(viewer).at(-1), "after");
   assert.equal(await status(viewer), "COMPLETED");
