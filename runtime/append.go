@@ -2,11 +2,12 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // AppendRequest is a user's message for a run.
@@ -37,29 +38,22 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	}
 	msg := Message{
 		State: MessageQueued, ContextItemIDs: req.ContextItemIDs,
-		Message: agui.Message{ID: newID(), Role: agui.RoleUser, Content: req.Content},
+		Message: agui.Message{ID: work.NewID(), Role: agui.RoleUser, Content: req.Content},
 	}
 	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
-		msg.Metadata = mustJSON(map[string]any{"contextItemIds": req.ContextItemIDs})
+		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
-	it := &commit.Item{
-		Command: &decide.Append{
-			Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: sizeOf(&msg), Key: req.Idempotency, Limits: rt.limits(),
-		},
-		Then: func(out *decide.Decided) {
-			if l := rt.liveRun(run.Key); l != nil && out.Message == msg.ID {
-				l.inbox.Add(1)
-			}
-		},
-	}
-	if err := rt.commits.Decide(it); err != nil {
+	out, err := rt.work.Append(&decide.Append{
+		Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: sizeOf(&msg), Key: req.Idempotency, Limits: rt.limits(),
+	})
+	if err != nil {
 		return Message{}, unavailable(err)
 	}
-	if it.Out.Message == msg.ID {
-		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, it.Out.At
+	if out.Message == msg.ID {
+		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, out.At
 		return msg, nil
 	}
-	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{it.Out.Message})
+	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{out.Message})
 	if err == nil && len(msgs) == 0 {
 		err = ErrRunNotFound
 	}
@@ -75,6 +69,6 @@ func sizeOf(m *Message) int { return len(m.AppendJSON(nil, agui.Stored)) }
 // limits are what may wait now.
 func (rt *Runtime) limits() decide.Limits {
 	return decide.Limits{
-		Full: rt.queue.depth() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
+		Full: rt.work.Queued() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // What a request lists as messages is its client's view of the thread, under ids that are the client's own for what the server
@@ -110,7 +111,7 @@ func (s *starting) newMessages() []Message {
 			continue
 		}
 		if m.ID == "" || named[m.ID] { // some clients name a result as its call, and its call's message so too
-			m.ID = newID()
+			m.ID = work.NewID()
 			s.minted = append(s.minted, m.ID)
 		}
 		named[m.ID] = true

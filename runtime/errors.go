@@ -53,14 +53,6 @@ var (
 	ErrEmptyContent    = refuse(KindInvalid, "invalid_content", "Message content must not be empty")
 )
 
-// gone is what a caller is told of a run that was deleted after it was found.
-func gone(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return ErrRunNotFound
-	}
-	return err
-}
-
 // unavailable turns what a Store returned into what a caller is shown.
 func unavailable(err error) error {
 	switch {

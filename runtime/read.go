@@ -6,9 +6,9 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // Plugins returns what this runtime offers.
@@ -139,7 +139,7 @@ func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool
 		return nil, err
 	}
 	cur, err := rt.logs.Read(ctx, th.Key, th.ID, after, follow)
-	return cur, unavailable(threadGone(err))
+	return cur, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
 // ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
@@ -157,5 +157,6 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err != nil {
 		return err
 	}
-	return unavailable(rt.commits.Decide(&commit.Item{Command: &decide.Delete{Thread: found.ThreadKey, Run: found.Key}}))
+	_, err = rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key})
+	return unavailable(err)
 }

@@ -14,21 +14,16 @@ package runtime
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
@@ -72,7 +67,7 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	if c.Runs == 0 {
-		c.Runs = carried()
+		c.Runs = work.Carried()
 	}
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
@@ -121,31 +116,15 @@ type Runtime struct {
 	reg      *plugins.Registry
 	log      *slog.Logger
 	instance string
-	graphs   *graph.Set
-	logs     *log.Logs
-	feeds    *monitor.Feeds
-	commits  *commit.Queue
-	slots    *slots
-	queue    *runQueue
 
-	liveRuns atomic.Int64
-	stray    atomic.Int64 // workers and tools that were abandoned and still run
+	logs    *log.Logs
+	feeds   *monitor.Feeds
+	work    *work.Engine
+	commits *commit.Queue // work's
 
-	mu       sync.Mutex      // guards the fields below
-	live     map[int64]*live // RUNNING runs of this instance, by key
-	stopping bool
-
-	abandoned context.Context // done when nothing is worth waiting for: Shutdown's limit passed, or fenced
-	abandon   context.CancelCauseFunc
-	running   sync.WaitGroup // live runs
-	tasks     sync.WaitGroup // committer, dispatcher, expiry, standing by
-	quit      chan struct{}
-	fenced    chan struct{}
-	fence     sync.Once                 // closes fenced
-	joined    atomic.Bool               // this instance has a lease
-	loops     atomic.Bool               // the committer is at work
-	starting  atomic.Bool               // Start has returned before all was begun
-	standby   atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
+	joined   atomic.Bool               // this instance has a lease
+	starting atomic.Bool               // Start has returned before all was begun
+	standby  atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
 }
 
 // New checks cfg and compiles the registry's workflows and tool schemas.
@@ -154,240 +133,29 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Store == nil || cfg.Registry == nil {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
-	rt := &Runtime{
-		cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, instance: newID(),
-		logs: log.New(log.Config{
-			Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		}),
-		live: make(map[int64]*live),
-		quit: make(chan struct{}), fenced: make(chan struct{}),
-	}
-	var err error
-	if rt.graphs, err = graph.Compile(cfg.Registry); err != nil {
-		return nil, err
-	}
-	rt.abandoned, rt.abandon = context.WithCancelCause(context.Background())
-	rt.slots = newSlots(&rt.cfg)
-	rt.queue = newRunQueue()
+	rt := &Runtime{cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, instance: work.NewID()}
+	rt.logs = log.New(log.Config{
+		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
+	})
 	agents := make([]string, 0, len(cfg.Registry.Agents()))
 	for _, a := range cfg.Registry.Agents() { // by name
 		agents = append(agents, a.Info().Name)
 	}
 	rt.feeds = monitor.New(agents)
-	rt.commits = commit.New(commit.Config{
-		Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
-		RunBytes: cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
-		Live: func() int { return int(rt.liveRuns.Load()) }, Show: rt.show, Lost: rt.lost,
+	var err error
+	rt.work, err = work.New(work.Config{
+		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,
+		Commits: commit.Config{
+			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
+			RunBytes: cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
+		},
+		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
+		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout,
+		Grace: cfg.Grace, Drain: cfg.Drain, MaxAttempts: cfg.MaxAttempts,
 	})
+	if err != nil {
+		return nil, err
+	}
+	rt.commits = rt.work.Commits()
 	return rt, nil
-}
-
-// newID mints a UUIDv7.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
-// to claim queued ones. It returns once every open run is accounted for. When the database has no room for that it
-// returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room. While another
-// instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by: see standby.go.
-func (rt *Runtime) Start(ctx context.Context) error {
-	if err := rt.reg.Start(ctx); err != nil {
-		return err
-	}
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(ctx, cancel)
-	begun := make(chan error, 1)
-	rt.tasks.Go(func() { // ends with the committer at the latest
-		defer cancel()
-		begun <- rt.begin(work)
-	})
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case err := <-begun:
-			return err
-		case <-look.C:
-		}
-		if errors.Is(rt.commits.Trouble(), ErrDiskFull) || rt.standby.Load() != nil {
-			detach()
-			rt.starting.Store(true)
-			rt.tasks.Go(func() { rt.beginLate(begun) }) // likewise
-			return nil
-		}
-	}
-}
-
-// begin does what Start says.
-func (rt *Runtime) begin(ctx context.Context) error {
-	for attempt := 0; ; attempt++ {
-		err := rt.join(ctx)
-		if err == nil {
-			break
-		}
-		if !rt.waits(err) || ctx.Err() != nil || rt.Stopping() {
-			return err
-		}
-		commit.Pause(rt.abandoned, attempt)
-	}
-	rt.loops.Store(true)
-	rt.tasks.Go(func() { rt.commits.Run(rt.abandoned) })
-	if err := rt.recover(ctx); err != nil {
-		return fmt.Errorf("recover: %w", err)
-	}
-	rt.standby.Store(nil)
-	rt.tasks.Go(rt.dispatch)
-	rt.tasks.Go(rt.expire)
-	return nil
-}
-
-// beginLate waits for what Start did not wait for. An instance that cannot begin ends like one that is fenced.
-func (rt *Runtime) beginLate(begun <-chan error) {
-	err := <-begun
-	switch {
-	case err == nil:
-		rt.starting.Store(false)
-	case rt.Stopping() && rt.standby.Load() != nil: // nobody was let in
-	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the committer is told so
-		rt.commits.GiveUp(err)
-	default:
-		rt.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))
-	}
-}
-
-// Fenced is closed when another instance took this one's place: nothing can be written any more and the
-// process should exit. An instance that is idle notices within Config.Heartbeat.
-func (rt *Runtime) Fenced() <-chan struct{} { return rt.fenced }
-
-// Stopping reports whether Shutdown was called.
-func (rt *Runtime) Stopping() bool {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.stopping
-}
-
-// admits refuses requests that write while the runtime stops or the database does not commit, so that they do
-// not pile up.
-func (rt *Runtime) admits() error {
-	if err := rt.Serves(); err != nil {
-		return err
-	}
-	if err := rt.commits.Trouble(); err != nil {
-		return unavailable(err)
-	}
-	if rt.starting.Load() {
-		return unavailable(ErrUnavailable)
-	}
-	return nil
-}
-
-// Ready says why the runtime cannot serve now: it stops, stands by or was fenced, the database does not commit or
-// answer, or a plugin is ill. It is nil when all is well.
-func (rt *Runtime) Ready(ctx context.Context) error {
-	if err := rt.Serves(); err != nil {
-		return err
-	}
-	if err := rt.commits.Trouble(); err != nil {
-		if errors.Is(err, ErrDiskFull) {
-			return unavailable(err)
-		}
-		return err
-	}
-	if rt.starting.Load() {
-		return ErrUnavailable
-	}
-	if err := rt.store.Ping(ctx); err != nil {
-		return err
-	}
-	return rt.reg.Check(ctx)
-}
-
-// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those
-// left: they go on at the next start, or with the instance that stands by, which may begin from then on. It returns
-// when all that was emitted is stored.
-func (rt *Runtime) Shutdown(ctx context.Context) error {
-	rt.mu.Lock()
-	if rt.stopping {
-		rt.mu.Unlock()
-		return nil
-	}
-	rt.stopping = true
-	rt.mu.Unlock()
-	rt.commits.Drain()
-	close(rt.quit)
-
-	drained := make(chan struct{})
-	go func() { // ends when the last live run was settled
-		defer close(drained)
-		if rt.loops.Load() {
-			_ = rt.commits.Flush() // claims queued before have been decided, and those behind see that we stop
-		}
-		rt.running.Wait()
-	}()
-	limit := time.NewTimer(rt.cfg.Drain)
-	defer limit.Stop()
-	select {
-	case <-drained:
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-	rt.releaseAll()
-	grace := time.AfterFunc(rt.cfg.Grace, func() { rt.abandon(ErrStopping) })
-	defer grace.Stop()
-	select {
-	case <-drained:
-	case <-rt.abandoned.Done():
-	}
-	rt.commits.Finish()
-	rt.tasks.Wait()
-	rt.leave()
-	rt.abandon(ErrStopping)
-	return rt.reg.Close()
-}
-
-// show shows readers what was committed.
-func (rt *Runtime) show(batch []*commit.Item) {
-	for _, it := range batch {
-		if it.Command != nil && it.Out.Thread != 0 {
-			rt.queue.set(&it.Out)
-		}
-	}
-	for _, it := range batch {
-		if it.Err != nil && !it.Out.Gone {
-			continue
-		}
-		thread := cmp.Or(it.Thread, it.Out.Thread)
-		var change *log.Change
-		if out := &it.Out; it.Command != nil {
-			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
-		}
-		rt.logs.Deliver(thread, it.Records, change)
-		rt.feeds.Observe(&monitor.Item{
-			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,
-		})
-	}
-}
-
-// lost is called once the committer has given up: live runs stop, as their logs are another's now.
-func (rt *Runtime) lost(err error) {
-	rt.log.Error("this instance may not write any more", "error", err)
-	rt.mu.Lock()
-	all := make([]*live, 0, len(rt.live))
-	for _, l := range rt.live {
-		all = append(all, l)
-	}
-	rt.mu.Unlock()
-	for _, l := range all {
-		l.drop(err)
-	}
-	if errors.Is(err, ErrFenced) {
-		rt.abandon(err)
-		rt.fence.Do(func() { close(rt.fenced) })
-	}
-}
-
-// liveRun returns the run if this instance executes it.
-func (rt *Runtime) liveRun(key int64) *live {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.live[key]
 }

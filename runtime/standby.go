@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // One instance at a time writes a database. The others stand by: they have no committer, read rows and nothing live,
@@ -74,7 +72,7 @@ func (rt *Runtime) Serves() error {
 
 func (rt *Runtime) isFenced() bool {
 	select {
-	case <-rt.fenced:
+	case <-rt.work.Fenced():
 		return true
 	default:
 		return false
@@ -92,14 +90,4 @@ func (rt *Runtime) StandsBy() error {
 		e.Detail += " and serves at " + held.Addr
 	}
 	return e
-}
-
-// crashed reports whether an instance that has left runs RUNNING did not do so in good order. One that nobody knows any
-// more did not.
-func (rt *Runtime) crashed(ctx context.Context, instance string) (bool, error) {
-	in, err := rt.store.Instance(ctx, instance)
-	if errors.Is(err, ErrNotFound) {
-		return true, nil
-	}
-	return in.End != model.EndLeft && in.End != model.EndFenced, err
 }

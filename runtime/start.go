@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // StartRequest asks for a run. Agent or WorkflowID may be left out on a thread that had a run.
@@ -57,7 +57,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			continue
 		}
 		if errors.Is(err, ErrUnavailable) && attempt < readAttempts && ctx.Err() == nil { // nothing has been decided
-			commit.Pause(rt.abandoned, attempt)
+			commit.Pause(ctx, attempt)
 			attempt++
 			continue
 		}
@@ -65,12 +65,12 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			return Started{}, unavailable(err)
 		}
 		for _, r := range s.replaces() {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.it.Out.Thread, Generation: r.Generation}); rt.cancelAll([]RunHead{run}) != nil {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}) != nil {
 				break // the run waits for it, also beyond a crash
 			}
 		}
-		s.brought(&s.it.Out.Started)
-		return s.it.Out.Started, nil
+		s.brought(&s.out.Started)
+		return s.out.Started, nil
 	}
 }
 
@@ -85,7 +85,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if _, ok := rt.reg.Agent(req.Agent); req.Agent != "" && !ok {
 		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
 	}
-	if req.WorkflowID != "" && rt.graphs.Workflow(req.WorkflowID) == nil {
+	if req.WorkflowID != "" && rt.work.Definition(req.WorkflowID) == nil {
 		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
 	}
 	switch req.Multitask {
@@ -101,8 +101,8 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if err := checkObject("state", req.State); err != nil {
 		return err
 	}
-	if len(req.State) > maxState {
-		return refuse(KindTooLarge, "state_too_large", "A thread's state may hold %d bytes", maxState)
+	if len(req.State) > work.MaxState {
+		return refuse(KindTooLarge, "state_too_large", "A thread's state may hold %d bytes", work.MaxState)
 	}
 	if err := checkObject("metadata", req.Metadata); err != nil {
 		return err
@@ -133,7 +133,7 @@ type starting struct {
 	rt  *Runtime
 	c   Caller
 	req *StartRequest
-	it  *commit.Item
+	out decide.Decided
 
 	th    Thread
 	first bool // there is no such thread yet
@@ -144,34 +144,21 @@ type starting struct {
 	minted []string // ids of messages that came without
 }
 
-// decide prepares the request and has it decided. A slot that was taken for a run that is not claimed is given back.
+// decide prepares the request and has it decided.
 func (s *starting) decide(ctx context.Context) error {
 	cmd, err := s.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	slot := s.idle() && s.rt.slots.take(&s.run.RunHead)
-	s.it = &commit.Item{Command: cmd}
-	if slot {
-		if err = s.claim(ctx, cmd); err == nil {
-			err = s.rt.commits.Decide(s.it)
-		}
-	} else {
-		err = s.rt.commits.Decide(s.it)
-	}
-	if slot && (err != nil || !s.it.Out.Claimed) {
-		s.rt.slots.free(&s.run.RunHead)
-		s.rt.queue.nudge()
+	if err == nil {
+		s.out, err = s.rt.work.Start(ctx, cmd)
 	}
 	return err
 }
 
 // replaces are the runs that the request has begun to replace.
 func (s *starting) replaces() []model.Replaced {
-	if s.it.Out.Run.Key != s.run.Key { // it has answered or repeated another
+	if s.out.Run.Key != s.run.Key { // it has answered or repeated another
 		return nil
 	}
-	return s.it.Out.Run.Replaces
+	return s.out.Run.Replaces
 }
 
 // prepare reads what the request's decision is based on, and does what takes long.
@@ -203,7 +190,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		c.Last = s.req.Messages[n-1].ToolCallID
 	}
 	if !s.first {
-		if c.Answers, err = s.rt.answers(ctx, s.th.Key, s.req, s.known.ids); err != nil {
+		if c.Answers, err = work.AnswersOf(ctx, s.rt.store, s.th.Key, s.req.Resume, s.req.Messages, s.known.ids); err != nil {
 			return nil, err
 		}
 	}
@@ -227,45 +214,9 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	}
 	s.first = true
 	s.th = Thread{State: json.RawMessage("{}")}
-	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.Project, s.c.User, cmp.Or(s.req.ThreadID, newID()), newID()
+	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.Project, s.c.User, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
-}
-
-// idle reports whether the thread has, as far as is known here, no run that comes before a new one.
-func (s *starting) idle() bool {
-	return s.run.WorkflowID != "" && !s.rt.Stopping() && (s.first || s.rt.liveOn(s.th.Key) == nil && !s.rt.queue.waits(s.th.Key))
-}
-
-// claim prepares the run's claim.
-func (s *starting) claim(ctx context.Context, c *decide.Start) error {
-	run := s.run
-	run.Status, run.Generation = Queued, 1
-	l := s.rt.newLive(&run)
-	if l.unfit != nil {
-		return l.unfit
-	}
-	queued := slices.Clone(c.Messages)
-	for i := range queued {
-		queued[i].ThreadKey, queued[i].RunKey = s.th.Key, run.Key
-	}
-	it, err := l.claiming(ctx, &s.th, &run, queued)
-	if err != nil {
-		return err
-	}
-	if s.first {
-		l.first = queued
-	}
-	c.Claim = it.Command.(*decide.Claim)
-	it.Command = c
-	then := it.Then
-	it.Then = func(out *decide.Decided) {
-		if out.Claimed {
-			then(out)
-		}
-	}
-	s.it = it
-	return nil
 }
 
 // newRun makes the row of the new run.
@@ -280,7 +231,7 @@ func (s *starting) newRun(ctx context.Context) error {
 			workflow = last.WorkflowID
 		}
 	}
-	in := runInput{
+	in := work.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo, HideFrom: s.edit.from,
 	}
 	if state := log.StateOf(s.req.State); string(state) != "{}" {
@@ -288,30 +239,15 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	s.run = Run{
 		RunHead: RunHead{
-			ThreadKey: s.th.Key, Project: s.c.Project, User: s.c.User, ID: cmp.Or(s.req.RunID, newID()),
+			ThreadKey: s.th.Key, Project: s.c.Project, User: s.c.User, ID: cmp.Or(s.req.RunID, work.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,
 		},
-		Input: mustJSON(in), InputQuery: plain(query(s.req.Messages)),
+		Input: in.JSON(), InputQuery: work.Plain(work.Query(s.req.Messages)),
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	if g := s.rt.graphs.Workflow(workflow); g != nil {
-		s.run.Definition = g.Definition
-	}
+	s.run.Definition = s.rt.work.Definition(workflow)
 	var err error
 	s.run.Key, err = s.rt.store.NewRunKey(ctx)
 	return err
-}
-
-// plain is text as a column can keep it: databases take no NUL.
-func plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
-
-// query is what the last user message asks.
-func query(msgs []agui.Message) string {
-	for _, m := range slices.Backward(msgs) {
-		if m.Role == agui.RoleUser {
-			return m.Text()
-		}
-	}
-	return ""
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // Threads lists the caller's own threads, without their states, those with the latest activity first, and
@@ -51,12 +52,12 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	err = rt.commits.Decide(&commit.Item{Command: patch})
+	_, err = rt.work.Decide(patch)
 	if err != nil {
 		return ListedThread{}, unavailable(err)
 	}
 	listed, err := rt.store.ListedThread(ctx, found.Key)
-	return listed, unavailable(threadGone(err))
+	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
 // check refuses what a thread cannot hold. It compacts the metadata.
@@ -95,14 +96,13 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		return err
 	}
 	for {
-		it := &commit.Item{Command: &decide.Delete{Thread: th.Key, Limit: deletedAtOnce}}
-		err := rt.commits.Decide(it)
+		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Limit: deletedAtOnce})
 		switch {
-		case it.Out.Gone:
+		case out.Gone:
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
-			slices.Reverse(it.Out.Open)
-			err = rt.cancelAll(it.Out.Open)
+			slices.Reverse(out.Open)
+			err = rt.work.CancelAll(out.Open)
 		}
 		if err != nil {
 			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: th.Key}}) // what is left of it goes on
@@ -118,12 +118,4 @@ func (rt *Runtime) ownThread(ctx context.Context, c Caller, name string) (Thread
 		return Thread{}, refuse(KindForbidden, "forbidden", "Your role may not change this thread")
 	}
 	return th, err
-}
-
-// threadGone is what a caller is told of a thread that was deleted after it was found.
-func threadGone(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return ErrThreadNotFound
-	}
-	return err
 }

@@ -67,3 +67,11 @@ func (e *Error) Error() string { return e.Detail }
 func Refuse(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
+
+// Gone returns refusal, which says what is not there any more, for an error that wraps ErrNotFound, and any other as it is.
+func Gone(err error, refusal *Error) error {
+	if errors.Is(err, ErrNotFound) {
+		return refusal
+	}
+	return err
+}

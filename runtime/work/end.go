@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 
 // ending says how a span of a live run ends.
 type ending struct {
-	status Status // Completed, Failed, Cancelled or Waiting
-	cause  error  // what later emits are told
+	status model.Status // Completed, Failed, Cancelled or Waiting
+	cause  error        // what later emits are told
 	err    *agui.OutputError
 	answer string
 	result json.RawMessage
@@ -29,11 +29,11 @@ func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range l.nodes {
-		if n.Status == Waiting {
-			return ending{status: Waiting, cause: plugins.ErrEnded}
+		if n.Status == model.Waiting {
+			return ending{status: model.Waiting, cause: plugins.ErrEnded}
 		}
 	}
-	e := ending{status: Completed, cause: plugins.ErrEnded}
+	e := ending{status: model.Completed, cause: plugins.ErrEnded}
 	for _, n := range l.graph.Nodes { // the last node that nothing needs speaks for the run
 		if out := l.nodes[n.ID].Output; out != nil && !l.graph.Needed(n.ID) {
 			e.answer, e.result = graph.Answer(out), out
@@ -43,10 +43,10 @@ func (l *live) completed() ending {
 }
 
 func (l *live) failed(err *agui.OutputError) ending {
-	return ending{status: Failed, cause: plugins.ErrEnded, err: err}
+	return ending{status: model.Failed, cause: plugins.ErrEnded, err: err}
 }
 
-func cancelled() ending { return ending{status: Cancelled, cause: plugins.ErrCancelled} }
+func cancelled() ending { return ending{status: model.Cancelled, cause: plugins.ErrCancelled} }
 
 // end ends the span: it shuts the gate, so that no event follows, and has the end decided. It fails with errSettled when the
 // run had been settled before, or was taken away.
@@ -65,11 +65,11 @@ func (l *live) end(e ending) error {
 	l.settleSteps(closers, e.status, e.err)
 	l.mu.Unlock()
 
-	err := l.finish(e, closers, l.rt.instance, func() { l.rt.forget(l) })
+	err := l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
 	switch {
 	case errors.Is(err, errSettled): // the run is another's
-		l.rt.forget(l)
-	case err != nil && l.rt.commits.Alive():
+		l.en.forget(l)
+	case err != nil && l.en.commits.Alive():
 		l.broken(fmt.Errorf("end the span: %w", err)) // whatever it was, nobody else ends the run
 	}
 	l.cancel(e.cause)
@@ -89,7 +89,7 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 		if l.t != nil { // else nobody executes it
 			it.Source, it.Thread = l.source, l.t.Key()
 		}
-		if err := l.rt.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := l.en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.state(), Error: e.err,
 		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
 	}
-	if e.status == Cancelled && (again || l.inbox.Load() > 0) {
+	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()
 		if err != nil {
 			return nil, err
@@ -114,8 +114,8 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 			return nil, err
 		}
 	}
-	if e.status == Completed {
-		answer := plain(clip(e.answer, summaryBytes))
+	if e.status == model.Completed {
+		answer := Plain(clip(e.answer, summaryBytes))
 		c.Result.OutputSummary = &answer
 	}
 	terminal, err := l.terminal(e)
@@ -132,17 +132,17 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 }
 
 // waiting returns the messages that were accepted for the run and not taken.
-func (l *live) waiting() ([]Message, error) {
-	if err := l.rt.commits.Flush(); err != nil { // what Next has taken is on its way to the store
+func (l *live) waiting() ([]model.Message, error) {
+	if err := l.en.commits.Flush(); err != nil { // what Next has taken is on its way to the store
 		return nil, err
 	}
-	return commit.Patiently(l.rt.abandoned, func() ([]Message, error) {
-		return l.rt.store.Queued(l.rt.abandoned, l.run.Key)
+	return commit.Patiently(l.en.abandoned, func() ([]model.Message, error) {
+		return l.en.store.Queued(l.en.abandoned, l.run.Key)
 	})
 }
 
 // lastKey is the key of the last of msgs, 0 when there are none.
-func lastKey(msgs []Message) int64 {
+func lastKey(msgs []model.Message) int64 {
 	if len(msgs) == 0 {
 		return 0
 	}
@@ -152,9 +152,9 @@ func lastKey(msgs []Message) int64 {
 // left is the output of a message that the ending cuts short.
 func (e ending) left() agui.WorkerOutput {
 	switch e.status {
-	case Cancelled:
+	case model.Cancelled:
 		return agui.WorkerOutput{Status: agui.StatusPartialSuccess}
-	case Failed:
+	case model.Failed:
 		return agui.WorkerOutput{Status: agui.StatusFailed, Error: e.err}
 	}
 	return agui.WorkerOutput{Status: agui.StatusSuccess}
@@ -162,7 +162,7 @@ func (e ending) left() agui.WorkerOutput {
 
 // code is why a call gets no result of its own.
 func (e ending) code() string {
-	if e.status == Cancelled {
+	if e.status == model.Cancelled {
 		return codeCancelled
 	}
 	return codeInterrupted
@@ -170,7 +170,7 @@ func (e ending) code() string {
 
 // waitsFor returns the calls that an ending to wait leaves open: those of memos that are not done.
 func (l *live) waitsFor(e ending) map[string]bool {
-	if e.status != Waiting {
+	if e.status != model.Waiting {
 		return nil
 	}
 	keep := make(map[string]bool)
@@ -194,18 +194,18 @@ func (w *writer) after(last, seq int64) *writer {
 func (l *live) terminal(e ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
 	switch e.status {
-	case Failed:
+	case model.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
-	case Cancelled:
+	case model.Cancelled:
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
-	case Completed:
+	case model.Completed:
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
-	if err := l.rt.commits.Flush(); err != nil { // what it asks is on its way to the store
+	if err := l.en.commits.Flush(); err != nil { // what it asks is on its way to the store
 		return nil, err
 	}
-	o, err := commit.Patiently(l.rt.abandoned, func() (agui.Outcome, error) {
-		return log.Outcome(l.rt.abandoned, l.rt.store, l.run.Key)
+	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
+		return log.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
@@ -214,24 +214,24 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 const summaryBytes = 4 << 10
 
 // forget lets go of a run that has ended here.
-func (rt *Runtime) forget(l *live) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.live[l.run.Key] == l {
-		delete(rt.live, l.run.Key)
-		rt.liveRuns.Add(-1)
+func (en *Engine) forget(l *live) {
+	en.mu.Lock()
+	defer en.mu.Unlock()
+	if en.live[l.run.Key] == l {
+		delete(en.live, l.run.Key)
+		en.liveRuns.Add(-1)
 		close(l.over)
 	}
 }
 
 // awaitEnd waits until a run whose gate is shut has ended here, one way or the other.
-func (rt *Runtime) awaitEnd(l *live) error {
+func (en *Engine) awaitEnd(l *live) error {
 	select {
 	case <-l.over:
 		return nil
-	case <-rt.fenced:
-		return ErrFenced
-	case <-rt.abandoned.Done():
-		return ErrStopping
+	case <-en.fenced:
+		return model.ErrFenced
+	case <-en.abandoned.Done():
+		return commit.ErrStopping
 	}
 }

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -11,51 +11,52 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // recover takes over the runs that earlier instances left RUNNING, and fills the queue. The log alone
 // tells what a run has open.
-func (rt *Runtime) recover(ctx context.Context) error {
-	var left []RunHead
-	err := rt.unfinished(ctx, Running, func(run *RunHead) {
+func (en *Engine) recover(ctx context.Context) error {
+	var left []model.RunHead
+	err := en.unfinished(ctx, model.Running, func(run *model.RunHead) {
 		left = append(left, *run)
 	})
 	if err != nil {
 		return err
 	}
 	for i := range left {
-		run, err := commit.Patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, left[i].Key) })
+		run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, left[i].Key) })
 		if err == nil {
-			err = rt.takeOver(ctx, &run)
+			err = en.takeOver(ctx, &run)
 		}
 		switch {
-		case err == nil, errors.Is(err, ErrNotFound):
+		case err == nil, errors.Is(err, model.ErrNotFound):
 		case unwritten(err):
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
 		default: // one run does not keep a server down
-			rt.log.Error("run can be neither taken over nor failed", "run", left[i].ID, "error", err)
+			en.log.Error("run can be neither taken over nor failed", "run", left[i].ID, "error", err)
 		}
 	}
 	seen := make(map[int64]bool)
-	err = rt.unfinished(ctx, Queued, func(run *RunHead) {
+	err = en.unfinished(ctx, model.Queued, func(run *model.RunHead) {
 		if !seen[run.ThreadKey] {
 			seen[run.ThreadKey] = true
-			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: run.ThreadKey}})
+			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: run.ThreadKey}})
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return rt.commits.Flush()
+	return en.commits.Flush()
 }
 
 // unfinished calls f for each run of a status.
-func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHead)) error {
+func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*model.RunHead)) error {
 	const limit = 500
 	var at time.Time
 	var key int64
 	for {
-		runs, err := commit.Patiently(ctx, func() ([]RunHead, error) { return rt.store.Unfinished(ctx, status, at, key, limit) })
+		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return en.store.Unfinished(ctx, status, at, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -71,9 +72,9 @@ func (rt *Runtime) unfinished(ctx context.Context, status Status, f func(*RunHea
 
 // takeOver makes a run this instance's and goes on with it, or fails it when it cannot be executed or has crashed
 // too often.
-func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
+func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if run.Owner != "" {
-		crashed, err := commit.Patiently(ctx, func() (bool, error) { return rt.crashed(ctx, run.Owner) })
+		crashed, err := commit.Patiently(ctx, func() (bool, error) { return en.crashed(ctx, run.Owner) })
 		if err != nil {
 			return err
 		}
@@ -81,28 +82,28 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 			run.Attempt++
 		}
 	}
-	l, err := rt.rebuild(ctx, run)
+	l, err := en.rebuild(ctx, run)
 	if err != nil {
-		return rt.failUnread(ctx, run, err, nil)
+		return en.failUnread(ctx, run, err, nil)
 	}
 	if l.unfit != nil {
-		rt.log.Error("run cannot be executed", "run", run.ID, "error", l.unfit)
-		return rt.failRead(ctx, l, illegible(), nil)
+		en.log.Error("run cannot be executed", "run", run.ID, "error", l.unfit)
+		return en.failRead(ctx, l, illegible(), nil)
 	}
-	if run.Attempt > rt.cfg.MaxAttempts {
+	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return rt.failRead(ctx, l, e, nil)
+		return en.failRead(ctx, l, e, nil)
 	}
 	it := &commit.Item{}
 	if err := l.interrupt(it); err != nil {
-		return rt.failUnread(ctx, run, err, nil)
+		return en.failUnread(ctx, run, err, nil)
 	}
-	rt.slots.force(&run.RunHead)
+	en.slots.force(&run.RunHead)
 	from := run.Owner
-	err = rt.commits.Decide(&commit.Item{
+	err = en.commits.Decide(&commit.Item{
 		Run: l.w.run, Records: it.Records, Takes: true, Began: l.executions(),
 		Command: &decide.TakeOver{
-			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: rt.instance, Attempt: run.Attempt,
+			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Attempt: run.Attempt,
 			Rows: it.Rows, Events: it.Events,
 		},
 		Then: l.begins,
@@ -110,17 +111,27 @@ func (rt *Runtime) takeOver(ctx context.Context, run *Run) error {
 	if err == nil {
 		return nil
 	}
-	rt.slots.free(&run.RunHead)
+	en.slots.free(&run.RunHead)
 	if unwritten(err) {
 		return err
 	}
-	rt.log.Error("run fails: what closes it could not be stored", "run", run.ID, "error", err)
-	return rt.failFromLog(ctx, l, unstored())
+	en.log.Error("run fails: what closes it could not be stored", "run", run.ID, "error", err)
+	return en.failFromLog(ctx, l, unstored())
 }
 
 // unstored is the end of a run whose data the database does not take.
 func unstored() *agui.OutputError {
 	return &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
+}
+
+// crashed reports whether an instance that has left runs RUNNING did not do so in good order. One that nobody knows any
+// more did not.
+func (en *Engine) crashed(ctx context.Context, instance string) (bool, error) {
+	in, err := en.store.Instance(ctx, instance)
+	if errors.Is(err, model.ErrNotFound) {
+		return true, nil
+	}
+	return in.End != model.EndLeft && in.End != model.EndFenced, err
 }
 
 // illegible is the end of a run whose input or definition cannot be read any more.
@@ -129,50 +140,50 @@ func illegible() *agui.OutputError {
 }
 
 // failRead fails a run as its log tells what is open, and without the log when that cannot be closed.
-func (rt *Runtime) failRead(ctx context.Context, l *live, e *agui.OutputError, then func()) error {
-	err := rt.failRebuilt(l, &commit.Item{}, e, then)
+func (en *Engine) failRead(ctx context.Context, l *live, e *agui.OutputError, then func()) error {
+	err := en.failRebuilt(l, &commit.Item{}, e, then)
 	if err == nil || unwritten(err) {
 		return err
 	}
-	return rt.failUnread(ctx, &l.run, err, then)
+	return en.failUnread(ctx, &l.run, err, then)
 }
 
 // failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down. Whatever
 // the log has left open, a terminal event behind its last one ends it.
-func (rt *Runtime) failUnread(ctx context.Context, run *Run, because error, then func()) error {
+func (en *Engine) failUnread(ctx context.Context, run *model.Run, because error, then func()) error {
 	if unwritten(because) || ctx.Err() != nil {
 		return because
 	}
-	rt.log.Error("run cannot be taken over", "run", run.ID, "error", because)
+	en.log.Error("run cannot be taken over", "run", run.ID, "error", because)
 	it := &commit.Item{}
-	l, err := commit.Patiently(ctx, func() (*live, error) { return rt.unread(ctx, run, it) })
+	l, err := commit.Patiently(ctx, func() (*live, error) { return en.unread(ctx, run, it) })
 	if err != nil {
 		return err
 	}
-	return rt.failRebuilt(l, it, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, then)
+	return en.failRebuilt(l, it, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, then)
 }
 
 // unread makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
 // when there is none. The state that the span has changed is as it was before it.
-func (rt *Runtime) unread(ctx context.Context, run *Run, it *commit.Item) (*live, error) {
-	th, err := rt.store.Thread(ctx, run.ThreadKey)
+func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (*live, error) {
+	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
 	}
-	last, err := rt.store.LastEventID(ctx, th.Key)
+	last, err := en.store.LastEventID(ctx, th.Key)
 	if err != nil {
 		return nil, err
 	}
-	seq, err := rt.store.LastSeq(ctx, th.Key)
+	seq, err := en.store.LastSeq(ctx, th.Key)
 	if err != nil {
 		return nil, err
 	}
-	spans, err := rt.store.Spans(ctx, run.Key)
+	spans, err := en.store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
-	l := rt.newLive(run)
-	if err := l.loadSteps(ctx, rt.store, run); errors.Is(err, ErrUnavailable) {
+	l := en.newLive(run)
+	if err := l.loadSteps(ctx, en.store, run); errors.Is(err, model.ErrUnavailable) {
 		return nil, err // any other error is the rows' own, which stay as they are
 	}
 	l.asked.Store(true) // it may have
@@ -184,7 +195,7 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *commit.Item) (*live
 		return l, l.w.stage(it, agui.StateSnapshot{Snapshot: l.state()})
 	}
 	l.w = newWriter(&th, run, spanName(run), last, seq)
-	l.span = Span{
+	l.span = model.Span{
 		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}
@@ -195,35 +206,35 @@ func (rt *Runtime) unread(ctx context.Context, run *Run, it *commit.Item) (*live
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
 // owner left open.
-func (rt *Runtime) rebuild(ctx context.Context, run *Run) (*live, error) {
-	return commit.Patiently(ctx, func() (*live, error) { return rt.readBack(ctx, run) })
+func (en *Engine) rebuild(ctx context.Context, run *model.Run) (*live, error) {
+	return commit.Patiently(ctx, func() (*live, error) { return en.readBack(ctx, run) })
 }
 
-func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
-	th, err := rt.store.Thread(ctx, run.ThreadKey)
+func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
+	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
 	}
-	spans, err := rt.store.Spans(ctx, run.Key)
+	spans, err := en.store.Spans(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 || spans[len(spans)-1].Last != 0 {
 		return nil, errors.New("a running run has no open span")
 	}
-	l := rt.newLive(run)
+	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
 	l.w = newWriter(&th, run, l.span.RunID, l.span.First-1, th.LastSeq)
-	if err := l.load(ctx, rt.store, run, spans); err != nil {
+	if err := l.load(ctx, en.store, run, spans); err != nil {
 		return nil, err
 	}
-	asked, err := rt.store.Interrupts(ctx, run.Key)
+	asked, err := en.store.Interrupts(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
 	for i := range asked {
-		if asked[i].Status == interruptOpen {
+		if asked[i].Status == model.InterruptOpen {
 			l.know(&asked[i])
 		}
 	}
@@ -236,7 +247,7 @@ func (rt *Runtime) readBack(ctx context.Context, run *Run) (*live, error) {
 		}
 	}
 	l.w.fold = fold.New(l.span.State, before)
-	if n, err := rt.store.Queued(ctx, run.Key); err == nil {
+	if n, err := en.store.Queued(ctx, run.Key); err == nil {
 		l.inbox.Store(int64(len(n)))
 	} else {
 		return nil, err
@@ -249,7 +260,7 @@ func (l *live) replay(ctx context.Context) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
 	for {
-		stored, err := l.rt.store.Events(ctx, l.w.thread.Key, l.w.last, page)
+		stored, err := l.en.store.Events(ctx, l.w.thread.Key, l.w.last, page)
 		if err != nil {
 			return err
 		}
@@ -296,7 +307,7 @@ func (l *live) loadBegun(ctx context.Context) error {
 			begun = append(begun, id)
 		}
 	}
-	rows, err := l.rt.store.MessagesByID(ctx, l.w.thread.Key, begun)
+	rows, err := l.en.store.MessagesByID(ctx, l.w.thread.Key, begun)
 	if err != nil {
 		return err
 	}
@@ -305,7 +316,7 @@ func (l *live) loadBegun(ctx context.Context) error {
 			l.w.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	last, err := l.rt.store.LastSeq(ctx, l.w.thread.Key)
+	last, err := l.en.store.LastSeq(ctx, l.w.thread.Key)
 	l.w.seq = max(l.w.seq, last)
 	for _, id := range begun {
 		m := l.w.messages[id]
@@ -354,12 +365,12 @@ func (l *live) interrupt(it *commit.Item) error {
 		}
 	}
 	for _, row := range it.Rows {
-		if m, ok := row.(*Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
-			m.State = MessageHidden
-			l.w.messages[m.ID].State = MessageHidden
+		if m, ok := row.(*model.Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
+			m.State = model.MessageHidden
+			l.w.messages[m.ID].State = model.MessageHidden
 		}
 	}
-	byCall := make(map[string]*Memo)
+	byCall := make(map[string]*model.Memo)
 	for _, m := range l.memos {
 		if m.Tool != "" {
 			byCall[m.CallID] = m
@@ -376,12 +387,12 @@ func (l *live) interrupt(it *commit.Item) error {
 }
 
 // callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
-func (l *live) callGoesOn(m *Memo) bool {
-	tool, ok := l.rt.reg.Tool(m.Tool)
+func (l *live) callGoesOn(m *model.Memo) bool {
+	tool, ok := l.en.reg.Tool(m.Tool)
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 
-func (l *live) failCall(it *commit.Item, id string, m *Memo) error {
+func (l *live) failCall(it *commit.Item, id string, m *model.Memo) error {
 	result := failedCall(id, l.calls[id], codeInterrupted)
 	if m != nil {
 		row := *m
@@ -392,39 +403,33 @@ func (l *live) failCall(it *commit.Item, id string, m *Memo) error {
 }
 
 // failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
-func (rt *Runtime) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
-	run, err := commit.Patiently(ctx, func() (Run, error) { return rt.store.Run(ctx, broken.run.Key) })
+func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
+	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
-	forget := func() { rt.forget(broken) }
-	l, err := rt.rebuild(ctx, &run)
+	forget := func() { en.forget(broken) }
+	l, err := en.rebuild(ctx, &run)
 	if err != nil {
-		return rt.failUnread(ctx, &run, err, forget)
+		return en.failUnread(ctx, &run, err, forget)
 	}
-	return rt.failRead(ctx, l, e, forget)
+	return en.failRead(ctx, l, e, forget)
 }
 
 // failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;
 // it may be nil.
-func (rt *Runtime) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, then func()) error {
+func (en *Engine) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, then func()) error {
 	end := l.failed(e)
 	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {
 		return err
 	}
-	l.settleSteps(it, Failed, e)
+	l.settleSteps(it, model.Failed, e)
 	return l.finish(end, it, l.run.Owner, then)
 }
 
 // releaseAll lets go of the live runs without a word in their logs; they go on at the next start.
-func (rt *Runtime) releaseAll() {
-	rt.mu.Lock()
-	all := make([]*live, 0, len(rt.live))
-	for _, l := range rt.live {
-		all = append(all, l)
-	}
-	rt.mu.Unlock()
-	for _, l := range all {
+func (en *Engine) releaseAll() {
+	for _, l := range en.allLive() {
 		l.letGo()
 	}
 }
@@ -436,9 +441,9 @@ func (l *live) letGo() {
 		return
 	}
 	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.rt.instance}
-	it.Then = func(*decide.Decided) { l.rt.forget(l) }
-	l.rt.commits.Add(it)
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance}
+	it.Then = func(*decide.Decided) { l.en.forget(l) }
+	l.en.commits.Add(it)
 	l.mu.Unlock()
 	l.cancel(plugins.ErrStopping)
 }

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -24,5 +24,5 @@ func (s *step) Usage(_ context.Context, u plugins.Use, t agui.TokenUsage) error 
 		return err
 	}
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), t) // rows that are queued keep theirs
-	return l.queue(s, []Row{m, &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}, nil)
+	return l.queue(s, []model.Row{m, &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}, nil)
 }

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// carried is how many runs this machine executes at once.
-func carried() int { return runsFor(goruntime.GOMAXPROCS(0), memory(os.DirFS("/"))) }
+// Carried is how many runs this machine executes at once.
+func Carried() int { return runsFor(goruntime.GOMAXPROCS(0), memory(os.DirFS("/"))) }
 
 // What a live run needs. It costs 100 KiB, 300 once it has written 200 tokens, and 1 MiB when it has written so much that
 // its thread's ring is full; 20 tokens a second, as many as people read, are 0.6 ms of a core.

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // OpenCalls emits START, ARGS and END of calls, with the memos that keep their ids. It waits until they are stored,
 // so that no tool is called before a crash would know of it.
 func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
-	var rows []Row
+	var rows []model.Row
 	var evs []agui.Event
 	ours := false // some are not for the client to answer
 	for _, u := range calls {
@@ -32,13 +33,13 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 			}
 			continue
 		}
-		m.CallID, m.Tool = newID(), u.Name
+		m.CallID, m.Tool = NewID(), u.Name
 		rows = append(rows, m)
 		if s.l.isFrontend(u.Name) {
 			s.l.asked.Store(true)
-			rows = append(rows, &Interrupt{
+			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
-				Frontend: true, Tool: u.Name, Status: interruptOpen, CreatedAt: time.Now(),
+				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
 			})
 		} else {
 			m.Begun, ours = !s.l.needsApproval(u.Name), true
@@ -56,7 +57,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 
 // goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun
 // and may not be made again has it here.
-func (s *step) goOn(m *Memo, u plugins.Use) error {
+func (s *step) goOn(m *model.Memo, u plugins.Use) error {
 	l := s.l
 	l.mu.Lock()
 	for p := s; p != nil; p = p.parent {
@@ -77,7 +78,7 @@ func (l *live) isFrontend(tool string) bool {
 
 // needsApproval reports whether a person is asked before each call of a tool.
 func (l *live) needsApproval(name string) bool {
-	tool, ok := l.rt.reg.Tool(name)
+	tool, ok := l.en.reg.Tool(name)
 	return ok && tool.Info().Approval
 }
 
@@ -114,13 +115,13 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
 // means that there is none: the run was stopped, or waits for an approval.
-func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.ToolOutput, error) {
-	tool, ok := s.l.rt.reg.Tool(u.Name)
+func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
+	tool, ok := s.l.en.reg.Tool(u.Name)
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
 	info, args := tool.Info(), u.Request
-	if err := s.l.rt.graphs.CheckArgs(u.Name, args); err != nil {
+	if err := s.l.en.graphs.CheckArgs(u.Name, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if info.Approval {
@@ -134,7 +135,7 @@ func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.Too
 		if edited != nil {
 			args = edited
 		}
-		if err := s.l.rt.graphs.CheckArgs(u.Name, args); err != nil {
+		if err := s.l.en.graphs.CheckArgs(u.Name, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
 		}
 	}
@@ -146,7 +147,7 @@ func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.Too
 	}
 	limit := info.Timeout
 	if limit == 0 {
-		limit = s.l.rt.cfg.ToolTimeout
+		limit = s.l.en.cfg.ToolTimeout
 	}
 	return s.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
@@ -155,7 +156,7 @@ func (s *step) answerCall(ctx context.Context, m *Memo, u plugins.Use) (agui.Too
 
 // approve asks a person whether the call may be made; an answer may edit its arguments. The answer is a record of
 // its own, which belongs to the call.
-func (s *step) approve(call *Memo, u plugins.Use) (ok bool, edited json.RawMessage, err error) {
+func (s *step) approve(call *model.Memo, u plugins.Use) (ok bool, edited json.RawMessage, err error) {
 	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
 	if err != nil {
 		return false, nil, err
@@ -199,7 +200,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over: nobody waits for this result
 	}
-	grace := time.NewTimer(s.l.rt.cfg.Grace)
+	grace := time.NewTimer(s.l.en.cfg.Grace)
 	defer grace.Stop()
 	select {
 	case r := <-result:
@@ -230,7 +231,7 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.rt.logFailure("tool failed", tool.Info().Name, r.err)
+	s.l.en.logFailure("tool failed", tool.Info().Name, r.err)
 	return failure("tool_failed", "The tool failed"), nil
 }
 
@@ -254,7 +255,7 @@ func failure(code, message string) agui.ToolOutput {
 }
 
 // closeCall emits the result and records it.
-func (s *step) closeCall(m *Memo, u plugins.Use, out *agui.ToolOutput) error {
+func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) error {
 	fill := func() {
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
 		if json.Valid(u.Request) {
@@ -275,9 +276,9 @@ func (s *step) closeCall(m *Memo, u plugins.Use, out *agui.ToolOutput) error {
 	return s.record(m, mustJSON(out), s.result(m, out))
 }
 
-func (s *step) result(m *Memo, out *agui.ToolOutput) agui.Event {
+func (s *step) result(m *model.Memo, out *agui.ToolOutput) agui.Event {
 	shown := *out
-	return agui.ToolCallResult{MessageID: newID(), ToolCallID: m.CallID, Content: out.ResultSummary, Output: &shown}
+	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Output: &shown}
 }
 
 // CallAgent runs another agent inside the step, under an id of its own.
@@ -291,7 +292,7 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
 	}
-	agent, ok := s.l.rt.reg.Agent(u.Name)
+	agent, ok := s.l.en.reg.Agent(u.Name)
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
@@ -305,7 +306,7 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 	sub.within = u.Inside("")
 	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
 		Query:    query,
-		Messages: []agui.Message{{ID: newID(), Role: agui.RoleUser, Content: query}},
+		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
 		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Execution: 1,
 	}))
@@ -325,10 +326,10 @@ func (s *step) nested() int {
 }
 
 // openAgent announces a sub-agent, unless it is open already because its worker is called again.
-func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent string) (*step, error) {
+func (s *step) openAgent(ctx context.Context, m *model.Memo, info plugins.Info, parent string) (*step, error) {
 	again := m.CallID != ""
 	if !again {
-		m.CallID, m.Agent = newID(), info.Name
+		m.CallID, m.Agent = NewID(), info.Name
 	}
 	sub := newStep(ctx, s.l, s.number, s.node, info.Name)
 	sub.subagent, sub.parent = m.CallID, s
@@ -353,7 +354,7 @@ func (s *step) openAgent(ctx context.Context, m *Memo, info plugins.Info, parent
 }
 
 // closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
-func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput, err error) error {
+func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.WorkerOutput, err error) error {
 	sub.end()
 	switch {
 	case err == nil:
@@ -370,7 +371,7 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 	if cause := context.Cause(s.ctx); cause != nil {
 		return cause
 	}
-	shown := s.l.rt.shown(name, err)
+	shown := s.l.en.shown(name, err)
 	m.CallID = "" // called again after a crash, it is another one
 	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err
@@ -380,7 +381,7 @@ func (s *step) closeAgent(sub *step, m *Memo, name string, out agui.WorkerOutput
 
 // leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
 // together with its memo. done may be nil.
-func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
+func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) error {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
@@ -389,7 +390,7 @@ func (s *step) leave(m *Memo, done func(error), left agui.WorkerOutput) error {
 		return err
 	}
 	it := l.item()
-	defer l.rt.commits.Add(it) // what was numbered is written
+	defer l.en.commits.Add(it) // what was numbered is written
 	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {
 			return err
@@ -412,13 +413,13 @@ func (l *live) currentState() json.RawMessage {
 }
 
 // shown is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
-func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
+func (en *Engine) shown(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		code := e.Code
 		if code == "" {
 			code = "failed"
 		}
-		return &agui.OutputError{Code: plain(clip(code, 200)), Message: plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+		return &agui.OutputError{Code: Plain(clip(code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
 	}
 	if errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return &agui.OutputError{Code: "timeout", Message: "The agent did not end in time", Retryable: true}
@@ -426,7 +427,7 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
 		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
 	}
-	rt.logFailure("agent failed", agent, err)
+	en.logFailure("agent failed", agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
@@ -436,10 +437,10 @@ func (rt *Runtime) shown(agent string, err error) *agui.OutputError {
 // maxText is how long an error's or a question's text may be.
 const maxText = 64 << 10
 
-func (rt *Runtime) logFailure(msg, name string, err error) {
+func (en *Engine) logFailure(msg, name string, err error) {
 	if p, ok := errors.AsType[*plugins.PanicError](err); ok {
-		rt.log.Error(msg, "name", name, "error", err, "stack", string(p.Stack))
+		en.log.Error(msg, "name", name, "error", err, "stack", string(p.Stack))
 		return
 	}
-	rt.log.Warn(msg, "name", name, "error", err)
+	en.log.Warn(msg, "name", name, "error", err)
 }

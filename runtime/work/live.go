@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -18,19 +18,20 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
-	rt     *Runtime
+	en     *Engine
 	t      *log.Tail
 	source *commit.Source // shut with the gate
 	graph  *graph.Graph   // without nodes when unfit
-	input  runInput
-	unfit  error // why the run cannot be executed; it can be ended all the same
-	run    Run   // as it was claimed, but for Attempt
-	span   Span  // likewise
+	input  Input
+	unfit  error      // why the run cannot be executed; it can be ended all the same
+	run    model.Run  // as it was claimed, but for Attempt
+	span   model.Span // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -45,22 +46,21 @@ type live struct {
 	writing *step        // whose text message is open
 	spare   *commit.Item // for what is queued next, nil for a new one
 	w       *writer
-	memos   map[memoKey]*Memo     // those in it are not changed: another takes their place
-	asks    map[string]*Interrupt // by id: those that are open
+	memos   map[memoKey]*model.Memo     // those in it are not changed: another takes their place
+	asks    map[string]*model.Interrupt // by id: those that are open
 	// An older version has recorded something of which nobody can tell where in the code it belongs.
 	unplaced bool
 	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
 	minted   map[string]bool   // ids that were given to workers and not used yet
-	nodes    map[string]*Node
-	steps    map[string]*Step // by node: the latest of this generation
-	count    int              // steps so far, over all generations
+	nodes    map[string]*model.Node
+	steps    map[string]*model.Step // by node: the latest of this generation
+	count    int                    // steps so far, over all generations
 
 	began   began           // where the generation began
-	first   []Message       // all of the thread's messages, when the run is its first; else nil
+	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
 	workers sync.WaitGroup  // what spawn started
-	strays  atomic.Int64    // how many of them have not returned
 }
 
 // began is where a generation of a run began: what its workers are asked when they are called again.
@@ -75,8 +75,8 @@ type memoKey struct {
 	place string
 }
 
-// runInput is what serves a run for its whole life.
-type runInput struct {
+// Input is what serves a run for its whole life.
+type Input struct {
 	State          json.RawMessage `json:"state,omitempty"` // replaces the thread's when the run starts
 	Tools          []agui.Tool     `json:"tools,omitempty"`
 	Context        []agui.Context  `json:"context,omitempty"`
@@ -85,22 +85,25 @@ type runInput struct {
 	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and what follows it
 }
 
+// JSON is what a run's row keeps of its input.
+func (in *Input) JSON() json.RawMessage { return mustJSON(in) }
+
 // newLive makes the live form of a run, without what its log and rows say. What the run was started with may be
 // illegible by now, which unfit tells: a run that only ends does not need it.
-func (rt *Runtime) newLive(run *Run) *live {
+func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
-		rt: rt, run: *run,
-		memos: make(map[memoKey]*Memo), asks: make(map[string]*Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
-		nodes: make(map[string]*Node), steps: make(map[string]*Step), started: make(map[string]bool),
+		en: en, run: *run,
+		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
+		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
 		over: make(chan struct{}),
 	}
 	l.turn.L = &l.mu
-	l.source = rt.commits.Source(l.broken)
+	l.source = en.commits.Source(l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
 	var err error
-	if l.graph, err = rt.graphs.Of(run); err != nil {
+	if l.graph, err = en.graphs.Of(run); err != nil {
 		l.graph, l.unfit = new(graph.Graph), err
 	}
 	return l
@@ -112,7 +115,7 @@ func (l *live) item() *commit.Item {
 }
 
 // emit is queue, and waits for room in the commit queue.
-func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) error {
+func (l *live) emit(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +124,7 @@ func (l *live) emit(s *step, rows []Row, done func(error), evs ...agui.Event) er
 
 // queue stages what the step holds and evs and queues them in one item with rows, so that a crash keeps all or none.
 // It waits for its turn when an event opens a text message. done may be nil. l.mu is held.
-func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) error {
+func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
 	if slices.ContainsFunc(evs, opensText) {
 		if err := l.queue(s, nil, nil); err != nil { // others may wait for it
 			return err
@@ -143,7 +146,7 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 	}
 	l.spare = nil
 	defer func() {
-		if l.rt.commits.Add(it) { // what was numbered is written, also before an event that is refused
+		if l.en.commits.Add(it) { // what was numbered is written, also before an event that is refused
 			it.Empty()
 			l.spare = it
 		}
@@ -163,12 +166,12 @@ func (l *live) queue(s *step, rows []Row, done func(error), evs ...agui.Event) e
 }
 
 // know keeps what a row says of the run's records and questions. l.mu is held.
-func (l *live) know(row Row) Row {
+func (l *live) know(row model.Row) model.Row {
 	switch row := row.(type) {
-	case *Memo:
+	case *model.Memo:
 		l.unplaced = l.unplaced || strings.HasPrefix(row.Place, "?")
 		l.memos[memoKey{row.Step, row.Place}] = row
-	case *Interrupt:
+	case *model.Interrupt:
 		l.asks[row.ID] = row
 	}
 	return row
@@ -192,7 +195,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if size := stateSize(l.state(), ev); size > maxState {
+	if size := stateSize(l.state(), ev); size > MaxState {
 		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
 	}
 	ev = s.attribute(ev)
@@ -239,8 +242,8 @@ func stateSize(state json.RawMessage, ev agui.Event) int {
 	return 0
 }
 
-// maxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
-const maxState = 4 << 20
+// MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
+const MaxState = 4 << 20
 
 // goesOn reports whether an event continues or ends something that an earlier one has opened.
 func goesOn(t agui.Type) bool {
@@ -275,10 +278,10 @@ func (l *live) progress(it *commit.Item, node string, value json.RawMessage) {
 const nodeMessages = 50
 
 // put queues rows alone.
-func (l *live) put(rows ...Row) {
+func (l *live) put(rows ...model.Row) {
 	it := l.item()
 	it.Rows = rows
-	l.rt.commits.Add(it)
+	l.en.commits.Add(it)
 }
 
 // wait calls queue with a done function and waits until what it queued is stored.
@@ -315,17 +318,17 @@ func (l *live) broken(err error) {
 	if l.dead.Swap(true) {
 		return
 	}
-	l.rt.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
+	l.en.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
 	l.source.Lose()
 	l.drop(err)
-	l.rt.tasks.Go(func() { // ends with its commit
-		err := l.rt.failFromLog(l.rt.abandoned, l, unstored())
-		for err != nil && !errors.Is(err, errSettled) && l.rt.rest() { // the database may take it later
-			l.rt.log.Error("run could not be failed", "run", l.run.ID, "error", err)
-			err = l.rt.failFromLog(l.rt.abandoned, l, unstored())
+	l.en.tasks.Go(func() { // ends with its commit
+		err := l.en.failFromLog(l.en.abandoned, l, unstored())
+		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may take it later
+			l.en.log.Error("run could not be failed", "run", l.run.ID, "error", err)
+			err = l.en.failFromLog(l.en.abandoned, l, unstored())
 		}
 		if errors.Is(err, errSettled) { // it had ended after all
-			l.rt.forget(l)
+			l.en.forget(l)
 		}
 	})
 }
@@ -391,14 +394,14 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 
 // settleSteps brings the rows of steps and nodes that have not ended to status. When a node has failed the run, the
 // others were only stopped.
-func (l *live) settleSteps(it *commit.Item, status Status, e *agui.OutputError) {
+func (l *live) settleSteps(it *commit.Item, status model.Status, e *agui.OutputError) {
 	now := time.Now()
 	pending := status
-	if status == Failed {
-		pending = Skipped
+	if status == model.Failed {
+		pending = model.Skipped
 	}
-	if status == Failed && l.nodeFailed() {
-		status, e = Cancelled, nil
+	if status == model.Failed && l.nodeFailed() {
+		status, e = model.Cancelled, nil
 	}
 	for _, st := range l.steps {
 		if st.Status.Final() {
@@ -412,10 +415,10 @@ func (l *live) settleSteps(it *commit.Item, status Status, e *agui.OutputError) 
 		it.Rows = append(it.Rows, &row)
 	}
 	for _, n := range l.nodes {
-		if n.Status.Final() || n.Status == Pending && status == Waiting {
+		if n.Status.Final() || n.Status == model.Pending && status == model.Waiting {
 			continue
 		}
-		if n.Status == Pending {
+		if n.Status == model.Pending {
 			n.Status = pending
 		} else {
 			n.Status, n.Error = status, e
@@ -431,7 +434,7 @@ func (l *live) settleSteps(it *commit.Item, status Status, e *agui.OutputError) 
 // nodeFailed reports whether one of the nodes has failed.
 func (l *live) nodeFailed() bool {
 	for _, n := range l.nodes {
-		if n.Status == Failed {
+		if n.Status == model.Failed {
 			return true
 		}
 	}

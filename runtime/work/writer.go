@@ -1,7 +1,6 @@
-package runtime
+package work
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -9,32 +8,33 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
 // writer numbers, encodes and folds the events of one run in one span. Whoever owns the run has the one
 // writer; it is not safe for concurrent use.
 type writer struct {
-	thread   *Thread
+	thread   *model.Thread
 	run      *monitor.Run // by its name in this span
 	last     int64        // the id of the last event
 	seq      int64        // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
-	messages map[string]*Message // of this run, those with a seq or waiting for one
-	slab     []byte              // room for payloads
+	messages map[string]*model.Message // of this run, those with a seq or waiting for one
+	slab     []byte                    // room for payloads
 }
 
-func newWriter(th *Thread, run *Run, runID string, last, seq int64) *writer {
+func newWriter(th *model.Thread, run *model.Run, runID string, last, seq int64) *writer {
 	return writerOf(th, &monitor.Run{
 		Key: run.Key, Project: th.Project, User: th.User, ID: runID, ThreadID: th.ID, Agent: run.WorkflowID,
 	}, last, seq)
 }
 
-func writerOf(th *Thread, run *monitor.Run, last, seq int64) *writer {
+func writerOf(th *model.Thread, run *monitor.Run, last, seq int64) *writer {
 	return &writer{
 		thread: th, run: run, last: last, seq: seq,
-		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*Message),
+		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*model.Message),
 	}
 }
 
@@ -65,7 +65,7 @@ func (w *writer) stage(it *commit.Item, ev agui.Event) error {
 	rec := log.NewRecord(w.last, w.run.Key, ev, len(payload))
 	it.Run = w.run
 	it.Records = append(it.Records, rec)
-	it.Events = append(it.Events, StoredEvent{
+	it.Events = append(it.Events, model.StoredEvent{
 		ThreadKey: w.thread.Key, ID: w.last, RunKey: w.run.Key, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
@@ -146,38 +146,38 @@ func (w *writer) reserve(id string) {
 // id, is shown again.
 func (w *writer) begin(id string) {
 	w.reserve(id)
-	if m := w.known(id); m.State == MessageHidden {
-		m.State = MessageConsumed
+	if m := w.known(id); m.State == model.MessageHidden {
+		m.State = model.MessageConsumed
 	}
 }
 
 // known is what is known of a message's row.
-func (w *writer) known(id string) *Message {
+func (w *writer) known(id string) *model.Message {
 	m := w.messages[id]
 	if m == nil {
-		m = &Message{ThreadKey: w.thread.Key, RunKey: w.run.Key}
+		m = &model.Message{ThreadKey: w.thread.Key, RunKey: w.run.Key}
 		w.messages[id] = m
 	}
 	return m
 }
 
 // message is the row of a message as the log now tells it.
-func (w *writer) message(id string) *Message {
+func (w *writer) message(id string) *model.Message {
 	m := w.known(id)
 	if m.EventID == 0 {
-		m.EventID, m.State = w.last, MessageConsumed
+		m.EventID, m.State = w.last, model.MessageConsumed
 	}
 	if msg, ok := w.fold.Message(id); ok {
 		m.Message = msg
 	} else {
-		m.State = MessageHidden // an activity that was replaced
+		m.State = model.MessageHidden // an activity that was replaced
 	}
 	row := *m
 	return &row
 }
 
 // take stages messages that were appended meanwhile, each as a text message of its own.
-func (w *writer) take(it *commit.Item, msgs []Message) error {
+func (w *writer) take(it *commit.Item, msgs []model.Message) error {
 	for i := range msgs {
 		m := &msgs[i]
 		w.messages[m.ID] = m
@@ -197,7 +197,7 @@ func (w *writer) take(it *commit.Item, msgs []Message) error {
 }
 
 // started stages the RUN_STARTED of a span with the messages that are new to the thread.
-func (w *writer) started(it *commit.Item, run *Run, msgs []Message) error {
+func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message) error {
 	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]
@@ -223,7 +223,7 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 		ToolName: name, ToolCallID: id, Status: agui.StatusFailure, ResultSummary: summary,
 		Error: &agui.OutputError{Code: code, Message: summary},
 	}
-	return agui.ToolCallResult{MessageID: newID(), ToolCallID: id, Content: summary, Output: &out}
+	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: id, Content: summary, Output: &out}
 }
 
 // Codes of what ended early.
@@ -231,11 +231,3 @@ const (
 	codeCancelled   = "cancelled"
 	codeInterrupted = "interrupted"
 )
-
-func mustJSON(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own structs always encode
-	}
-	return b
-}

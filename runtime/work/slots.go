@@ -1,10 +1,11 @@
-package runtime
+package work
 
 import (
 	"container/list"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // slots counts the runs that may execute at once: in the process, and of one agent, project and user.
@@ -20,7 +21,7 @@ type slotKey struct{ kind, name string }
 
 func newSlots(cfg *Config) *slots { return &slots{cfg: cfg, by: make(map[slotKey]int)} }
 
-func (s *slots) keys(r *RunHead) [3]struct {
+func (s *slots) keys(r *model.RunHead) [3]struct {
 	key slotKey
 	cap int
 } {
@@ -35,7 +36,7 @@ func (s *slots) keys(r *RunHead) [3]struct {
 }
 
 // take takes a slot for r, if there is one.
-func (s *slots) take(r *RunHead) bool {
+func (s *slots) take(r *model.RunHead) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.total >= s.cfg.Runs {
@@ -52,19 +53,19 @@ func (s *slots) take(r *RunHead) bool {
 }
 
 // force takes a slot even when there is none, for runs that were running before a restart.
-func (s *slots) force(r *RunHead) {
+func (s *slots) force(r *model.RunHead) {
 	s.mu.Lock()
 	s.add(r, 1)
 	s.mu.Unlock()
 }
 
-func (s *slots) free(r *RunHead) {
+func (s *slots) free(r *model.RunHead) {
 	s.mu.Lock()
 	s.add(r, -1)
 	s.mu.Unlock()
 }
 
-func (s *slots) add(r *RunHead, n int) {
+func (s *slots) add(r *model.RunHead, n int) {
 	s.total += n
 	for _, k := range s.keys(r) {
 		if s.by[k.key] += n; s.by[k.key] == 0 {
@@ -96,7 +97,7 @@ func newRunQueue() *runQueue {
 func (q *runQueue) set(out *decide.Decided) {
 	queued := 0
 	for i := range out.Open {
-		if out.Open[i].Status == Queued {
+		if out.Open[i].Status == model.Queued {
 			queued++
 		}
 	}
@@ -145,7 +146,7 @@ func (q *runQueue) waits(threadKey int64) bool {
 }
 
 // ready removes and returns what can be done now: claims for which admit has a slot, and all else.
-func (q *runQueue) ready(admit func(*RunHead) bool) []decide.Next {
+func (q *runQueue) ready(admit func(*model.RunHead) bool) []decide.Next {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var list []decide.Next

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"cmp"
@@ -21,17 +21,13 @@ import (
 // loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
 // tool it started: one that ignores its context keeps the run's slot until it returns.
 func (l *live) loop() {
-	defer l.rt.running.Done()
+	defer l.en.running.Done()
 	l.execute()
 	l.cancel(plugins.ErrEnded)
-	if l.strays.Load() > 0 {
-		l.rt.stray.Add(1)
-		defer l.rt.stray.Add(-1)
-	}
 	l.workers.Wait()
-	l.rt.slots.free(&l.run.RunHead)
+	l.en.slots.free(&l.run.RunHead)
 	l.t.Release()
-	l.rt.queue.nudge()
+	l.en.queue.nudge()
 }
 
 // nodeResult is how one node ended: completed, waiting, or failed with what clients learn.
@@ -41,7 +37,7 @@ type nodeResult struct {
 }
 
 func (l *live) execute() {
-	limit, stop := context.WithTimeoutCause(l.ctx, l.rt.cfg.RunTimeout, errTimeout)
+	limit, stop := context.WithTimeoutCause(l.ctx, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if limit.Err() != nil {
@@ -56,7 +52,7 @@ func (l *live) execute() {
 	for running := 0; ; {
 		ready, err := l.ready(in.Query)
 		if err != nil {
-			l.settle(l.failed(l.rt.shown(l.run.WorkflowID, err)), nil)
+			l.settle(l.failed(l.en.shown(l.run.WorkflowID, err)), nil)
 			return
 		}
 		for _, n := range ready {
@@ -91,21 +87,15 @@ func (l *live) late() {
 // settle ends the run's span; that it was ended meanwhile is fine.
 func (l *live) settle(e ending, because error) {
 	if because != nil {
-		l.rt.log.Error("run fails", "run", l.run.ID, "error", because)
+		l.en.log.Error("run fails", "run", l.run.ID, "error", because)
 	}
 	if err := l.end(e); err != nil && !errors.Is(err, errSettled) {
-		l.rt.log.Error("run could not be settled", "run", l.run.ID, "error", err)
+		l.en.log.Error("run could not be settled", "run", l.run.ID, "error", err)
 	}
 }
 
 // spawn runs f on a goroutine that the run accounts for.
-func (l *live) spawn(f func()) {
-	l.strays.Add(1)
-	l.workers.Go(func() {
-		defer l.strays.Add(-1)
-		f()
-	})
-}
+func (l *live) spawn(f func()) { l.workers.Go(f) }
 
 // prompt is what the run's workers are asked. It is the same each time the generation is continued.
 func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
@@ -117,15 +107,15 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	msgs := l.first
 	if msgs == nil {
 		var err error
-		msgs, err = commit.Patiently(ctx, func() ([]Message, error) {
-			return l.rt.store.Messages(ctx, l.w.thread.Key, l.began.upTo, log.LatestMessages)
+		msgs, err = commit.Patiently(ctx, func() ([]model.Message, error) {
+			return l.en.store.Messages(ctx, l.w.thread.Key, l.began.upTo, log.LatestMessages)
 		})
 		if err != nil {
 			return in, err
 		}
 	}
 	in.Messages = paired(log.Contents(msgs))
-	if q := query(in.Messages); q != "" {
+	if q := Query(in.Messages); q != "" {
 		in.Query = q
 	}
 	return in, nil
@@ -168,14 +158,14 @@ func (l *live) ready(query string) ([]*graph.Node, error) {
 		again = false
 		for _, n := range l.graph.Nodes {
 			state := l.nodes[n.ID]
-			if state.Status == Failed { // just before a crash
+			if state.Status == model.Failed { // just before a crash
 				return nil, &plugins.Error{Code: state.Error.Code, Message: state.Error.Message}
 			}
-			if l.started[n.ID] || state.Status.Final() || state.Status == Waiting || !l.needsMet(n) {
+			if l.started[n.ID] || state.Status.Final() || state.Status == model.Waiting || !l.needsMet(n) {
 				continue
 			}
 			runs := true
-			if state.Status == Pending {
+			if state.Status == model.Pending {
 				var err error
 				if runs, err = n.Runs(func() map[string]any { return graph.Scope(query, l.state(), l.nodes) }, l.nodes); err != nil {
 					return nil, err
@@ -183,7 +173,7 @@ func (l *live) ready(query string) ([]*graph.Node, error) {
 			}
 			if !runs {
 				now := time.Now()
-				state.Status, state.CompletedAt = Skipped, &now
+				state.Status, state.CompletedAt = model.Skipped, &now
 				row := *state
 				l.put(&row)
 				again = true
@@ -198,7 +188,7 @@ func (l *live) ready(query string) ([]*graph.Node, error) {
 
 func (l *live) needsMet(n *graph.Node) bool {
 	for _, id := range n.Needs {
-		if s := l.nodes[id].Status; s != Completed && s != Skipped {
+		if s := l.nodes[id].Status; s != model.Completed && s != model.Skipped {
 			return false
 		}
 	}
@@ -211,7 +201,7 @@ func (l *live) runNode(n *graph.Node, in plugins.Input) nodeResult {
 	for {
 		st, err := l.begin(n, in)
 		if err != nil {
-			return nodeResult{failed: l.rt.shown(n.ID, err)}
+			return nodeResult{failed: l.en.shown(n.ID, err)}
 		}
 		r := l.attempt(n, st, in)
 		if !again(n, st, r) {
@@ -228,7 +218,7 @@ func (l *live) runNode(n *graph.Node, in plugins.Input) nodeResult {
 }
 
 // again reports whether a node is executed once more after an execution that ended so.
-func again(n *graph.Node, st *Step, r nodeResult) bool {
+func again(n *graph.Node, st *model.Step, r nodeResult) bool {
 	return r.failed != nil && r.failed.Retryable && st.Execution < n.Retry.Attempts
 }
 
@@ -240,7 +230,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 }
 
 // begin opens the node's next execution, or returns the one that a crash or a question left open.
-func (l *live) begin(n *graph.Node, in plugins.Input) (*Step, error) {
+func (l *live) begin(n *graph.Node, in plugins.Input) (*model.Step, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
@@ -256,34 +246,34 @@ func (l *live) begin(n *graph.Node, in plugins.Input) (*Step, error) {
 	}
 	l.count++
 	now := time.Now()
-	st := &Step{
-		RunKey: l.run.Key, Number: l.count, ID: newID(), Generation: l.run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: Running, Input: plain(query), StartedAt: now,
+	st := &model.Step{
+		RunKey: l.run.Key, Number: l.count, ID: NewID(), Generation: l.run.Generation, NodeID: n.ID,
+		Name: n.ID, Execution: 1, Status: model.Running, Input: Plain(query), StartedAt: now,
 	}
 	if last != nil {
 		st.Execution = last.Execution + 1
 	}
 	node := l.nodes[n.ID]
-	node.Status, node.Error, node.CompletedAt, node.Progress = Running, nil, nil, 0
+	node.Status, node.Error, node.CompletedAt, node.Progress = model.Running, nil, nil, 0
 	if node.StartedAt == nil {
 		node.StartedAt = &now
 	}
 	stepRow, nodeRow := *st, *node
 	it := l.item()
-	it.Rows = []Row{&stepRow, &nodeRow}
+	it.Rows = []model.Row{&stepRow, &nodeRow}
 	if n.Agent != "" {
-		it.Ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: Running}}
+		it.Ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: model.Running}}
 	}
 	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
 	l.steps[n.ID] = st
-	l.rt.commits.Add(it)
+	l.en.commits.Add(it)
 	return st, nil
 }
 
 // attempt is one execution of a node.
-func (l *live) attempt(n *graph.Node, st *Step, in plugins.Input) nodeResult {
+func (l *live) attempt(n *graph.Node, st *model.Step, in plugins.Input) nodeResult {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, l.timeout(n), errTimeout)
 	defer cancel()
 	s := newStep(ctx, l, st.Number, n.ID, n.Worker())
@@ -301,8 +291,8 @@ func (l *live) attempt(n *graph.Node, st *Step, in plugins.Input) nodeResult {
 
 // timeout is how long one execution of a node may take: what the workflow says, or the agent.
 func (l *live) timeout(n *graph.Node) time.Duration {
-	limit := l.rt.cfg.StepTimeout
-	if a, ok := l.rt.reg.Agent(n.Agent); ok {
+	limit := l.en.cfg.StepTimeout
+	if a, ok := l.en.reg.Agent(n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
 	}
 	return orDefault(n.Timeout, limit)
@@ -319,7 +309,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		}
 		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
 	}
-	agent, ok := l.rt.reg.Agent(n.Agent)
+	agent, ok := l.en.reg.Agent(n.Agent)
 	if !ok {
 		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", n.Agent)}
 	}
@@ -336,7 +326,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 	select {
 	case r = <-done:
 	case <-ctx.Done():
-		grace := time.NewTimer(l.rt.cfg.Grace)
+		grace := time.NewTimer(l.en.cfg.Grace)
 		defer grace.Stop()
 		select {
 		case r = <-done:
@@ -364,7 +354,7 @@ type nodeOutput struct {
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.
-func (l *live) close(s *step, n *graph.Node, st *Step, out nodeOutput, err error) nodeResult {
+func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err error) nodeResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gate != nil {
@@ -383,18 +373,18 @@ func (l *live) close(s *step, n *graph.Node, st *Step, out nodeOutput, err error
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
-		st.Status, node.Status = Waiting, Waiting
+		st.Status, node.Status = model.Waiting, model.Waiting
 		r.waiting = true
 	case err != nil:
-		r.failed = l.rt.shown(s.agent, err)
-		st.Status, st.Error, st.CompletedAt = Failed, r.failed, &now
+		r.failed = l.en.shown(s.agent, err)
+		st.Status, st.Error, st.CompletedAt = model.Failed, r.failed, &now
 		if !again(n, st, r) { // else the node goes on with its next execution, also after a crash
-			node.Status, node.Error, node.CompletedAt = Failed, r.failed, &now
+			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
 		}
 	default:
-		text := plain(out.text)
-		st.Status, st.Output, st.CompletedAt = Completed, &text, &now
-		node.Status, node.Output, node.CompletedAt, node.Progress = Completed, out.json, &now, 1
+		text := Plain(out.text)
+		st.Status, st.Output, st.CompletedAt = model.Completed, &text, &now
+		node.Status, node.Output, node.CompletedAt, node.Progress = model.Completed, out.json, &now, 1
 		if l.run.Attempt > 0 { // crashes count from one completed node to the next
 			l.run.Attempt = 0
 			it.Rows = append(it.Rows, &model.RunSettled{Key: l.run.Key})
@@ -409,27 +399,16 @@ func (l *live) close(s *step, n *graph.Node, st *Step, out nodeOutput, err error
 		stageErr = l.w.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
 	}
 	if stageErr != nil {
-		l.rt.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
+		l.en.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
 	}
 	if n.Agent != "" {
 		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: now, Status: st.Status, Err: r.failed})
 	}
 	stepRow, nodeRow := *st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
-	l.rt.commits.Add(it)
+	l.en.commits.Add(it)
 	return r
 }
 
 // outputText is what a step's row shows of its output.
 func outputText(out agui.WorkerOutput) string { return clip(out.Answer, 64<<10) }
-
-// clip cuts s to at most n bytes, at a rune's edge.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n]
-}

@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // Clients keep messages and calls by their ids, over all runs of a thread, and so do rows: an id that an earlier run has
@@ -16,7 +17,7 @@ import (
 
 // mint returns a new id, which the worker's next use of it shows to be its own.
 func (l *live) mint() string {
-	id := newID()
+	id := NewID()
 	l.mu.Lock()
 	l.minted[id] = true
 	l.mu.Unlock()
@@ -29,14 +30,14 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	taken, err := commit.Patiently(ctx, func() ([]Message, error) {
-		return l.rt.store.MessagesByID(ctx, l.w.thread.Key, ids)
+	taken, err := commit.Patiently(ctx, func() ([]model.Message, error) {
+		return l.en.store.MessagesByID(ctx, l.w.thread.Key, ids)
 	})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	taken = slices.DeleteFunc(taken, func(m Message) bool { return l.w.messages[m.ID] != nil }) // another node was quicker
+	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.w.messages[m.ID] != nil }) // another node was quicker
 	l.mu.Unlock()
 	if len(taken) == 0 {
 		return nil

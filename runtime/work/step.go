@@ -1,4 +1,4 @@
-package runtime
+package work
 
 import (
 	"context"
@@ -140,7 +140,7 @@ func (s *step) takeHeld() []agui.Event {
 func (s *step) PatchState(patch json.RawMessage) error { return s.l.patch(s, patch) }
 
 // memo returns a copy of the record of u, of a new one when there is none.
-func (s *step) memo(u plugins.Use) (*Memo, error) {
+func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,22 +153,22 @@ func (s *step) memo(u plugins.Use) (*Memo, error) {
 		found := *m
 		return &found, u.Check(m.Hash)
 	}
-	return &Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
+	return &model.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
 
 // write queues a memo as it is now, with evs.
-func (s *step) write(m *Memo, done func(error), evs ...agui.Event) error {
+func (s *step) write(m *model.Memo, done func(error), evs ...agui.Event) error {
 	row := *m
-	return s.l.emit(s, []Row{&row}, done, evs...)
+	return s.l.emit(s, []model.Row{&row}, done, evs...)
 }
 
 // store is write, and waits until it is stored.
-func (s *step) store(m *Memo, evs ...agui.Event) error {
+func (s *step) store(m *model.Memo, evs ...agui.Event) error {
 	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
 }
 
 // record completes a memo and waits until it is stored together with evs.
-func (s *step) record(m *Memo, output json.RawMessage, evs ...agui.Event) error {
+func (s *step) record(m *model.Memo, output json.RawMessage, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
 	return s.store(m, evs...)
 }
@@ -214,7 +214,7 @@ func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.
 }
 
 // question is Ask for any memo. A question that is recorded already waits on.
-func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
+func (s *step) question(m *model.Memo, q agui.Interrupt) (plugins.Answer, error) {
 	var a plugins.Answer
 	if m.Done {
 		err := json.Unmarshal(m.Output, &a)
@@ -223,15 +223,15 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 	if m.CallID != "" {
 		return a, plugins.ErrWaiting
 	}
-	q.ID, q.SubagentRunID = newID(), s.subagent
+	q.ID, q.SubagentRunID = NewID(), s.subagent
 	if q.Reason == "" {
 		q.Reason = "confirmation"
 		if q.ResponseSchema != nil {
 			q.Reason = "input_required"
 		}
 	}
-	in := &Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Status: interruptOpen, CreatedAt: time.Now(),
+	in := &model.Interrupt{
+		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Status: model.InterruptOpen, CreatedAt: time.Now(),
 	}
 	if q.ExpiresAt != "" {
 		at, err := time.Parse(time.RFC3339, q.ExpiresAt)
@@ -245,7 +245,7 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
-	if err := s.l.emit(s, []Row{m, in}, nil); err != nil {
+	if err := s.l.emit(s, []model.Row{m, in}, nil); err != nil {
 		return a, err
 	}
 	return a, plugins.ErrWaiting
@@ -253,14 +253,6 @@ func (s *step) question(m *Memo, q agui.Interrupt) (plugins.Answer, error) {
 
 // maxQuestion keeps the RUN_FINISHED that lists a run's open questions within the size of an event.
 const maxQuestion = 256 << 10
-
-// The statuses of an Interrupt. An answer makes it answered, the answer's span resolved or cancelled.
-const (
-	interruptOpen      = model.InterruptOpen
-	interruptAnswered  = model.InterruptAnswered
-	interruptResolved  = model.InterruptResolved
-	interruptCancelled = model.InterruptCancelled
-)
 
 // Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a
 // worker called again meets its messages where it met them first.
@@ -282,13 +274,13 @@ func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) 
 	return s.takeMessages(ctx, m)
 }
 
-func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error) {
+func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message, error) {
 	l := s.l
 	if err := l.emit(s, nil, nil); err != nil {
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.Patiently(s.ctx, func() ([]Message, error) { return l.rt.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.Patiently(s.ctx, func() ([]model.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +292,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 		return nil, err
 	}
 	// What an earlier Next took may still be on its way to the store.
-	queued = slices.DeleteFunc(queued, func(q Message) bool { return l.w.messages[q.ID] != nil })
+	queued = slices.DeleteFunc(queued, func(q model.Message) bool { return l.w.messages[q.ID] != nil })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message
@@ -308,7 +300,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
 	if err := l.w.take(it, queued); err != nil {
-		l.rt.commits.Add(it) // what was numbered is written
+		l.en.commits.Add(it) // what was numbered is written
 		l.mu.Unlock()
 		return nil, err
 	}
@@ -317,7 +309,7 @@ func (s *step) takeMessages(ctx context.Context, m *Memo) ([]agui.Message, error
 	row := *m
 	l.know(&row)
 	it.Rows = append(it.Rows, &row)
-	l.rt.commits.Add(it)
+	l.en.commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored
 }
@@ -378,7 +370,7 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		}
 		delete(l.asks, id)
 		closed := *in
-		closed.Status = interruptCancelled
+		closed.Status = model.InterruptCancelled
 		it.Rows = append(it.Rows, &closed)
 		if m := l.memos[memoKey{in.Step, in.Place}]; m != nil && !m.Done {
 			row := *m

@@ -1,0 +1,300 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
+)
+
+// claiming prepares the claim of a queued run.
+func (en *Engine) claiming(ctx context.Context, head *model.RunHead) (*commit.Item, error) {
+	th, err := en.store.Thread(ctx, head.ThreadKey)
+	if err != nil {
+		return nil, model.Gone(err, decide.ErrThreadNotFound)
+	}
+	run, err := en.store.Run(ctx, head.Key)
+	if err != nil {
+		return nil, model.Gone(err, decide.ErrRunNotFound)
+	}
+	if run.Status != model.Queued {
+		return nil, decide.ErrNotClaimed
+	}
+	queued, err := en.store.Queued(ctx, run.Key)
+	if err != nil {
+		return nil, err
+	}
+	l := en.newLive(&run)
+	if l.unfit != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
+	}
+	return l.claiming(ctx, &th, &run, queued)
+}
+
+// claiming prepares the claim: the events that open the span, numbered behind the thread's last.
+func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
+	en := l.en
+	l.w = newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
+	l.span = model.Span{
+		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
+		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
+	}
+	c := &decide.Claim{
+		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Span: l.span,
+		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
+	}
+	it := &commit.Item{}
+	if err := l.open(ctx, it, th, run, queued); err != nil {
+		return nil, err
+	}
+	c.Rows, c.Events = it.Rows, it.Events
+	return &commit.Item{
+		Run: l.w.run, Records: it.Records, Command: c, Takes: true, Began: l.executions(),
+		Then: l.begins,
+	}, nil
+}
+
+// open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
+// begins, or what its answers amount to when it goes on.
+func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run *model.Run, queued []model.Message) error {
+	if run.Answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+		spans, err := l.en.store.Spans(ctx, run.Key)
+		if err != nil {
+			return err
+		}
+		if err := l.load(ctx, l.en.store, run, spans); err != nil {
+			return err
+		}
+		l.inbox.Store(int64(len(queued)))
+		if err := l.w.started(it, run, nil); err != nil {
+			return err
+		}
+		return l.answered(ctx, it)
+	}
+	l.began = began{state: th.State, upTo: l.span.First}
+	if err := l.reset(ctx, it, run.Generation > 1); err != nil {
+		return err
+	}
+	first, rest := fitting(queued)
+	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
+	if err := l.w.started(it, run, first); err != nil {
+		return err
+	}
+	return l.prepare(ctx, it, th, run)
+}
+
+// fitting splits messages into those that fit into one RUN_STARTED, which are a worker's input, and the rest, which only
+// appended messages can make: a request's own fit.
+func fitting(msgs []model.Message) (first, rest []model.Message) {
+	size := 0
+	for i := range msgs {
+		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > log.MaxMessages {
+			return msgs[:i], msgs[i:]
+		}
+	}
+	return msgs, nil
+}
+
+// spanName is the name that the run has in its next span.
+func spanName(run *model.Run) string { return cmp.Or(run.SpanName, run.ID) }
+
+// begins makes the run live and executes it, as it was decided.
+func (l *live) begins(out *decide.Decided) {
+	en := l.en
+	l.run.RunHead = out.Run
+	l.ctx, l.cancel = context.WithCancelCause(en.abandoned)
+	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
+	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
+	en.liveRuns.Add(1)
+	en.running.Add(1)
+	en.mu.Lock()
+	en.live[l.run.Key] = l
+	en.mu.Unlock()
+	go l.loop() // Shutdown waits for en.running
+}
+
+// executions are those of workers that go on when the run becomes live: of steps that were left running, and
+// of sub-agents that are open.
+func (l *live) executions() []monitor.Execution {
+	var all []monitor.Execution
+	for _, st := range l.steps {
+		if agent := l.graph.Agent(st.NodeID); agent != "" && st.Status == model.Running {
+			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
+		}
+	}
+	for _, m := range l.memos {
+		if m.Agent != "" && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
+			all = append(all, monitor.Execution{ID: m.CallID, Agent: m.Agent})
+		}
+	}
+	return all
+}
+
+// reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
+func (l *live) reset(ctx context.Context, it *commit.Item, restarted bool) error {
+	if restarted {
+		if err := l.countSteps(ctx, l.en.store); err != nil {
+			return err
+		}
+	}
+	for _, n := range l.graph.Nodes {
+		node := &model.Node{RunKey: l.run.Key, NodeID: n.ID, Status: model.Pending}
+		l.nodes[n.ID] = node
+		if len(l.graph.Nodes) > 1 || restarted { // a lone node's first row comes with its step
+			row := *node
+			it.Rows = append(it.Rows, &row)
+		}
+	}
+	return nil
+}
+
+// prepare applies what the run's first generation does to the thread: hidden messages and another state.
+func (l *live) prepare(ctx context.Context, it *commit.Item, th *model.Thread, run *model.Run) error {
+	hides, state, err := l.rolledBack(ctx, run, th.State)
+	if err != nil {
+		return err
+	}
+	if run.Generation == 1 {
+		if l.input.RewindTo != "" {
+			msgs, err := l.en.store.MessagesByID(ctx, th.Key, []string{l.input.RewindTo})
+			if err != nil {
+				return err
+			}
+			if len(msgs) > 0 && msgs[0].Seq > 0 {
+				hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: msgs[0].Seq + 1})
+			}
+		}
+		if l.input.HideFrom > 0 {
+			hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: l.input.HideFrom})
+		}
+		if l.input.State != nil {
+			state = l.input.State
+		}
+	}
+	if len(hides) > 0 {
+		if err := l.rewound(ctx, it, th, hides); err != nil {
+			return err
+		}
+	}
+	l.began.state = state
+	if len(hides) == 0 && string(state) == string(th.State) {
+		return nil
+	}
+	return l.w.stage(it, agui.StateSnapshot{Snapshot: state})
+}
+
+// rolledBack says what to hide of the runs that the run has made room by rolling back, and the state before the oldest of
+// them.
+func (l *live) rolledBack(ctx context.Context, run *model.Run, state json.RawMessage) ([]model.Hide, json.RawMessage, error) {
+	if !run.RollBack {
+		return nil, state, nil
+	}
+	var hides []model.Hide
+	oldest := int64(math.MaxInt64)
+	for _, r := range run.Replaces {
+		spans, err := l.en.store.Spans(ctx, r.RunKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(spans, func(s model.Span) bool { return s.Generation == r.Generation })
+		if i < 0 {
+			continue
+		}
+		hides = append(hides, model.Hide{ThreadKey: run.ThreadKey, RunKey: r.RunKey, FromEvent: spans[i].First})
+		if spans[i].First < oldest {
+			oldest, state = spans[i].First, spans[i].State
+		}
+	}
+	return hides, state, nil
+}
+
+// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
+func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, hides []model.Hide) error {
+	rows, err := l.en.store.Messages(ctx, th.Key, 0, log.LatestMessages)
+	if err != nil {
+		return err
+	}
+	hidden := func(m model.Message) bool {
+		return slices.ContainsFunc(hides, func(h model.Hide) bool {
+			return (h.RunKey == 0 || h.RunKey == m.RunKey) && (h.FromSeq == 0 || m.Seq >= h.FromSeq) && m.EventID >= h.FromEvent
+		})
+	}
+	var before []model.Row // what the run brings stays
+	for i := range hides {
+		before = append(before, &hides[i])
+	}
+	it.Rows = append(before, it.Rows...)
+	msgs := append(log.Contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
+	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs)})
+}
+
+// answered opens the span of an answer: the steps that waited go on, and what a client answered for its
+// own tools becomes their results.
+func (l *live) answered(ctx context.Context, it *commit.Item) error {
+	var owed []string
+	for _, m := range l.memos {
+		if m.Tool != "" && !m.Done {
+			owed = append(owed, m.CallID)
+		}
+	}
+	all, err := l.en.store.Interrupts(ctx, l.run.Key)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Frontend && all[i].Status == model.InterruptAnswered {
+			owed = append(owed, all[i].ID)
+		}
+	}
+	l.w.ver.Owe(owed...)
+	for _, st := range l.steps {
+		if st.Status != model.Waiting {
+			continue
+		}
+		st.Status = model.Running
+		node := l.nodes[st.NodeID]
+		node.Status = model.Running
+		stepRow, nodeRow := *st, *node
+		it.Rows = append(it.Rows, &stepRow, &nodeRow)
+		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		if err := l.take(it, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take closes an interrupt that was answered. The result of a frontend call is what its memo holds.
+func (l *live) take(it *commit.Item, in *model.Interrupt) error {
+	if in.Status != model.InterruptAnswered {
+		return nil
+	}
+	in.Status = model.InterruptResolved
+	it.Rows = append(it.Rows, in)
+	if !in.Frontend {
+		return nil
+	}
+	m := l.memos[memoKey{in.Step, in.Place}]
+	var a frontendAnswer
+	var out agui.ToolOutput
+	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
+		return fmt.Errorf("frontend call %s has no record", in.ID)
+	}
+	delete(l.calls, in.ID)
+	return l.w.stage(it, agui.ToolCallResult{
+		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
+	})
+}

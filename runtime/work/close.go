@@ -1,0 +1,166 @@
+package work
+
+import (
+	"context"
+	"errors"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
+func (en *Engine) Cancel(threadKey, key int64, generation int) error {
+	for range 3 {
+		if l := en.liveRun(key); l != nil && (generation == 0 || l.run.Generation == generation) {
+			err := l.end(cancelled())
+			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
+				err = en.awaitEnd(l)
+			} else if err == nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		err := en.commits.Decide(&commit.Item{Command: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
+		if errors.Is(err, decide.ErrOwesSpan) {
+			err = en.closeRun(threadKey, key, cancelled())
+		}
+		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errGoesOn) {
+			return err
+		}
+	}
+	return commit.ErrStopping // it is between two owners: released, or about to be claimed again
+}
+
+// CancelAll cancels runs. Those that are over by then stay as they are.
+func (en *Engine) CancelAll(runs []model.RunHead) error {
+	for i := range runs {
+		err := en.Cancel(runs[i].ThreadKey, runs[i].Key, runs[i].Generation)
+		if refusal, ok := errors.AsType[*model.Error](err); err != nil && (!ok || refusal.Kind == model.KindUnavailable) {
+			return err
+		}
+	}
+	return nil
+}
+
+// errGoesOn means that a run neither waits nor is queued any more.
+var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
+
+// closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
+// claimed.
+func (en *Engine) closeRun(threadKey, key int64, e ending) error {
+	for {
+		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e) })
+		if err != nil {
+			return err
+		}
+		if err := en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
+}
+
+// closing prepares the end of a run that nobody executes.
+func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending) (*commit.Item, error) {
+	run, err := en.store.Run(ctx, key)
+	if err != nil {
+		return nil, model.Gone(err, decide.ErrRunNotFound)
+	}
+	if run.Status != model.Waiting && run.Status != model.Queued {
+		return nil, errGoesOn
+	}
+	th, err := en.store.Thread(ctx, threadKey)
+	if err != nil {
+		return nil, model.Gone(err, decide.ErrThreadNotFound)
+	}
+	queued, err := en.store.Queued(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	spans, err := en.store.Spans(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	l := en.newLive(&run)
+	l.w = newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
+	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err}
+	c.Span = model.Span{
+		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
+		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
+	}
+	it := &commit.Item{Command: c}
+	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
+		return nil, err
+	}
+	c.Span.Last, c.Seq, c.Rows, c.Events = l.w.last, l.w.seq, it.Rows, it.Events
+	it.Rows, it.Events = nil, nil
+	return it, nil
+}
+
+// lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
+// calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
+func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, spans []model.Span, queued []model.Message, e ending) error {
+	begun := run.Status == model.Waiting || run.Answered
+	if begun {
+		if err := l.load(ctx, l.en.store, run, spans); err != nil {
+			return err
+		}
+	}
+	if e.status != model.Cancelled {
+		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
+		queued = nil
+	}
+	first, rest := fitting(queued)
+	if err := l.w.started(it, run, first); err != nil {
+		return err
+	}
+	if err := l.w.take(it, rest); err != nil {
+		return err
+	}
+	if begun {
+		if err := l.failOwed(ctx, it); err != nil {
+			return err
+		}
+		l.settleSteps(it, e.status, e.err)
+	}
+	terminal, err := l.terminal(e)
+	if err != nil {
+		return err
+	}
+	return l.w.stage(it, terminal)
+}
+
+// failOwed gives the calls that a waiting run has left open their results, those that a client has answered
+// theirs.
+func (l *live) failOwed(ctx context.Context, it *commit.Item) error {
+	all, err := l.en.store.Interrupts(ctx, l.run.Key)
+	if err != nil {
+		return err
+	}
+	code := codeCancelled
+	for i := range all {
+		switch in := &all[i]; in.Status {
+		case model.InterruptOpen:
+			if in.Frontend {
+				code = codeInterrupted
+			}
+		case model.InterruptAnswered:
+			l.w.ver.Owe(in.ID)
+			if err := l.take(it, in); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range l.memos {
+		if m.Tool == "" || m.Done {
+			continue
+		}
+		l.w.ver.Owe(m.CallID)
+		if err := l.w.stage(it, failedCall(m.CallID, m.Tool, code)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// dispatch does what threads need so that their runs go on: it claims queued runs as slots become free, and cancels those
+// that make room. It ends when the runtime stops.
+func (en *Engine) dispatch() {
+	for {
+		select {
+		case <-en.quit:
+			return
+		case <-en.queue.signal:
+		}
+		for _, n := range en.queue.ready(en.slots.take) {
+			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
+		}
+	}
+}
+
+// attend does what a thread needs. For a claim a slot was taken.
+func (en *Engine) attend(n decide.Next) {
+	var err error
+	if n.Do == decide.ToCancel {
+		err = en.Cancel(n.Run.ThreadKey, n.Run.Key, n.Run.Generation)
+	} else if err = en.claim(&n.Run); err != nil {
+		en.slots.free(&n.Run)
+		en.queue.nudge()
+		if !unwritten(err) {
+			en.log.Error("run cannot be claimed", "run", n.Run.ID, "error", err)
+			e := &agui.OutputError{Code: "internal", Message: "The run could not be started"}
+			if errors.Is(err, errUnfit) {
+				e = illegible()
+			}
+			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e})
+		}
+	}
+	switch {
+	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may be at ease later
+		commit.Pause(en.abandoned, slowly)
+		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
+	case err != nil && !unwritten(err):
+		en.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
+		if en.rest() {
+			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
+		}
+	}
+}
+
+// Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
+// that comes before it, and there is a slot.
+func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, error) {
+	if !en.idle(c) || !en.slots.take(&c.Run.RunHead) {
+		return en.Decide(c)
+	}
+	it, err := en.starting(ctx, c)
+	if err == nil {
+		err = en.commits.Decide(it)
+	}
+	if err != nil || !it.Out.Claimed {
+		en.slots.free(&c.Run.RunHead)
+		en.queue.nudge()
+	}
+	if it == nil {
+		return decide.Decided{}, err
+	}
+	return it.Out, err
+}
+
+// idle reports whether the thread has, as far as is known here, no run that comes before the new one.
+func (en *Engine) idle(c *decide.Start) bool {
+	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil && !en.queue.waits(c.Thread.Key))
+}
+
+// starting prepares the start of a run together with its claim.
+func (en *Engine) starting(ctx context.Context, c *decide.Start) (*commit.Item, error) {
+	run := c.Run
+	run.Status, run.Generation = model.Queued, 1
+	l := en.newLive(&run)
+	if l.unfit != nil {
+		return nil, l.unfit
+	}
+	queued := slices.Clone(c.Messages)
+	for i := range queued {
+		queued[i].ThreadKey, queued[i].RunKey = c.Thread.Key, run.Key
+	}
+	it, err := l.claiming(ctx, &c.Thread, &run, queued)
+	if err != nil {
+		return nil, err
+	}
+	if c.New {
+		l.first = queued
+	}
+	c.Claim = it.Command.(*decide.Claim)
+	it.Command = c
+	begins := it.Then
+	it.Then = func(out *decide.Decided) {
+		if out.Claimed {
+			begins(out)
+		}
+	}
+	return it, nil
+}
+
+// rest waits before something is tried again that the database has refused, and reports whether it is worth it.
+func (en *Engine) rest() bool {
+	t := time.NewTimer(refusedPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-en.quit:
+	case <-en.abandoned.Done():
+	}
+	return false
+}
+
+const refusedPause = 5 * time.Second
+
+// errUnfit means that what a run was started with cannot be read any more.
+var errUnfit = errors.New("the run cannot be executed")
+
+// slowly is the attempt from which on pauses are as long as they get.
+const slowly = 9
+
+// unwritten reports whether a command was refused or could not be written by this instance: its data is not at fault.
+func unwritten(err error) bool {
+	_, refused := errors.AsType[*model.Error](err)
+	return refused || errors.Is(err, model.ErrFenced) || errors.Is(err, model.ErrUnavailable) || errors.Is(err, model.ErrDiskFull) ||
+		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
+}
+
+// claim begins or continues the first run of a thread.
+func (en *Engine) claim(head *model.RunHead) error {
+	for {
+		if en.Stopping() {
+			return commit.ErrStopping
+		}
+		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head) })
+		if err != nil {
+			return err
+		}
+		if err := en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package work executes runs: it claims those that are queued, calls their workers, keeps what those do under its place in
+// their code, ends runs, and takes over the ones that an earlier process has left. Only here is a run more than its rows.
+// What callers may do and see is decided above; what commands come to, and in which order all is written, below.
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
+)
+
+// Config holds what an Engine needs. All of it must be set but for caps, of which 0 means none.
+type Config struct {
+	Store    model.Store
+	Registry *plugins.Registry
+	Log      *slog.Logger
+	Instance string // this process, as the database knows it
+	Logs     *log.Logs
+	Feeds    *monitor.Feeds
+	Commits  commit.Config // of which Live, Show and Lost are the engine's
+
+	Runs           int // at once
+	RunsPerAgent   int // of one agent or workflow
+	RunsPerProject int
+	RunsPerUser    int
+
+	StepTimeout time.Duration // one execution of a node
+	RunTimeout  time.Duration // one generation of a run
+	ToolTimeout time.Duration // one call of a tool
+	Grace       time.Duration // what a worker or tool gets to notice that its context is done
+	Drain       time.Duration // what live runs get to end at Shutdown
+	MaxAttempts int           // claims after a crash until a run fails
+}
+
+// Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
+type Engine struct {
+	cfg     Config
+	store   model.Store
+	reg     *plugins.Registry
+	log     *slog.Logger
+	graphs  *graph.Set
+	commits *commit.Queue
+	slots   *slots
+	queue   *runQueue
+
+	liveRuns atomic.Int64
+
+	mu       sync.Mutex      // guards the fields below
+	live     map[int64]*live // RUNNING runs of this instance, by key
+	stopping bool
+
+	abandoned  context.Context // done when nothing is worth waiting for: Shutdown's limit passed, or fenced
+	abandon    context.CancelCauseFunc
+	running    sync.WaitGroup // live runs
+	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and what Go was given
+	quit       chan struct{}
+	fenced     chan struct{}
+	fence      sync.Once   // closes fenced
+	committing atomic.Bool // the queue is at work
+}
+
+// New compiles the registry's workflows and tool schemas.
+func New(cfg Config) (*Engine, error) {
+	graphs, err := graph.Compile(cfg.Registry)
+	if err != nil {
+		return nil, err
+	}
+	en := &Engine{
+		cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, graphs: graphs,
+		queue: newRunQueue(), live: make(map[int64]*live), quit: make(chan struct{}), fenced: make(chan struct{}),
+	}
+	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
+	en.slots = newSlots(&en.cfg)
+	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
+	en.commits = commit.New(cfg.Commits)
+	return en, nil
+}
+
+// Commits is the queue of all that this process writes.
+func (en *Engine) Commits() *commit.Queue { return en.commits }
+
+// Decide has a command decided, and returns what it has come to.
+func (en *Engine) Decide(cmd decide.Command) (decide.Decided, error) {
+	it := &commit.Item{Command: cmd}
+	err := en.commits.Decide(it)
+	return it.Out, err
+}
+
+// Append has a message to a run decided. A run that is at work meets it at its next Next.
+func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
+	it := &commit.Item{Command: cmd, Then: func(out *decide.Decided) {
+		if l := en.liveRun(cmd.Run); l != nil && out.Message == cmd.Message.ID {
+			l.inbox.Add(1)
+		}
+	}}
+	err := en.commits.Decide(it)
+	return it.Out, err
+}
+
+// Queued returns how many runs are QUEUED.
+func (en *Engine) Queued() int { return en.queue.depth() }
+
+// Definition returns what a run keeps of the workflow that it is started with.
+func (en *Engine) Definition(workflow string) json.RawMessage {
+	if g := en.graphs.Workflow(workflow); g != nil {
+		return g.Definition
+	}
+	return nil
+}
+
+// Go runs f, for which Shutdown waits.
+func (en *Engine) Go(f func()) { en.tasks.Go(f) }
+
+// Begin begins to write, takes over the runs that earlier instances have left, and then to claim queued ones. The instance must
+// have joined the database.
+func (en *Engine) Begin(ctx context.Context) error {
+	en.committing.Store(true)
+	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
+	if err := en.recover(ctx); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	en.tasks.Go(en.dispatch)
+	en.tasks.Go(en.expire)
+	return nil
+}
+
+// Fenced is closed when nothing can be written any more because another instance took this one's place.
+func (en *Engine) Fenced() <-chan struct{} { return en.fenced }
+
+// Stopping reports whether Shutdown was called.
+func (en *Engine) Stopping() bool {
+	en.mu.Lock()
+	defer en.mu.Unlock()
+	return en.stopping
+}
+
+// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those left. It returns
+// when all that was emitted is stored, and false when it was called before.
+func (en *Engine) Shutdown(ctx context.Context) bool {
+	en.mu.Lock()
+	if en.stopping {
+		en.mu.Unlock()
+		return false
+	}
+	en.stopping = true
+	en.mu.Unlock()
+	en.commits.Drain()
+	close(en.quit)
+
+	drained := make(chan struct{})
+	go func() { // ends when the last live run was settled
+		defer close(drained)
+		if en.committing.Load() {
+			_ = en.commits.Flush() // claims queued before have been decided, and those behind see that we stop
+		}
+		en.running.Wait()
+	}()
+	limit := time.NewTimer(en.cfg.Drain)
+	defer limit.Stop()
+	select {
+	case <-drained:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	en.releaseAll()
+	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
+	defer grace.Stop()
+	select {
+	case <-drained:
+	case <-en.abandoned.Done():
+	}
+	en.commits.Finish()
+	en.tasks.Wait()
+	return true
+}
+
+// Abandon ends the contexts of workers that have not returned, for which nobody waits any more.
+func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
+
+// show shows readers what was committed.
+func (en *Engine) show(batch []*commit.Item) {
+	for _, it := range batch {
+		if it.Command != nil && it.Out.Thread != 0 {
+			en.queue.set(&it.Out)
+		}
+	}
+	for _, it := range batch {
+		if it.Err != nil && !it.Out.Gone {
+			continue
+		}
+		thread := cmp.Or(it.Thread, it.Out.Thread)
+		var change *log.Change
+		if out := &it.Out; it.Command != nil {
+			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
+		}
+		en.cfg.Logs.Deliver(thread, it.Records, change)
+		en.cfg.Feeds.Observe(&monitor.Item{
+			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,
+		})
+	}
+}
+
+// lost is called once the queue has given up: live runs stop, as their logs are another's now.
+func (en *Engine) lost(err error) {
+	en.log.Error("this instance may not write any more", "error", err)
+	for _, l := range en.allLive() {
+		l.drop(err)
+	}
+	if errors.Is(err, model.ErrFenced) {
+		en.abandon(err)
+		en.fence.Do(func() { close(en.fenced) })
+	}
+}
+
+// liveRun returns the run if this instance executes it.
+func (en *Engine) liveRun(key int64) *live {
+	en.mu.Lock()
+	defer en.mu.Unlock()
+	return en.live[key]
+}
+
+// liveOn returns the run that this instance executes on the thread, nil when there is none.
+func (en *Engine) liveOn(threadKey int64) *live {
+	en.mu.Lock()
+	defer en.mu.Unlock()
+	for _, l := range en.live {
+		if l.t.Key() == threadKey {
+			return l
+		}
+	}
+	return nil
+}
+
+// allLive returns the runs that this instance executes.
+func (en *Engine) allLive() []*live {
+	en.mu.Lock()
+	defer en.mu.Unlock()
+	return slices.Collect(maps.Values(en.live))
+}

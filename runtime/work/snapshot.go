@@ -1,0 +1,130 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Snapshot returns a thread as it is now. While a run is at work it waits for what that run has emitted so far to be stored.
+func (en *Engine) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, error) {
+	return whole(ctx, en, t, func() (log.Snapshot, error) {
+		if l := en.liveOn(t.Key()); l != nil {
+			return l.snapshot(ctx)
+		}
+		return t.Settled(ctx)
+	})
+}
+
+// RunSnapshot returns a thread as the latest span of one of its runs left it. Of a run that has not started yet it returns one
+// without anything.
+func (en *Engine) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (log.RunSnapshot, error) {
+	return whole(ctx, en, t, func() (log.RunSnapshot, error) {
+		return t.OfRun(ctx, run, func(ctx context.Context) (log.Snapshot, error) {
+			if l := en.liveRun(run.Key); l != nil {
+				return l.snapshot(ctx)
+			}
+			return log.Snapshot{}, log.ErrChanged
+		})
+	})
+}
+
+// whole makes a snapshot, again when the thread has changed under it.
+func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() (S, error)) (s S, err error) {
+	for {
+		if err := t.Learn(ctx); err != nil {
+			return s, err
+		}
+		changed := t.Changed()
+		if s, err = snapshot(); !errors.Is(err, log.ErrChanged) {
+			return s, err
+		}
+		if err := en.await(ctx, changed); err != nil {
+			return s, err
+		}
+	}
+}
+
+// await waits for a thread's next change. It refuses while the database does not commit: there is none.
+func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
+	if err := en.commits.Trouble(); err != nil {
+		return err
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-en.abandoned.Done(): // a run that was released ends its span at the next start
+		return commit.ErrStopping
+	}
+}
+
+// snapshot is the thread as the run has left it so far. It fails with log.ErrChanged when the run's span ends
+// meanwhile.
+func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
+	l.mu.Lock()
+	if l.gate != nil {
+		l.mu.Unlock()
+		return log.Snapshot{}, log.ErrChanged
+	}
+	run := l.run
+	s := log.Snapshot{After: l.w.last, Run: &run, RunID: l.w.run.ID, Running: true, State: l.state(), Open: l.w.fold.Open()}
+	folded := l.w.fold.Messages()
+	var partial []model.Message
+	for _, m := range folded {
+		if row := l.w.messages[m.ID]; row != nil && row.EventID == 0 {
+			partial = append(partial, model.Message{Seq: row.Seq, Message: m})
+		}
+	}
+	l.mu.Unlock()
+
+	if err := l.stored(ctx, s.After); err != nil {
+		return log.Snapshot{}, err
+	}
+	rows, err := l.en.store.Messages(ctx, l.t.Key(), s.After, log.LatestMessages)
+	if err != nil {
+		return log.Snapshot{}, err
+	}
+	s.Messages = log.Newest(asOf(rows, folded, partial))
+	return s, nil
+}
+
+// asOf is rows as they were when the log folded to folded: later events may have changed them since. Those of
+// folded that had no row then are partial.
+func asOf(rows []model.Message, folded []agui.Message, partial []model.Message) []agui.Message {
+	then := make(map[string]agui.Message, len(folded))
+	for _, m := range folded {
+		then[m.ID] = m
+	}
+	for i := range rows {
+		if m, ok := then[rows[i].ID]; ok {
+			rows[i].Message = m
+		}
+	}
+	rows = append(rows, partial...)
+	slices.SortStableFunc(rows, func(a, b model.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	return log.Contents(rows)
+}
+
+// stored waits until the run's event of that id is stored.
+func (l *live) stored(ctx context.Context, id int64) error {
+	for {
+		changed := l.t.Changed()
+		if l.t.Committed() >= id {
+			return nil
+		}
+		if l.source.Lost() || l.en.liveRun(l.run.Key) != l {
+			return log.ErrChanged
+		}
+		if err := l.en.await(ctx, changed); err != nil {
+			return err
+		}
+	}
+}

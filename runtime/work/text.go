@@ -1,0 +1,46 @@
+package work
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// NewID mints a UUIDv7.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Plain is text as a column can keep it: databases take no NUL.
+func Plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// clip cuts s to at most n bytes, at a rune's edge.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}
+
+// Query is what the last user message asks.
+func Query(msgs []agui.Message) string {
+	for _, m := range slices.Backward(msgs) {
+		if m.Role == agui.RoleUser {
+			return m.Text()
+		}
+	}
+	return ""
+}
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own structs always encode
+	}
+	return b
+}
