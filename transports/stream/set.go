@@ -94,6 +94,7 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 	}
 	w.last = !w.chunked || c.Request().Header.ConnectionClose()
 	ctx := c.Context()
+	w.onward, _ = ctx.UserValue(guestKey{}).(func(net.Conn))
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(conn net.Conn) { s.run(ctx, conn, w, fn) })
 	return nil
@@ -103,8 +104,11 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) {
 	defer s.recover()
 	w.head = takeHead(req)
-	if s.show(conn, w, fn) {
+	switch next := s.show(conn, w, fn); {
+	case next && w.own != nil:
 		w.own.pass()
+	case next:
+		entertain(conn, w.onward, s.cfg.Log)
 	}
 }
 

@@ -48,6 +48,8 @@ type Writer struct {
 	torn   bool         // the client has got part of something; guarded by mu
 	last   bool         // the connection takes no request behind this one
 
+	onward func(net.Conn) // answers those that the connection takes; nil when it takes none
+
 	sight  sync.Mutex // guards the fields below
 	away   bool       // what the client sends is not the stream's any more
 	talked bool       // what the client has sent was thrown away
@@ -78,6 +80,9 @@ const finalChunk = "0\r\n\r\n"
 
 func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
 	w.conn, w.raw, w.own = socket(conn)
+	if w.own != nil {
+		w.onward = w.own.ln.serve
+	}
 	w.peer, _ = w.conn.(peer)
 	w.cancel = cancel
 	w.due.Store(never)
@@ -232,7 +237,7 @@ func (w *Writer) end(c net.Conn, err error) (next bool) {
 // lookAway has the stream leave what its client sends from now on, and reports true, unless there is nobody for it or
 // some of it was thrown away.
 func (w *Writer) lookAway(c net.Conn) bool {
-	if w.last || w.own == nil || w.own.ln.serve == nil || w.set.stopping.Load() {
+	if w.last || w.onward == nil || w.set.stopping.Load() {
 		return false
 	}
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // what came with the stream's request is read all the same
