@@ -44,7 +44,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	out, err := rt.work.Append(&decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: sizeOf(&msg), Key: req.Idempotency, Limits: rt.limits(),
+		Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(),
 	})
 	if err != nil {
 		return Message{}, unavailable(err)
@@ -62,9 +62,6 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	}
 	return msgs[0], nil
 }
-
-// sizeOf is how large a message is in its stored form.
-func sizeOf(m *Message) int { return len(m.AppendJSON(nil, agui.Stored)) }
 
 // limits are what may wait now.
 func (rt *Runtime) limits() decide.Limits {

@@ -196,7 +196,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c.Messages = s.newMessages()
 	for i := range c.Messages {
-		c.Size += sizeOf(&c.Messages[i])
+		c.Size += len(c.Messages[i].Stored())
 	}
 	if size := c.Size; size > min(s.rt.cfg.MessageBytes, log.MaxMessages) {
 		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, log.MaxMessages))

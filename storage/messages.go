@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -84,18 +85,21 @@ func messageCells(m *model.Message) []any {
 // messageText is the message's JSON, without what stands beside it or twice in it. While a message is queued its size is
 // what an inbox is measured by.
 func messageText(m *model.Message) any {
-	said := m.Message
-	if m.State != model.MessageQueued {
-		said.ID, said.ToolCallID = "", ""
+	if m.State == model.MessageQueued {
+		text := m.Stored()
+		if !json.Valid(text) {
+			return errors.New("not JSON")
+		}
+		return string(text)
 	}
+	said := m.Message
+	said.ID, said.ToolCallID = "", ""
 	text := said.AppendJSON(nil, agui.Stored)
 	if !json.Valid(text) {
 		return errors.New("not JSON")
 	}
-	if m.State == model.MessageQueued {
-		return string(text)
-	}
-	return squeeze(strings.Replace(string(text), `{"id":"",`, "{", 1))
+	text, _ = bytes.CutPrefix(text, []byte(`{"id":"",`))
+	return squeeze("{" + string(text))
 }
 
 func scanMessage(rows *sql.Rows) (m model.Message, err error) {

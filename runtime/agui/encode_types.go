@@ -119,7 +119,11 @@ func (in *RunAgentInput) append(dst []byte, p Projection) []byte {
 	}
 	dst = appendOptStr(dst, "parentRunId", in.ParentRunID)
 	dst = appendOptRaw(dst, "state", in.State)
-	dst = appendMessages(appendKey(dst, "messages"), in.Messages, p)
+	if dst = appendKey(dst, "messages"); p == Stored && len(in.Encoded) > 0 {
+		dst = appendEncoded(dst, in.Encoded)
+	} else {
+		dst = appendMessages(dst, in.Messages, p)
+	}
 	dst = append(appendKey(dst, "tools"), '[')
 	for i := range in.Tools {
 		dst = in.Tools[i].append(appendComma(dst))

@@ -130,6 +130,15 @@ func appendMessages(dst []byte, list []Message, p Projection) []byte {
 	return append(dst, ']')
 }
 
+// appendEncoded is appendMessages for messages whose stored forms are there.
+func appendEncoded(dst []byte, list []json.RawMessage) []byte {
+	dst = append(dst, '[')
+	for _, m := range list {
+		dst = append(appendComma(dst), m...)
+	}
+	return append(dst, ']')
+}
+
 // MarshalJSON returns c as AG-UI writes it.
 func (c ToolCall) MarshalJSON() ([]byte, error) { return c.append(nil), nil }
 

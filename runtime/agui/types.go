@@ -76,6 +76,10 @@ type RunAgentInput struct {
 	Context         []Context       `json:"context"`
 	ForwardedProps  json.RawMessage `json:"forwardedProps,omitempty"`
 	Resume          []ResumeEntry   `json:"resume,omitempty"`
+
+	// Encoded are the stored forms of Messages where who makes the event has them: they are not encoded again. What is
+	// read has none.
+	Encoded []json.RawMessage `json:"-"`
 }
 
 // Interrupt is something a run needs from outside before it can go on.

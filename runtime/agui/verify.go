@@ -57,20 +57,29 @@ type call struct {
 }
 
 // Add takes ev as the next event. It refuses an illegal one with an error and is then unchanged.
-func (v *Verifier) Add(ev Event) error {
-	if err := v.add(ev); err != nil {
+func (v *Verifier) Add(ev Event) error { return v.AddStored(ev, nil) }
+
+// AddStored is Add for an event whose stored form is there already: to know whether its members are JSON it is not
+// encoded again. With nil it is.
+func (v *Verifier) AddStored(ev Event, stored []byte) error {
+	if err := v.add(ev, stored); err != nil {
 		return fmt.Errorf("%s: %w", ev.Type(), err)
 	}
 	return nil
 }
 
-func (v *Verifier) add(ev Event) error {
+func (v *Verifier) add(ev Event, stored []byte) error {
 	b := ev.Common()
 	if err := b.check(); err != nil {
 		return err
 	}
-	if holdsJSON(ev) && !json.Valid(ev.AppendJSON(nil, Stored)) {
-		return errors.New("a member is not valid JSON")
+	if holdsJSON(ev) {
+		if stored == nil {
+			stored = ev.AppendJSON(nil, Stored)
+		}
+		if !json.Valid(stored) {
+			return errors.New("a member is not valid JSON")
+		}
 	}
 	if err := v.inPhase(ev.Type()); err != nil {
 		return err

@@ -258,6 +258,15 @@ type Message struct {
 	Day            time.Time // the midnight of the UTC day in whose history it stands; zero for none
 	CreatedAt      time.Time // the time of the transaction that inserts it when zero; no later row changes it
 	agui.Message
+	Encoded []byte // the stored form of Message where somebody has made it: who changes Message makes it nil
+}
+
+// Stored is the stored form of the message, which is encoded once.
+func (m *Message) Stored() []byte {
+	if m.Encoded == nil {
+		m.Encoded = m.AppendJSON(nil, agui.Stored)
+	}
+	return m.Encoded
 }
 
 // Hide hides messages of a thread, or of one run of it, from prompts and history: all of which one of the last three

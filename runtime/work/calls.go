@@ -341,7 +341,7 @@ func (s *step) openAgent(ctx context.Context, m *model.Memo, info plugins.Info, 
 	l.mu.Lock()
 	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
 	if isOpen {
-		s.note(opened)
+		s.note(opened, nil)
 	}
 	l.mu.Unlock()
 	own := opened

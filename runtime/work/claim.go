@@ -97,7 +97,7 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 func fitting(msgs []model.Message) (first, rest []model.Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].AppendJSON(nil, agui.Stored)); size > log.MaxMessages {
+		if size += len(msgs[i].Stored()); size > log.MaxMessages {
 			return msgs[:i], msgs[i:]
 		}
 	}

@@ -198,20 +198,23 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	if size := stateSize(l.state(), ev); size > MaxState {
 		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
 	}
-	ev = s.attribute(ev)
+	ev, payload, err := l.w.stored(s.attribute(ev))
+	if err != nil {
+		return err
+	}
 	if goesOn(ev.Type()) { // only with what the step itself has opened
-		if err := s.own.Add(ev); err != nil {
+		if err := s.own.AddStored(ev, payload); err != nil {
 			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 		}
-		s.parent.note(ev)
-		if err := l.w.stage(it, ev); err != nil {
+		s.parent.note(ev, payload)
+		if err := l.w.stageStored(it, ev, payload); err != nil {
 			return err
 		}
 	} else {
-		if err := l.w.stage(it, ev); err != nil {
+		if err := l.w.stageStored(it, ev, payload); err != nil {
 			return err
 		}
-		s.note(ev)
+		s.note(ev, payload)
 	}
 	switch e := ev.(type) {
 	case agui.TextMessageStart:

@@ -63,10 +63,10 @@ func (s *step) isOrLeads(other *step) bool {
 	return false
 }
 
-// note keeps account of what the step, and the steps it works for, have open. l.mu is held.
-func (s *step) note(ev agui.Event) {
+// note keeps account of what the step, and the steps it works for, have open. payload is ev's stored form. l.mu is held.
+func (s *step) note(ev agui.Event, payload []byte) {
 	for p := s; p != nil; p = p.parent {
-		_ = p.own.Add(ev) // the run's verifier has admitted it
+		_ = p.own.AddStored(ev, payload) // the run's verifier has admitted it
 	}
 }
 

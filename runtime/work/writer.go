@@ -41,6 +41,15 @@ func writerOf(th *model.Thread, run *monitor.Run, last, seq int64) *writer {
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
 func (w *writer) stage(it *commit.Item, ev agui.Event) error {
+	ev, payload, err := w.stored(ev)
+	if err != nil {
+		return err
+	}
+	return w.stageStored(it, ev, payload)
+}
+
+// stored returns ev as an event of the run, and its stored form.
+func (w *writer) stored(ev agui.Event) (agui.Event, []byte, error) {
 	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.run.ID {
 		base.ThreadID, base.RunID = w.thread.ID, w.run.ID
 		ev = ev.WithCommon(base)
@@ -51,9 +60,14 @@ func (w *writer) stage(it *commit.Item, ev agui.Event) error {
 		ev, payload = end, w.encode(end)
 	}
 	if len(payload) > log.MaxEvent {
-		return &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
+		return nil, nil, &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
 	}
-	if err := w.ver.Add(ev); err != nil {
+	return ev, payload, nil
+}
+
+// stageStored is stage for an event of the run whose stored form is payload.
+func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) error {
+	if err := w.ver.AddStored(ev, payload); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	changed, err := w.fold.Apply(ev)
@@ -168,7 +182,7 @@ func (w *writer) message(id string) *model.Message {
 		m.EventID, m.State = w.last, model.MessageConsumed
 	}
 	if msg, ok := w.fold.Message(id); ok {
-		m.Message = msg
+		m.Message, m.Encoded = msg, nil
 	} else {
 		m.State = model.MessageHidden // an activity that was replaced
 	}
@@ -201,8 +215,9 @@ func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message) 
 	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]
-		in.Messages = append(in.Messages, msgs[i].Message)
+		in.Messages, in.Encoded = append(in.Messages, msgs[i].Message), append(in.Encoded, msgs[i].Stored())
 	}
+	defer func() { in.Encoded = nil }() // the record is kept
 	ev := agui.RunStarted{AgentID: run.WorkflowID, ProtocolVersion: "1.0", Input: in}
 	if w.run.ID != run.ID {
 		ev.ParentRunID = run.ID
