@@ -9,6 +9,9 @@ import (
 // Cancel ends a run for good. When it returns, the terminal event is stored and nothing of the run will
 // follow it, whatever its workers do. Cancelling a cancelled run is no error.
 func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, error) {
+	if err := rt.writes(); err != nil {
+		return Run{}, err
+	}
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err

@@ -77,6 +77,9 @@ func TestStartsOnAFullDisk(t *testing.T) {
 					Agent: "hello", ThreadID: "other", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
 				})
 				refused("StartRun", err)
+				_, err = b.Cancel(t.Context(), local, s.RunID)
+				refused("Cancel", err)
+				refused("Delete", b.Delete(t.Context(), local, s.RunID))
 				if run, err := b.Run(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running {
 					t.Errorf("the run is %v, %v", run.Status, err)
 				}

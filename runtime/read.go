@@ -41,9 +41,6 @@ func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, err
 
 // owned finds a run the caller may change.
 func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error) {
-	if err := rt.StandsBy(); err != nil {
-		return Run{}, err
-	}
 	run, err := rt.visible(ctx, c, name)
 	if err == nil && c.Role == RoleViewer && run.User != c.User {
 		return Run{}, refuse(KindForbidden, "forbidden", "Your role may not change this run")
@@ -153,6 +150,9 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
+	if err := rt.writes(); err != nil {
+		return err
+	}
 	found, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return err

@@ -84,7 +84,18 @@ func (rt *Runtime) Stopping() bool { return rt.work.Stopping() }
 // admits refuses requests that write while the runtime stops or the database does not commit, so that they do
 // not pile up.
 func (rt *Runtime) admits() error {
-	if err := rt.Serves(); err != nil {
+	if rt.Stopping() {
+		return ErrStopping
+	}
+	return rt.writes()
+}
+
+// writes is admits for what is done while the runtime stops, too: what ends runs or removes them.
+func (rt *Runtime) writes() error {
+	if rt.isFenced() {
+		return errFencedHere
+	}
+	if err := rt.StandsBy(); err != nil {
 		return err
 	}
 	if err := rt.commits.Trouble(); err != nil {
