@@ -22,3 +22,16 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	run, err = rt.store.Run(context.WithoutCancel(ctx), run.Key)
 	return run, unavailable(model.Gone(err, ErrRunNotFound))
 }
+
+// CancelUnanswered is Cancel for a run that has waited since the event closed, its span's last. One that was answered since is
+// not cancelled, with a refusal.
+func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, name string, closed int64) error {
+	if err := rt.writes(); err != nil {
+		return err
+	}
+	run, err := rt.owned(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	return unavailable(rt.work.CancelUnanswered(run.ThreadKey, run.Key, closed))
+}

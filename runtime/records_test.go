@@ -361,3 +361,32 @@ func TestRecordWithoutAPlaceFailsItsRun(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 }
+
+// Who cancels a run for a question that nobody has answered does not cancel it once somebody has.
+func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
+	b := open(t, runtime.Config{}, agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for range 2 {
+			if _, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}})
+	s := b.start("main", "asker", "go")
+	first := b.wait(s.RunID, runtime.Waiting).ClosedEvent
+	b.reply(s.RunID, always(`"yes"`))
+	second := first
+	for second == first {
+		<-tick()
+		second = b.wait(s.RunID, runtime.Waiting).ClosedEvent
+	}
+	err := b.CancelUnanswered(t.Context(), local, s.RunID, first)
+	if _, refused := errors.AsType[*runtime.Error](err); !refused {
+		t.Errorf("cancelled for its first question: %v, want a refusal", err)
+	}
+	if err := b.CancelUnanswered(t.Context(), local, s.RunID, second); err != nil {
+		t.Errorf("cancelled for its second question: %v", err)
+	}
+	b.wait(s.RunID, runtime.Cancelled)
+	checkLog(t, b.log("main"))
+}

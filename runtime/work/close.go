@@ -25,13 +25,20 @@ func (en *Engine) Cancel(threadKey, key int64, generation int) error {
 		}
 		err := en.commits.Decide(&commit.Item{Command: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(threadKey, key, cancelled())
+			err = en.closeRun(threadKey, key, cancelled(), unclaimed)
 		}
 		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errGoesOn) {
 			return err
 		}
 	}
 	return commit.ErrStopping // it is between two owners: released, or about to be claimed again
+}
+
+// CancelUnanswered cancels a run that has waited since the event closed, its span's last.
+func (en *Engine) CancelUnanswered(threadKey, key, closed int64) error {
+	return en.closeRun(threadKey, key, cancelled(), func(run *model.Run) bool {
+		return run.Status == model.Waiting && run.ClosedEvent == closed
+	})
 }
 
 // CancelAll cancels runs. Those that are over by then stay as they are.
@@ -48,11 +55,14 @@ func (en *Engine) CancelAll(runs []model.RunHead) error {
 // errGoesOn means that a run neither waits nor is queued any more.
 var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
 
+// unclaimed reports whether nobody executes a run that is not over.
+func unclaimed(run *model.Run) bool { return run.Status == model.Waiting || run.Status == model.Queued }
+
 // closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
-// claimed.
-func (en *Engine) closeRun(threadKey, key int64, e ending) error {
+// claimed. It fails with errGoesOn unless the run still is what is to be closed.
+func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run) bool) error {
 	for {
-		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e) })
+		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
 		if err != nil {
 			return err
 		}
@@ -63,12 +73,12 @@ func (en *Engine) closeRun(threadKey, key int64, e ending) error {
 }
 
 // closing prepares the end of a run that nobody executes.
-func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending) (*commit.Item, error) {
+func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run) bool) (*commit.Item, error) {
 	run, err := en.store.Run(ctx, key)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrRunNotFound)
 	}
-	if run.Status != model.Waiting && run.Status != model.Queued {
+	if !still(&run) {
 		return nil, errGoesOn
 	}
 	th, err := en.store.Thread(ctx, threadKey)

@@ -41,7 +41,7 @@ func (en *Engine) attend(n decide.Next) {
 			if errors.Is(err, errUnfit) {
 				e = illegible()
 			}
-			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e})
+			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
 		}
 	}
 	switch {

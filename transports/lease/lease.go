@@ -31,6 +31,7 @@ type Leases struct {
 	cfg Config
 
 	tasks sync.WaitGroup // graces under way
+	quit  chan struct{}  // closed by EndGraces
 
 	mu      sync.Mutex // guards the fields below and those of Held
 	held    map[threadName][]*Held
@@ -39,7 +40,7 @@ type Leases struct {
 
 // New returns Leases without one.
 func New(cfg Config) *Leases {
-	return &Leases{cfg: cfg, held: make(map[threadName][]*Held)}
+	return &Leases{cfg: cfg, quit: make(chan struct{}), held: make(map[threadName][]*Held)}
 }
 
 type threadName struct{ project, user, id string }
@@ -56,7 +57,7 @@ type Held struct {
 	peer    Peer
 	early   bool               // of a repeat: it owns nothing yet, but will if the request that it repeats comes to hold the run
 	grace   context.CancelFunc // ends the grace; nil while the connection is there
-	waits   bool               // the run came to wait in the grace
+	waits   int64              // the event with which the run came to wait in the grace; 0 when it has not
 }
 
 // StartRun is runtime.StartRun for doors that know connections. A run of the same user on the same thread
@@ -159,56 +160,66 @@ func (h *Held) Drop(cur *runtime.RunCursor) {
 	})
 }
 
-// wait cancels the run if the grace passes before it ends or is answered.
+// wait cancels the run if the grace passes before it ends or is answered. While the database is away it tries again.
 func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
 	err := error(nil)
 	for err == nil {
 		_, err = cur.Next(ctx)
+	}
+	if cur.Ended() {
+		h.l.mu.Lock()
+		h.waits = cur.After()
+		h.l.mu.Unlock()
 	}
 	if errors.Is(err, io.EOF) && !h.unanswered(ctx, cur) {
 		h.Release()
 		return
 	}
 	<-ctx.Done()
-	switch {
-	case !errors.Is(ctx.Err(), context.DeadlineExceeded): // it was untied
-	case cur.Ended() && !h.unanswered(context.Background(), cur):
-		h.Release()
-	default:
-		h.cancel(context.Background())
-	}
-}
-
-// unanswered reports whether the run, whose span has ended, waits since then.
-func (h *Held) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
-	h.l.mu.Lock()
-	h.waits = true
-	h.l.mu.Unlock()
-	rt := h.l.cfg.Runtime
-	run, err := rt.Run(ctx, h.who, h.started.RunID)
-	if err != nil || run.Status != runtime.Waiting {
-		return err != nil // then cancel says what is wrong
-	}
-	end, err := rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: h.started.ThreadKey, ID: h.started.ThreadID}}, runtime.Latest, false)
-	if err != nil {
-		return true
-	}
-	defer end.Close()
-	return end.After() == cur.After() // else it was answered, and asks again
-}
-
-// cancel cancels the run, unless it was untied.
-func (h *Held) cancel(ctx context.Context) {
-	h.l.mu.Lock()
-	tied := h.l.forget(h)
-	h.l.mu.Unlock()
-	if !tied {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // it was untied
 		return
 	}
-	_, err := h.l.cfg.Runtime.Cancel(ctx, h.who, h.started.RunID)
-	if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // else it has ended
+	for h.cancel(context.Background()) {
+		select {
+		case <-h.l.quit:
+			return
+		case <-time.After(again):
+		}
+	}
+}
+
+// again is the pause before a run is cancelled that could not be.
+const again = time.Second
+
+// unanswered reports whether the run, whose span has ended, may wait since then.
+func (h *Held) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
+	run, err := h.l.cfg.Runtime.Run(ctx, h.who, h.started.RunID)
+	return err != nil || run.Status == runtime.Waiting && run.ClosedEvent == cur.After()
+}
+
+// cancel cancels the run, unless it was untied. It reports whether the runtime could not do that now: then the run stays tied.
+func (h *Held) cancel(ctx context.Context) (later bool) {
+	h.l.mu.Lock()
+	tied, waits := h.l.find(h.thread(), h.started.RunKey) == h, h.waits
+	h.l.mu.Unlock()
+	if !tied {
+		return false
+	}
+	var err error
+	if waits > 0 {
+		err = h.l.cfg.Runtime.CancelUnanswered(ctx, h.who, h.started.RunID, waits)
+	} else {
+		_, err = h.l.cfg.Runtime.Cancel(ctx, h.who, h.started.RunID)
+	}
+	refusal, refused := errors.AsType[*runtime.Error](err)
+	if refused && refusal.Kind == runtime.KindUnavailable {
+		return true
+	}
+	if err != nil && !refused { // else it has ended, or goes on for somebody else
 		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
 	}
+	h.Release()
+	return false
 }
 
 // supersede cancels the runs in whose stead req is made: those that have come to wait, or the others. It reports
@@ -217,14 +228,14 @@ func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	l.mu.Lock()
 	var others []*Held
 	for _, h := range l.held[threadName{who.Project, who.User, req.ThreadID}] {
-		if !h.early && h.waits == waiting && !h.repeated(req) {
+		if !h.early && h.waits > 0 == waiting && !h.repeated(req) {
 			others = append(others, h)
 		}
 	}
 	l.mu.Unlock()
 	for _, h := range others {
 		if h.peer.Gone() {
-			h.cancel(ctx)
+			_ = h.cancel(ctx) // what cannot be done now req is not accepted for either
 			some = true
 		}
 	}
@@ -234,6 +245,9 @@ func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime
 // EndGraces unties all runs, and those to come: a server that stops cancels none.
 func (l *Leases) EndGraces() {
 	l.mu.Lock()
+	if !l.stopped {
+		close(l.quit)
+	}
 	l.stopped = true
 	for _, all := range l.held {
 		for _, h := range slices.Clone(all) {
