@@ -10,7 +10,7 @@ import (
 )
 
 // Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
-// to claim queued ones. It returns once every open run is accounted for. When the database has no room for that it
+// to claim queued ones. It returns once every open run is accounted for; while the database is away it waits. When that has no room for it, it
 // returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room. While another
 // instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by: see standby.go.
 func (rt *Runtime) Start(ctx context.Context) error {
@@ -53,6 +53,7 @@ func (rt *Runtime) begin(ctx context.Context) error {
 		}
 		commit.Pause(ctx, attempt)
 	}
+	rt.commits.Note(nil)
 	if err := rt.work.Begin(ctx); err != nil {
 		return err
 	}

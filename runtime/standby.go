@@ -43,7 +43,7 @@ func (rt *Runtime) leave() {
 	}
 }
 
-// waits reports whether an instance that could not join tries again: it stands by, or the database has no room.
+// waits reports whether an instance that could not join tries again: it stands by, or the database is away or has no room.
 func (rt *Runtime) waits(err error) bool {
 	held, others := errors.AsType[*HeldError](err)
 	switch {
@@ -52,11 +52,11 @@ func (rt *Runtime) waits(err error) bool {
 			rt.log.Info("standing by", "reason", held)
 		}
 		return true
-	case errors.Is(err, ErrDiskFull):
+	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable):
 		rt.commits.Note(err)
 		return true
 	}
-	return rt.standby.Load() != nil // the database is away
+	return rt.standby.Load() != nil
 }
 
 // Serves says why this instance runs no runs now: it stops, it stands by, or it was fenced.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -169,6 +170,9 @@ func (w *world) serve() (err error) {
 		var p *process
 		if p, err = w.boot(); err != nil {
 			w.note("%s does not start: %v", p, err)
+			if errors.Is(err, model.ErrUnavailable) && !p.dead.Load() {
+				w.find(RuleStart, "%s did not wait for the database: %v", p, err)
+			}
 			w.end(p)
 			continue
 		}
