@@ -47,6 +47,7 @@ type spans struct {
 	w       *world
 	v       *view
 	run     string            // of the open span; "" between two
+	waits   string            // the run whose span has ended to wait; "" when none has
 	texts   map[string]bool   // open in the span, as are the next
 	calls   map[string]string // the run of each call that was begun
 	args    map[string]bool   // calls whose arguments are open
@@ -58,7 +59,7 @@ type spans struct {
 }
 
 // reset forgets what may have been removed.
-func (s *spans) reset() { s.run = "" }
+func (s *spans) reset() { s.run, s.waits = "", "" }
 
 func (s *spans) bad(rule Rule, e *event, format string, args ...any) {
 	s.w.find(rule, "thread %s, event %d %s of %s: %s", s.v.name, e.id, e.ev.Type(), short(e.run), fmt.Sprintf(format, args...))
@@ -68,6 +69,9 @@ func (s *spans) add(e *event) {
 	if _, ok := e.ev.(agui.RunStarted); ok {
 		if s.run != "" {
 			s.bad(RuleSpan, e, "the span of %s is open", short(s.run))
+		}
+		if s.waits != "" && s.waits != e.run {
+			s.bad(RuleTurn, e, "run %s waits", short(s.waits))
 		}
 		s.run = e.run
 		s.texts, s.args, s.steps = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -190,7 +194,10 @@ func (s *spans) close(e *event, o agui.Outcome) {
 			}
 		}
 	}
-	s.run = ""
+	s.run, s.waits = "", ""
+	if len(waited) > 0 {
+		s.waits = e.run
+	}
 }
 
 // end checks how the log ends: what is open belongs to a run that goes on.
@@ -329,6 +336,9 @@ func (w *world) checkSteps(p *process, v *view) {
 			if steps[j].Number != j+1 {
 				w.find(RuleSteps, "step %d of %s has the number %d", j+1, short(r.ID), steps[j].Number)
 			}
+			if twice := slices.ContainsFunc(steps[:j], func(s runtime.Step) bool { return sameExecution(&s, &steps[j]) }); twice {
+				w.find(RuleSteps, "step %d of %s is execution %d of %s, as one before it", j+1, short(r.ID), steps[j].Execution, steps[j].NodeID)
+			}
 			if r.Status.Final() && !steps[j].Status.Final() {
 				w.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
 			}
@@ -343,6 +353,10 @@ func (w *world) checkSteps(p *process, v *view) {
 			}
 		}
 	}
+}
+
+func sameExecution(a, b *runtime.Step) bool {
+	return a.Generation == b.Generation && a.NodeID == b.NodeID && a.Execution == b.Execution
 }
 
 // outcome is what a terminal event says of its run.

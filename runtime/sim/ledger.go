@@ -25,6 +25,7 @@ type ledger struct {
 	reached    map[string]bool // message ids that a worker of their run has been given
 	approvals  map[string][]approval
 	denials    map[string]bool // places of questions that somebody declined
+	recorded   map[string]bool // places of a Do that has returned its record
 }
 
 // approval is what somebody has answered to the question whether a call may be made, whether or not the
@@ -37,7 +38,7 @@ type approval struct {
 func newLedger(w *world) *ledger {
 	return &ledger{
 		w: w, inputs: make(map[string]string), reached: make(map[string]bool),
-		approvals: make(map[string][]approval), denials: make(map[string]bool),
+		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool),
 	}
 }
 
@@ -105,6 +106,22 @@ func (l *ledger) answered(call string, a approval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.approvals[call] = append(l.approvals[call], a)
+}
+
+// did notes that a Do has returned, with its record.
+func (l *ledger) did(place string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recorded[place] = true
+}
+
+// does checks that what a Do is about to do has not been recorded.
+func (l *ledger) does(place string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.recorded[place] {
+		l.w.find(RuleOnce, "%s: what a Do has done is done again, though its record was seen", place)
+	}
 }
 
 func (l *ledger) decline(place string) {

@@ -9,6 +9,7 @@ const (
 	RuleWatch    Rule = "log.watchers"    // the client of a run is shown its span from RUN_STARTED to the terminal event
 	RuleReader   Rule = "log.readers"     // every reader sees the same event under an id, live, resumed and after a restart
 	RuleSpan     Rule = "log.span"        // a span is RUN_STARTED … one terminal event with all closed, of one run, and legal between
+	RuleTurn     Rule = "log.turn"        // a run that waits goes on, or ends, before another of its thread begins
 	RuleCall     Rule = "log.calls"       // a tool call has exactly one result
 	RuleRows     Rule = "rows.messages"   // the message rows are what the log folds to
 	RuleState    Rule = "rows.state"      // so is the thread's state

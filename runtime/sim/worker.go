@@ -314,11 +314,15 @@ func (pl *player) ask(ctx context.Context, at string, late bool) error {
 func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 	var did string
 	err := pl.run.Do(ctx, fmt.Sprint("do", strings.Count(at, "do")), &did, func(ctx context.Context) error {
+		pl.w.ledger.does(at)
 		did = "did " + at
 		return pl.play(ctx, at, op.Body)
 	})
 	if err == nil && did != "did "+at {
 		pl.w.find(RuleRecord, "%s: the record of Do is %q", at, did)
+	}
+	if err == nil {
+		pl.w.ledger.did(at)
 	}
 	return err
 }
