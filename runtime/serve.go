@@ -10,9 +10,10 @@ import (
 )
 
 // Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
-// to claim queued ones. It returns once every open run is accounted for; while the database is away it waits. When that has no room for it, it
-// returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is room. While another
-// instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by: see standby.go.
+// to claim queued ones. It returns once every open run is accounted for; while the database is away it waits. When that
+// has no room, Start returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is
+// room. While another instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by:
+// see standby.go.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.reg.Start(ctx); err != nil {
 		return err
