@@ -213,7 +213,7 @@ func (w *world) start(p *process, r *reply) {
 		req.Agent = s.Agent
 	}
 	if s.Key == 0 {
-		req.RunID = fmt.Sprint("r", s.N)
+		req.RunID = fmt.Sprint("r", cmp.Or(s.Name, s.N))
 		r.run, r.name = req.RunID, req.RunID
 	}
 	if s.State {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -37,6 +38,7 @@ type Step struct {
 	Rewind    bool     `json:"rewind,omitempty"`
 	Pad       int      `json:"pad,omitempty"`     // the message is so many bytes longer
 	Key       int      `json:"key,omitempty"`     // an Idempotency-Key
+	Name      int      `json:"name,omitempty"`    // the run is named r and this number, as one before it
 	Foreign   bool     `json:"foreign,omitempty"` // another user asks than whose run it is
 	Times     int      `json:"times,omitempty"`   // so many callers ask the same at once
 	Choice    int      `json:"choice,omitempty"`  // which answers are given
@@ -156,6 +158,11 @@ func (g *generator) history(seed uint64) *History {
 	if g.r.IntN(2) == 0 {
 		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
 	}
+	troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter, GivenUp, Conflict}
+	if g.r.IntN(6) == 0 {
+		f := focuses[g.r.IntN(len(focuses))]
+		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
+	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
 	h := &History{Seed: seed, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
 	if g.r.IntN(5) == 0 {
@@ -179,7 +186,6 @@ func (g *generator) history(seed uint64) *History {
 		}
 	}
 	if g.r.IntN(2) == 0 {
-		troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter, GivenUp, Conflict}
 		for range 1 + g.r.IntN(3) {
 			h.Faults = append(h.Faults, Fault{Commit: 1 + g.r.IntN(40), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
@@ -200,6 +206,28 @@ func (g *generator) history(seed uint64) *History {
 		}
 	}
 	return h
+}
+
+// focuses are what some histories are all about.
+var focuses = []struct {
+	ops, steps []string
+	troubles   []Trouble
+}{
+	{ // names that are free again, while calls are made and processes die
+		[]string{"note", "note", "gate", "do", "go", "sub", "say", "open"},
+		[]string{doStart, doStart, doStart, doClear, doClear, doDelete, doCrash, doAnswer},
+		[]Trouble{KillBefore, KillAfter, Lost},
+	},
+	{ // steps that are tried again, while commits and reads fail
+		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
+		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
+		[]Trouble{Away, Lost, Slow, GivenUp, Conflict, Full},
+	},
+	{ // answered and queued runs, while the clock moves
+		[]string{"ask", "late", "front", "gate", "try", "say"},
+		[]string{doStart, doStart, doStart, doClock, doClock, doAnswer, doAnswer, doReply, doCrash},
+		[]Trouble{KillBefore, KillAfter, Away, Slow},
+	},
 }
 
 // some returns n of list, in random order.
@@ -266,6 +294,9 @@ func (g *generator) start(s *Step) {
 	if g.r.IntN(5) == 0 {
 		s.Key, s.Times = g.key(s.N), 1+g.r.IntN(4)
 	}
+	if g.r.IntN(6) == 0 {
+		s.Name = g.nameAgain(s.Thread)
+	}
 	g.runs = append(g.runs, s)
 	run := *s
 	g.runs[len(g.runs)-1] = &run
@@ -278,6 +309,19 @@ func (g *generator) key(n int) int {
 	}
 	g.keys = append(g.keys, n)
 	return n
+}
+
+// nameAgain is the number of a run of the same user's, 0 when there is none.
+func (g *generator) nameAgain(thread int) int {
+	for range 3 {
+		if len(g.runs) == 0 {
+			break
+		}
+		if of := g.runs[g.r.IntN(len(g.runs))]; of.Do == doStart && (of.Thread-1)/threadsEach == (thread-1)/threadsEach {
+			return cmp.Or(of.Name, of.N)
+		}
+	}
+	return 0
 }
 
 func (g *generator) run() int {

@@ -175,7 +175,7 @@ func (c *claims) started(r *reply) {
 	if len(c.texts[name]) > 1 {
 		c.w.find(RuleKey, "the message of start %d is there as %v", r.step.N, c.texts[name])
 	}
-	if c.removed(r) || r.run == "" {
+	if c.removed(r) || r.run == "" || c.shared(r) {
 		return
 	}
 	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
@@ -197,6 +197,13 @@ func (c *claims) started(r *reply) {
 // ours reports whether a run has failed for no fault of its worker.
 func ours(code string) bool {
 	return slices.Contains([]string{"internal", "storage_error", "unreadable"}, code)
+}
+
+// shared reports whether another start may have made the run of that name.
+func (c *claims) shared(r *reply) bool {
+	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+		return s.step.Do == doStart && s.step.N != r.step.N && s.run == r.run && s.fate != refused
+	})
 }
 
 // anyDone reports whether one of the callers of a step was not refused.
