@@ -104,31 +104,44 @@ func takeLock(database, addr string) (_ *fileLock, err error) {
 	if l.database != nil && !lockDatabase(l.database) {
 		return nil, &LockedError{Path: database + ", under another name"}
 	}
+	if err := l.f.Truncate(lockSize); err != nil && !isDiskFull(err) {
+		return nil, err
+	}
 	return l, l.setAddr(addr)
 }
 
 func readAddr(f *os.File) string {
 	addr, _ := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
-	return strings.TrimSpace(string(addr))
+	line, _, _ := strings.Cut(string(addr), "\n")
+	return strings.TrimSpace(line)
 }
 
 // setAddr writes the address into the lock, in the place of the last one, for which a full disk has room. For the first
 // it may have none, and who is locked out needs no address.
 func (l *fileLock) setAddr(addr string) error {
-	const size = 64
-	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", size, addr), 0); err != nil && !isDiskFull(err) {
+	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", lockSize-1, addr), 0); err != nil && !isDiskFull(err) {
 		return err
 	}
 	return nil
 }
 
-// Close releases the lock. It does nothing to none.
+// Close releases the lock, and has its file keep the room that the next server needs: without a -shm file SQLite does not
+// open a database, and a full disk has no room for a new one. It does nothing to none.
 func (l *fileLock) Close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.setAddr(""), l.unlock())
+	err := l.setAddr("")
+	if l.database != nil {
+		_, _ = l.f.WriteAt(make([]byte, spareRoom), lockSize) // as far as there is room
+	}
+	return errors.Join(err, l.unlock())
 }
+
+const (
+	lockSize  = 65       // of a lock's file, with an address
+	spareRoom = 64 << 10 // behind it, while nobody has the lock
+)
 
 func (l *fileLock) unlock() error {
 	var errs []error

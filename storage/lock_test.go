@@ -56,6 +56,36 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	open(t, url)
 }
 
+// SQLite cannot open a database on a full disk, as it needs a file beside it. The room for that is kept by who stops.
+func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
+	const needed = 32 << 10 // by the -shm file
+	url := newSQLite(t)
+	lock := strings.TrimPrefix(url, "sqlite:") + ".lock"
+	kept := func() int64 {
+		t.Helper()
+		info, err := os.Stat(lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for range 2 {
+		db := open(t, url)
+		if n := kept(); n > 1<<10 {
+			t.Errorf("a server that serves keeps %d bytes", n)
+		}
+		if err := errors.Join(db.SetAddr("127.0.0.1:1"), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n := kept(); n < needed {
+			t.Errorf("a server that has stopped has left %d bytes", n)
+		}
+		if addr, held, err := storage.LockHolder(url); addr != "" || held || err != nil {
+			t.Errorf("LockHolder: %q, %t, %v", addr, held, err)
+		}
+	}
+}
+
 // TestKilledServerHoldsNothing runs this test's binary as a server and kills it.
 func TestKilledServerHoldsNothing(t *testing.T) {
 	if url := os.Getenv("BATON_TEST_SERVE"); url != "" {
