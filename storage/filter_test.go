@@ -42,7 +42,7 @@ func BenchmarkRuns(b *testing.B) {
 		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
 		"postgres": storagetest.Postgres(b).NewDatabase(b),
 	} {
-		db, err := Open(b.Context(), Config{URL: url, Migrate: true})
+		db, err := Open(b.Context(), Config{URL: url, Migrate: true, Timeout: time.Hour, Lease: 24 * time.Hour})
 		if err != nil {
 			b.Fatal(err)
 		}
