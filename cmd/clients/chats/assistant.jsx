@@ -25,7 +25,7 @@ import {
 
 const query = new URLSearchParams(location.search);
 const threadId = query.get("thread");
-const url = `/api/v1/agui/${query.get("agent") ?? "scripted"}`;
+const url = `${query.get("baton")}/api/v1/agui/${query.get("agent")}`;
 const object = (properties = {}) => ({ type: "object", properties });
 
 const Pick = makeAssistantTool({

@@ -1,61 +1,79 @@
-// Chromium with pages that esbuild has bundled, served as if Baton at BATON_URL did.
+// Chromium with the pages of chats, which PAGE serves, and Baton at BATON_URL.
 import { after, before } from "node:test";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
+import { createServer } from "node:http";
 import { launch } from "../browser/launch.mjs";
 import { until } from "../until.mjs";
 import { bundle } from "./build.mjs";
 
-export const base = process.env.BATON_URL;
+const { BATON_URL: base, PAGE: page, SCREENSHOTS } = process.env;
 
-let browser, files;
-before(async () => ([browser, files] = await Promise.all([launch(), bundle("assistant.jsx")])));
-after(() => browser.close());
-
-// open opens a page of a chat on a thread, a new one if none is named, in a window of its own.
-export const open = async (name, { thread = randomUUID(), agent = "scripted" } = {}) => {
-  const window = await browser.newContext({ viewport: { width: 900, height: 900 } });
-  await window.route(base + "/page/**", (route) => {
-    const path = new URL(route.request().url()).pathname.slice("/page".length);
-    if (files.has(path)) return route.fulfill({ body: files.get(path), contentType: path.endsWith(".css") ? "text/css" : "text/javascript" });
-    const style = files.has(`/${name}.css`) ? `<link rel="stylesheet" href="/page/${name}.css">` : "";
-    return route.fulfill({
-      contentType: "text/html",
-      body: `<!doctype html><meta charset="utf-8"><title>${name}</title>${style}<div id="app"></div><script type="module" src="/page/${name}.js"></script>`,
-    });
+let browser, window, server;
+before(async () => {
+  const bundled = bundle("assistant.jsx", "copilot1.jsx", "copilot2.jsx");
+  browser = await launch();
+  window = await browser.newContext({ viewport: { width: 900, height: 900 } });
+  await window.route(
+    (url) => ![base, page].includes(url.origin),
+    (route) => route.abort(), // what they load from elsewhere they can do without
+  );
+  const files = await bundled;
+  server = createServer(({ url }, response) => {
+    const path = new URL(url, page).pathname;
+    const type = path.endsWith(".js") ? "text/javascript" : path.endsWith(".css") ? "text/css" : "text/html";
+    response.writeHead(200, { "Content-Type": type, "Cache-Control": "max-age=3600" }).end(files.get(path) ?? html(path.slice(1), files));
   });
-  return visit(await window.newPage(), name, thread, agent);
-};
+  await new Promise((listens) => server.listen(new URL(page).port, "127.0.0.1", listens));
+});
+after(async () => {
+  await browser.close();
+  server.close();
+});
 
-const visit = async (page, name, thread, agent) => {
+const html = (name, files) => `<!doctype html>
+<meta charset="utf-8">
+<title>${name}</title>
+${files.has(`/${name}.css`) ? `<link rel="stylesheet" href="/${name}.css">` : ""}
+<div id="app"></div>
+<script type="module" src="/${name}.js"></script>`;
+
+// open opens a page of a chat on a thread, a new one if none is named.
+export const open = async (name, { thread = randomUUID(), agent = "scripted" } = {}) => visit(await window.newPage(), name, thread, agent);
+
+const visit = async (tab, name, thread, agent) => {
   const complaints = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  await page.goto(`${base}/page/${name}?thread=${thread}&agent=${agent}`);
+  tab.on("pageerror", (error) => complaints.push(String(error)));
+  tab.on("console", (message) => message.type() === "error" && message.location().url.startsWith(page) && complaints.push(message.text()));
+  await tab.goto(`${page}/${name}?thread=${thread}&agent=${agent}&baton=${encodeURIComponent(base)}`);
   const chat = {
-    page,
+    page: tab,
     thread,
     complaints,
     // Another tab with the same chat.
-    tab: async () => visit(await page.context().newPage(), name, thread, agent),
-    texts: (selector) => page.locator(selector).allInnerTexts(),
+    tab: async () => visit(await window.newPage(), name, thread, agent),
+    texts: (selector) => tab.locator(selector).allInnerTexts(),
     // shows waits until the page shows just that.
     shows: async (selector, want) => {
       let got;
       await until(`shows ${JSON.stringify(want)} as ${selector}`, async () => {
-        got = (await page.locator(selector).allInnerTexts()).map((text) => text.trim()).filter(Boolean);
+        got = (await tab.locator(selector).allInnerTexts()).map((text) => text.trim()).filter(Boolean);
         return JSON.stringify(got) === JSON.stringify(want);
       }).catch((error) => assert.fail(`${error.message}, but ${JSON.stringify(got)}; ${complaints}`));
     },
     shoot: async (name) => {
-      if (!process.env.SCREENSHOTS) return;
-      mkdirSync(process.env.SCREENSHOTS, { recursive: true });
-      await page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png` });
+      if (!SCREENSHOTS) return;
+      mkdirSync(SCREENSHOTS, { recursive: true });
+      await tab.screenshot({ path: `${SCREENSHOTS}/${name}.png` });
     },
-    close: async () => {
-      await page.close();
-      assert.deepEqual(complaints, []);
+    // close closes the page, which has complained of nothing but what was meant to go wrong.
+    close: async (wrong) => {
+      await tab.close();
+      assert.deepEqual(
+        complaints.filter((complaint) => !wrong || !complaint.includes(wrong)),
+        [],
+      );
     },
   };
   return chat;

@@ -5,12 +5,14 @@ export const bundle = async (...entryPoints) => {
   const { outputFiles } = await build({
     entryPoints,
     bundle: true,
+    splitting: true,
     write: false,
     format: "esm",
     outdir: "/",
     jsx: "automatic",
     target: "es2022",
-    define: { "process.env.NODE_ENV": '"development"' },
+    minify: true,
+    define: { "process.env.NODE_ENV": '"production"' },
     loader: { ".woff2": "empty", ".woff": "empty", ".ttf": "empty" },
     logLevel: "error",
   });

@@ -1,2 +1,3 @@
 // All chats, in one browser.
 import "./assistant.mjs";
+import "./copilotkit.mjs";
