@@ -1,7 +1,7 @@
 // A chat made of assistant-ui, as its documentation says: what a person sees and can do is real, nothing here knows of Baton
 // but its addresses.
 import { createRoot } from "react-dom/client";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { HttpAgent } from "@ag-ui/client";
 import {
   ActionBarPrimitive as ActionBar,
@@ -10,8 +10,12 @@ import {
   ErrorPrimitive,
   ExportedMessageRepository,
   MessagePrimitive as Message,
+  ThreadListItemPrimitive as Item,
+  ThreadListPrimitive as List,
   ThreadPrimitive as Thread,
   makeAssistantTool,
+  useAui,
+  useAuiState,
 } from "@assistant-ui/react";
 import {
   fromAgUiMessages,
@@ -24,8 +28,9 @@ import {
 } from "@assistant-ui/react-ag-ui";
 
 const query = new URLSearchParams(location.search);
-const threadId = query.get("thread");
-const url = `${query.get("baton")}/api/v1/agui/${query.get("agent")}`;
+const first = query.get("thread");
+const api = query.get("baton") + "/api/v1";
+const url = `${api}/agui/${query.get("agent")}`;
 const object = (properties = {}) => ({ type: "object", properties });
 
 const Pick = makeAssistantTool({
@@ -53,7 +58,7 @@ const Choose = makeAssistantTool({
 
 // A page that is loaded anew joins its thread, and goes on with a run that is under way.
 const joins = () => {
-  const agent = new HttpAgent({ url: url + "/connect", threadId });
+  const agent = new HttpAgent({ url: url + "/connect", threadId: first });
   const wakes = new Set();
   let over = false;
   const wake = () => wakes.forEach((wake) => wake());
@@ -154,13 +159,55 @@ const State = () => {
   );
 };
 
+// The list of threads is the server's.
+const useThreadList = (agent) => {
+  const [threads, setThreads] = useState([]);
+  const [threadId, setThreadId] = useState(first);
+  const refresh = async () => {
+    const { items } = await (await fetch(api + "/threads?limit=100")).json();
+    setThreads(items.map(({ threadId, title }) => ({ status: "regular", id: threadId, title })));
+  };
+  const change = (method, body) => async (id, title) => {
+    await fetch(`${api}/threads/${id}`, { method, ...body?.(title) });
+    await refresh();
+  };
+  useEffect(() => void refresh(), []);
+  return {
+    threadId,
+    threads,
+    onSwitchToThread: async (id) => {
+      const joined = new HttpAgent({ url: url + "/connect", threadId: id });
+      await joined.runAgent();
+      setThreadId((agent.threadId = id));
+      return { messages: ExportedMessageRepository.fromArray(fromAgUiMessages(joined.messages)).messages.map(({ message }) => message), state: joined.state };
+    },
+    onRename: change("PATCH", (title) => ({ headers: { "Content-Type": "application/json" }, body: JSON.stringify({ title }) })),
+    onDelete: change("DELETE"),
+  };
+};
+
+const ListItem = () => {
+  const aui = useAui();
+  const id = useAuiState((s) => s.threadListItem.id);
+  return (
+    <Item.Root className="thread" data-id={id}>
+      <Item.Trigger>
+        <Item.Title fallback="unnamed" />
+      </Item.Trigger>
+      <button onClick={() => aui.threadListItem().rename("named")}>rename</button>
+      <Item.Delete>delete</Item.Delete>
+    </Item.Root>
+  );
+};
+
 const App = () => {
-  const agent = useMemo(() => new HttpAgent({ url, threadId }), []);
+  const agent = useMemo(() => new HttpAgent({ url, threadId: first }), []);
   const history = useMemo(joins, []);
+  const threadList = useThreadList(agent);
   const [errors, setErrors] = useState([]);
   const runtime = useAgUiRuntime({
     agent,
-    adapters: { history },
+    adapters: { history, threadList },
     showThinking: true,
     onError: (error) => setErrors((all) => [...all, error.message]),
   });
@@ -169,6 +216,9 @@ const App = () => {
       <Pick />
       <Break />
       <Choose />
+      <List.Root id="threads">
+        <List.Items components={{ ThreadListItem: ListItem }} />
+      </List.Root>
       <Thread.Root>
         <Thread.Messages components={{ UserMessage: User, UserEditComposer: Edit, AssistantMessage: Assistant }} />
         <Questions />

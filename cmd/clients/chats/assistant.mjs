@@ -2,7 +2,7 @@
 import { describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { until } from "../until.mjs";
-import { open, runs, script, told } from "./browse.mjs";
+import { base, open, runs, script, told } from "./browse.mjs";
 
 const chat = async (options) => {
   const c = await open("assistant", options);
@@ -170,6 +170,29 @@ describe("assistant-ui", { concurrency: 4 }, () => {
     await c.say("and on");
     await c.shows(".assistant p", [...all, "and on"]);
     await c.shows("#errors li", []);
+    await other.close();
+    await c.close();
+  });
+
+  test("threads are listed, opened, renamed and deleted", async () => {
+    const c = await chat({ agent: "echo" });
+    await c.say("one");
+    await c.says("one");
+    await c.rests();
+    const other = await chat({ agent: "echo" });
+    const item = other.page.locator(`.thread[data-id="${c.thread}"]`);
+    await item.getByText("rename").click();
+    await until("renamed", async () => (await item.innerText()).startsWith("named"));
+    await item.getByText("named", { exact: true }).click();
+    await other.says("one");
+    await other.say("two");
+    await other.says("one", "two");
+    await other.rests();
+    assert.deepEqual((await told(c.thread)).messages.length, 4);
+    await other.shoot("assistant-threads");
+    await item.getByText("delete").click();
+    await until("deleted", async () => (await item.count()) === 0);
+    assert.equal((await fetch(`${base}/api/v1/agent/runs/${c.thread}/events`)).status, 404);
     await other.close();
     await c.close();
   });

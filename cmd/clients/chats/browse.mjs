@@ -8,7 +8,7 @@ import { launch } from "../browser/launch.mjs";
 import { until } from "../until.mjs";
 import { bundle } from "./build.mjs";
 
-const { BATON_URL: base, PAGE: page, SCREENSHOTS } = process.env;
+export const { BATON_URL: base, PAGE: page, SCREENSHOTS } = process.env;
 
 let browser, window, server;
 before(async () => {

@@ -154,5 +154,22 @@ for (const version of [1, 2]) {
       await other.close();
       await c.close();
     });
+
+    if (version === 1) return; // has no list of threads
+    test("threads are listed and opened", async () => {
+      const c = await chat();
+      await c.say("one");
+      await c.says("one", "one");
+      const other = await chat();
+      const item = other.page.locator(`#threads li[data-id="${c.thread}"]`);
+      await item.getByText("unnamed").click();
+      await other.says("one", "one");
+      await other.say("two");
+      await other.says("one", "one", "two", "two");
+      assert.equal((await told(c.thread)).messages.length, 4);
+      await other.shoot("copilot2-threads");
+      await other.close();
+      await c.close();
+    });
   });
 }
