@@ -358,7 +358,7 @@ func TestDeletionThatWasCutShortIsRepeated(t *testing.T) {
 		t.Error(diff)
 	}
 	rest := b.log("main")
-	if rest[0].ID != end || !strings.Contains(string(rest[0].JSON(agui.Seed)), "log-reset") {
+	if rest[0].ID != end || !strings.Contains(string(rest[0].JSON(agui.Seed)), "log-reset") || rest[0].Event.Common().RunID == "" {
 		t.Errorf("what is left begins with %d %s", rest[0].ID, rest[0].JSON(agui.Seed))
 	}
 	h, err := b.History(ctx, local, "main", nil)

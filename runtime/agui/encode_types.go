@@ -137,7 +137,11 @@ func (in *RunAgentInput) append(dst []byte, p Projection) []byte {
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
-	dst = appendOptRaw(dst, "forwardedProps", in.ForwardedProps)
+	if p == Stored {
+		dst = appendOptRaw(dst, "forwardedProps", in.ForwardedProps)
+	} else {
+		dst = appendRaw(dst, "forwardedProps", in.ForwardedProps, "{}") // AG-UI's Python SDK refuses an input without
+	}
 	if len(in.Resume) > 0 {
 		dst = append(appendKey(dst, "resume"), '[')
 		for i := range in.Resume {

@@ -6,7 +6,10 @@
 // as seed members.
 package agui
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Type is an event's name on the wire.
 type Type string
@@ -70,6 +73,29 @@ type Base struct {
 	Metadata      json.RawMessage // a JSON object, AG-UI's own extension channel; nil when absent
 	RawEvent      json.RawMessage // the provider's own event; nil when absent
 	Extra         json.RawMessage // a JSON object with the members this package does not know; nil when none
+}
+
+// Timed reports whether events of type t tell their time. Deltas do not: there are too many of them.
+func Timed(t Type) bool {
+	switch t {
+	case TypeRunStarted, TypeRunFinished, TypeRunError, TypeStepStarted, TypeStepFinished,
+		TypeTextMessageStart, TypeTextMessageEnd, TypeToolCallStart, TypeToolCallEnd, TypeToolCallResult,
+		TypeReasoningStart, TypeReasoningMessageStart, TypeReasoningMessageEnd, TypeReasoningEnd,
+		TypeSubagentStarted, TypeSubagentFinished, TypeSubagentError,
+		TypeStateSnapshot, TypeMessagesSnapshot, TypeActivitySnapshot:
+		return true
+	}
+	return false
+}
+
+// At returns ev as one of the time t, unless it has a time of its own or none of its type do.
+func At(t time.Time, ev Event) Event {
+	base := ev.Common()
+	if base.Timestamp != 0 || !Timed(ev.Type()) {
+		return ev
+	}
+	base.Timestamp = t.UnixMilli()
+	return ev.WithCommon(base)
 }
 
 // Common returns b itself.

@@ -132,6 +132,8 @@ func (b *Base) check() error {
 	switch {
 	case b.Metadata != nil && !isObject(b.Metadata):
 		return errors.New("metadata must be an object")
+	case b.Timestamp < 0 || b.Timestamp > 1<<53:
+		return errors.New("timestamp must be the milliseconds since 1970, 2^53 at most")
 	case b.RawEvent != nil && !json.Valid(b.RawEvent):
 		return errors.New("rawEvent is not valid JSON")
 	case b.Extra != nil && !isObject(b.Extra):

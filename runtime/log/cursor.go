@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -166,16 +167,20 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	run, err := r.t.runBehind(ctx, to)
+	if err != nil {
+		return nil, err
+	}
 	value, err := json.Marshal(map[string]int64{"from": r.after + 1, "to": to})
 	if err != nil {
 		return nil, err
 	}
-	base := agui.Base{ThreadID: r.t.id}
+	base, now := agui.Base{ThreadID: r.t.id, RunID: run}, time.Now()
 	r.after = to
 	r.buf = append(r.buf,
 		NewRecord(to, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
-		NewRecord(0, 0, agui.StateSnapshot{Base: base, Snapshot: state}, len(state)),
-		NewRecord(0, 0, agui.MessagesSnapshot{Base: base, Messages: msgs}, 0))
+		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: state}), len(state)),
+		NewRecord(0, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: msgs}), 0))
 	return r.buf, nil
 }
 

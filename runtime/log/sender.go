@@ -44,7 +44,8 @@ func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, erro
 	if err != nil || state == nil || same(state, StateOf(r.sender.State)) {
 		return recs, err
 	}
-	ev := agui.StateSnapshot{Base: agui.Base{ThreadID: r.t.id, RunID: r.id}, Snapshot: state}
+	at := recs[0].Event.Common().Timestamp
+	ev := agui.StateSnapshot{Base: agui.Base{ThreadID: r.t.id, RunID: r.id, Timestamp: at}, Snapshot: state}
 	return slices.Insert(slices.Clone(recs), 1, NewRecord(0, r.run, ev, len(state))), nil
 }
 

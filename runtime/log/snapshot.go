@@ -149,6 +149,20 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 	return state, Newest(Contents(rows)), nil
 }
 
+// runBehind is the name of the run whose events follow that one, or else of the thread's latest run: the run of an event that
+// stands for those of runs that are gone. It is empty when the thread has none.
+func (t *Tail) runBehind(ctx context.Context, event int64) (string, error) {
+	span, err := t.logs.cfg.Store.SpanAfter(ctx, t.key, event)
+	if !errors.Is(err, model.ErrNotFound) {
+		return span.RunID, err
+	}
+	run, err := t.logs.cfg.Store.LastRun(ctx, t.key)
+	if errors.Is(err, model.ErrNotFound) {
+		return "", nil
+	}
+	return run.ID, err
+}
+
 // record reads one event, nil when it was removed.
 func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
 	evs, err := t.logs.cfg.Store.Events(ctx, t.key, id-1, 1)

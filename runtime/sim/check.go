@@ -25,7 +25,7 @@ func (w *world) checkLog(v *view) *folded {
 	for i := range v.log {
 		e := &v.log[i]
 		if e.id != 0 {
-			if c, ok := e.ev.(agui.Custom); ok && c.Name == "log-reset" {
+			if isReset(e.ev) {
 				last = e.id
 				s.reset()
 				continue
@@ -280,13 +280,19 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
+// isReset reports whether ev stands for events that were removed.
+func isReset(ev agui.Event) bool {
+	c, ok := ev.(agui.Custom)
+	return ok && c.Name == "log-reset"
+}
+
 // checkStatuses compares the runs' rows with their last spans.
 func (w *world) checkStatuses(v *view) {
 	last := make(map[string]*event)
 	closed := make(map[string]*event)
 	for i := range v.log {
 		e := &v.log[i]
-		if e.id == 0 || e.run == "" {
+		if e.id == 0 || e.run == "" || isReset(e.ev) {
 			continue
 		}
 		last[e.run] = e

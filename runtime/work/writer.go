@@ -54,6 +54,7 @@ func (w *writer) stored(ev agui.Event) (agui.Event, []byte, error) {
 		base.ThreadID, base.RunID = w.thread.ID, w.run.ID
 		ev = ev.WithCommon(base)
 	}
+	ev = agui.At(time.Now(), ev)
 	payload := w.encode(ev)
 	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > log.MaxEvent {
 		end.Output = bounded(end.Output)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
@@ -88,7 +89,9 @@ func (v *viewer) begin(s *runtime.Snapshot) {
 	}
 }
 
-func (v *viewer) write(ev agui.Event) { v.prelude = agui.AppendSSE(v.prelude, 0, ev, v.projection) }
+func (v *viewer) write(ev agui.Event) {
+	v.prelude = agui.AppendSSE(v.prelude, 0, agui.At(time.Now(), ev), v.projection)
+}
 
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {

@@ -39,11 +39,14 @@ func Golden(tb testing.TB, name, text string) {
 
 var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
+var aTime = regexp.MustCompile(`"timestamp":\d+`)
+
 // IDMask returns a function that replaces the ids in what it is given, which differ from run to run: they are
-// <id 1>, <id 2> … in the order they appear.
+// <id 1>, <id 2> … in the order they appear. Events' times are <ms>.
 func IDMask() func(string) string {
 	names := make(map[string]string)
 	return func(s string) string {
+		s = aTime.ReplaceAllString(s, `"timestamp":<ms>`)
 		return anID.ReplaceAllStringFunc(s, func(id string) string {
 			if names[id] == "" {
 				names[id] = fmt.Sprintf("<id %d>", len(names)+1)

@@ -144,7 +144,7 @@ func (v *View) want(log []*runtime.Record, after int64) []Event {
 		}
 		want = append(want, ev)
 		if v.FirstSpans && r.Event.Type() == agui.TypeRunStarted && string(state) != "{}" {
-			told := agui.StateSnapshot{Snapshot: state}
+			told := agui.StateSnapshot{Base: agui.Base{Timestamp: r.Event.Common().Timestamp}, Snapshot: state}
 			want = append(want, Event{0, Decode(told.AppendJSON(nil, v.Projection))})
 		}
 	}

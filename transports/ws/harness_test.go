@@ -171,7 +171,7 @@ func (s *server) events(thread string) (all []numbered) {
 	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events")
 	for block := range strings.SplitSeq(body, "\n\n") {
 		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
-			rest, _ := strings.CutPrefix(block, "id: ")
+			_, rest, _ := strings.Cut("\n"+block, "\nid: ")
 			id, _, _ := strings.Cut(rest, "\n")
 			n, _ := strconv.ParseInt(id, 10, 64)
 			all = append(all, numbered{n, json.RawMessage(data)})
