@@ -1,15 +1,25 @@
-// Package runtime is Baton's engine: it runs agents and workflows, keeps one log per thread, and shows
-// every event only after it was stored. Transports talk to a *Runtime; a Store keeps what it writes.
+// Package runtime is Baton's engine as transports and embedders see it: a *Runtime runs agents and workflows, keeps one log
+// per thread, and shows every event only after it was stored. A Store keeps what it writes.
 //
 // Four rules carry everything. Store, then show: a reader never sees what a crash could take back. Only
 // the owner of a run writes its thread's log, and a lost owner is fenced in the database. A state row and
 // the event that announces it are in one transaction, so REST never contradicts the stream. No reader can
 // slow a run: readers wait for a wake-up and read from memory or the store.
 //
-// All writes of a process pass through one queue (commit.go): what runs say, and commands. What commands that race
-// (cancel against finish, append against finish, equal idempotency keys) come to is decided by package decide inside the
-// transaction, in the order they were queued. A command is prepared before: what is large or slow to read is read outside, and
-// prepared again when it has changed by the time of the decision.
+// Here stand requests: who may ask for what, what is refused, and what is prepared before a decision, as it is large or slow
+// to read. What requests that race (cancel against finish, append against finish, equal idempotency keys) come to is decided
+// elsewhere, in the order in which one queue takes them; a request is prepared again when what it read has changed by then.
+// The rooms below, of which each knows only some of those before it:
+//
+//	agui      events, and their legal order
+//	fold      what events amount to
+//	model     what is kept, and what keeps it
+//	decide    what commands come to
+//	log       the live end of each log, and those who read it
+//	monitor   what the runs of a project do, for people who watch
+//	commit    the queue of all that is written
+//	graph     what a workflow executes next
+//	work      executing runs
 package runtime
 
 import (

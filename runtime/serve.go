@@ -12,18 +12,17 @@ import (
 // Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
 // to claim queued ones. It returns once every open run is accounted for; while the database is away it waits. When that
 // has no room, Start returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is
-// room. While another instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by:
-// see standby.go.
+// room. While another instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.reg.Start(ctx); err != nil {
 		return err
 	}
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, cancel)
 	begun := make(chan error, 1)
-	rt.work.Go(func() { // ends with the committer at the latest
+	rt.work.Go(func() { // ends with the commit queue at the latest
 		defer cancel()
-		begun <- rt.begin(work)
+		begun <- rt.begin(background)
 	})
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -69,7 +68,7 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 	case err == nil:
 		rt.starting.Store(false)
 	case rt.Stopping() && rt.standby.Load() != nil: // nobody was let in
-	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the committer is told so
+	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the commit queue is told so
 		rt.commits.GiveUp(err)
 	default:
 		rt.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// One instance at a time writes a database. The others stand by: they have no committer, read rows and nothing live,
+// One instance at a time writes a database. The others stand by: they commit nothing, read rows and nothing live,
 // and ask now and then whether the one that writes has left, died or fallen silent for as long as its lease lasts.
 
 // errFencedHere is what an instance says for itself until its process ends.

@@ -52,8 +52,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	_, err = rt.work.Decide(patch)
-	if err != nil {
+	if _, err = rt.work.Decide(patch); err != nil {
 		return ListedThread{}, unavailable(err)
 	}
 	listed, err := rt.store.ListedThread(ctx, found.Key)

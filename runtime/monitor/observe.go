@@ -68,7 +68,7 @@ type Tick struct {
 	Err    *agui.OutputError // with Failed
 }
 
-// Observe tells the project's monitors what an item has stored. It is called by the committer alone, and waits for nobody.
+// Observe tells the project's monitors what an item has stored. It is called by one goroutine, and waits for no reader.
 func (m *Feeds) Observe(it *Item) {
 	f := m.of(it)
 	if f == nil {
