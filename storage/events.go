@@ -19,7 +19,7 @@ VALUES (?, ?, ?, ?, ?, ?)`
 	// insertEventRows is insertEvents for many rows, for PostgreSQL.
 	insertEventRows = `
 INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
-SELECT row.thread_key, row.first, row.last, row.run_key, ?, row.payload
+SELECT row.thread_key, row.first, row.last, row.run_key, ?::timestamptz, row.payload
 FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 	AS row (thread_key, first, last, run_key, payload)`
 

@@ -240,27 +240,37 @@ func (p *pending) answer(row *model.Answer) {
 }
 
 // flush writes what is pending. Rows come after those they refer to; changes of rows that are there come before rows
-// that take their place, which have those made after them; and a run leaves its thread before another enters it.
+// that take their place, which have those made after them; and a run leaves its thread before another enters it. Of each
+// table what ends comes first, so that runs that end and runs that begin are two sheaves at most.
 func (tx *tx) flush() error {
+	if err := tx.writePending(); err != nil {
+		return err
+	}
+	return tx.send()
+}
+
+func (tx *tx) writePending() error {
 	p := &tx.rows
 	if err := tx.unseal(p.heads.rows); err != nil {
 		return err
 	}
-	write(tx, p.threads.rows, insertThread, threadCells)
-	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
-	write(tx, p.threadStates.rows, upsertState, stateCells)
-	write(tx, p.patches.rows, patchThread, patchCells)
-
 	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
+	leaving, ended := p.withResults(leaving)
+	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
 	write(tx, p.settled.rows, settleRun, settledCells)
 	write(tx, leaving, updateRun, headCells)
+	write(tx, ended, endRun, endedCells)
+	write(tx, p.results.rows, updateResult, resultCells)
+	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
+
+	write(tx, p.threads.rows, insertThread, threadCells)
+	write(tx, p.threadStates.rows, upsertState, stateCells)
+	write(tx, p.patches.rows, patchThread, patchCells)
 	write(tx, entering, updateRun, headCells)
 	write(tx, p.runs.rows, insertRun, runCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
-	write(tx, p.results.rows, updateResult, resultCells)
 	write(tx, p.names, insertName, nameCells)
-	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
 	write(tx, p.steps.rows, upsertStep, stepCells)
 	write(tx, p.nodes.rows, upsertNode, nodeCells)
@@ -279,6 +289,27 @@ func (tx *tx) flush() error {
 	return tx.err
 }
 
+// endedRun is a run that ends, with its result.
+type endedRun struct {
+	head   model.RunHead
+	result model.RunResult
+}
+
+// withResults takes those of the runs that have a pending result, with it.
+func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, with []endedRun) {
+	for _, h := range heads {
+		if r := p.results.get(h.Key); r != nil {
+			with = append(with, endedRun{h, *r})
+		} else {
+			without = append(without, h)
+		}
+	}
+	p.results.rows = slices.DeleteFunc(p.results.rows, func(r model.RunResult) bool {
+		return slices.ContainsFunc(with, func(e endedRun) bool { return e.head.Key == r.Key })
+	})
+	return without, with
+}
+
 // divide returns the rows of which is is false, and those of which it is true.
 func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 	for _, row := range rows {
@@ -295,7 +326,7 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 const maxMessage = 8 << 20
 
 // write writes rows: where a statement costs a round trip as many of them as one takes, which unless they are large is
-// all.
+// all, and together with those of other tables (see sheaf).
 func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 	if tx.err != nil || len(list) == 0 {
 		return
@@ -308,7 +339,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 			_ = tx.fail(fmt.Errorf("%T: %w", list[i], err))
 			return
 		}
-		if !tx.d.unnest || len(list) == 1 {
+		if !tx.d.unnest {
 			if _, err := tx.run(plain, query, args); err != nil {
 				return
 			}
@@ -316,7 +347,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 		}
 		some, size = append(some, args), size+textSize(args)
 		if size > maxMessage || i == len(list)-1 {
-			if _, err := tx.run(rows, query, tx.session.columns(query, some)); err != nil {
+			if tx.gather(query, rows, tx.session.columns(query, some), size) != nil {
 				return
 			}
 			some, size = nil, 0

@@ -31,11 +31,17 @@ VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigi
 INSERT INTO run_inputs (run_key, input, definition, input_query, context_item_ids, metadata, parent_run)
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text)`
 
-	updateRun = `
+	setHead = `
 UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, spans = ?::bigint,
 	span_name = ?::text, turn = ?::bigint, answered = ?::boolean, owner_instance = ?::text, replaces = ?::text,
 	roll_back = ?::boolean, closed_event_id = ?::bigint, error = ?::text, queued_at = ?::timestamptz,
-	started_at = ?::timestamptz, finished_at = ?::timestamptz
+	started_at = ?::timestamptz, finished_at = ?::timestamptz`
+
+	updateRun = setHead + `
+WHERE key = ?::bigint`
+
+	// endRun is updateRun and updateResult.
+	endRun = setHead + `, output_summary = ?::text, usage = ?::text
 WHERE key = ?::bigint`
 
 	updateResult = `
@@ -135,6 +141,11 @@ func headCells(h *model.RunHead) []any {
 		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
 		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), h.Key,
 	}
+}
+
+func endedCells(e *endedRun) []any {
+	cells := headCells(&e.head)
+	return append(cells[:len(cells)-1], resultCells(&e.result)...)
 }
 
 func resultCells(r *model.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }

@@ -37,8 +37,8 @@ func detailOf(t *testing.T, db *DB, key int64) (d detail) {
 	return d
 }
 
-// endedRun are the rows of a run that ended at a time.
-func endedRun(key int64, at time.Time) []model.Row {
+// endedRows are the rows of a run that ended at a time.
+func endedRows(key int64, at time.Time) []model.Row {
 	fault := &agui.OutputError{Code: "c", Message: "m"}
 	return []model.Row{
 		&model.Run{
@@ -83,8 +83,8 @@ func TestSealedRunsAreWhole(t *testing.T) {
 			const old, young = 1, 2
 			now := time.Now().UTC().Truncate(time.Millisecond)
 			commit(&model.Thread{ThreadHead: model.ThreadHead{Key: 1, Project: "p"}})
-			commit(endedRun(old, now.Add(-25*time.Hour))...)
-			commit(endedRun(young, now.Add(-23*time.Hour))...)
+			commit(endedRows(old, now.Add(-25*time.Hour))...)
+			commit(endedRows(young, now.Add(-23*time.Hour))...)
 			whole := map[int64]detail{old: detailOf(t, db, old), young: detailOf(t, db, young)}
 			check := func(what string, sealed ...int64) {
 				t.Helper()

@@ -20,6 +20,9 @@ type session struct {
 	d     *dialect
 	stmts map[inForm]prepared
 	types map[string][]uint32 // of the parameters of queries for many rows
+
+	parts   map[inForm]gathered
+	sheaves int // that were to be prepared
 }
 
 // inForm is a query in one of its forms.
@@ -76,7 +79,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 			}
 			return nil, err
 		}
-		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32)}
+		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32), parts: make(map[inForm]gathered)}
 	}
 	return db.session, nil
 }

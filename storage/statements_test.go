@@ -29,7 +29,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"selectRun", "selectFiltered", "countFiltered", "selectListed", "selectThreadHead", "selectWholeThread", "selectAsked",
+		"setHead", "selectRun", "selectFiltered", "countFiltered", "selectListed", "selectThreadHead", "selectWholeThread", "selectAsked",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey"}

@@ -17,6 +17,7 @@ type tx struct {
 	session *session
 	now     time.Time
 	rows    pending
+	sheaf   sheaf
 	events  []model.StoredEvent
 	err     error // the first failure
 }
@@ -29,11 +30,11 @@ func newTx(ctx context.Context, db *DB, s *session) *tx {
 
 // finish writes what is pending, the events last.
 func (tx *tx) finish() error {
-	if err := tx.flush(); err != nil {
+	if err := tx.writePending(); err != nil {
 		return err
 	}
 	if len(tx.events) == 0 {
-		return nil
+		return tx.send()
 	}
 	packed, err := tx.db.packer.pack(tx.events)
 	if err != nil {
@@ -42,7 +43,10 @@ func (tx *tx) finish() error {
 	tx.events = nil
 	if tx.d.unnest {
 		threads, firsts, lasts, runs, payloads := columns(packed)
-		return tx.exec(insertEventRows, tx.now, threads, firsts, lasts, runs, payloads)
+		if err := tx.gather(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
+			return err
+		}
+		return tx.send()
 	}
 	for i := range packed {
 		r := &packed[i]
@@ -59,6 +63,9 @@ func (tx *tx) query(ctx context.Context, query string, args []any) (*sql.Rows, e
 }
 
 func (tx *tx) queryIn(ctx context.Context, f form, query string, args []any) (*sql.Rows, error) {
+	if err := tx.send(); err != nil {
+		return nil, err
+	}
 	stmt, err := tx.session.stmt(ctx, query, f)
 	if err != nil {
 		return nil, err
@@ -97,6 +104,9 @@ func (tx *tx) exec(query string, args ...any) error {
 func (tx *tx) count(query string, args ...any) (int, error) {
 	if err := checkText(args); err != nil {
 		return 0, tx.fail(err)
+	}
+	if err := tx.send(); err != nil {
+		return 0, err
 	}
 	return tx.run(plain, query, args)
 }

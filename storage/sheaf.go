@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// sheaf gathers statements that write, of which each costs a round trip to PostgreSQL, so that they go there as one: a
+// WITH that has each of them as a part. The parts do not see what the others write, and are carried out in no order, so
+// a sheaf holds at most one for each table. What they refer to among each other is checked at its end.
+type sheaf struct {
+	queries []string
+	tables  []string
+	args    [][]any
+	size    int
+}
+
+// written finds the table that a statement writes.
+var written = regexp.MustCompile(`(?:INSERT INTO|UPDATE) (\w+)`)
+
+// maxSheaves is how many different sheaves a session prepares. There are a few usual ones; of statements that meet but
+// rarely each goes alone.
+const maxSheaves = 100
+
+// gather adds a statement to the sheaf, which is sent before when it has one for the table, or is large.
+func (tx *tx) gather(query string, f form, args []any, size int) error {
+	g := tx.session.gathered(query, f)
+	if slices.Contains(tx.sheaf.tables, g.table) || tx.sheaf.size+size > maxMessage {
+		if err := tx.send(); err != nil {
+			return err
+		}
+	}
+	s := &tx.sheaf
+	s.queries, s.tables, s.args = append(s.queries, g.query), append(s.tables, g.table), append(s.args, args)
+	s.size += size
+	return nil
+}
+
+// send sends what was gathered. Whatever else the transaction does comes after it.
+func (tx *tx) send() error {
+	s := tx.sheaf
+	tx.sheaf = sheaf{}
+	if tx.err != nil || len(s.queries) == 0 {
+		return tx.err
+	}
+	if together := s.query(); len(s.queries) > 1 && tx.session.takes(together) {
+		_, err := tx.run(plain, together, slices.Concat(s.args...))
+		return err
+	}
+	for i, query := range s.queries {
+		if _, err := tx.run(plain, query, s.args[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query is the sheaf as one statement.
+func (s *sheaf) query() string {
+	var b strings.Builder
+	for i, query := range s.queries {
+		switch {
+		case i == len(s.queries)-1:
+			b.WriteString(")")
+		case i == 0:
+			b.WriteString("WITH ")
+		default:
+			b.WriteString("), ")
+		}
+		if i < len(s.queries)-1 {
+			b.WriteString(s.tables[i] + "_part AS (")
+		}
+		b.WriteString(query)
+	}
+	return b.String()
+}
+
+// gathered is a statement as it stands in a sheaf.
+type gathered struct{ query, table string }
+
+func (s *session) gathered(query string, f form) gathered {
+	key := inForm{query, f}
+	g, ok := s.parts[key]
+	if !ok {
+		g = gathered{query, written.FindStringSubmatch(query)[1]}
+		if f == rows {
+			g.query = manyRows(query)
+		}
+		s.parts[key] = g
+	}
+	return g
+}
+
+// takes reports whether the session has prepared the sheaf, or prepares one more.
+func (s *session) takes(sheaf string) bool {
+	if _, ok := s.stmts[inForm{sheaf, plain}]; ok {
+		return true
+	}
+	s.sheaves++
+	return s.sheaves <= maxSheaves
+}
