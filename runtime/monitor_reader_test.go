@@ -57,19 +57,20 @@ func TestResumeAtAnyNotice(t *testing.T) {
 	}
 }
 
-// flood writes many tokens.
-var flood = agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text()
-	for range 6000 {
-		if _, err := io.WriteString(w, "abcd"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-	}
-	return agui.WorkerOutput{}, w.Close()
-}}
-
 func TestReaderThatFallsBehindIsDropped(t *testing.T) {
-	b := open(t, runtime.Config{}, flood)
+	seen := make(chan struct{}, 6) // the worker goes on when the quick reader has got so much
+	b := open(t, runtime.Config{}, agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text()
+		for range 6 {
+			for range 1000 {
+				if _, err := io.WriteString(w, "abcd"); err != nil {
+					return agui.WorkerOutput{}, err
+				}
+			}
+			<-seen
+		}
+		return agui.WorkerOutput{}, w.Close()
+	}})
 	slow, quick := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	neighbour := b.watch(runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}, runtime.MonitorQuery{})
 	passed := make(chan string, 100)
@@ -90,11 +91,19 @@ func TestReaderThatFallsBehindIsDropped(t *testing.T) {
 	})
 	began := quick.ID()
 	s := b.start("main", "flood", "x")
-	n := len(quick.until(`"duration_ms"`))
-	b.wait(s.RunID, runtime.Completed)
-	if n < 6000 {
-		t.Errorf("the quick reader got %d frames", n)
+	for n := 0; n < 6000; {
+		notices, err := quick.Next(t.Context())
+		if err != nil {
+			t.Fatalf("the quick reader got %v behind %d frames", err, n)
+		}
+		for range notices {
+			if n++; n%1000 == 0 {
+				seen <- struct{}{}
+			}
+		}
 	}
+	quick.until(`"duration_ms"`)
+	b.wait(s.RunID, runtime.Completed)
 	if _, err := slow.Next(context.Background()); !errors.Is(err, runtime.ErrLagged) {
 		t.Errorf("the slow one got %v", err)
 	}
