@@ -94,20 +94,12 @@ func (s *starting) locate(k *known) (p place, ok bool) {
 	return p, true
 }
 
-// checkRewind refuses to rewind to a message that the thread does not show.
-func (s *starting) checkRewind(ctx context.Context) error {
-	if s.req.RewindTo == "" {
-		return nil
+// lost reports whether the request rewinds to a message that the thread does not show.
+func (s *starting) lost(ctx context.Context) (bool, error) {
+	if s.req.RewindTo == "" || s.first {
+		return s.req.RewindTo != "", nil
 	}
-	var rows []Message
-	if !s.first {
-		var err error
-		if rows, err = s.rt.store.MessagesByID(ctx, s.th.Key, []string{s.req.RewindTo}); err != nil {
-			return err
-		}
-	}
-	if !slices.ContainsFunc(rows, func(m Message) bool { return m.ID == s.req.RewindTo && m.State == MessageConsumed }) {
-		return refuse(KindInvalid, "unknown_message", "The thread shows no message %q to rewind to", s.req.RewindTo)
-	}
-	return nil
+	rows, err := s.rt.store.MessagesByID(ctx, s.th.Key, []string{s.req.RewindTo})
+	shown := func(m Message) bool { return m.ID == s.req.RewindTo && m.State == MessageConsumed }
+	return !slices.ContainsFunc(rows, shown), err
 }

@@ -166,9 +166,6 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.checkRewind(ctx); err != nil {
-		return nil, err
-	}
 	var err error
 	if s.known, err = s.readKnown(ctx); err != nil {
 		return nil, err
@@ -182,6 +179,9 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
 		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0, Edited: s.edit.id,
+	}
+	if c.Lost, err = s.lost(ctx); err != nil {
+		return nil, err
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)

@@ -26,6 +26,7 @@ type Start struct {
 	Messages   []model.Message // those that were not known, as they are queued
 	Size       int             // of their stored form
 	Edit       bool            // the run rewinds the thread, which is as it was when the request was prepared and has no open run
+	Lost       bool            // it is to rewind to a message that the thread does not show
 	Edited     string          // the id of one of Messages that the thread knows, which takes its place
 	Last       string          // the tool call whose result the request ends with, if it is new
 	Named      bool            // the client named the run
@@ -176,6 +177,8 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	switch {
 	case c.Run.WorkflowID == "":
 		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
+	case c.Lost:
+		return model.Refuse(model.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
 	case len(msgs) == 0 && c.Last != "" && asked(d.v, c.Last): // it is not open, else this would be its answer
 		return ErrAnswered
 	}

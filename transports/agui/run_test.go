@@ -173,6 +173,21 @@ func TestInterruptIsAnsweredThroughTheSameDoor(t *testing.T) {
 	s.Do("POST", "/api/v1/agui/scripted", turn("main", "c", "", resume(id))).Refused(http.StatusConflict, "already_answered")
 }
 
+// CopilotKit's hooks answer under the runId that asked.
+func TestInterruptIsAnsweredUnderTheRunIDThatAsked(t *testing.T) {
+	for _, dialect := range []string{modern, ""} {
+		s := serve(t, transports.StreamConfig{})
+		first := s.run("scripted", "main", "a", script(`{"ask": {"message": "Deploy?"}}, {"say": "deployed"}`), dialect).All()
+		resume := `, "resume": [{"interruptId": "` + interrupts.FindStringSubmatch(first)[1] + `", "status": "resolved", "payload": 1}]` + dialect
+		body := turn("main", "a", `{"id": "of-a", "role": "user", "content": "deploy it"}`, resume)
+		second := s.Do("POST", "/api/v1/agui/scripted", body).All()
+		if !strings.HasSuffix(answer(t, second), "deployed") || !strings.Contains(second, `"runId":"a"`) || strings.Contains(second, "parentRunId") {
+			t.Errorf("the run went on with %s", second)
+		}
+		s.Await("a", "COMPLETED")
+	}
+}
+
 func TestRepeatedRequestGetsTheSameRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	body := turn("main", "", `{"id": "m", "role": "user", "content": "hello"}`, "")
