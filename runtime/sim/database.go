@@ -13,9 +13,11 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// database is where a history's processes keep what they know: in memory, or in a SQLite file as servers have it.
+// database is where a history's processes keep what they know: in memory, or in a SQLite file or on PostgreSQL as servers
+// have it.
 type database struct {
 	path   string // of the file, empty for none
+	url    string // of PostgreSQL, likewise
 	memory *memory.Database
 }
 
@@ -34,8 +36,11 @@ func newDatabase(h *History) (*database, error) {
 
 // open opens the Store of one more process. The first of them brings the clock along.
 func (d *database) open(w *world) (model.Store, error) {
-	if d.path != "" {
+	switch {
+	case d.path != "":
 		return storage.Open(w.ctx, storage.Config{URL: "sqlite:" + d.path, Readers: 2})
+	case d.url != "":
+		return storage.Open(w.ctx, storage.Config{URL: d.url, Readers: 2})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,6 +19,7 @@
 //
 //	go test ./runtime/sim                              a thousand histories of each kind (with -race fifty), and those in testdata
 //	go test ./runtime/sim -histories 20000 -seed 7000  others
+//	go test ./runtime/sim -run Postgres -postgres 1000 on PostgreSQL, in real time
 //	make soak                                          a million
 //
 // A failure names the seed, shrinks the history to the smallest that still breaks the rule, and prints it with its

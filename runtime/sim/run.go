@@ -50,6 +50,14 @@ func PlayAlone(t *testing.T, h *History) *Outcome {
 	return inBubble(t, h, (*world).playAlone)
 }
 
+// PlayOn lets a history happen in real time on the empty PostgreSQL database of a URL: a bubble's time would not wait for its
+// answers. It does not happen again exactly.
+func PlayOn(h *History, url string) *Outcome {
+	w := newWorld(h, &database{url: url})
+	w.play()
+	return &Outcome{w.findings, w.notes}
+}
+
 func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	t.Helper()
 	db, err := newDatabase(h)

@@ -97,6 +97,29 @@ func (c *Cluster) NewDatabase(tb testing.TB) string {
 	return c.URL(name)
 }
 
+// WithCopy calls f with the URL of a copy of a database that nobody is connected to. The copy goes when f returns.
+func (c *Cluster) WithCopy(tb testing.TB, of string, f func(url string)) {
+	tb.Helper()
+	db, err := sql.Open("postgres", c.URL("postgres"))
+	if err != nil {
+		tb.Error(err)
+		return
+	}
+	defer db.Close()
+	name, from := fmt.Sprintf("test_%d", databases.Add(1)), ""
+	if u, err := url.Parse(of); err == nil {
+		from = strings.TrimPrefix(u.Path, "/")
+	}
+	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
+		tb.Error(err)
+		return
+	}
+	f(c.URL(name))
+	if _, err := db.ExecContext(tb.Context(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		tb.Error(err)
+	}
+}
+
 // Kill stops the server at once, as a power failure would but for the operating system's buffers: it
 // aborts all connections, and the next Start recovers from the log.
 func (c *Cluster) Kill() error {
