@@ -97,7 +97,7 @@ func (pl *player) begin(ctx context.Context) error {
 		return errDied
 	}
 	name, _ := message(in.Query)
-	if len(in.RunID) == 36 { // it may be a run without a message of its own
+	if strings.TrimPrefix(name, "m") != strings.TrimPrefix(in.RunID, "r") { // it may have no message of its own
 		name += "." + short(in.RunID)
 	}
 	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, in.Node, in.Execution)
