@@ -258,7 +258,7 @@ type Message struct {
 	Day            time.Time // the midnight of the UTC day in whose history it stands; zero for none
 	CreatedAt      time.Time // the time of the transaction that inserts it when zero; no later row changes it
 	agui.Message
-	Encoded []byte // the stored form of Message where somebody has made it: who changes Message makes it nil
+	Encoded []byte `json:"-"` // the stored form of Message where somebody has made it: who changes Message makes it nil
 }
 
 // Stored is the stored form of the message, which is encoded once.
