@@ -145,7 +145,15 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State}), nil
+	of := cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State})
+	if s.Status == Running {
+		return of, nil
+	}
+	run, err := rt.store.Run(ctx, s.RunKey)
+	if err == nil && run.Status == Cancelled && run.ClosedEvent <= s.After { // before there was a cursor to be told
+		of.NeverRan()
+	}
+	return of, nil // what is wrong with the store the cursor says
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.

@@ -422,3 +422,28 @@ func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 }
+
+// Who comes to read a run that was cancelled before it began is told so, and does not wait for those behind it.
+func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
+	release := make(chan struct{})
+	b := open(t, runtime.Config{Runs: 1}, hello, agent{"holder", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-release
+		return agui.WorkerOutput{}, nil
+	}})
+	defer close(release)
+	b.start("other", "holder", "go")
+	discarded, next := b.start("main", "hello", "second"), b.start("main", "hello", "third")
+	if _, err := b.Cancel(t.Context(), local, discarded.RunID); err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.ReadRun(t.Context(), discarded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	recs, err := cur.Next(t.Context())
+	if err != nil || len(recs) != 2 || recs[0].ID != 0 || !recs[1].Terminal() {
+		t.Errorf("got %v, %v; want a span without ids", recs, err)
+	}
+	b.wait(next.RunID, runtime.Queued)
+}

@@ -200,6 +200,13 @@ func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	return &RunCursor{Cursor: r, id: id, sender: sender}
 }
 
+// NeverRan tells the cursor that its run was cancelled before it wrote an event of the span.
+func (r *RunCursor) NeverRan() {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	r.t.void[r.run] = true
+}
+
 // ErrRemoved means that events were removed before their reader got them.
 var ErrRemoved = errors.New("events were removed before they were shown")
 

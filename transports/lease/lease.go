@@ -166,7 +166,7 @@ func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
 	for err == nil {
 		_, err = cur.Next(ctx)
 	}
-	if cur.Ended() {
+	if errors.Is(err, io.EOF) || cur.Ended() {
 		h.l.mu.Lock()
 		h.waits = cur.After()
 		h.l.mu.Unlock()
