@@ -19,6 +19,7 @@ var ErrSlow = fmt.Errorf("%w: it takes nothing any more", ErrGone)
 type Duplex struct {
 	Ping []byte              // asks the client for a sign of life
 	Last func(p []byte) bool // reports whether p, which somebody else writes, is the last that is to be written
+	Read func(p []byte)      // is shown all that is read
 }
 
 // Attach runs fn with the stream of a connection that has left HTTP and on which both ends talk, and returns
@@ -35,7 +36,7 @@ func (s *Set) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx
 	w.alive = d.Ping
 	w.pingAfter(time.Now())
 	if w.own != nil {
-		w.own.last = d.Last
+		w.own.last, w.own.seen = d.Last, d.Read
 		w.own.stream.Store(w)
 	}
 	s.add(w)

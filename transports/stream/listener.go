@@ -95,6 +95,7 @@ type conn struct {
 	passed atomic.Bool            // it goes on as another conn
 	stream atomic.Pointer[Writer] // on which both ends talk: see Set.Attach
 	last   func(p []byte) bool    // of Duplex; set before stream
+	seen   func(p []byte)         // likewise
 }
 
 // Read reads, and tells the stream that its client is alive.
@@ -102,6 +103,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if w := c.stream.Load(); w != nil && n > 0 {
 		w.heard()
+		c.seen(p[:n])
 	}
 	return n, err
 }

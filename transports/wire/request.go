@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -77,11 +78,17 @@ func (r *request) run() (RunRequest, error) {
 		ProjectID: r.text("projectId"), ProtocolVersion: in.ProtocolVersion,
 	}
 	r.content(&req)
+	if r.err == nil && in.ProtocolVersion != "" && !version.MatchString(in.ProtocolVersion) {
+		r.err = Refuse(codeRequest, `protocolVersion must be a version, such as "1.0"`)
+	}
 	if r.err != nil {
 		return RunRequest{}, r.err
 	}
 	return req, nil
 }
+
+// version is a version of AG-UI.
+var version = regexp.MustCompile(`^\d{1,9}(\.\d{1,9})*([-+][0-9A-Za-z.+-]+)?$`)
 
 // content makes the short form's content the one message of a request.
 func (r *request) content(req *RunRequest) {

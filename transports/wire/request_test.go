@@ -85,6 +85,8 @@ func TestDecodeRunTakesRunAgentInputOfBothDialects(t *testing.T) {
 			"forwardedProps":null,"resume":null,"messages":null,"protocolVersion":null}`, agui.AGUI0, ""},
 		{"missing arrays", `{"threadId":"t","runId":"r"}`, agui.AGUI0, ""},
 		{"a later version", `{"protocolVersion":"2.3"}`, agui.AGUI1, ""},
+		{"a preview", `{"protocolVersion":"1.1.0-rc.1+b2"}`, agui.AGUI1, ""},
+		{"no version", `{"protocolVersion":""}`, agui.AGUI0, ""},
 		{"an earlier version", `{"protocolVersion":"0.9"}`, agui.AGUI0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -132,6 +134,8 @@ func TestDecodeRunRefuses(t *testing.T) {
 		{"no threadId", `{"threadId": ""}`, "invalid_name", "threadId must be 1 to 200 characters"},
 		{"runId", `{"runId": ["r"]}`, "invalid_request", "runId must be a string"},
 		{"no runId", `{"runId": ""}`, "invalid_name", "runId must be 1 to 200 characters"},
+		{"a word for a version", `{"protocolVersion": "latest"}`, "invalid_request", "protocolVersion must be a version"},
+		{"half a version", `{"protocolVersion": "1."}`, "invalid_request", "protocolVersion must be a version"},
 		{"parentRunId", `{"parentRunId": true}`, "invalid_request", "parentRunId must be a string"},
 		{"content", `{"content": ["x"]}`, "invalid_request", "content must be a string"},
 		{"blank content", `{"content": " \n"}`, "invalid_content", "content"},

@@ -14,6 +14,21 @@ var ping = []byte{0x89, 0}
 // closes reports whether a frame closes the socket: a client may get none behind it.
 func closes(frame []byte) bool { return frame[0] == 0x88 }
 
+// latest is the end of what a client has sent, as long as a close frame with half a code.
+type latest [7]byte
+
+func (l *latest) add(p []byte) {
+	if n := len(l) - len(p); n > 0 {
+		copy(l[:n], l[len(p):])
+		copy(l[n:], p)
+	} else {
+		copy(l[:], p[-n:])
+	}
+}
+
+// isHalfClose reports whether that is a close frame with one byte, which the client has masked.
+func (l *latest) isHalfClose() bool { return l[0] == 0x88 && l[1] == 0x81 }
+
 // header appends the header of a text frame of n bytes. A server masks nothing.
 func header(dst []byte, n int) []byte {
 	switch {

@@ -33,6 +33,8 @@ type socket struct {
 	conn *websocket.Conn // contrib's own is another socket's once its handler has returned
 	w    *stream.Writer
 	log  *slog.Logger
+
+	latest latest // of what the client has sent; used by who reads
 }
 
 // serve is a socket's life.
@@ -61,8 +63,11 @@ func (s *socket) listen(ctx context.Context, conv *conversation) {
 	for {
 		kind, r, err := s.conn.NextReader()
 		var msg []byte
-		if err == nil && conv.take != nil {
+		if err == nil {
 			msg, err = io.ReadAll(r)
+		}
+		if err == nil && kind == websocket.TextMessage && !utf8.Valid(msg) {
+			err = s.abort(websocket.CloseInvalidFramePayloadData, "A text must be UTF-8")
 		}
 		if err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -74,6 +79,25 @@ func (s *socket) listen(ctx context.Context, conv *conversation) {
 			conv.take(ctx, s, kind, msg)
 		}
 	}
+}
+
+// errAborted means that the socket was closed for what its client has sent.
+var errAborted = errors.New("the client has broken the protocol")
+
+// abort closes the socket at once, as the library does for what it finds wrong itself.
+func (s *socket) abort(code int, reason string) error {
+	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(handshake))
+	return errAborted
+}
+
+// answerClose answers the client's close frame: as it came, or with a protocol error when it has half a code, which the library
+// takes for none.
+func (s *socket) answerClose(code int, _ string) error {
+	if code == websocket.CloseNoStatusReceived && s.latest.isHalfClose() {
+		return s.abort(websocket.CloseProtocolError, "A close frame must hold a whole code")
+	}
+	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(handshake))
+	return nil
 }
 
 // close closes the socket because of err, nil when all is done, and returns how long to wait for the client's

@@ -152,6 +152,9 @@ func TestNothingFollowsTheClose(t *testing.T) {
 		{masked(textFrame, strings.Repeat("x", 2000)), 1009},
 		{[]byte{textFrame, 1, 'x'}, 1002},
 		{masked(0xa1, ""), 1002},
+		{masked(closeFrame, "\x03"), 1002},
+		{masked(textFrame, "\xff"), 1007},
+		{append(masked(0x01, "\xe2\x82"), masked(0x80, "x")...), 1007},
 	} {
 		for range 2 {
 			busy := s.strict(upgrading("/api/v1/agent/runs/main/ws?follow=true"))
@@ -183,7 +186,7 @@ func TestFragmentsMayHaveControlFramesBetween(t *testing.T) {
 	if _, body, err := c.next(); !strings.Contains(body, `"ref":1`) || !strings.Contains(body, "unknown_op") {
 		t.Errorf("got %q, %v", body, err)
 	}
-	c.send(textFrame, "\xff")
+	c.send(textFrame, "no json")
 	if _, body, err := c.next(); !strings.Contains(body, "invalid_json") {
 		t.Errorf("got %q, %v", body, err)
 	}
@@ -268,5 +271,22 @@ func TestStoppingServerWaitsForNoHalfRequest(t *testing.T) {
 	s.Stop()
 	if d := time.Since(began); d > patience/2 {
 		t.Errorf("stopping took %v", d)
+	}
+}
+
+func TestTextMustBeUTF8OnEverySocket(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.Script("main", `{"tool": "sleep", "args": {"ms": 60000}}`)
+	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws", "/api/v1/agent/runs/main/ws?follow=true"} {
+		for frames, code := range map[string]int{
+			string(masked(textFrame, "{\"op\": \"\xc3\x28\"}")): 1007,
+			string(masked(closeFrame, "\x03")):                  1002,
+		} {
+			c := s.strict(upgrading(path))
+			_, _ = c.Write([]byte(frames))
+			if got := c.closed(); got != code {
+				t.Errorf("%s: closed with %d, want %d", path, got, code)
+			}
+		}
 	}
 }

@@ -95,8 +95,9 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	req := c.Context()
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
+		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Last: closes}, func(ctx context.Context, w *stream.Writer) {
+			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Last: closes, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
 				s.serve(ctx, t.Streams, &conv)
 			})
