@@ -340,7 +340,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 			return
 		}
 		if !tx.d.unnest {
-			if _, err := tx.run(plain, query, args); err != nil {
+			if _, err := tx.run(query, args); err != nil {
 				return
 			}
 			continue

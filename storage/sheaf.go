@@ -45,11 +45,11 @@ func (tx *tx) send() error {
 		return tx.err
 	}
 	if together := s.query(); len(s.queries) > 1 && tx.session.takes(together) {
-		_, err := tx.run(plain, together, slices.Concat(s.args...))
+		_, err := tx.run(together, slices.Concat(s.args...))
 		return err
 	}
 	for i, query := range s.queries {
-		if _, err := tx.run(plain, query, s.args[i]); err != nil {
+		if _, err := tx.run(query, s.args[i]); err != nil {
 			return err
 		}
 	}

@@ -108,11 +108,11 @@ func (tx *tx) count(query string, args ...any) (int, error) {
 	if err := tx.send(); err != nil {
 		return 0, err
 	}
-	return tx.run(plain, query, args)
+	return tx.run(query, args)
 }
 
-func (tx *tx) run(f form, query string, args []any) (int, error) {
-	stmt, err := tx.session.stmt(tx.ctx, query, f)
+func (tx *tx) run(query string, args []any) (int, error) {
+	stmt, err := tx.session.stmt(tx.ctx, query, plain)
 	if err != nil {
 		return 0, tx.failed(tx.ctx, err)
 	}
