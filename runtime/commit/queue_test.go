@@ -1,0 +1,180 @@
+package commit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// store answers commits as a test says, and keeps the numbers and events of those it was asked for.
+type store struct {
+	commit func(n int64, b *model.Batch) error
+	asked  []string
+}
+
+func (s *store) Commit(_ context.Context, n int64, b *model.Batch) error {
+	ids := fmt.Sprint(n, ":")
+	for i := range b.Events {
+		ids += fmt.Sprint(" ", b.Events[i].ID)
+	}
+	s.asked = append(s.asked, ids)
+	return s.commit(n, b)
+}
+
+func (s *store) Renew(context.Context, int64) error { return nil }
+
+// open begins to commit to s until the test ends.
+func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
+	t.Helper()
+	cfg.Store, cfg.Log, cfg.Heartbeat = s, slog.New(slog.DiscardHandler), time.Hour
+	cfg.RunBytes, cfg.Bytes, cfg.BatchEvents, cfg.BatchBytes = 10, 100, 100, 1000
+	cfg.Live = func() int { return 1 }
+	cfg.Lost = func(error) {}
+	if cfg.Show == nil {
+		cfg.Show = func([]*commit.Item) {}
+	}
+	q := commit.New(cfg)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(t.Context())
+	}()
+	t.Cleanup(func() {
+		q.Finish()
+		<-done
+	})
+	return q
+}
+
+// event is what a run says with one event of eight bytes.
+func event(s *commit.Source, id int64) *commit.Item {
+	return &commit.Item{Source: s, Events: []model.StoredEvent{{ID: id, Payload: []byte("12345678")}}}
+}
+
+func TestWhatWaitsIsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
+		shown := 0
+		q := open(t, db, commit.Config{Show: func(batch []*commit.Item) { shown += len(batch) }})
+		a, b := q.Source(nil), q.Source(nil)
+		q.Add(event(a, 1))
+		synctest.Wait() // it is being committed
+		if q.Add(event(a, 2)) || !q.Add(event(a, 3)) {
+			t.Error("what one run says while a commit runs is not one item")
+		}
+		q.Add(event(b, 4))
+		if shown != 0 {
+			t.Error("something was shown before it was stored")
+		}
+		close(gate)
+		if err := q.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"1: 1", "2: 2 3 4"}; !slices.Equal(db.asked, want) {
+			t.Errorf("got the commits %q, want %q", db.asked, want)
+		}
+		if shown != 4 { // with the flush
+			t.Errorf("%d items were shown", shown)
+		}
+	})
+}
+
+func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := 3
+		db := &store{commit: func(int64, *model.Batch) error {
+			if failures--; failures >= 0 {
+				return model.ErrUnavailable
+			}
+			return nil
+		}}
+		q := open(t, db, commit.Config{})
+		s := q.Source(nil)
+		q.Add(event(s, 1))
+		synctest.Wait()
+		q.Add(event(s, 2))
+		if q.Trouble() == nil {
+			t.Error("nobody is told that the database is away")
+		}
+		if err := q.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"1: 1", "1: 1", "1: 1", "1: 1", "2: 2"}; !slices.Equal(db.asked, want) {
+			t.Errorf("got the commits %q, want %q", db.asked, want)
+		}
+		if err := q.Trouble(); err != nil {
+			t.Errorf("the database is back, and there is still %v", err)
+		}
+	})
+}
+
+func TestFaultyDataFailsItsRunAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faulty := errors.New("a value that no column takes")
+		db := &store{commit: func(_ int64, b *model.Batch) error {
+			if slices.ContainsFunc(b.Events, func(ev model.StoredEvent) bool { return ev.ID == 2 }) {
+				return faulty
+			}
+			return nil
+		}}
+		q := open(t, db, commit.Config{})
+		var told error
+		guilty, other := q.Source(func(err error) { told = err }), q.Source(func(err error) { t.Error(err) })
+		q.Add(event(other, 1))
+		q.Add(event(guilty, 2))
+		q.Add(event(other, 3))
+		if err := q.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(told, faulty) || !guilty.Lost() || other.Lost() {
+			t.Errorf("the run was told %v, and is lost: %v, the other: %v", told, guilty.Lost(), other.Lost())
+		}
+		behind := event(guilty, 4)
+		if err := q.Decide(behind); err == nil {
+			t.Error("what stands behind an event that is missing was stored")
+		}
+	})
+}
+
+func TestRunWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
+		q := open(t, db, commit.Config{})
+		s := q.Source(nil)
+		q.Add(event(s, 1))
+		synctest.Wait()
+		q.Add(event(s, 2))
+		q.Add(event(s, 3)) // 16 bytes wait, of 10
+		var passed, shut bool
+		go func() { s.Room(); passed = true }()
+		synctest.Wait()
+		if passed {
+			t.Error("a run goes on though there is no room")
+		}
+		gate <- struct{}{}
+		synctest.Wait() // the rest is being committed
+		if !passed {
+			t.Error("a run waits though there is room")
+		}
+		q.Add(event(s, 4))
+		q.Add(event(s, 5))
+		go func() { s.Room(); shut = true }()
+		synctest.Wait()
+		s.Shut()
+		synctest.Wait()
+		if !shut {
+			t.Error("a run waits for room that has nothing to say any more")
+		}
+		close(gate)
+	})
+}
