@@ -132,4 +132,7 @@ func (s *starting) brought(out *Started) {
 	}
 	out.Messages = append(out.Messages, s.minted...)
 	out.State = s.req.State
+	if s.out.Claimed {
+		out.Before = s.th.State
+	}
 }

@@ -145,7 +145,7 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State})
+	of := cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
 	if s.Status == Running {
 		return of, nil
 	}

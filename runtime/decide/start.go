@@ -60,6 +60,7 @@ type Started struct {
 	Messages []string        `json:"-"` // the ids of its user's
 	Results  []string        `json:"-"` // the tool calls whose results it has given
 	State    json.RawMessage `json:"-"`
+	Before   json.RawMessage `json:"-"` // the thread's state as the span begins, nil where that is not known yet
 }
 
 // Ask says what the decision has to see.

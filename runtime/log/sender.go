@@ -18,6 +18,7 @@ type Sender struct {
 	Messages []string        // the ids of its user's messages
 	Results  []string        // the tool calls whose results it has given
 	State    json.RawMessage // empty for none
+	Before   json.RawMessage // the thread's as the span begins, nil where that is to be read
 }
 
 // has reports whether the sender has what rec tells in a message of its own.
@@ -52,10 +53,12 @@ func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, erro
 // before is the state before the run's span that begins with that event, nil when the log tells what the request has made of it.
 func (r *RunCursor) before(ctx context.Context, first int64) (json.RawMessage, error) {
 	replaced := string(StateOf(r.sender.State)) != "{}"
-	if first == 1 { // nothing was before it
-		if replaced {
-			return nil, nil
-		}
+	switch {
+	case r.sender.Before != nil && replaced, first == 1 && replaced:
+		return nil, nil
+	case r.sender.Before != nil:
+		return r.sender.Before, nil
+	case first == 1: // nothing was before it
 		return json.RawMessage("{}"), nil
 	}
 	spans, err := r.t.logs.cfg.Store.Spans(ctx, r.run)
