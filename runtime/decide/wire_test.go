@@ -100,9 +100,9 @@ func fill(v reflect.Value) {
 			fill(v.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("json") != "-" {
-				fill(v.Field(i))
+		for f, field := range v.Fields() {
+			if f.Tag.Get("json") != "-" {
+				fill(field)
 			}
 		}
 	default:

@@ -249,7 +249,7 @@ func (tx *tx) apply(b *model.Batch) error {
 			return err
 		}
 		vs.keep(v)
-		events = append(events[:len(events):len(events)], follows.Events...)
+		events = append(slices.Clip(events), follows.Events...)
 		if err := tx.put(follows.Rows); err != nil {
 			return err
 		}

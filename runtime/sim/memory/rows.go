@@ -124,8 +124,8 @@ func detach(v reflect.Value, in bool) (err error) {
 			}
 			return nil
 		}
-		for i := range v.NumField() {
-			err = errors.Join(err, detach(v.Field(i), in))
+		for _, field := range v.Fields() {
+			err = errors.Join(err, detach(field, in))
 		}
 	case reflect.Pointer:
 		if v.IsNil() {
