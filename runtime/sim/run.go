@@ -64,7 +64,7 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uuid.SetRand(rand.New(rand.NewSource(int64(h.Seed)))) // of the ids that the engine gives
+	uuid.SetRand(&chance{r: rand.New(rand.NewSource(int64(h.Seed)))}) // of the ids that the engine gives
 	var w *world
 	defer func() {
 		uuid.SetRand(nil)
@@ -82,6 +82,18 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 		play(w)
 	})
 	return nil
+}
+
+// chance is random bytes that a seed gives, for many to read.
+type chance struct {
+	mu sync.Mutex // guards the field below
+	r  *rand.Rand
+}
+
+func (c *chance) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.r.Read(p)
 }
 
 // blocked is where the goroutines of a bubble wait that has come to no end.
