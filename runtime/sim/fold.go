@@ -15,6 +15,7 @@ type folded struct {
 	msgs  []*agui.Message
 	calls map[string]*agui.Message // the message of each call
 	began map[string]int           // when each message began
+	count int                      // of those
 	told  map[string]bool          // messages that a snapshot in the log alone tells of
 }
 
@@ -43,7 +44,8 @@ func (f *folded) begin(m agui.Message) *agui.Message {
 func (f *folded) keep(m *agui.Message) {
 	f.msgs = append(f.msgs, m)
 	if _, again := f.began[m.ID]; !again {
-		f.began[m.ID] = len(f.began)
+		f.count++
+		f.began[m.ID] = f.count
 	}
 }
 
@@ -57,6 +59,11 @@ func (f *folded) add(id int64, ev agui.Event) {
 			}
 		}
 	case agui.TextMessageStart:
+		if f.told[e.MessageID] { // the run that had the id was deleted, and the id is free
+			f.drop(e.MessageID)
+			delete(f.told, e.MessageID)
+			delete(f.began, e.MessageID)
+		}
 		f.begin(agui.Message{ID: e.MessageID, Role: e.Role})
 	case agui.TextMessageContent:
 		if m := f.find(e.MessageID); m != nil {
