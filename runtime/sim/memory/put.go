@@ -1,11 +1,13 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -106,12 +108,17 @@ func (tx *tx) patch(row *model.ThreadPatch) error {
 	return nil
 }
 
-// putMessage keeps the key and the time of the row that it takes the place of.
+// putMessage keeps the key and the time of the row that it takes the place of. A stored form that comes along has to be the
+// message's: it is what the databases keep.
 func (tx *tx) putMessage(row *model.Message) error {
 	m, err := kept(row)
 	if err != nil {
 		return err
 	}
+	if m.Encoded != nil && !bytes.Equal(m.Encoded, m.AppendJSON(nil, agui.Stored)) {
+		return errors.New("its stored form is that of another message")
+	}
+	m.Encoded = nil
 	if tx.threads[row.ThreadKey] == nil || row.RunKey != 0 && tx.runs[row.RunKey] == nil {
 		return errMissing
 	}
