@@ -135,6 +135,9 @@ func (s *Server) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-s.rt.Fenced():
+		if err := s.rt.Err(); !errors.Is(err, runtime.ErrFenced) {
+			return err
+		}
 		return fmt.Errorf("another server has the database now, or it is not the one it was: %w", runtime.ErrFenced)
 	case err := <-s.served:
 		return fmt.Errorf("serve: %w", err)

@@ -134,6 +134,7 @@ type Runtime struct {
 
 	joined   atomic.Bool               // this instance has a lease
 	starting atomic.Bool               // Start has returned before all was begun
+	unbegun  atomic.Pointer[error]     // why a start that Start did not wait for has failed
 	standby  atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
 }
 

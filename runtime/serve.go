@@ -61,7 +61,8 @@ func (rt *Runtime) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginLate waits for what Start did not wait for. An instance that cannot begin ends like one that is fenced.
+// beginLate waits for what Start did not wait for. An instance that cannot begin ends like one that is fenced, but for what Err
+// says.
 func (rt *Runtime) beginLate(begun <-chan error) {
 	err := <-begun
 	switch {
@@ -71,13 +72,25 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the commit queue is told so
 		rt.commits.GiveUp(err)
 	default:
+		rt.unbegun.Store(&err)
 		rt.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))
 	}
 }
 
-// Fenced is closed when another instance took this one's place: nothing can be written any more and the
-// process should exit. An instance that is idle notices within Config.Heartbeat.
+// Fenced is closed when another instance took this one's place, or when a start that Start did not wait for has failed:
+// nothing can be written any more and the process should exit. An instance that is idle notices within Config.Heartbeat.
 func (rt *Runtime) Fenced() <-chan struct{} { return rt.work.Fenced() }
+
+// Err says why Fenced is closed: ErrFenced, or why the start has failed. It is nil before.
+func (rt *Runtime) Err() error {
+	switch err := rt.unbegun.Load(); {
+	case err != nil:
+		return fmt.Errorf("start: %w", *err)
+	case rt.isFenced():
+		return ErrFenced
+	}
+	return nil
+}
 
 // Stopping reports whether Shutdown was called.
 func (rt *Runtime) Stopping() bool { return rt.work.Stopping() }
@@ -93,8 +106,8 @@ func (rt *Runtime) admits() error {
 
 // writes is admits for what is done while the runtime stops, too: what ends runs or removes them.
 func (rt *Runtime) writes() error {
-	if rt.isFenced() {
-		return errFencedHere
+	if err := rt.ended(); err != nil {
+		return err
 	}
 	if err := rt.StandsBy(); err != nil {
 		return err

@@ -10,7 +10,10 @@ import (
 // and ask now and then whether the one that writes has left, died or fallen silent for as long as its lease lasts.
 
 // errFencedHere is what an instance says for itself until its process ends.
-var errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
+var (
+	errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
+	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
+)
 
 // join makes this the instance that writes. With Config.Takeover it fences the one that does.
 func (rt *Runtime) join(ctx context.Context) error {
@@ -33,7 +36,7 @@ func (rt *Runtime) join(ctx context.Context) error {
 
 // leave lets another instance begin.
 func (rt *Runtime) leave() {
-	if !rt.joined.Load() || rt.isFenced() {
+	if !rt.joined.Load() || rt.isFenced() && rt.unbegun.Load() == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rt.cfg.Grace)
@@ -64,10 +67,21 @@ func (rt *Runtime) Serves() error {
 	if rt.Stopping() {
 		return ErrStopping
 	}
-	if rt.isFenced() {
-		return errFencedHere
+	if err := rt.ended(); err != nil {
+		return err
 	}
 	return rt.StandsBy()
+}
+
+// ended says why this instance will not do anything any more.
+func (rt *Runtime) ended() error {
+	switch {
+	case rt.unbegun.Load() != nil:
+		return errUnbegun
+	case rt.isFenced():
+		return errFencedHere
+	}
+	return nil
 }
 
 func (rt *Runtime) isFenced() bool {
