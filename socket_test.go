@@ -32,7 +32,7 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 		if door == "HTTP/2" { // has no upgrade
 			return
 		}
-		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond}})
+		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond, WriteTimeout: time.Second}})
 		url := doors[door](t, s)
 		if _, status := dial(t, url+"/api/v1/ws", http.Header{"Origin": {"https://evil.example"}}); status != http.StatusForbidden {
 			t.Errorf("a foreign page: %d", status)
@@ -52,13 +52,31 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 		read(t, c, "TEXT_MESSAGE_CONTENT")
 		read(t, c, "TOOL_CALL_END")
 		go func() { _, _, _ = c.ReadMessage() }() // ends with the socket; it answers pings
-		for range 3 {
+		for range 15 {                            // it answers them, and stays for longer than a write may take
 			<-pinged
 		}
 		await(t, s, runtime.Running)
 		_ = c.Close()
 		await(t, s, runtime.Cancelled)
 	})
+}
+
+// A client that vanished behind a net/http server is found, too: what it is sent goes to a proxy in this process, which takes
+// it for long.
+func TestSocketThatAnswersNoPingIsGivenUpThroughNetHTTP(t *testing.T) {
+	s := open(t, baton.Config{
+		Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond},
+		Stream:   baton.Stream{Ping: 75 * time.Millisecond, WriteTimeout: 300 * time.Millisecond},
+	})
+	c, _ := dial(t, doors["net/http"](t, s)+"/api/v1/agui/scripted/ws", nil)
+	c.SetPingHandler(func(string) error { return nil })
+	input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
+	if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
+		t.Fatal(err)
+	}
+	read(t, c, "TOOL_CALL_END")
+	go func() { _, _, _ = c.ReadMessage() }() // ends with the socket
+	await(t, s, runtime.Cancelled)
 }
 
 // TestSocketsAreToldThatTheServerStops closes Baton while a socket is open.

@@ -136,8 +136,11 @@ func (w *Writer) interject(p []byte, last bool) (int, error) {
 // heard notes a sign of life.
 func (w *Writer) heard() { w.asked.Store(0) }
 
-// mute reports whether the client has not answered for long, and what it may have sent is not still to be read.
+// mute reports whether the client has not answered for long, and what it may have sent is not still to be read, as far as
+// the connection tells. Of one that another server has accepted nobody tells what is heard: there the kernel finds out, as
+// it waits for what was sent no longer.
 func (w *Writer) mute(p *probe, now time.Time) bool {
 	asked := w.asked.Load()
-	return asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() && p.peek(w.raw) != waiting
+	return w.own != nil && asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() &&
+		(w.raw == nil || p.peek(w.raw) != waiting)
 }

@@ -288,7 +288,11 @@ func (w *Writer) Leave() {
 // look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
 func (w *Writer) look(p *probe, now time.Time) {
 	if w.raw == nil {
-		if !w.Gone() {
+		switch {
+		case w.Gone():
+		case w.duplex && w.mute(p, now):
+			w.Leave()
+		default:
 			w.pingSlowly(now)
 		}
 		return
@@ -331,6 +335,9 @@ func (w *Writer) pingSlowly(now time.Time) {
 		return
 	}
 	w.pingAfter(now)
+	if w.duplex {
+		w.asked.CompareAndSwap(0, now.UnixMilli())
+	}
 	go func() { // ends with the write's deadline
 		defer w.mu.Unlock()
 		_ = w.conn.SetWriteDeadline(now.Add(w.set.cfg.WriteTimeout))
