@@ -33,7 +33,15 @@ func reply(about string, schema *jsonschema.Schema, examples ...string) *answer 
 
 // stream is an answer that is an event stream, with the schema of its frames and the name of an example.
 func stream(about string, frame *jsonschema.Schema, example string) *answer {
-	return &answer{Description: about, Content: map[string]media{asStream: {Schema: frame, Example: sample(example + ".sse")}}}
+	text := &jsonschema.Schema{Type: "string", ContentMediaType: asStream, ContentSchema: frame}
+	return &answer{Description: about, Content: map[string]media{asStream: {Schema: text, Example: sample(example + ".sse")}}}
+}
+
+// beside is the answer that is a stream where another status answers with JSON: what generators make of the operation is then
+// the JSON, and not one of both.
+func (a *answer) beside() *answer {
+	m := a.Content[asStream]
+	return &answer{Description: a.Description, Stream: &m}
 }
 
 func nothing(about string) *answer { return &answer{Description: about} }

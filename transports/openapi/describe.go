@@ -19,7 +19,8 @@ func describe(version string) (document, error) {
 					"event streams", Description: about,
 				License: license{"Apache License 2.0", "Apache-2.0"},
 			},
-			Servers: []server{{"/", "This server"}},
+			Servers:  []server{{"/", "This server"}},
+			Security: []security{{}, {"bearer": {}}},
 		},
 		schemas: newSchemas(),
 	}
@@ -37,9 +38,17 @@ func describe(version string) (document, error) {
 	d.mcp()
 	d.copilotkit()
 	d.operations()
-	d.doc.Components = components{Schemas: d.schemas.named, Responses: refusals()}
+	d.doc.Components = components{Schemas: d.schemas.named, Responses: refusals(), SecuritySchemes: schemes}
 	return d.doc, d.schemas.err()
 }
+
+// schemes are how a request says who sends it. A server by itself asks nobody.
+var schemes = map[string]securityScheme{"bearer": {
+	Type: "http", Scheme: "bearer", Description: "What a program with accounts of its own, of which Baton is a part, may ask for.",
+}}
+
+// nobody is the security of operations that ask nobody who they are.
+var nobody = &[]security{}
 
 // refusals are the answers that many operations give.
 func refusals() map[string]*answer {

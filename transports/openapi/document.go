@@ -8,6 +8,7 @@ type (
 		OpenAPI    string                        `json:"openapi"`
 		Info       info                          `json:"info"`
 		Servers    []server                      `json:"servers"`
+		Security   []security                    `json:"security"`
 		Tags       []tag                         `json:"tags"`
 		Paths      ordered[*ordered[*operation]] `json:"paths"` // by path and method, in lower case
 		Components components                    `json:"components"`
@@ -32,8 +33,15 @@ type (
 		Description string `json:"description"`
 	}
 	components struct {
-		Schemas   map[string]*jsonschema.Schema `json:"schemas"`
-		Responses map[string]*answer            `json:"responses"`
+		Schemas         map[string]*jsonschema.Schema `json:"schemas"`
+		Responses       map[string]*answer            `json:"responses"`
+		SecuritySchemes map[string]securityScheme     `json:"securitySchemes"`
+	}
+	security       map[string][]string // what a request must have, by the schemes' names; empty for nothing
+	securityScheme struct {
+		Type        string `json:"type"`
+		Scheme      string `json:"scheme"`
+		Description string `json:"description"`
 	}
 	operation struct {
 		ID          string      `json:"operationId"`
@@ -43,6 +51,7 @@ type (
 		Parameters  []parameter `json:"parameters,omitempty"`
 		Body        *body       `json:"requestBody,omitempty"`
 		Answers     answers     `json:"responses"`
+		Security    *[]security `json:"security,omitempty"` // nil for the document's
 		Socket      *socket     `json:"x-websocket,omitempty"`
 	}
 	parameter struct {
@@ -64,6 +73,7 @@ type (
 		Description string            `json:"description,omitempty"`
 		Headers     map[string]header `json:"headers,omitempty"`
 		Content     map[string]media  `json:"content,omitempty"`
+		Stream      *media            `json:"x-event-stream,omitempty"` // what it is instead, beside another answer that is JSON
 	}
 	header struct {
 		Description string             `json:"description"`

@@ -70,7 +70,9 @@ func (s *spec) contents(t *testing.T, body any, at []string) {
 		for _, v := range values {
 			switch text, isText := v.(string); {
 			case v == nil:
-			case kind == "text/event-stream" && isText:
+			case kind == asStream && isText:
+				validate(t, schema, v, strings.Join(at, " "))
+				schema := s.schema(t, slices.Concat(at, []string{kind, "schema", "contentSchema"})...)
 				for _, f := range frames(t, text) {
 					validate(t, schema, f, strings.Join(at, " "))
 				}
@@ -206,4 +208,32 @@ func TestAnswersMayGrow(t *testing.T) {
 			t.Errorf("a schema admits no other members: %s", encode(t, o))
 		}
 	})
+}
+
+// What generators of clients stumble over: schemas that are true or false, and members whose names are one in languages that
+// write them otherwise.
+func TestGeneratorsCanReadTheDocument(t *testing.T) {
+	s := fetch(t)
+	walk(s.doc, func(o object) {
+		for _, key := range []string{"items", "not", "schema", "contentSchema"} {
+			if _, is := o[key].(bool); is {
+				t.Errorf("a schema is %v: %s", o[key], encode(t, o))
+			}
+		}
+		seen := make(map[string]string)
+		members, _ := o["properties"].(object)
+		for name, schema := range members {
+			if _, is := schema.(bool); is {
+				t.Errorf("the schema of %s is %v", name, schema)
+			}
+			plain := strings.ToLower(strings.ReplaceAll(name, "_", ""))
+			if seen[plain] != "" {
+				t.Errorf("%s and %s are one name: %.200s", name, seen[plain], encode(t, o))
+			}
+			seen[plain] = name
+		}
+	})
+	if s.doc["security"] == nil {
+		t.Error("the document does not say who may ask")
+	}
 }

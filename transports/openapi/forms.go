@@ -88,7 +88,11 @@ func (f form) event(e event) *jsonschema.Schema {
 			list = append(list, m.member)
 		}
 	}
-	return object(e.about, append(list, f.common(e.typ)...)...)
+	s := object(e.about, append(list, f.common(e.typ)...)...)
+	if f.bit == monitor { // as members of their own they would be runId and threadId once more in what generators make
+		s.PatternProperties = map[string]*jsonschema.Schema{"^(run|thread)_id$": text("As `runId` and `threadId`.")}
+	}
+	return s
 }
 
 // common are the members that every event of a form has or may have.
@@ -98,7 +102,6 @@ func (f form) common(typ agui.Type) []member {
 		list = append(list, may("subagentRunId", text("The invocation of a sub-agent it belongs to.")))
 	}
 	if f.bit == monitor {
-		list = append(list, must("run_id", text("As `runId`.")), must("thread_id", text("As `threadId`.")))
 		switch typ {
 		case agui.TypeTextMessageContent:
 			list = append(list, must("text", text("As `delta`.")))

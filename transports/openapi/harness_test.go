@@ -135,6 +135,9 @@ func (c *client) check(method, path string, a answered) any {
 		c.Fatalf("%s %s does not tell of the answer %d %s", op.method, op.path, a.status, a.body)
 	}
 	content, _ := said["content"].(object)
+	if said["x-event-stream"] != nil {
+		content = object{asStream: said["x-event-stream"]}
+	}
 	if len(a.body) == 0 || content == nil {
 		if len(a.body) > 0 || content != nil {
 			c.Errorf("%s %s: the answer %d has the body %q, the document says %v", method, path, a.status, a.body, content)
@@ -166,6 +169,13 @@ func (c *client) check(method, path string, a answered) any {
 // place is where the schema of an answer stands.
 func (s *spec) place(op operation, status int, kind string) []string {
 	answer := op.object["responses"].(object)[fmt.Sprint(status)].(object)
+	if kind == asStream {
+		at := []string{"paths", op.path, op.method, "responses", fmt.Sprint(status)}
+		if answer["x-event-stream"] != nil {
+			return append(at, "x-event-stream", "schema", "contentSchema")
+		}
+		return append(at, "content", kind, "schema", "contentSchema")
+	}
 	if ref, ok := answer["$ref"].(string); ok {
 		return append(strings.Split(strings.TrimPrefix(ref, "#/"), "/"), "content", kind, "schema")
 	}

@@ -27,7 +27,7 @@ func newSchemas() schemas {
 	return schemas{
 		named: make(map[string]*jsonschema.Schema),
 		types: map[reflect.Type]*jsonschema.Schema{
-			reflect.TypeFor[json.RawMessage]():  {},
+			reflect.TypeFor[json.RawMessage]():  anything(""),
 			reflect.TypeFor[time.Time]():        {Type: "string", Format: "date-time"},
 			reflect.TypeFor[runtime.Status]():   choice("", statuses...),
 			reflect.TypeFor[agui.Role]():        choice("", roles...),

@@ -7,11 +7,11 @@ func (d *describer) operations() {
 	d.area("Operations", "For those who run the server.")
 	status := func(value string) *jsonschema.Schema { return object("", must("status", constant(value))) }
 	d.add("GET /healthz", operation{
-		ID: "health", Summary: "Is the process there?",
+		ID: "health", Security: nobody, Summary: "Is the process there?",
 		Answers: answers{"200": reply("It is.", status("ok"), "health")},
 	})
 	d.add("GET /readyz", operation{
-		ID: "ready", Summary: "Can it serve?",
+		ID: "ready", Security: nobody, Summary: "Can it serve?",
 		Answers: answers{
 			"200": reply("It can.", status("ready"), "ready"),
 			"503": refuse("It stops, it stands by while another "+

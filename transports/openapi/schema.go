@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -45,7 +46,10 @@ func object(about string, members ...member) *jsonschema.Schema {
 	return s
 }
 
-func anything(about string) *jsonschema.Schema { return &jsonschema.Schema{Description: about} }
+// anything is any value. It has a description always: without one it would be the schema true, which generators cannot read.
+func anything(about string) *jsonschema.Schema {
+	return &jsonschema.Schema{Description: cmp.Or(about, "Any JSON value.")}
+}
 
 func text(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: about}

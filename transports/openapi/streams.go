@@ -28,7 +28,7 @@ func (d *describer) streams() {
 		Parameters: []parameter{projectParam, keyHeader},
 		Body:       accept(ref("RunRequest"), startExamples...),
 		Answers: startAnswers(answers{
-			"200": aguiStream("With `Accept: text/event-stream`: the run's events."),
+			"200": aguiStream("With `Accept: text/event-stream`: the run's events.").beside(),
 			"202": reply("The run was taken.", ref("Started"), "started"),
 		}),
 	})
