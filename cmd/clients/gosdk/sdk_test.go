@@ -1,5 +1,5 @@
-// Package gosdk runs AG-UI's own Go client against Baton. It is a module of its own, so that what that client
-// depends on is not in the module graph of Baton's users.
+// Package gosdk runs AG-UI's own Go client against Baton, and one that oapi-codegen generates. It is a module of its own, so
+// that what they depend on is not in the module graph of Baton's users.
 package gosdk
 
 import (
@@ -58,7 +58,9 @@ func through(t *testing.T, url, run, ops string, each func(sdk.Event)) (kinds []
 	return kinds
 }
 
-func TestGoSDKDecodesEveryStream(t *testing.T) {
+// serve returns a server that serves until the test ends.
+func serve(t *testing.T) *baton.Server {
+	t.Helper()
 	s, err := baton.New(t.Context(), baton.Config{
 		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: builtin.Plugins(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -66,7 +68,12 @@ func TestGoSDKDecodesEveryStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestGoSDKDecodesEveryStream(t *testing.T) {
+	s := serve(t)
 	local := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
 	nothing := func(sdk.Event) {}
 	for name, tell := range map[string]struct {
