@@ -1,5 +1,5 @@
-// Package sim guards the runtime: it lets random histories happen to the real engine and
-// checks that nothing came of them that must not. It is for tests alone; no program links it.
+// Package sim guards the runtime: it lets random histories happen to the real engine and checks that nothing came of them
+// that must not. It is for tests alone; no program links it.
 //
 // # A history
 //
@@ -44,7 +44,7 @@
 //
 // # Its parts
 //
-// history.go and script.go say what happens, world.go, callers.go and readers.go let it happen, worker.go is the agents and
+// history.go and script.go say what happens, generate.go makes it up, world.go, callers.go and readers.go let it happen, worker.go is the agents and
 // tools, ledger.go what they have seen. Most histories are played on package memory, one in twenty on a SQLite file
 // (database.go), and all of them on a Store with faults in front of that (store.go), which is all that this package knows
 // of the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, fold.go and

@@ -1,0 +1,243 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Generate makes the history of a seed. Each takes only some of what there is, so that rare things meet often
+// (a history with everything in it mostly shows what is common).
+func Generate(seed uint64) *History {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed))}
+	return g.history(seed)
+}
+
+type generator struct {
+	r       *rand.Rand
+	ops     []string
+	steps   []string
+	runs    []*Step // the starts so far
+	n       int
+	pace    time.Duration
+	threads []int
+	keys    []int
+}
+
+func (g *generator) history(seed uint64) *History {
+	g.ops = g.some(plainOps, 2+g.r.IntN(6))
+	g.ops = append(g.ops, g.some([]string{"do", "sub", "go", "try"}, g.r.IntN(3))...)
+	g.steps = []string{doStart, doStart}
+	g.steps = append(g.steps, g.some([]string{
+		doStart, doAppend, doAppend, doCancel, doCancel, doAnswer, doAnswer, doReply, doDelete, doClear, doTitle, doRead, doRead, doLook, doLook,
+	}, 3+g.r.IntN(7))...)
+	if g.r.IntN(2) == 0 {
+		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
+	}
+	troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter, GivenUp, Conflict}
+	if g.r.IntN(6) == 0 {
+		f := focuses[g.r.IntN(len(focuses))]
+		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
+	}
+	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
+	h := &History{Seed: seed, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
+	if g.r.IntN(5) == 0 {
+		h.Users += 1 + g.r.IntN(len(users)-1)
+	}
+	each := 1 + g.r.IntN(threadsEach)
+	for user := range h.Users {
+		for n := range each {
+			g.threads = append(g.threads, user*threadsEach+n+1)
+		}
+	}
+	if g.r.IntN(10) == 0 {
+		h.Queue = 1 + g.r.IntN(2)
+	}
+	if g.r.IntN(10) == 0 {
+		h.Slots = 1 + g.r.IntN(2)
+	}
+	for i := range h.Callers {
+		for range 1 + g.r.IntN(6) {
+			h.Callers[i] = append(h.Callers[i], g.step())
+		}
+	}
+	if g.r.IntN(2) == 0 {
+		for range 1 + g.r.IntN(3) {
+			h.Faults = append(h.Faults, Fault{Commit: 1 + g.r.IntN(40), Trouble: troubles[g.r.IntN(len(troubles))]})
+		}
+		refusals := 0
+		h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { // data is bad or it is not: what fails the run is not refused again
+			if f.Trouble == Refused {
+				refusals++
+			}
+			return f.Trouble == Refused && refusals > 1
+		})
+		slices.SortFunc(h.Faults, func(a, b Fault) int { return a.Commit - b.Commit })
+		h.Faults = slices.CompactFunc(h.Faults, func(a, b Fault) bool { return a.Commit == b.Commit })
+	}
+	if g.r.IntN(4) == 0 {
+		troubles := []Trouble{Away, Away, GivenUp, Slow}
+		for range 1 + g.r.IntN(4) {
+			h.Faults = append(h.Faults, Fault{Read: 1 + g.r.IntN(80), Trouble: troubles[g.r.IntN(len(troubles))]})
+		}
+	}
+	return h
+}
+
+// focuses are what some histories are all about.
+var focuses = []struct {
+	ops, steps []string
+	troubles   []Trouble
+}{
+	{ // names that are free again, while calls are made and processes die
+		[]string{"note", "note", "gate", "do", "go", "sub", "say", "open"},
+		[]string{doStart, doStart, doStart, doClear, doClear, doDelete, doCrash, doAnswer},
+		[]Trouble{KillBefore, KillAfter, Lost},
+	},
+	{ // steps that are tried again, while commits and reads fail
+		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
+		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
+		[]Trouble{Away, Lost, Slow, GivenUp, Conflict, Full},
+	},
+	{ // answered and queued runs, while the clock moves
+		[]string{"ask", "late", "front", "gate", "try", "say"},
+		[]string{doStart, doStart, doStart, doClock, doClock, doAnswer, doAnswer, doReply, doCrash},
+		[]Trouble{KillBefore, KillAfter, Away, Slow},
+	},
+}
+
+// some returns n of list, in random order.
+func (g *generator) some(list []string, n int) []string {
+	list = slices.Clone(list)
+	g.r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:min(n, len(list))]
+}
+
+func (g *generator) pick(list ...string) string { return list[g.r.IntN(len(list))] }
+
+func (g *generator) step() Step {
+	g.n++
+	s := Step{N: g.n, After: Duration(g.r.Int64N(int64(g.pace))), Do: g.pick(g.steps...)}
+	if g.r.IntN(8) == 0 {
+		s.After *= 50
+	}
+	if len(g.runs) == 0 {
+		s.Do = doStart
+	}
+	s.Thread = g.threads[g.r.IntN(len(g.threads))]
+	switch s.Do {
+	case doStart:
+		g.start(&s)
+	case doAppend:
+		s.Run, s.Script = g.run(), g.script(1, 2)
+		if g.r.IntN(6) == 0 {
+			s.Key, s.Times = g.key(s.N), 1+g.r.IntN(3)
+		}
+	case doCancel, doDelete:
+		s.Run = g.run()
+	case doAnswer, doReply:
+		s.Run, s.Choice = g.run(), g.r.IntN(64)
+		for _, start := range g.runs {
+			if start.N == s.Run {
+				s.Thread = start.Thread
+			}
+		}
+		if s.Do == doReply && g.r.IntN(2) == 0 { // which may give the run another name
+			s.Choice |= 1
+			named := s
+			g.runs = append(g.runs, &named)
+		}
+	case doRead:
+		s.Choice = g.r.IntN(8)
+	case doClock:
+		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
+	}
+	if s.Run != 0 && g.r.IntN(20) == 0 {
+		s.Foreign = true
+	}
+	return s
+}
+
+func (g *generator) start(s *Step) {
+	s.Agent = g.pick(alone, alone, alone, alone, flow)
+	s.Script = g.script(0, 4)
+	if s.Agent == flow {
+		s.Script = Script{{"a", g.script(1, 3)}, {"b", g.script(1, 3)}, {"c", g.script(1, 3)}}
+	}
+	s.Multitask = g.pick("", "", "", "reject", "interrupt", "rollback")
+	s.State = g.r.IntN(6) == 0
+	s.Rewind = g.r.IntN(10) == 0
+	if g.r.IntN(5) == 0 {
+		s.Key, s.Times = g.key(s.N), 1+g.r.IntN(4)
+	}
+	if g.r.IntN(6) == 0 {
+		s.Name = g.nameAgain(s.Thread)
+	}
+	g.runs = append(g.runs, s)
+	run := *s
+	g.runs[len(g.runs)-1] = &run
+}
+
+// key is an Idempotency-Key: a new one, or one that was used before.
+func (g *generator) key(n int) int {
+	if len(g.keys) > 0 && g.r.IntN(4) == 0 {
+		return g.keys[g.r.IntN(len(g.keys))]
+	}
+	g.keys = append(g.keys, n)
+	return n
+}
+
+// nameAgain is the number of a run of the same user's, 0 when there is none.
+func (g *generator) nameAgain(thread int) int {
+	for range 3 {
+		if len(g.runs) == 0 {
+			break
+		}
+		if of := g.runs[g.r.IntN(len(g.runs))]; of.Do == doStart && (of.Thread-1)/threadsEach == (thread-1)/threadsEach {
+			return cmp.Or(of.Name, of.N)
+		}
+	}
+	return 0
+}
+
+func (g *generator) run() int {
+	if g.r.IntN(2) == 0 { // the latest are the most interesting
+		return g.runs[len(g.runs)-1].N
+	}
+	return g.runs[g.r.IntN(len(g.runs))].N
+}
+
+// script makes a script of at most n ops, whose bodies are depth deep.
+func (g *generator) script(depth, n int) Script {
+	s := Script{}
+	for range 1 + g.r.IntN(n) {
+		op := Op{Name: g.pick(g.ops...)}
+		switch op.Name {
+		case "do", "sub", "try":
+			if depth > 1 {
+				continue
+			}
+			op.Body = g.script(depth+1, 2)
+			if op.Name == "do" { // a record is of what has come to its end
+				op.Body = slices.DeleteFunc(op.Body, func(op Op) bool { return op.Name == "try" })
+			}
+		case "go":
+			if depth > 1 {
+				continue
+			}
+			op.Body = g.parts()
+		}
+		s = append(s, op)
+	}
+	return s
+}
+
+// parts are ops that may stand side by side: each uses a name of its own, and none writes a text.
+func (g *generator) parts() []Op {
+	var all []Op
+	for _, name := range g.some([]string{"note", "idem", "gate", "front", "ask", "wait", "stall", "state"}, 2+g.r.IntN(2)) {
+		all = append(all, Op{Name: name})
+	}
+	return all
+}
