@@ -114,8 +114,10 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	if err := b.Err(); err != nil {
 		t.Errorf("before it has failed: %v", err)
 	}
-	<-u.trouble
 	broken := errors.New("the schema is another's")
+	if err := <-u.trouble; !errors.Is(err, runtime.ErrDiskFull) {
+		t.Fatal(err)
+	}
 	u.trouble <- broken
 	<-b.Fenced()
 	if err := b.Err(); !errors.Is(err, broken) || errors.Is(err, runtime.ErrFenced) {

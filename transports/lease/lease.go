@@ -269,12 +269,12 @@ func (l *Leases) find(th threadName, run int64) *Held {
 	return nil
 }
 
-// forget unties h and ends its grace. It reports whether it was tied.
-func (l *Leases) forget(h *Held) bool {
+// forget unties h, if it is tied, and ends its grace.
+func (l *Leases) forget(h *Held) {
 	all := l.held[h.thread()]
 	i := slices.Index(all, h)
 	if i < 0 {
-		return false
+		return
 	}
 	if h.grace != nil {
 		h.grace()
@@ -284,7 +284,6 @@ func (l *Leases) forget(h *Held) bool {
 	} else {
 		l.held[h.thread()] = all
 	}
-	return true
 }
 
 func (h *Held) thread() threadName {
