@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -85,21 +84,23 @@ func messageCells(m *model.Message) []any {
 // messageText is the message's JSON, without what stands beside it or twice in it. While a message is queued its size is
 // what an inbox is measured by.
 func messageText(m *model.Message) any {
-	if m.State == model.MessageQueued {
-		text := m.Stored()
-		if !json.Valid(text) {
-			return errors.New("not JSON")
-		}
-		return string(text)
-	}
-	said := m.Message
-	said.ID, said.ToolCallID = "", ""
-	text := said.AppendJSON(nil, agui.Stored)
-	if !json.Valid(text) {
+	text := string(m.Stored())
+	switch {
+	case !json.Valid([]byte(text)):
 		return errors.New("not JSON")
+	case m.State == model.MessageQueued:
+		return text
 	}
-	text, _ = bytes.CutPrefix(text, []byte(`{"id":"",`))
-	return squeeze("{" + string(text))
+	return squeeze(withoutID(text))
+}
+
+func withoutID(text string) string {
+	rest, ok := strings.CutPrefix(text, `{"id":`)
+	if !ok {
+		return text
+	}
+	_, rest = cutString(rest)
+	return "{" + strings.TrimPrefix(rest, ",")
 }
 
 func scanMessage(rows *sql.Rows) (m model.Message, err error) {
@@ -121,51 +122,51 @@ func (s messageInto) Scan(src any) error {
 	return json.Unmarshal([]byte(stretch(string(text))), s.m)
 }
 
-// again stands in a message's JSON where its content comes again, as it does in the output that an agent's answer has in
-// its metadata, and answered for all of that. They are no bytes of JSON.
+// The answer of an agent is a message's content, and for clients the output in its metadata too. Where that is all of the
+// output, the text sameOutput stands for it. Somebody else's member that reads so is told by an escape.
 const (
-	again    = "\x01"
-	answered = "\x02"
-
-	answerAgain = `"workerAgentOutput":{"status":"success","answer":` + again + `}`
+	sameOutput  = `"workerAgentOutput":"content"`
+	otherOutput = `"workerAgentOutput":"\u0063ontent"`
 )
 
-// squeeze puts again in the places of the content but the first.
+func fullOutput(content string) string {
+	return `"workerAgentOutput":{"status":"success","answer":` + content + `}`
+}
+
+// squeeze leaves an output out of a message's JSON that is the content once more.
 func squeeze(text string) string {
 	content, rest := contentOf(text)
-	if !strings.Contains(rest, content) {
-		return text
-	}
 	said := text[:len(text)-len(rest)]
-	return said + strings.ReplaceAll(strings.ReplaceAll(rest, content, again), answerAgain, answered)
+	return said + strings.Replace(strings.ReplaceAll(rest, sameOutput, otherOutput), fullOutput(content), sameOutput, 1)
 }
 
 // stretch undoes squeeze.
 func stretch(text string) string {
-	if !strings.ContainsAny(text, again+answered) {
-		return text
-	}
-	content, _ := contentOf(text)
-	return strings.ReplaceAll(strings.ReplaceAll(text, answered, answerAgain), again, content)
+	content, rest := contentOf(text)
+	said := text[:len(text)-len(rest)]
+	return said + strings.Replace(rest, sameOutput, fullOutput(content), 1)
 }
 
 // contentOf returns the content of a message's JSON, with its quotes, and what follows; nothing when it is no text.
 func contentOf(text string) (content, rest string) {
-	const key = `"content":`
-	_, value, ok := strings.Cut(text, key+`"`)
-	if !ok {
+	_, value, ok := strings.Cut(text, `"content":`)
+	if !ok || !strings.HasPrefix(value, `"`) {
 		return "", ""
 	}
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
+	return cutString(value)
+}
+
+// cutString cuts the string off with which a part of a JSON text begins.
+func cutString(text string) (value, rest string) {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
 		case '\\':
 			i++
 		case '"':
-			start := len(text) - len(value) - 1
-			return text[start : start+i+2], value[i+1:]
+			return text[:i+1], text[i+1:]
 		}
 	}
-	return "", ""
+	return text, ""
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,

@@ -143,22 +143,3 @@ func TestSealedRunsAreWhole(t *testing.T) {
 		})
 	}
 }
-
-// What is left out of a message's JSON comes back.
-func FuzzSqueeze(f *testing.F) {
-	for _, text := range []string{
-		`{}`, `{"role":"user","content":""}`, `{"role":"user","content":"a","x":"a"}`, `{"content":"\"","x":["\"","\\"]}`,
-		`{"role":"assistant","content":"hi","metadata":{"workerAgentOutput":{"status":"success","answer":"hi"},"a":"hi"}}`,
-		`{"content":[{"content":"x","y":"x"}],"z":"x"}`, `{"a":"\"content\":\"","content":"b","c":"b"}`, `{"content":"a\\","b":"a\\"}`,
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if !json.Valid([]byte(text)) {
-			return
-		}
-		if got := stretch(squeeze(text)); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
-	})
-}
