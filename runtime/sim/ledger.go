@@ -25,7 +25,7 @@ type ledger struct {
 	reached    map[string]bool // message ids that a worker of their run has been given
 	approvals  map[string][]approval
 	denials    map[string]bool // places of questions that somebody declined
-	recorded   map[string]bool // places of a Do that has returned its record
+	recorded   map[string]bool // processes and places of a Do that has returned its record
 }
 
 // approval is what somebody has answered to the question whether a call may be made, whether or not the

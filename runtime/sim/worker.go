@@ -317,7 +317,7 @@ func (pl *player) ask(ctx context.Context, at string, late bool) error {
 func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 	var did string
 	err := pl.run.Do(ctx, fmt.Sprint("do", strings.Count(at, "do")), &did, func(ctx context.Context) error {
-		pl.w.ledger.does(at)
+		pl.w.ledger.does(pl.p.String() + " " + at) // one that was replaced may not know it yet
 		did = "did " + at
 		return pl.play(ctx, at, op.Body)
 	})
@@ -325,7 +325,7 @@ func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 		pl.w.find(RuleRecord, "%s: the record of Do is %q", at, did)
 	}
 	if err == nil {
-		pl.w.ledger.did(at)
+		pl.w.ledger.did(pl.p.String() + " " + at)
 	}
 	return err
 }
