@@ -30,6 +30,9 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	if id := l.shown(ids); id != "" {
+		return inUse(id)
+	}
 	taken, err := commit.Patiently(ctx, func() ([]model.Message, error) {
 		return l.en.store.MessagesByID(ctx, l.w.thread.Key, ids)
 	})
@@ -46,7 +49,24 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if !slices.Contains(ids, id) {
 		id = taken[0].ToolCallID
 	}
+	return inUse(id)
+}
+
+func inUse(id string) error {
 	return &plugins.Error{Code: "message_id_in_use", Message: fmt.Sprintf("The thread has used the id %q before this run", id)}
+}
+
+// shown returns the first of the foreign ids that clients know from a snapshot in the run's log, "" for none. Of these
+// there may be no row any more.
+func (l *live) shown(ids []string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := l.w.fold.Message(id); ok {
+			return id
+		}
+	}
+	return ""
 }
 
 // named are the ids of messages and calls that an event begins, or adds to.
