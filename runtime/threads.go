@@ -27,6 +27,7 @@ func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) ([]Lis
 type ThreadPatch struct {
 	Title    *string          // "" for none; at most 200 characters
 	Metadata *json.RawMessage // an object in the place of the old one, null for none; at most 64 KiB
+	Archived *bool            // whether it is put away, which only its listing tells
 }
 
 // What a thread's own data may hold.
@@ -48,7 +49,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	patch := &decide.Patch{Thread: found.Key, Title: p.Title}
+	patch := &decide.Patch{Thread: found.Key, Title: p.Title, Archived: p.Archived}
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}

@@ -127,6 +127,9 @@ func (tx *tx) putOne(row model.Row) error {
 			if patch.Metadata == nil {
 				patch.Metadata = old.Metadata
 			}
+			if patch.Archived == nil {
+				patch.Archived = old.Archived
+			}
 		}
 		p.patches.put(row.Key, &patch)
 	case *model.Step:

@@ -15,9 +15,9 @@ const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq
 
 const (
 	insertThread = `
-INSERT INTO threads (` + threadColumns + `, title, metadata)
+INSERT INTO threads (` + threadColumns + `, title, metadata, archived)
 VALUES (?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::timestamptz, ?::timestamptz, ?::bigint, ?::text,
-	?::text)`
+	?::text, ?::boolean)`
 
 	updateThread = `
 UPDATE threads SET last_seq = ?::bigint, last_message_seq = ?::bigint, updated_at = ?::timestamptz
@@ -25,7 +25,7 @@ WHERE key = ?::bigint`
 
 	patchThread = `
 UPDATE threads SET title = COALESCE(?::text, title),
-	metadata = CASE WHEN ?::boolean THEN ?::text ELSE metadata END
+	metadata = CASE WHEN ?::boolean THEN ?::text ELSE metadata END, archived = COALESCE(?::boolean, archived)
 WHERE key = ?::bigint`
 
 	upsertState = `
@@ -44,7 +44,7 @@ SELECT ` + threadColumns + ` FROM threads`
 
 	selectWholeThread = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
-	t.updated_at, t.key, s.state, t.title, t.metadata
+	t.updated_at, t.key, s.state, t.title, t.metadata, t.archived
 FROM threads t LEFT JOIN thread_states s ON s.thread_key = t.key`
 
 	selectThread = selectWholeThread + `
@@ -66,8 +66,8 @@ UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 	// The state is left out: it can be large, and a list has no use for it.
 	selectListed = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
-	t.updated_at, t.key, NULL, t.title, t.metadata, COALESCE(r.id, ''), COALESCE(r.workflow_id, ''),
-	COALESCE(r.status, '')
+	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
+	COALESCE(r.workflow_id, ''), COALESCE(r.status, '')
 FROM threads t
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('RUNNING', 'WAITING') LIMIT 1),
@@ -87,7 +87,7 @@ SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ?
 func threadCells(t *model.Thread) []any {
 	return []any{
 		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, t.LastSeq, ms(t.CreatedAt), ms(t.UpdatedAt), t.Key,
-		t.Title, raw(t.Metadata),
+		t.Title, raw(t.Metadata), t.Archived,
 	}
 }
 
@@ -102,7 +102,11 @@ func patchCells(p *model.ThreadPatch) []any {
 	if p.Metadata != nil && string(p.Metadata) != "null" {
 		metadata = p.Metadata
 	}
-	return []any{p.Title, p.Metadata != nil, raw(metadata), p.Key}
+	var archived any
+	if p.Archived != nil {
+		archived = *p.Archived
+	}
+	return []any{p.Title, p.Metadata != nil, raw(metadata), archived, p.Key}
 }
 
 func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
@@ -120,8 +124,13 @@ func intoThread(h *model.ThreadHead, more ...any) []any {
 	}, more...)
 }
 
+// intoWhole are what the columns behind a head are scanned into.
+func intoWhole(t *model.Thread) []any {
+	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
+}
+
 func scanThread(rows *sql.Rows) (t model.Thread, err error) {
-	err = rows.Scan(intoThread(&t.ThreadHead, rawInto{&t.State}, &t.Title, rawInto{&t.Metadata})...)
+	err = rows.Scan(intoThread(&t.ThreadHead, intoWhole(&t)...)...)
 	return t, err
 }
 
@@ -146,8 +155,7 @@ func (r reader) LatestThread(ctx context.Context, project, user string) (model.T
 }
 
 func scanListed(rows *sql.Rows) (t model.ListedThread, err error) {
-	err = rows.Scan(intoThread(&t.ThreadHead, rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.RunID, &t.Agent,
-		&t.Status)...)
+	err = rows.Scan(intoThread(&t.ThreadHead, append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status)...)...)
 	return t, err
 }
 

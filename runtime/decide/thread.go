@@ -11,6 +11,7 @@ type Patch struct {
 	Thread   int64
 	Title    *string
 	Metadata json.RawMessage `json:",omitempty"` // nil stays, null for none
+	Archived *bool           `json:",omitempty"`
 }
 
 // Ask says what the decision has to see.
@@ -20,8 +21,8 @@ func (c *Patch) decide(d *decision) error {
 	if err := d.exists(); err != nil {
 		return err
 	}
-	if c.Title != nil || c.Metadata != nil {
-		d.put(&model.ThreadPatch{Key: c.Thread, Title: c.Title, Metadata: c.Metadata})
+	if c.Title != nil || c.Metadata != nil || c.Archived != nil {
+		d.put(&model.ThreadPatch{Key: c.Thread, Title: c.Title, Metadata: c.Metadata, Archived: c.Archived})
 	}
 	return nil
 }

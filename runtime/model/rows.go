@@ -78,6 +78,7 @@ type Thread struct {
 	State    json.RawMessage `json:",omitempty"` // an object, as of the end of its latest span
 	Title    string
 	Metadata json.RawMessage `json:",omitempty"` // an object, nil when none
+	Archived bool            `json:",omitempty"` // put away, and not shown where people look for what they are at
 }
 
 // ThreadHead is what decisions know of a thread.
@@ -104,6 +105,7 @@ type ThreadPatch struct {
 	Key      int64
 	Title    *string
 	Metadata json.RawMessage `json:",omitempty"` // null for none
+	Archived *bool           `json:",omitempty"`
 }
 
 // ListedThread is a thread as a list shows it.

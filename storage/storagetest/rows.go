@@ -43,7 +43,9 @@ func testThread(t *testing.T, f *fixture) {
 		{Metadata: object("more")},
 		{Title: new("")},
 		{},
+		{Archived: new(true)},
 		{Title: new("Both"), Metadata: json.RawMessage("null")},
+		{Archived: new(false)},
 	} {
 		if patch.Title != nil {
 			thread.Title = *patch.Title
@@ -52,6 +54,9 @@ func testThread(t *testing.T, f *fixture) {
 			if thread.Metadata = patch.Metadata; string(thread.Metadata) == "null" {
 				thread.Metadata = nil
 			}
+		}
+		if patch.Archived != nil {
+			thread.Archived = *patch.Archived
 		}
 		patch.Key = thread.Key
 		f.put(t, &patch)
@@ -62,9 +67,10 @@ func testThread(t *testing.T, f *fixture) {
 	thread.ConversationID = "another"
 	changed := *thread
 	changed.LastEventID, changed.LastSeq, changed.UpdatedAt = 5, 6, at(7)
-	changed.Title, changed.State, changed.Metadata = "A title", object("state"), object("metadata")
+	changed.Title, changed.State, changed.Metadata, changed.Archived = "A title", object("state"), object("metadata"), true
 	f.put(t, thread, &model.ThreadPatch{Key: thread.Key, Title: new("no")}, &changed.ThreadHead,
 		&model.ThreadState{Key: thread.Key, State: changed.State}, &model.ThreadPatch{Key: thread.Key, Metadata: changed.Metadata},
+		&model.ThreadPatch{Key: thread.Key, Archived: new(true)},
 		&model.ThreadPatch{Key: thread.Key, Title: &changed.Title})
 	got, err := f.Thread(t.Context(), thread.Key)
 	equal(t, "Thread", got, err, changed)

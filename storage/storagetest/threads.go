@@ -17,9 +17,10 @@ func testThreads(t *testing.T, f *fixture) {
 	for i := range 5 {
 		th := f.newThread(t, "ann", fmt.Sprint("thread", i))
 		th.Title, th.Metadata, th.State = fmt.Sprint("title ", i), object("meta"), object("state")
+		th.Archived = i == 1
 		th.UpdatedAt = at(i / 2) // some are equally old
 		f.put(t, &th.ThreadHead, &model.ThreadState{Key: th.Key, State: th.State},
-			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: th.Metadata})
+			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: th.Metadata, Archived: &th.Archived})
 		threads = append(threads, th)
 	}
 	f.newThread(t, "bob", "bobs")

@@ -31,10 +31,18 @@ func (k copilotKit) mount(r fiber.Router) {
 	r.Post("/agent/:agent/stop/:thread_id", func(c *fiber.Ctx) error {
 		return k.stop(c, agentOf(c), wire.Unescape(c.Params("thread_id")), c.BodyRaw())
 	})
-	r.Get("/threads", func(c *fiber.Ctx) error { return k.resource(c, "/threads", string(c.Request().URI().QueryString())) })
-	r.Get("/threads/:thread_id/:part", func(c *fiber.Ctx) error {
-		return k.resource(c, "/threads/"+c.Params("thread_id")+"/"+c.Params("part"), "")
+	r.Get("/threads", func(c *fiber.Ctx) error {
+		return k.resource(c, &kitResource{method: c.Method(), query: string(c.Request().URI().QueryString())})
 	})
+	thread := func(c *fiber.Ctx) error {
+		return k.resource(c, &kitResource{
+			method: c.Method(), thread: c.Params("thread_id"), part: c.Params("part"), body: c.BodyRaw(),
+		})
+	}
+	r.Patch("/threads/:thread_id", thread)
+	r.Delete("/threads/:thread_id", thread)
+	r.Get("/threads/:thread_id/:part", thread)
+	r.Post("/threads/:thread_id/:part", thread)
 }
 
 // single answers POST on the root: what the other routes answer, named in the body.
@@ -62,11 +70,13 @@ func (k copilotKit) single(c *fiber.Ctx) error {
 	case "agent/stop":
 		return k.stop(c, call.Params.AgentID, call.Params.ThreadID, call.Body)
 	case "resource/request":
-		if call.Params.HTTPMethod != fiber.MethodGet {
-			return wire.Refuse("invalid_request", "params.httpMethod must be GET")
-		}
 		path, query, _ := strings.Cut(call.Params.Path, "?")
-		return k.resource(c, path, query)
+		name, ok := strings.CutPrefix(path+"/", "/threads/")
+		if !ok {
+			return errNoResource
+		}
+		thread, part, _ := strings.Cut(strings.TrimSuffix(name, "/"), "/")
+		return k.resource(c, &kitResource{call.Params.HTTPMethod, thread, part, query, call.Body})
 	}
 	return wire.Refuse("unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request")
 }
@@ -100,7 +110,7 @@ func (k copilotKit) info(c *fiber.Ctx) error {
 	for _, w := range k.Runtime.Plugins().Workflows() {
 		add(w, "Workflow")
 	}
-	threads := kitThreads{List: true, Inspect: true}
+	threads := kitThreads{List: true, Inspect: true, Mutations: true}
 	return c.JSON(fiber.Map{
 		"version": kitVersion, "mode": "sse", "agents": agents,
 		"audioFileTranscriptionEnabled": false, "a2uiEnabled": false, "openGenerativeUIEnabled": false,

@@ -41,7 +41,7 @@ func TestKitListsAgentsAndWorkflows(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.All()), &info); err != nil || r.StatusCode != http.StatusOK {
 			t.Fatalf("%d %v", r.StatusCode, err)
 		}
-		if info.Mode != "sse" || info.Version == "" || !info.ThreadEndpoints["inspect"] || info.ThreadEndpoints["mutations"] {
+		if info.Mode != "sse" || info.Version == "" || !info.ThreadEndpoints["inspect"] || !info.ThreadEndpoints["mutations"] {
 			t.Errorf("got %+v", info)
 		}
 		for _, name := range []string{"echo", "demo"} {
@@ -205,16 +205,89 @@ func TestKitPagesThroughThreads(t *testing.T) {
 	}
 }
 
+func TestKitChangesThreads(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, single := range []bool{false, true} {
+		call := func(method, path, body string) *response {
+			if !single {
+				return s.Do(method, kit+path, body)
+			}
+			envelope := fmt.Sprintf(`{"method": "resource/request", "params": {"path": %q, "httpMethod": %q}`, path, method)
+			if body != "" {
+				envelope += `, "body": ` + body
+			}
+			return s.Do("POST", kit, envelope+"}")
+		}
+		lists := func(query string) (ids []string) {
+			var page struct {
+				Threads []struct {
+					ID       string
+					Name     *string
+					Archived bool
+				}
+			}
+			if err := json.Unmarshal([]byte(call("GET", "/threads"+query, "").All()), &page); err != nil {
+				t.Fatal(err)
+			}
+			for _, th := range page.Threads {
+				if th.Name == nil {
+					th.Name = new("unnamed")
+				}
+				ids = append(ids, fmt.Sprint(th.ID, " ", *th.Name, " ", th.Archived))
+			}
+			return ids
+		}
+		s.run("echo", "a/b", fmt.Sprint("x", single), "hello", "").All()
+		s.run("echo", "c", fmt.Sprint("y", single), "hello", "").All()
+		for _, step := range []struct {
+			method, path, body string
+			want, all          []string
+		}{
+			{"PATCH", "/threads/a%2Fb", `{"agentId": "echo", "name": "my talk"}`, []string{"c unnamed false", "a/b my talk false"}, nil},
+			{"POST", "/threads/a%2Fb/archive", `{"agentId": "echo"}`, []string{"c unnamed false"}, []string{"c unnamed false", "a/b my talk true"}},
+			{"PATCH", "/threads/a%2Fb", `{"archived": false}`, []string{"c unnamed false", "a/b my talk false"}, nil},
+			{"PATCH", "/threads/a%2Fb", `{"name": null}`, []string{"c unnamed false", "a/b unnamed false"}, nil},
+			{"POST", "/threads/c/archive", "", []string{"a/b unnamed false"}, []string{"c unnamed true", "a/b unnamed false"}},
+			{"DELETE", "/threads/a%2Fb", `{"agentId": "echo"}`, nil, []string{"c unnamed true"}},
+			{"DELETE", "/threads/c", "", nil, nil},
+		} {
+			if r := call(step.method, step.path, step.body); r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNoContent {
+				t.Errorf("%s %s: %d %s", step.method, step.path, r.StatusCode, r.All())
+			}
+			if step.all == nil {
+				step.all = step.want
+			}
+			if diff := cmp.Diff([][]string{step.want, step.all}, [][]string{lists(""), lists("?includeArchived=true&agentId=echo")}); diff != "" {
+				t.Errorf("after %s %s %s: %s", step.method, step.path, step.body, diff)
+			}
+		}
+		for _, path := range []string{"PATCH /threads/c", "DELETE /threads/c", "POST /threads/c/archive"} {
+			method, path, _ := strings.Cut(path, " ")
+			call(method, path, "{}").Refused(http.StatusNotFound, "not_found")
+		}
+		s.run("echo", "c", fmt.Sprint("z", single), "hello", "").All()
+		for body, code := range map[string]string{`{"name": 1}`: "invalid_request", `{"archived": "x"}`: "invalid_request", `{"name": "a\u0000"}`: "invalid_title", `[]`: "invalid_request"} {
+			call("PATCH", "/threads/c", body).Refused(http.StatusBadRequest, code)
+		}
+		call("DELETE", "/threads/c", "")
+	}
+}
+
 func TestKitRefusesOtherCalls(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for body, code := range map[string]string{
 		`{"method": "agent/fly"}`: "unknown_method",
 		`{"method": 1}`:           "invalid_request",
 		`[]`:                      "invalid_request",
-		`{"method": "agent/run", "params": {"agentId": "echo"}}`:                                         "invalid_json",
-		`{"method": "resource/request", "params": {"path": "/threads/x/state", "httpMethod": "DELETE"}}`: "invalid_request",
+		`{"method": "agent/run", "params": {"agentId": "echo"}}`: "invalid_json",
 	} {
 		s.Do("POST", kit, body).Refused(http.StatusBadRequest, code)
+	}
+	for _, call := range []string{
+		`"path": "/threads/x/state", "httpMethod": "DELETE"`, `"path": "/threads", "httpMethod": "DELETE"`, `"path": "/secrets", "httpMethod": "GET"`,
+		`"path": "/threads/x/fly", "httpMethod": "POST"`, `"path": "/threads/x", "httpMethod": "GET"`, `"path": "/threads"`, `"path": "/threads/", "httpMethod": "PATCH"`,
+	} {
+		s.Do("POST", kit, `{"method": "resource/request", "params": {`+call+`}}`).Refused(http.StatusNotFound, "not_found")
 	}
 	s.Do("POST", kit, `{"method": "agent/run", "params": {"agentId": "nobody"}, "body": {"content": "x"}}`).Refused(http.StatusNotFound, "unknown_agent")
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -19,31 +18,67 @@ import (
 // errNoResource is the answer for a path below the runtime's that stands for nothing.
 var errNoResource = fiber.NewError(fiber.StatusNotFound)
 
-// resource answers a GET of what CopilotKit calls a resource: the list of threads, or a part of one.
-func (k copilotKit) resource(c *fiber.Ctx, path, query string) error {
-	args, err := url.ParseQuery(query)
-	if err != nil {
-		return wire.Refuse("invalid_request", "The query is not valid")
-	}
+// kitResource is a request for what CopilotKit calls a resource: the threads, one of them, or a part of one.
+type kitResource struct {
+	method, thread, part string // thread is as the path has it, empty for all
+	query                string
+	body                 []byte
+}
+
+// resource answers a request for a resource, which has come to its path or to the single endpoint.
+func (k copilotKit) resource(c *fiber.Ctx, r *kitResource) error {
 	who, err := auth.ForProject(c, c.Query("projectId"))
 	if err != nil {
 		return err
 	}
-	if path == "/threads" {
+	name := wire.Unescape(r.thread)
+	switch asked := r.method + " " + r.part; {
+	case name == "" && asked == "GET ":
+		args, err := url.ParseQuery(r.query)
+		if err != nil {
+			return wire.Refuse("invalid_request", "The query is not valid")
+		}
 		return k.threads(c, who, args)
-	}
-	name, ok := strings.CutPrefix(path, "/threads/")
-	if !ok {
+	case name == "":
 		return errNoResource
+	case asked == "PATCH ":
+		patch, err := wire.DecodeThreadPatch(r.body, "name")
+		if err != nil {
+			return err
+		}
+		patch.Metadata = nil // it is not of this protocol
+		return k.change(c, who, name, patch)
+	case asked == "POST archive":
+		return k.change(c, who, name, runtime.ThreadPatch{Archived: new(true)})
+	case asked == "DELETE ":
+		if err := k.Runtime.DeleteThread(c.UserContext(), who, name); err != nil {
+			return err
+		}
+		return c.SendStatus(fiber.StatusNoContent)
+	case r.method == fiber.MethodGet:
+		return k.part(c, who, name, r.part)
 	}
-	name, part, _ := strings.Cut(name, "/")
+	return errNoResource
+}
+
+// change answers with the thread as it is listed from now on.
+func (k copilotKit) change(c *fiber.Ctx, who runtime.Caller, name string, p runtime.ThreadPatch) error {
+	th, err := k.Runtime.UpdateThread(c.UserContext(), who, name, p)
+	if err != nil {
+		return err
+	}
+	return c.JSON(newKitThread(&th))
+}
+
+// part answers with a part of a thread.
+func (k copilotKit) part(c *fiber.Ctx, who runtime.Caller, name, part string) error {
 	show := map[string]func(context.Context, *runtime.Thread) (any, error){
 		"messages": k.messages, "events": k.events, "state": k.state,
 	}[part]
 	if show == nil {
 		return errNoResource
 	}
-	th, err := k.Runtime.Thread(c.UserContext(), who, wire.Unescape(name))
+	th, err := k.Runtime.Thread(c.UserContext(), who, name)
 	if err != nil {
 		return err
 	}
@@ -71,7 +106,7 @@ const kitTime = "2006-01-02T15:04:05.000Z"
 
 func newKitThread(th *runtime.ListedThread) kitThread {
 	t := kitThread{
-		ID: th.ID, AgentID: th.Agent, OrganizationID: th.Project, CreatedByID: th.User,
+		ID: th.ID, AgentID: th.Agent, OrganizationID: th.Project, CreatedByID: th.User, Archived: th.Archived,
 		CreatedAt: th.CreatedAt.UTC().Format(kitTime), UpdatedAt: th.UpdatedAt.UTC().Format(kitTime),
 	}
 	if th.Title != "" {
@@ -84,7 +119,7 @@ func newKitThread(th *runtime.ListedThread) kitThread {
 const maxPages = 20
 
 // threads lists the caller's threads, those with the latest activity first: all, or those whose latest run is
-// of one agent. A page may hold fewer than there are when many others stand between them.
+// of one agent, and archived ones when they are asked for. A page may hold fewer than there are when many others stand between them.
 func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) error {
 	limit, err := wire.Limit(args.Get("limit"))
 	if err != nil {
@@ -94,6 +129,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	if err != nil {
 		return err
 	}
+	agent, archived := args.Get("agentId"), args.Get("includeArchived") == "true"
 	threads, last := []kitThread{}, false
 	for page := 0; page < maxPages && len(threads) < limit && !last; page++ {
 		rows, _, err := k.Runtime.Threads(c.UserContext(), who, f)
@@ -107,7 +143,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 				break
 			}
 			f.BeforeTime, f.BeforeKey = rows[i].UpdatedAt, rows[i].Key
-			if agent := args.Get("agentId"); agent == "" || rows[i].Agent == agent {
+			if (agent == "" || rows[i].Agent == agent) && (archived || !rows[i].Archived) {
 				threads = append(threads, newKitThread(&rows[i]))
 			}
 		}

@@ -161,7 +161,7 @@ func (c *client) threads() {
 	c.do(400, "GET", "/api/v1/agent/history?before=x", "")
 	c.do(404, "GET", "/api/v1/agent/history?threadId=nobody", "")
 	c.do(200, "GET", "/api/v1/threads?limit=2", "")
-	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}}`)
+	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)
 	c.do(400, "PATCH", "/api/v1/threads/runs", `{"title": 1}`)
 	c.do(204, "DELETE", "/api/v1/threads/streams0", "")
 	c.do(404, "DELETE", "/api/v1/threads/nobody", "")
@@ -201,6 +201,12 @@ func (c *client) copilotkit() {
 		c.do(200, "POST", "/api/copilotkit", call)
 	}
 	c.do(400, "POST", "/api/copilotkit", `{"method": "nothing"}`)
+	c.do(200, "PATCH", "/api/copilotkit/threads/kit", `{"name": "Kit"}`)
+	c.do(400, "PATCH", "/api/copilotkit/threads/kit", `{"name": 1}`)
+	c.do(200, "POST", "/api/copilotkit/threads/kit/archive", `{}`)
+	c.do(200, "GET", "/api/copilotkit/threads?includeArchived=true", "")
+	c.do(200, "POST", "/api/copilotkit", `{"method": "resource/request", "params": {"path": "/threads/kit", "httpMethod": "PATCH"}, "body": {"archived": false}}`)
+	c.do(204, "DELETE", "/api/copilotkit/threads/kit", "")
 }
 
 func (c *client) mcp() {

@@ -29,11 +29,35 @@ func (d *describer) copilotkit() {
 	})
 	d.add("GET "+base+"/threads", operation{
 		ID: "copilotkitThreads", Summary: "List your threads",
-		Parameters: []parameter{query("agentId", text("Only threads that this "+
-			"agent ran last.")), cursorParam, limitParam, projectParam},
+		Parameters: []parameter{
+			query("agentId", text("Only threads that this agent ran last.")),
+			query("includeArchived", flag("Also those that are archived.")), cursorParam, limitParam, projectParam,
+		},
 		Answers: answers{"200": reply("A page of threads.", ref("CopilotKitThreads"))},
 	})
-	d.add("GET "+base+"/threads/{thread_id}/{part}", operation{
+	const thread = base + "/threads/{thread_id}"
+	d.add("PATCH "+thread, operation{
+		ID: "copilotkitRenameThread", Summary: "Name a thread, or fetch it back from the archive", Parameters: []parameter{projectParam},
+		Body: accept(object("", may("name", orNull(text("At most 200 characters."))), may("archived", orNull(flag(""))))),
+		Answers: answers{
+			"200": reply("The thread, as it is listed.", ref("CopilotKitListedThread")),
+			"400": refuse("The body is wrong.", "invalid_request", "name must be a string", "invalid_json",
+				"The request body is not valid JSON", "invalid_title",
+				"title must be at most 200 characters without control characters"),
+		},
+	})
+	d.add("DELETE "+thread, operation{
+		ID: "copilotkitDeleteThread", Summary: "Delete a thread", Parameters: []parameter{projectParam},
+		Description: "Runs that are not over are cancelled first.",
+		Answers:     answers{"204": nothing("It is deleted.")},
+	})
+	d.add("POST "+thread+"/{part}", operation{
+		ID: "copilotkitArchiveThread", Summary: "Archive a thread", Parameters: []parameter{projectParam},
+		Description: "The part is `archive`.",
+		Body:        optional(accept(object(""))),
+		Answers:     answers{"200": reply("The thread, as it is listed.", ref("CopilotKitListedThread"))},
+	})
+	d.add("GET "+thread+"/{part}", operation{
 		ID: "copilotkitThread", Summary: "Inspect a thread", Parameters: []parameter{projectParam},
 		Answers: answers{"200": reply("The part that was asked for.", ref("CopilotKitThread"))},
 	})
@@ -42,7 +66,7 @@ func (d *describer) copilotkit() {
 		Body: accept(ref("CopilotKitCall"), "copilotkit-info", "copilotkit-run"),
 		Answers: startAnswers(answers{
 			"200": aguiStream("The answer of the route that method names.").and(
-				reply("", either("", ref("CopilotKitInfo"), ref("CopilotKitStopped"), ref("CopilotKitThreads"), ref("CopilotKitThread")))),
+				reply("", either("", ref("CopilotKitInfo"), ref("CopilotKitStopped"), ref("CopilotKitThreads"), ref("CopilotKitListedThread"), ref("CopilotKitThread")))),
 			"400": refuse("The body is wrong, or the method unknown.", "invalid_json", "The request body is not valid JSON",
 				"unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request"),
 		}),
@@ -65,10 +89,12 @@ func (d *describer) kit() {
 		may("interrupt", object("What the client sees.",
 			must("type", constant("RUN_ERROR")), must("message", text("")), must("code", text(""))))))
 	d.schemas.name("CopilotKitThreads", object("A page of threads.",
-		must("threads", list(object("", must("id", text("")), must("name", orNull(text(""))), must("agentId", text("")),
-			must("organizationId", text("")), must("createdById", text("")), must("archived", flag("")),
-			must("createdAt", moment("")), must("updatedAt", moment(""))), "")),
+		must("threads", list(ref("CopilotKitListedThread"), "")),
 		must("nextCursor", orNull(text("The `cursor` of the next page, null on the last.")))))
+	d.schemas.name("CopilotKitListedThread", object("A thread, as it is listed.",
+		must("id", text("")), must("name", orNull(text(""))), must("agentId", text("")),
+		must("organizationId", text("")), must("createdById", text("")), must("archived", flag("")),
+		must("createdAt", moment("")), must("updatedAt", moment(""))))
 	call := object("", must("id", text("")), must("name", text("")), must("args", text("JSON.")))
 	message := object("", must("id", text("")), must("role", choice("", roles...)), may("content", anything("")),
 		may("toolCalls", list(call, "")), may("toolCallId", text("")))
@@ -80,6 +106,6 @@ func (d *describer) kit() {
 		must("method", choice("", "info", "agent/run", "agent/connect", "agent/stop", "resource/request")),
 		may("params", object("", may("agentId", text("")), may("threadId", text("")),
 			may("path", text("Of a resource: `/threads` or "+
-				"`/threads/{thread_id}/{part}`.")), may("httpMethod", choice("", "GET")))),
+				"`/threads/{thread_id}`, also with `/{part}`.")), may("httpMethod", choice("", "GET", "PATCH", "POST", "DELETE")))),
 		may("body", &jsonschema.Schema{Type: "object", Description: "The body of the route that method names."})))
 }

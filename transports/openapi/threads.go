@@ -28,11 +28,12 @@ func (d *describer) threads() {
 		Answers:    answers{"200": reply("A page of threads.", ref("ThreadPage"), "threads")},
 	})
 	d.add("PATCH "+thread, operation{
-		ID: "updateThread", Summary: "Give a thread a title", Parameters: []parameter{projectParam},
+		ID: "updateThread", Summary: "Give a thread a title, or put it away", Parameters: []parameter{projectParam},
 		Description: "What is absent stays, what is null is taken away.",
 		Body: accept(object("",
 			may("title", orNull(text("At most 200 characters."))),
-			may("metadata", orNull(object("At most 64 KiB, in the place of the old one.")))),
+			may("metadata", orNull(object("At most 64 KiB, in the place of the old one."))),
+			may("archived", orNull(flag("Front ends show it apart.")))),
 			"thread-patch"),
 		Answers: answers{
 			"200": reply("The thread, as it is listed.", ref("Thread"), "thread"),
@@ -56,6 +57,7 @@ func (d *describer) conversations() {
 	infer[wire.Thread](s, "Thread", "A thread.",
 		may("threadId", threadID), says("conversationId", "The thread, as Baton names it: a UUID."),
 		may("metadata", object("")),
+		says("archived", "It is put away: front ends show it apart."),
 		says("runId", "The run that is running or waiting, else the latest; null when there has been none."),
 		says("agent", "The agent or workflow of that run."),
 		says("updatedAt", "When something last happened on it."))

@@ -34,7 +34,7 @@ func (t Transport) updateThread(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	patch, err := wire.DecodeThreadPatch(c.BodyRaw())
+	patch, err := wire.DecodeThreadPatch(c.BodyRaw(), "title")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type thread struct {
 	Title, RunID, Agent      *string
 	Status                   *string
 	Metadata                 map[string]any
+	Archived                 bool
 	CreatedAt, UpdatedAt     time.Time
 }
 
@@ -90,15 +91,17 @@ func TestThreadIsPatched(t *testing.T) {
 		body     string
 		title    *string
 		metadata map[string]any
+		archived bool
 	}{
-		{`{}`, nil, map[string]any{}},
-		{`{"title": "My chat", "unknown": 1}`, &title, map[string]any{}},
-		{`{"metadata": {"a": [1, null]}}`, &title, map[string]any{"a": []any{1.0, nil}}},
-		{`{"metadata": {"b": "x"}}`, &title, map[string]any{"b": "x"}},
-		{`{"title": null}`, nil, map[string]any{"b": "x"}},
-		{`{"title": "My chat", "metadata": null}`, &title, map[string]any{}},
+		{`{}`, nil, map[string]any{}, false},
+		{`{"title": "My chat", "unknown": 1}`, &title, map[string]any{}, false},
+		{`{"metadata": {"a": [1, null]}}`, &title, map[string]any{"a": []any{1.0, nil}}, false},
+		{`{"metadata": {"b": "x"}, "archived": true}`, &title, map[string]any{"b": "x"}, true},
+		{`{"title": null}`, nil, map[string]any{"b": "x"}, true},
+		{`{"title": "My chat", "metadata": null}`, &title, map[string]any{}, true},
+		{`{"archived": null}`, &title, map[string]any{}, false},
 	} {
-		listed.Title, listed.Metadata = step.title, step.metadata
+		listed.Title, listed.Metadata, listed.Archived = step.title, step.metadata, step.archived
 		got := as[thread](s.do("PATCH", at, step.body), 200)
 		if diff := cmp.Diff(listed, got); diff != "" {
 			t.Errorf("%s: %s", step.body, diff)
@@ -110,6 +113,7 @@ func TestThreadIsPatched(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"title": 1}`: "title must be a string", `{"metadata": [1]}`: "metadata must be an object", `[]`: "The request must be a JSON object",
 		`{"metadata": "x"}`: "metadata must be an object", `{"title": {}}`: "title must be a string",
+		`{"archived": "yes"}`:                           "archived must be true or false",
 		`{"title": "` + strings.Repeat("x", 201) + `"}`: "title must be at most 200 characters without control characters",
 		`{"title": "a\u0000"}`:                          "title must be at most 200 characters without control characters",
 	} {

@@ -15,6 +15,7 @@ type Thread struct {
 	ConversationID string          `json:"conversationId"`
 	Title          *string         `json:"title"`
 	Metadata       json.RawMessage `json:"metadata"` // an object
+	Archived       bool            `json:"archived"` // put away
 	// Of the run that is running or waiting, else of the latest; null when there has been none.
 	RunID     *string         `json:"runId"`
 	Agent     *string         `json:"agent"` // the agent's or the workflow's name
@@ -26,7 +27,7 @@ type Thread struct {
 // NewThread returns a thread as lists show it.
 func NewThread(t *runtime.ListedThread) Thread {
 	th := Thread{
-		ThreadID: t.ID, ConversationID: t.ConversationID, Title: orNull(t.Title), Metadata: t.Metadata,
+		ThreadID: t.ID, ConversationID: t.ConversationID, Title: orNull(t.Title), Metadata: t.Metadata, Archived: t.Archived,
 		RunID: orNull(t.RunID), Agent: orNull(t.Agent), CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt),
 	}
 	if th.Metadata == nil {
@@ -66,19 +67,23 @@ func NewThreads(who runtime.Caller, rows []runtime.ListedThread, limit, total in
 	})
 }
 
-// DecodeThreadPatch reads the body of a request to change a thread. A member that is null is taken away, one
-// that is absent stays as it is.
-func DecodeThreadPatch(body []byte) (runtime.ThreadPatch, error) {
+// DecodeThreadPatch reads the body of a request to change a thread, in which the title has that name. A member
+// that is null is taken away, one that is absent stays as it is.
+func DecodeThreadPatch(body []byte, named string) (runtime.ThreadPatch, error) {
 	r := read(body)
 	var p runtime.ThreadPatch
-	if _, there := r.values["title"]; there {
-		title := r.text("title")
+	if _, there := r.values[named]; there {
+		title := r.text(named)
 		p.Title = &title
 	}
 	if val, there := r.values["metadata"]; there {
 		r.object("metadata")
 		val = bytes.Clone(val)
 		p.Metadata = &val
+	}
+	if _, there := r.values["archived"]; there {
+		p.Archived = new(bool)
+		r.into(p.Archived, "archived", "true or false")
 	}
 	return p, r.err
 }

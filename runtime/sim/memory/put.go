@@ -104,6 +104,9 @@ func (tx *tx) patch(row *model.ThreadPatch) error {
 				t.Metadata = nil
 			}
 		}
+		if patch.Archived != nil {
+			t.Archived = *patch.Archived
+		}
 	})
 	return nil
 }
