@@ -2,7 +2,10 @@ package runtime
 
 import (
 	"context"
+	"slices"
 
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -16,6 +19,61 @@ func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
 	defer t.Release()
 	s, err := rt.work.Snapshot(ctx, t)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
+}
+
+// MessageFilter says which of a thread's messages ThreadMessages shows.
+type MessageFilter struct {
+	Before string // a message's id: those before it; the newest when empty
+	Hidden bool   // with those that an edit, another answer or a rewind has hidden; only stored ones then
+	Limit  int    // 0 means as many as fit
+}
+
+// ThreadMessages is Snapshot with those of the thread's messages that f asks for, as many as fit 8 MB. As far as
+// Snapshot reaches they are as it shows them, also while they are written.
+func (rt *Runtime) ThreadMessages(ctx context.Context, th Thread, f MessageFilter) (Snapshot, error) {
+	s, err := rt.Snapshot(ctx, th)
+	if err != nil {
+		return s, err
+	}
+	shown := len(s.Messages)
+	if f.Before != "" {
+		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
+	}
+	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
+		if s.Messages, err = rt.messagesBefore(ctx, th.Key, f, shown == 0); err != nil {
+			return s, unavailable(model.Gone(err, ErrThreadNotFound))
+		}
+	}
+	if f.Limit > 0 {
+		s.Messages = s.Messages[max(len(s.Messages)-f.Limit, 0):]
+	}
+	return s, nil
+}
+
+// messagesBefore reads stored messages. The first of those that the thread shows may be one that is being written, and not
+// stored: nothing stands before it.
+func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFilter, first bool) ([]agui.Message, error) {
+	before := int64(0)
+	if f.Before != "" {
+		rows, err := rt.store.MessagesByID(ctx, thread, []string{f.Before})
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(rows, func(m Message) bool { return m.ID == f.Before && m.Seq > 0 })
+		switch {
+		case i < 0 && first:
+			return nil, nil
+		case i < 0:
+			return nil, refuse(KindInvalid, "unknown_message", "The thread has no message of the id that before names")
+		}
+		before = rows[i].Seq
+	}
+	limit := log.LatestMessages
+	if f.Limit > 0 {
+		limit = min(f.Limit, limit)
+	}
+	rows, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
+	return log.Newest(log.Contents(rows)), err
 }
 
 // RunSnapshot returns the thread as the run's latest span left it. Of a run that has not started yet it

@@ -53,6 +53,10 @@ CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id =
 SELECT ` + messageColumns + `, key FROM messages
 WHERE thread_key = ? AND state = 'consumed' AND event_id <= ? ORDER BY seq DESC LIMIT ?`
 
+	selectMessagesBefore = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ? AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0) ORDER BY seq DESC LIMIT ?`
+
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
 UNION ALL
@@ -247,6 +251,18 @@ func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) 
 		upTo = math.MaxInt64
 	}
 	messages, err := all(ctx, r.q, scanMessage, selectMessages, threadKey, upTo, limit)
+	slices.Reverse(messages)
+	return messages, err
+}
+
+// MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
+// the newest limit of them; with withHidden also those that were hidden since.
+func (r reader) MessagesBefore(ctx context.Context, threadKey, before int64, withHidden bool, limit int) ([]model.Message, error) {
+	also := model.MessageConsumed
+	if withHidden {
+		also = model.MessageHidden
+	}
+	messages, err := all(ctx, r.q, scanMessage, selectMessagesBefore, threadKey, orEnd(before), string(also), limit)
 	slices.Reverse(messages)
 	return messages, err
 }

@@ -85,6 +85,9 @@ type Reader interface {
 	// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events
 	// up to upTo (0 means all), the newest limit of them.
 	Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]Message, error)
+	// MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
+	// the newest limit of them; with hidden also those that were hidden since.
+	MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) ([]Message, error)
 	// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is
 	// among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)

@@ -278,6 +278,7 @@ func testMessages(t *testing.T, f *fixture) {
 	put(second, "d", 4, model.MessageConsumed)
 	put(second, "q1", 0, model.MessageQueued)
 	put(second, "q2", 0, model.MessageQueued)
+	put(second, "never taken", 0, model.MessageHidden)
 	tool := message(second, "t", 5, model.MessageConsumed)
 	tool.Role, tool.ToolCallID = agui.RoleTool, "call"
 	f.put(t, tool)
@@ -293,6 +294,10 @@ func testMessages(t *testing.T, f *fixture) {
 	check("all", []string{"a", "c", "d", "t"})(f.Messages(ctx, thread.Key, 0, 10))
 	check("the newest", []string{"d", "t"})(f.Messages(ctx, thread.Key, 0, 2))
 	check("up to an event", []string{"a", "c"})(f.Messages(ctx, thread.Key, 39, 10))
+	check("all, from the end", []string{"a", "c", "d", "t"})(f.MessagesBefore(ctx, thread.Key, 0, false, 10))
+	check("before one", []string{"a", "c"})(f.MessagesBefore(ctx, thread.Key, 4, false, 10))
+	check("the latest before one", []string{"c"})(f.MessagesBefore(ctx, thread.Key, 4, false, 1))
+	check("with hidden ones", []string{"b", "c", "d"})(f.MessagesBefore(ctx, thread.Key, 5, true, 3))
 	check("queued", []string{"q1", "q2"})(f.Queued(ctx, second.Key))
 	check("by id", []string{"b", "q1", "t"})(f.MessagesByID(ctx, thread.Key, []string{"q1", "call", "b", "nowhere"}))
 	check("by no id", []string{})(f.MessagesByID(ctx, thread.Key, nil))

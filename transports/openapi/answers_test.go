@@ -163,6 +163,11 @@ func (c *client) threads() {
 	c.do(200, "GET", "/api/v1/threads?limit=2", "")
 	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)
 	c.do(400, "PATCH", "/api/v1/threads/runs", `{"title": 1}`)
+	c.do(200, "GET", "/api/v1/threads/runs/messages?limit=3", "")
+	c.do(200, "GET", "/api/v1/threads/runs/messages?hidden=true&protocolVersion=1.0", "")
+	c.do(400, "GET", "/api/v1/threads/runs/messages?limit=0", "")
+	c.do(400, "GET", "/api/v1/threads/runs/messages?before=nobody", "")
+	c.do(404, "GET", "/api/v1/threads/nobody/messages", "")
 	c.do(204, "DELETE", "/api/v1/threads/streams0", "")
 	c.do(404, "DELETE", "/api/v1/threads/nobody", "")
 }

@@ -9,6 +9,8 @@ import (
 // threads describes conversations as people see them.
 func (d *describer) threads() {
 	const thread = "/api/v1/threads/{thread_id}"
+	size := within(1, wire.MaxLimit, 0, "Absent: as many as fit.")
+	size.Default = nil
 	d.conversations()
 	d.area("Threads", "Conversations as people see them.")
 	d.add("GET /api/v1/agent/history", operation{
@@ -26,6 +28,23 @@ func (d *describer) threads() {
 		ID: "listThreads", Summary: "List your threads, those with the latest activity first",
 		Parameters: []parameter{cursorParam, limitParam, projectParam},
 		Answers:    answers{"200": reply("A page of threads.", ref("ThreadPage"), "threads")},
+	})
+	d.add("GET "+thread+"/messages", operation{
+		ID: "listThreadMessages", Summary: "Read a thread's messages, for front ends that show them before they connect",
+		Description: "The newest that fit 8 MB and `limit`, in their order, and those that are being written. Read " +
+			"on upwards with `before`, until no message is left.",
+		Parameters: []parameter{
+			query("before", text("A message's id: those before it.")),
+			query("limit", size),
+			query("hidden", flag("Also what edits, other answers and rewinds have hidden; then only what is stored.")),
+			query("protocolVersion", text("AG-UI's, as in a request for a run.")), projectParam,
+		},
+		Answers: answers{
+			"200": reply("The messages.", ref("ThreadMessages"), "thread-messages"),
+			"400": refuse("A parameter is wrong.", "invalid_limit", "limit must be a number from 1 to 500",
+				"unknown_message", "The thread has no message of the id that before names"),
+			"404": usual("ThreadNotFound"),
+		},
 	})
 	d.add("PATCH "+thread, operation{
 		ID: "updateThread", Summary: "Give a thread a title, or put it away", Parameters: []parameter{projectParam},
@@ -62,6 +81,9 @@ func (d *describer) conversations() {
 		says("agent", "The agent or workflow of that run."),
 		says("updatedAt", "When something last happened on it."))
 	pageOf[wire.Thread](s, "ThreadPage")
+	infer[wire.ThreadMessages](s, "ThreadMessages", "Messages of a thread, and its state.",
+		may("threadId", threadID), may("messages", list(ref("ThreadMessage"), "")), may("state", object("The thread's state.")),
+		says("lastEventId", "The last event that is in it; `after_event_id` of a stream that goes on from here."))
 	infer[wire.HistoryMessage](s, "HistoryMessage", "A message, as histories show it.",
 		may("role", choice("", "user", "assistant", "system", "tool")), says("seq", "Rises over the whole thread."),
 		says("content", "Its text; the parts of a message that is more than text are in the metadata."),

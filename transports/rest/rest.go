@@ -41,6 +41,7 @@ func (t Transport) Mount(r fiber.Router) {
 	r.Get("/api/v1/threads", t.threads)
 	r.Patch("/api/v1/threads/:threadId", t.updateThread)
 	r.Delete("/api/v1/threads/:threadId", t.deleteThread)
+	r.Get("/api/v1/threads/:threadId/messages", t.threadMessages)
 	r.Get("/api/v1/agent/history", t.history)
 
 	r.Get("/api/v1/agents", t.agents)

@@ -3,6 +3,7 @@ package rest
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -26,6 +27,30 @@ func (t Transport) threads(c *fiber.Ctx) error {
 		return err
 	}
 	return c.JSON(wire.NewThreads(who, threads, limit, total))
+}
+
+// threadMessages answers GET messages of a thread, for front ends that load it before they connect.
+func (t Transport) threadMessages(c *fiber.Ctx) error {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return err
+	}
+	f := runtime.MessageFilter{Before: c.Query("before"), Hidden: c.Query("hidden") == "true"}
+	if limit := c.Query("limit"); limit != "" {
+		if f.Limit, err = wire.Limit(limit); err != nil {
+			return err
+		}
+	}
+	th, err := t.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
+	if err != nil {
+		return err
+	}
+	snap, err := t.Runtime.ThreadMessages(c.UserContext(), th, f)
+	if err != nil {
+		return err
+	}
+	client := wire.RunRequest{ProtocolVersion: c.Query("protocolVersion")}
+	return c.JSON(wire.NewThreadMessages(&th, &snap, client.Dialect()))
 }
 
 // updateThread answers PATCH of a thread.

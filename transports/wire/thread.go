@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Thread is a thread as lists show it.
@@ -37,6 +38,27 @@ func NewThread(t *runtime.ListedThread) Thread {
 		th.Status = &t.Status
 	}
 	return th
+}
+
+// ThreadMessages are messages of a thread, as they are now or as a page of those before.
+type ThreadMessages struct {
+	ThreadID    string            `json:"threadId"`
+	Messages    []json.RawMessage `json:"messages"`
+	State       json.RawMessage   `json:"state"`       // an object
+	LastEventID int64             `json:"lastEventId"` // the last event that is in it: reading on begins here
+}
+
+// NewThreadMessages returns what a snapshot shows, for clients of that AG-UI projection.
+func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projection) ThreadMessages {
+	answer := ThreadMessages{ThreadID: th.ID, Messages: []json.RawMessage{}, State: s.State, LastEventID: s.After}
+	if answer.State == nil {
+		answer.State = json.RawMessage("{}")
+	}
+	shown, _ := agui.Project(agui.MessagesSnapshot{Messages: s.Messages}, p).(agui.MessagesSnapshot)
+	for i := range shown.Messages {
+		answer.Messages = append(answer.Messages, shown.Messages[i].AppendJSON(nil, p))
+	}
+	return answer
 }
 
 func threads(who runtime.Caller) List {

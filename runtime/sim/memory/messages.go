@@ -52,6 +52,17 @@ func (db *Database) Messages(ctx context.Context, threadKey, upToEvent int64, li
 	})
 }
 
+// MessagesBefore lists the thread's messages that were consumed, by seq: see [model.Reader].
+func (db *Database) MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
+			taken := m.State == model.MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
+			return taken && m.Seq < upTo(before)
+		}, bySeq)
+		return copies(list[max(0, len(list)-limit):])
+	})
+}
+
 // MessagesByID returns those of the thread's messages whose id or toolCallId is among ids, in the order they came.
 func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
 	return read(ctx, db, func() []model.Message {
