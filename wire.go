@@ -90,7 +90,10 @@ func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
 		},
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},
-		ws.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body)},
+		ws.Transport{
+			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
+			Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body),
+		},
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		monitor.Transport{Runtime: rt, Streams: streams},

@@ -106,6 +106,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, req.BodyHash); err != nil {
 		return nil, err
 	}
+	req.Edits = !a.t.KeepEdits && !req.KeepsEdits()
 	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
 	if err != nil {
 		return nil, err

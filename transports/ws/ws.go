@@ -35,6 +35,9 @@ type Transport struct {
 	Log     *slog.Logger        // default slog.Default
 	Input   int64               // bytes of a message that may start a run, default 32 MiB
 	Body    int64               // of one that may not, default 2 MiB
+
+	// KeepEdits has messages that leave a thread before its end rewind nothing, on the sockets of AG-UI's clients.
+	KeepEdits bool
 }
 
 // Mount adds the routes to r, which must stand for the root of the paths.
