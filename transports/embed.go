@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/transports/stream"
 )
 
 // A program that has a server of its own passes requests on: to Handler from net/http, to Fiber from fiber. They
@@ -75,12 +73,6 @@ func (s *Server) Fiber() fiber.Handler {
 			return s.fail(c, runtime.ErrStopping)
 		}
 		defer s.visits.leave()
-		server := c.App().Server()
-		stream.Onward(c.Context(), func(conn net.Conn) {
-			if err := server.ServeConn(conn); err != nil {
-				s.cfg.Log.Debug("a connection's next request", "error", err)
-			}
-		})
 		answer(c.Context())
 		return nil
 	}

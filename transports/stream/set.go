@@ -79,8 +79,9 @@ func (s *Set) Open() int { return int(s.live.Load()) }
 // fn's context is done with the cause ErrGone once the client has left, and runtime.ErrStopping when the
 // server stops: fn then has a second to say goodbye.
 //
-// The connection of a stream that ended as it should takes its client's next request. The answer never says that it will
-// be closed: some clients then take what they got before it broke for the whole.
+// The connection of a stream that ended as it should takes its client's next request, if it is a Listener's, and the answer
+// does not say that it will be closed: some clients then take what they got before it broke for the whole. One that a
+// program's own fiber server has accepted is closed, and says so: what stands before that server's routes is not known here.
 func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-cache")
@@ -94,7 +95,6 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 	}
 	w.last = !w.chunked || c.Request().Header.ConnectionClose()
 	ctx := c.Context()
-	w.onward, _ = ctx.UserValue(guestKey{}).(func(net.Conn))
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(conn net.Conn) { s.run(ctx, conn, w, fn) })
 	return nil
@@ -103,12 +103,9 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 // run is a stream's life.
 func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) {
 	defer s.recover()
-	w.head = takeHead(req)
-	switch next := s.show(conn, w, fn); {
-	case next && w.own != nil:
+	w.head = takeHead(req, conn)
+	if s.show(conn, w, fn) {
 		w.own.pass()
-	case next:
-		entertain(conn, w.onward, s.cfg.Log)
 	}
 }
 
@@ -125,8 +122,11 @@ func (s *Set) show(conn net.Conn, w *Writer, fn func(context.Context, *Writer) e
 // sake of the stack on which the stream waits.
 //
 //go:noinline
-func takeHead(req *fasthttp.RequestCtx) []byte {
+func takeHead(req *fasthttp.RequestCtx, c net.Conn) []byte {
 	req.Response.Header.Del(fasthttp.HeaderConnection) // fasthttp's, which thinks it knows
+	if _, _, own := socket(c); own == nil {
+		req.Response.Header.SetConnectionClose()
+	}
 	head := bytes.Clone(req.Response.Header.Header())
 	release(req)
 	return head

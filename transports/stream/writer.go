@@ -48,8 +48,6 @@ type Writer struct {
 	torn   bool         // the client has got part of something; guarded by mu
 	last   bool         // the connection takes no request behind this one
 
-	onward func(net.Conn) // answers those that the connection takes; nil when it takes none
-
 	sight  sync.Mutex // guards the fields below
 	away   bool       // what the client sends is not the stream's any more
 	talked bool       // what the client has sent was thrown away
@@ -80,9 +78,6 @@ const finalChunk = "0\r\n\r\n"
 
 func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
 	w.conn, w.raw, w.own = socket(conn)
-	if w.own != nil {
-		w.onward = w.own.ln.serve
-	}
 	w.peer, _ = w.conn.(peer)
 	w.cancel = cancel
 	w.due.Store(never)
@@ -230,14 +225,22 @@ func (w *Writer) end(c net.Conn, err error) (next bool) {
 	}
 	if !next {
 		w.Gone() // a socket closed with bytes unread would take back what it has sent
+		return false
 	}
-	return next && w.err == nil
+	if w.err != nil {
+		return false
+	}
+	_ = c.SetWriteDeadline(time.Time{}) // the stream's, which no server lifts that sets none
+	if w.raw != nil {
+		setUserTimeout(w.raw, 0)
+	}
+	return true
 }
 
 // lookAway has the stream leave what its client sends from now on, and reports true, unless there is nobody for it or
 // some of it was thrown away.
 func (w *Writer) lookAway(c net.Conn) bool {
-	if w.last || w.onward == nil || w.set.stopping.Load() {
+	if w.last || w.own == nil || w.own.ln.serve == nil || w.set.stopping.Load() {
 		return false
 	}
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // what came with the stream's request is read all the same
@@ -306,12 +309,15 @@ func (w *Writer) look(p *probe, now time.Time) {
 		return // it is being written to
 	}
 	defer w.mu.Unlock()
+	if w.due.Load() == never {
+		return // it ended just now, and its connection may go on
+	}
+	if w.duplex { // before it can answer
+		w.asked.CompareAndSwap(0, now.UnixMilli())
+	}
 	switch p.send(w.raw, w.alive) {
 	case sent:
 		w.pingAfter(now)
-		if w.duplex {
-			w.asked.CompareAndSwap(0, now.UnixMilli())
-		}
 	case full: // the kernel holds so much for it already that it has not read for long
 		if late > w.set.cfg.WriteTimeout.Milliseconds() {
 			w.cancel(ErrSlow)
@@ -333,6 +339,10 @@ func (w *Writer) pingAfter(t time.Time) {
 func (w *Writer) pingSlowly(now time.Time) {
 	if now.UnixMilli() < w.due.Load() || !w.mu.TryLock() {
 		return
+	}
+	if w.due.Load() == never {
+		w.mu.Unlock()
+		return // as in look
 	}
 	w.pingAfter(now)
 	if w.duplex {
