@@ -44,6 +44,9 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
+	if len(rows) == 0 { // they were removed just now
+		return edit{}, nil
+	}
 	next := int64(0) // the first message of the user that the list leaves out
 	for i := range rows {
 		switch seq := rows[i].Seq; {

@@ -183,3 +183,76 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	store.left.Store(0)
 	checkLog(t, b.log("main"))
 }
+
+// What a reader's stream has read, but could not show for want of the state before it, comes with the next call.
+func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.start("main", "hello", "one").RunID, runtime.Completed)
+	store := &away{Store: b.store}
+	b.injectStore(store)
+	req := runtime.StartRequest{
+		ThreadID: "main", RunID: "second", Agent: "hello", BodyHash: "h",
+		Messages: []agui.Message{{ID: "m", Role: agui.RoleUser, Content: "two"}},
+	}
+	if _, err := b.StartRun(t.Context(), local, req); err != nil {
+		t.Fatal(err)
+	}
+	b.wait("second", runtime.Completed)
+	again, err := b.StartRun(t.Context(), local, req)
+	if err != nil || !again.Replayed {
+		t.Fatalf("the repeat: %+v, %v", again, err)
+	}
+	cur, err := b.ReadRun(t.Context(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	store.skip.Store(1) // the events'
+	store.left.Store(1)
+	if recs, err := cur.Next(t.Context()); err == nil || cur.Ended() {
+		t.Fatalf("got %d records, %v", len(recs), err)
+	}
+	recs, err := cur.Next(t.Context())
+	if err != nil || recs[0].Event.Type() != agui.TypeRunStarted || !recs[len(recs)-1].Terminal() {
+		t.Errorf("got %d records, %v, want the whole span", len(recs), err)
+	}
+}
+
+// A start that is not done when the runtime stops does not wait for its database any more.
+func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
+	b := open(t, runtime.Config{Drain: 1, Grace: 1}, hello)
+	if err := b.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	late := &fullThenAway{away: away{Store: b.store}}
+	late.left.Store(1 << 40)
+	late.full.Store(true)
+	b.cfg.Store = late
+	var err error
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late.full.Store(false)
+	for late.left.Load() == 1<<40 {
+		<-tick()
+	}
+	if err := b.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// fullThenAway is a store that has no room for an instance while full is set, and is away behind that.
+type fullThenAway struct {
+	away
+	full atomic.Bool
+}
+
+func (f *fullThenAway) Join(ctx context.Context, instance, addr string) error {
+	if f.full.Load() {
+		return runtime.ErrDiskFull
+	}
+	return f.Store.Join(ctx, instance, addr)
+}

@@ -24,6 +24,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -132,6 +133,9 @@ type Runtime struct {
 	work    *work.Engine
 	commits *commit.Queue // work's
 
+	stopped context.Context // done when Shutdown was called
+	stop    context.CancelFunc
+
 	joined   atomic.Bool               // this instance has a lease
 	starting atomic.Bool               // Start has returned before all was begun
 	unbegun  atomic.Pointer[error]     // why a start that Start did not wait for has failed
@@ -153,6 +157,7 @@ func New(cfg Config) (*Runtime, error) {
 		agents = append(agents, a.Info().Name)
 	}
 	rt.feeds = monitor.New(agents)
+	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
 	rt.work, err = work.New(work.Config{
 		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,

@@ -19,6 +19,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, cancel)
+	context.AfterFunc(rt.stopped, cancel)
 	begun := make(chan error, 1)
 	rt.work.Go(func() { // ends with the commit queue at the latest
 		defer cancel()
@@ -146,6 +147,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 // left: they go on at the next start, or with the instance that stands by, which may begin from then on. It returns
 // when all that was emitted is stored.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
+	rt.stop()
 	if !rt.work.Shutdown(ctx) {
 		return nil
 	}

@@ -215,6 +215,7 @@ var ErrRemoved = errors.New("events were removed before they were shown")
 // when the span's rest was deleted.
 func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 	for !r.ended {
+		after, began := r.after, r.began
 		recs, err := r.Cursor.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			if r.began {
@@ -226,9 +227,15 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if own := r.own(recs); len(own) > 0 {
-			return r.mended(ctx, own)
+		own := r.own(recs)
+		if len(own) == 0 {
+			continue
 		}
+		if recs, err = r.mended(ctx, own); err != nil {
+			r.after, r.began, r.ended = after, began, false // nobody has seen them
+			return nil, err
+		}
+		return recs, nil
 	}
 	return nil, io.EOF
 }
