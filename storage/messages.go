@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -88,23 +89,24 @@ func messageCells(m *model.Message) []any {
 // messageText is the message's JSON, without what stands beside it or twice in it. While a message is queued its size is
 // what an inbox is measured by.
 func messageText(m *model.Message) any {
-	text := string(m.Stored())
+	text := m.Stored()
 	switch {
-	case !json.Valid([]byte(text)):
+	case !json.Valid(text):
 		return errors.New("not JSON")
 	case m.State == model.MessageQueued:
-		return text
+		return string(text)
 	}
 	return squeeze(withoutID(text))
 }
 
-func withoutID(text string) string {
-	rest, ok := strings.CutPrefix(text, `{"id":`)
+// withoutID cuts off the member with which a message's JSON begins.
+func withoutID(text []byte) string {
+	rest, ok := bytes.CutPrefix(text, []byte(`{"id":`))
 	if !ok {
-		return text
+		return string(text)
 	}
-	_, rest = cutString(rest)
-	return "{" + strings.TrimPrefix(rest, ",")
+	rest = bytes.TrimPrefix(rest[stringEnd(rest):], []byte(","))
+	return "{" + string(rest)
 }
 
 func scanMessage(rows *sql.Rows) (m model.Message, err error) {
@@ -140,6 +142,9 @@ func fullOutput(content string) string {
 // squeeze leaves an output out of a message's JSON that is the content once more.
 func squeeze(text string) string {
 	content, rest := contentOf(text)
+	if !strings.Contains(rest, `"workerAgentOutput":`) {
+		return text // as most are, which may be large
+	}
 	said := text[:len(text)-len(rest)]
 	return said + strings.Replace(strings.ReplaceAll(rest, sameOutput, otherOutput), fullOutput(content), sameOutput, 1)
 }
@@ -147,6 +152,9 @@ func squeeze(text string) string {
 // stretch undoes squeeze.
 func stretch(text string) string {
 	content, rest := contentOf(text)
+	if !strings.Contains(rest, sameOutput) {
+		return text
+	}
 	said := text[:len(text)-len(rest)]
 	return said + strings.Replace(rest, sameOutput, fullOutput(content), 1)
 }
@@ -157,20 +165,21 @@ func contentOf(text string) (content, rest string) {
 	if !ok || !strings.HasPrefix(value, `"`) {
 		return "", ""
 	}
-	return cutString(value)
+	end := stringEnd(value)
+	return value[:end], value[end:]
 }
 
-// cutString cuts the string off with which a part of a JSON text begins.
-func cutString(text string) (value, rest string) {
+// stringEnd is where the string ends with which a part of a JSON text begins.
+func stringEnd[T string | []byte](text T) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
 			i++
 		case '"':
-			return text[:i+1], text[i+1:]
+			return i + 1
 		}
 	}
-	return text, ""
+	return len(text)
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
