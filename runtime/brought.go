@@ -2,10 +2,12 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -83,9 +85,13 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 		return nil, err
 	}
 	said := make(map[int]*Message)
+	cut := len(rows) == log.LatestMessages // what stands before them may be repeated too
 	for i := range s.req.Messages {
 		if !unnamed(i) {
 			continue
+		}
+		if cut {
+			said[i] = new(Message)
 		}
 		for at := range rows {
 			if rows[at].Role == agui.RoleUser && sameText(&rows[at].Message, &s.req.Messages[i]) {
@@ -105,12 +111,14 @@ func sameText(a, b *agui.Message) bool {
 // if they begin it, else what its user says that it does not know.
 func (s *starting) newMessages() []Message {
 	var fresh []Message
+	s.minted = nil
 	named := make(map[string]bool)
 	for i, m := range s.req.Messages {
-		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && m.ID != s.edit.id || s.known.said[i] != nil) {
+		again := i == s.unsaid
+		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && m.ID != s.edit.id && !again || s.known.said[i] != nil) {
 			continue
 		}
-		if m.ID == "" || named[m.ID] { // some clients name a result as its call, and its call's message so too
+		if m.ID == "" || named[m.ID] || again { // some clients name a result as its call, and its call's message so too
 			m.ID = work.NewID()
 			s.minted = append(s.minted, m.ID)
 		}
@@ -118,6 +126,35 @@ func (s *starting) newMessages() []Message {
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}
 	return fresh
+}
+
+// readUnsaid finds out whether the message that the request is made for, its last, has an id that the thread knows, and would
+// not be heard: because it says something else than the thread's, or that is hidden, or is about to be. It is taken under an
+// id of its own then, unless it is an edit.
+func (s *starting) readUnsaid(ctx context.Context) error {
+	s.unsaid = -1
+	last := len(s.req.Messages) - 1
+	if s.first || last < 0 || s.req.Messages[last].Role != agui.RoleUser || len(s.req.Resume) > 0 { // that is made for its answers
+		return nil
+	}
+	m := &s.req.Messages[last]
+	row := s.known.rows[m.ID]
+	if row == nil || m.ID == s.edit.id {
+		return nil
+	}
+	switch {
+	case row.State == model.MessageHidden, !sameText(m, &row.Message), s.req.RewindTo != "" && row.Seq > s.rewind:
+		s.unsaid = last
+	case s.req.Multitask == RollbackRuns:
+		open, err := s.rt.store.OpenRuns(ctx, s.th.Key)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(open, func(r RunHead) bool { return r.Key == row.RunKey }) {
+			s.unsaid = last
+		}
+	}
+	return nil
 }
 
 // brought tells what the client of the request has in messages of its own.

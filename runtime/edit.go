@@ -44,7 +44,7 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
-	if len(rows) == 0 { // they were removed just now
+	if len(rows) == 0 || len(rows) == log.LatestMessages { // they were removed just now, or do not tell how the thread begins
 		return edit{}, nil
 	}
 	next := int64(0) // the first message of the user that the list leaves out
@@ -103,6 +103,9 @@ func (s *starting) lost(ctx context.Context) (bool, error) {
 		return s.req.RewindTo != "", nil
 	}
 	rows, err := s.rt.store.MessagesByID(ctx, s.th.Key, []string{s.req.RewindTo})
-	shown := func(m Message) bool { return m.ID == s.req.RewindTo && m.State == MessageConsumed }
-	return !slices.ContainsFunc(rows, shown), err
+	i := slices.IndexFunc(rows, func(m Message) bool { return m.ID == s.req.RewindTo && m.State == MessageConsumed })
+	if i >= 0 {
+		s.rewind = rows[i].Seq
+	}
+	return i < 0, err
 }

@@ -141,7 +141,9 @@ type starting struct {
 	known known
 	edit  edit
 
-	minted []string // ids of messages that came without
+	rewind int64    // the seq of the message that RewindTo names
+	unsaid int      // the message that is taken under an id of its own, -1 for none
+	minted []string // ids of messages that came without, or have one that the thread knows
 }
 
 // decide prepares the request and has it decided.
@@ -173,15 +175,20 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if s.edit, err = s.edits(ctx, &s.known); err != nil {
 		return nil, err
 	}
+	lost, err := s.lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.readUnsaid(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.newRun(ctx); err != nil {
 		return nil, err
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
 		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0, Edited: s.edit.id,
-	}
-	if c.Lost, err = s.lost(ctx); err != nil {
-		return nil, err
+		Lost: lost,
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)

@@ -71,7 +71,8 @@ func (r *RunCursor) before(ctx context.Context, first int64) (json.RawMessage, e
 
 // StateOf is the state that a request brings, {} for none.
 func StateOf(raw json.RawMessage) json.RawMessage {
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" || raw[0] == '{' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 {
 		return json.RawMessage("{}")
 	}
 	return raw
