@@ -108,14 +108,14 @@ func sameText(a, b *agui.Message) bool {
 }
 
 // newMessages are those of the request's messages that the thread takes, as rows that wait for the claim: all of them
-// if they begin it, else what its user says that it does not know.
+// if they begin it, else what its user says that it does not know. One that is edited is the thread's until the claim.
 func (s *starting) newMessages() []Message {
 	var fresh []Message
 	s.minted = nil
 	named := make(map[string]bool)
 	for i, m := range s.req.Messages {
 		again := i == s.unsaid
-		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && m.ID != s.edit.id && !again || s.known.said[i] != nil) {
+		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && !again || s.known.said[i] != nil) {
 			continue
 		}
 		if m.ID == "" || named[m.ID] || again { // some clients name a result as its call, and its call's message so too
@@ -139,7 +139,7 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 	}
 	m := &s.req.Messages[last]
 	row := s.known.rows[m.ID]
-	if row == nil || m.ID == s.edit.id {
+	if row == nil || s.edit.message != nil {
 		return nil
 	}
 	switch {

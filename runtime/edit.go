@@ -11,15 +11,15 @@ import (
 // edit is what somebody does who edits a message in a chat, or asks for another answer: the front end sends the conversation
 // up to there.
 type edit struct {
-	from int64  // the seq of the first message that is hidden; 0 when there is no edit
-	id   string // of the message that stands there with another text; empty when there is none
+	from    int64         // the seq of the first message that is hidden; 0 when there is no edit
+	message *agui.Message // the request's that stands there with another text; nil when there is none
 }
 
 // place is how far a request's list repeats what the thread shows.
 type place struct {
 	users    map[int64]bool // the seqs of the user's messages that it repeats
 	last     *Message       // the last of these; nil when there is none
-	edited   bool           // its text is another
+	edited   *agui.Message  // that message in the list, when its text is another; else nil
 	turn     bool           // the list has more of its turn than itself
 	furthest int64          // the highest seq of any message that it lists
 	ends     bool           // nothing new follows
@@ -33,7 +33,7 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 		return edit{}, nil
 	}
 	p, ok := s.locate(k)
-	if !ok || p.last == nil || p.furthest >= s.th.LastSeq && !p.edited {
+	if !ok || p.last == nil || p.furthest >= s.th.LastSeq && p.edited == nil {
 		return edit{}, nil
 	}
 	open, err := s.rt.store.OpenRuns(ctx, s.th.Key)
@@ -58,8 +58,8 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 		}
 	}
 	switch {
-	case p.edited:
-		return edit{p.last.Seq, p.last.ID}, nil
+	case p.edited != nil:
+		return edit{p.last.Seq, p.edited}, nil
 	case p.ends && !p.turn && rows[len(rows)-1].Seq > p.last.Seq, next > 0 && !p.ends && !p.turn:
 		return edit{from: p.last.Seq + 1}, nil
 	case next > 0 && !p.ends:
@@ -90,10 +90,15 @@ func (s *starting) locate(k *known) (p place, ok bool) {
 			return p, false
 		default:
 			p.users[row.Seq], p.last = true, row
-			p.edited, p.turn = !sameText(m, &row.Message), false
+			p.edited, p.turn = nil, false
+			if !sameText(m, &row.Message) {
+				p.edited = m
+			}
 		}
 	}
-	p.edited = p.edited && !p.turn
+	if p.turn {
+		p.edited = nil
+	}
 	return p, true
 }
 

@@ -187,7 +187,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0, Edited: s.edit.id,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0,
 		Lost: lost,
 	}
 	for _, e := range s.req.Resume {
@@ -205,7 +205,11 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	for i := range c.Messages {
 		c.Size += len(c.Messages[i].Stored())
 	}
-	if size := c.Size; size > min(s.rt.cfg.MessageBytes, log.MaxMessages) {
+	size := c.Size
+	if s.edit.message != nil {
+		size += len(s.edit.message.AppendJSON(nil, agui.Stored))
+	}
+	if size > min(s.rt.cfg.MessageBytes, log.MaxMessages) {
 		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, log.MaxMessages))
 	}
 	return c, nil
@@ -239,7 +243,8 @@ func (s *starting) newRun(ctx context.Context) error {
 		}
 	}
 	in := work.Input{
-		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo, HideFrom: s.edit.from,
+		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
+		HideFrom: s.edit.from, Edited: s.edit.message,
 	}
 	if state := log.StateOf(s.req.State); string(state) != "{}" {
 		in.State = state

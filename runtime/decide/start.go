@@ -27,7 +27,6 @@ type Start struct {
 	Size       int             // of their stored form
 	Edit       bool            // the run rewinds the thread, which is as it was when the request was prepared and has no open run
 	Lost       bool            // it is to rewind to a message that the thread does not show
-	Edited     string          // the id of one of Messages that the thread knows, which takes its place
 	Last       string          // the tool call whose result the request ends with, if it is new
 	Named      bool            // the client named the run
 	BodyHash   string          // of the request, to tell a repeat of a runId from another request
@@ -148,7 +147,7 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 		}
 	}
 	d.keep(run)
-	if msgs := unknown(d.v, c.Messages, ""); len(msgs) > 0 {
+	if msgs := unknown(d.v, c.Messages); len(msgs) > 0 {
 		d.accept(run, msgs, c.Size)
 	}
 	c.answer(d, run)
@@ -174,7 +173,7 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	if c.Edit && (len(open(d.v)) > 0 || d.v.Thread.LastEventID != c.Thread.LastEventID) {
 		return ErrStale
 	}
-	msgs := unknown(d.v, c.Messages, c.Edited)
+	msgs := unknown(d.v, c.Messages)
 	switch {
 	case c.Run.WorkflowID == "":
 		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
@@ -260,9 +259,9 @@ func (c *Start) begins(v *model.View, fresh int) bool {
 		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq
 }
 
-// unknown returns those of msgs that the thread does not know, and the one that is edited.
-func unknown(v *model.View, msgs []model.Message, edited string) []model.Message {
-	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool { return v.Known[m.ID] && m.ID != edited })
+// unknown returns those of msgs that the thread does not know.
+func unknown(v *model.View, msgs []model.Message) []model.Message {
+	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool { return v.Known[m.ID] })
 }
 
 // answer tells the client of its run.

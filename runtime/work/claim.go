@@ -84,6 +84,10 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 	if err := l.reset(ctx, it, run.Generation > 1); err != nil {
 		return err
 	}
+	if edited := l.input.Edited; edited != nil && run.Generation == 1 {
+		m := model.Message{ThreadKey: th.Key, RunKey: run.Key, ContextItemIDs: run.ContextItemIDs, Message: *edited}
+		queued = slices.Concat([]model.Message{m}, queued)
+	}
 	first, rest := fitting(queued)
 	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
 	if err := l.w.started(it, run, first); err != nil {

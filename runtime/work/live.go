@@ -83,6 +83,7 @@ type Input struct {
 	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
 	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and what follows it
+	Edited         *agui.Message   `json:"edited,omitempty"`   // takes the place of the thread's message of this id when the run starts
 }
 
 // JSON is what a run's row keeps of its input.

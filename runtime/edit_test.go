@@ -1,0 +1,179 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// editing is a thread with a question u1 and its answer, of which u1 is edited under its id while no slot is free.
+func editing(t *testing.T) (b *bench, release func(), edit string) {
+	t.Helper()
+	gate := make(chan struct{})
+	b = open(t, runtime.Config{Runs: 1}, gated(gate), hello)
+	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
+	busy := b.start("other", "gated", "go")
+	b.wait(busy.RunID, runtime.Running)
+	s := b.ask("edit", runtime.StartRequest{Edits: true}, said("u1", "edited"))
+	if s.Status != runtime.Queued {
+		t.Fatalf("the edit is %s", s.Status)
+	}
+	return b, func() { close(gate) }, s.RunID
+}
+
+func said(id, text string) agui.Message {
+	return agui.Message{ID: id, Role: agui.RoleUser, Content: text}
+}
+
+// ask asks the agent hello on the thread main.
+func (b *bench) ask(run string, req runtime.StartRequest, msgs ...agui.Message) runtime.Started {
+	b.t.Helper()
+	req.Agent, req.ThreadID, req.RunID, req.Messages = "hello", "main", run, msgs
+	s, err := b.StartRun(context.Background(), local, req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// shows checks what the thread main shows to who joins it.
+func (b *bench) shows(want ...string) {
+	b.t.Helper()
+	th, err := b.Thread(context.Background(), local, "main")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	snap, err := b.Snapshot(context.Background(), th)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var got []string
+	for _, m := range snap.Messages {
+		got = append(got, m.Content)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("the thread shows (-want +got):\n%s", diff)
+	}
+}
+
+func TestEditThatIsQueuedTakesNothingYet(t *testing.T) {
+	b, release, edit := editing(t)
+	b.shows("question", "hello question")
+	release()
+	b.wait(edit, runtime.Completed)
+	b.shows("edited", "hello edited")
+	checkLog(t, b.log("main"))
+}
+
+func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
+	for name, discard := range map[string]func(b *bench, edit string){
+		"cancelled": func(b *bench, edit string) {
+			if _, err := b.Cancel(context.Background(), local, edit); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+		"interrupted": func(b *bench, _ string) {
+			b.ask("next", runtime.StartRequest{Multitask: runtime.InterruptRuns}, said("u2", "next"))
+		},
+		"rolled back": func(b *bench, _ string) {
+			b.ask("next", runtime.StartRequest{Multitask: runtime.RollbackRuns}, said("u2", "next"))
+		},
+		"deleted": func(b *bench, edit string) {
+			if _, err := b.Cancel(context.Background(), local, edit); err != nil {
+				b.t.Fatal(err)
+			}
+			if err := b.Delete(context.Background(), local, edit); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, release, edit := editing(t)
+			discard(b, edit)
+			if run, err := b.Run(context.Background(), local, edit); !errors.Is(err, runtime.ErrRunNotFound) && run.Status != runtime.Cancelled {
+				t.Errorf("the edit is %s, %v", run.Status, err)
+			}
+			release()
+			want := []string{"question", "hello question"}
+			if _, err := b.Run(context.Background(), local, "next"); err == nil {
+				b.wait("next", runtime.Completed)
+				want = append(want, "next", "hello next")
+			}
+			b.shows(want...)
+			checkLog(t, b.log("main"))
+			checkRows(t, b, "main")
+			b.wait(b.ask("again", runtime.StartRequest{Edits: true}, said("u1", "edited again")).RunID, runtime.Completed)
+			b.shows("edited again", "hello edited again")
+		})
+	}
+}
+
+func TestQueuedEditOutlivesACrash(t *testing.T) {
+	b, release, edit := editing(t)
+	b.crash()
+	b.shows("question", "hello question")
+	release()
+	b.wait(edit, runtime.Completed)
+	b.shows("edited", "hello edited")
+	checkLog(t, b.log("main"))
+}
+
+func TestEditOutlivesACrashOfItsRun(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{}, gated(gate), hello)
+	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: "gated", ThreadID: "main", RunID: "edit", Edits: true, Messages: []agui.Message{said("u1", "edited")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait("edit", runtime.Running)
+	b.crash()
+	close(gate)
+	b.wait("edit", runtime.Completed)
+	b.shows("edited", "echo edited")
+	checkLog(t, b.log("main"))
+}
+
+// The run of an edit that goes once more does not take its edit again.
+func TestEditIsTakenOnce(t *testing.T) {
+	b, release, edit := editing(t)
+	release()
+	b.wait(edit, runtime.Completed)
+	b.wait(b.ask("second", runtime.StartRequest{Edits: true}, said("u1", "edited twice")).RunID, runtime.Completed)
+	if _, err := b.Append(context.Background(), local, edit, runtime.AppendRequest{Content: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(edit, runtime.Completed)
+	recs := b.log("main")
+	checkLog(t, recs)
+	b.shows("edited twice", "hello edited twice", "more", "hello more")
+	edited := slices.DeleteFunc(recs, func(r *runtime.Record) bool {
+		begin, ok := r.Event.(agui.RunStarted)
+		return !ok || !slices.ContainsFunc(begin.Input.Messages, func(m agui.Message) bool { return m.Content == "edited" })
+	})
+	if len(edited) != 1 {
+		t.Errorf("%d spans begin with the edit", len(edited))
+	}
+}
+
+// What an edit brings takes room like every new message of a request, wherever it is kept.
+func TestEditMayNotBeTooLarge(t *testing.T) {
+	b := open(t, runtime.Config{MessageBytes: 100}, hello)
+	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: "hello", ThreadID: "main", Edits: true, Messages: []agui.Message{said("u1", string(make([]byte, 100)))},
+	})
+	var refusal *runtime.Error
+	if !errors.As(err, &refusal) || refusal.Code != "messages_too_large" {
+		t.Errorf("got %v", err)
+	}
+	b.shows("question", "hello question")
+}
