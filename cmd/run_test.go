@@ -18,6 +18,7 @@ const script = `{"do": [{"reason": "let me see"}, {"say": "hello <world>"}, {"to
 var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	took  = regexp.MustCompile(`(in|after) [0-9.]+m?s`)
+	aTime = regexp.MustCompile(`"timestamp":[0-9]+`)
 )
 
 // plain returns text with ids numbered in the order they appear, and without times.
@@ -29,6 +30,7 @@ func plain(text string) string {
 		}
 		return names[id]
 	})
+	text = aTime.ReplaceAllString(text, `"timestamp":<ms>`)
 	return took.ReplaceAllString(text, "$1 <time>")
 }
 
