@@ -337,7 +337,22 @@ describe("joining", { concurrency: true }, () => {
   });
 });
 
-test("a crash of the server", async () => {
+// unhandled are the rejections that nobody handles while a test runs. When a stream breaks, runAgent rejects and the
+// client also cancels the broken stream, in a promise that is out of reach: it fails once more, for the process to see.
+const unhandled = (t) => {
+  const event = "unhandledRejection";
+  const runner = process.listeners(event);
+  const errors = [];
+  process.removeAllListeners(event).on(event, (error) => void errors.push(error));
+  t.after(() => {
+    process.removeAllListeners(event);
+    for (const listener of runner) process.on(event, listener);
+  });
+  return errors;
+};
+
+test("a crash of the server", async (t) => {
+  const left = unhandled(t);
   const agent = new Tracked("scripted");
   const running = agent
     .script({ state: { n: 1 } }, { say: "before" }, { tokens: 300, delayMs: 5 }, { tool: "clock" }, { say: "after" })
@@ -345,6 +360,8 @@ test("a crash of the server", async () => {
   await until("writing", () => texts(agent).length > 1);
   assert.equal((await fetch(process.env.CRASH_URL, { method: "POST" })).status, 200);
   assert.equal(await running, "cut");
+  await until("cancelled by the client", () => left.length > 0);
+  assert.deepEqual(left.map(String), ["TypeError: terminated"]);
   const viewer = await connected("scripted", agent.threadId);
   assert.equal(texts(viewer).at(-1), "after");
   assert.equal(await status(viewer), "COMPLETED");
