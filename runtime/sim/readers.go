@@ -25,10 +25,24 @@ type shown struct {
 	json string
 }
 
-func (rd *reading) add(recs []*runtime.Record) {
+func (w *world) show(rd *reading, recs []*runtime.Record) {
+	var more []shown
 	for _, rec := range recs {
-		rd.shown = append(rd.shown, shown{rec.ID, rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
+		more = append(more, shown{rec.ID, rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
 	}
+	w.mu.Lock()
+	rd.shown = append(rd.shown, more...)
+	w.mu.Unlock()
+}
+
+// readSoFar is what readers were shown. Those who have not stopped reading are shown more, behind it.
+func (w *world) readSoFar() (all []reading) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, rd := range w.readings {
+		all = append(all, *rd)
+	}
+	return all
 }
 
 func (w *world) newReading(what, conv string, after int64) *reading {
@@ -91,7 +105,7 @@ func (w *world) readOn(p *process, s *Step, th runtime.Thread, rd **reading, aft
 		if err != nil {
 			return err
 		}
-		(*rd).add(recs)
+		w.show(*rd, recs)
 		*after = cur.After()
 		w.nap("reader", s.N)
 	}
@@ -113,7 +127,7 @@ func (w *world) watch(p *process, s runtime.Started) {
 		if err != nil {
 			return
 		}
-		rd.add(recs)
+		w.show(rd, recs)
 	}
 }
 

@@ -24,7 +24,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 			}
 		}
 	}
-	for _, rd := range w.readings {
+	for _, rd := range w.readSoFar() {
 		next := rd.after + 1
 		for _, s := range rd.shown {
 			if s.id == 0 {
