@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,11 @@ type store struct {
 }
 
 func (s *store) Commit(_ context.Context, n int64, b *model.Batch) error {
-	ids := fmt.Sprint(n, ":")
+	ids := []string{fmt.Sprint(n, ":")}
 	for i := range b.Events {
-		ids += fmt.Sprint(" ", b.Events[i].ID)
+		ids = append(ids, fmt.Sprint(b.Events[i].ID))
 	}
-	s.asked = append(s.asked, ids)
+	s.asked = append(s.asked, strings.Join(ids, " "))
 	return s.commit(n, b)
 }
 
