@@ -177,7 +177,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 
 // A statement that takes too long is given up, and the batch can be tried again or changed.
 func TestSlowStatementIsGivenUp(t *testing.T) {
-	blocked := func(t *testing.T, cfg storage.Config, begin string) {
+	blocked := func(t *testing.T, cfg storage.Config, begin, end string, want error) {
 		t.Helper()
 		open(t, cfg.URL) // migrates
 		store, err := storage.Open(t.Context(), cfg)
@@ -213,11 +213,11 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		}
 		exec(begin)
 		for range 2 {
-			if err := store.Commit(t.Context(), log.n, b); !errors.Is(err, model.ErrTooSlow) {
-				t.Errorf("Commit: %v, want ErrTooSlow", err)
+			if err := store.Commit(t.Context(), log.n, b); !errors.Is(err, want) {
+				t.Errorf("Commit: %v, want: %v", err, want)
 			}
 		}
-		exec("ROLLBACK")
+		exec(end)
 		if err := store.Commit(t.Context(), log.n, b); err != nil {
 			t.Error(err)
 		}
@@ -226,10 +226,20 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
-		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE")
+		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE", "ROLLBACK", model.ErrTooSlow)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := storagetest.Postgres(t).NewDatabase(t)
-		blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; SELECT FROM threads FOR UPDATE")
+		blocked(t, storage.Config{URL: storagetest.Postgres(t).NewDatabase(t), Timeout: 200 * time.Millisecond}, `
+			CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); END';
+			CREATE TRIGGER slow BEFORE INSERT ON events EXECUTE FUNCTION sleep()`,
+			"DROP TRIGGER slow ON events", model.ErrTooSlow)
 	})
+	for what, lock := range map[string]string{
+		"row": "SELECT FROM threads FOR UPDATE", "table": "LOCK TABLE events IN SHARE MODE", // as CREATE INDEX does
+	} {
+		t.Run("postgres, a locked "+what, func(t *testing.T) { // is not the batch's fault
+			url := storagetest.Postgres(t).NewDatabase(t)
+			blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; "+lock, "ROLLBACK", model.ErrUnavailable)
+		})
+	}
 }

@@ -49,13 +49,14 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	if pc.ApplicationName == "" {
 		pc.ApplicationName = "baton"
 	}
-	limit := cfg.Timeout
-	if m == writing { // who waits for one statement does not renew the lease
+	limit, lockLimit := cfg.Timeout, cfg.LockTimeout
+	if m == writing { // who waits for one statement does not renew the lease, and who waits for a lock is not too slow
 		limit = min(limit, max(cfg.Lease/3, time.Second))
+		lockLimit = min(lockLimit, limit/2)
 	}
 	set := map[string]string{
 		"statement_timeout": millis(limit),
-		"lock_timeout":      millis(cfg.LockTimeout),
+		"lock_timeout":      millis(lockLimit),
 		// A transaction whose client is gone must give up its locks soon: the retry waits for them.
 		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
 		"timezone":                            "UTC",

@@ -71,7 +71,8 @@ type Config struct {
 	// Timeout bounds each statement on PostgreSQL, and a third of Lease those that write. A network that is silent is
 	// given up after as long again, or five seconds more. Default 30 s.
 	Timeout time.Duration
-	// LockTimeout bounds each wait for another transaction. Default 10 s.
+	// LockTimeout bounds each wait for another transaction, on PostgreSQL half of what bounds a statement that writes does
+	// so, too: such a wait is ErrUnavailable. Default 10 s.
 	LockTimeout time.Duration
 	// Lease is how long an instance of a PostgreSQL database may write that is silent, until another takes its place.
 	// Default 15 s.
