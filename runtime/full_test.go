@@ -97,43 +97,44 @@ func TestStartsOnAFullDisk(t *testing.T) {
 
 // A start that was put off and then fails is no takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
-	b := open(t, runtime.Config{Drain: 1, Grace: 1}, hello)
-	if err := b.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
+	for _, last := range []error{errors.New("the instance has no room"), model.ErrSchema} {
+		b := open(t, runtime.Config{Drain: 1, Grace: 1, Standby: true}, hello)
+		if err := b.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		u := &unjoined{Store: b.store, trouble: make(chan error, 1)}
+		u.trouble <- runtime.ErrDiskFull
+		b.cfg.Store = u
+		var err error
+		if b.Runtime, err = runtime.New(b.cfg); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		passing := []error{model.ErrTooSlow, runtime.ErrUnavailable}
+		if errors.Is(last, model.ErrSchema) { // also of a database that another one has had
+			passing = append(passing, &runtime.HeldError{})
+		}
+		for _, err := range append(passing, last) {
+			select {
+			case u.trouble <- err:
+			case <-b.Fenced():
+				t.Fatalf("it did not wait: %v", b.Err())
+			}
+		}
+		<-b.Fenced()
+		if err := b.Err(); !errors.Is(err, last) || errors.Is(err, runtime.ErrFenced) {
+			t.Errorf("got %v, want %v", err, last)
+		}
+		refusedAs(t, b.Ready(t.Context()), "unavailable", "could not start")
 	}
-	u := &unjoined{Store: b.store, trouble: make(chan error, 1)}
-	u.trouble <- runtime.ErrDiskFull
-	b.cfg.Store = u
-	var err error
-	if b.Runtime, err = runtime.New(b.cfg); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Err(); err != nil {
-		t.Errorf("before it has failed: %v", err)
-	}
-	broken := errors.New("the schema is another's")
-	if err := <-u.trouble; !errors.Is(err, runtime.ErrDiskFull) {
-		t.Fatal(err)
-	}
-	u.trouble <- broken
-	<-b.Fenced()
-	if err := b.Err(); !errors.Is(err, broken) || errors.Is(err, runtime.ErrFenced) {
-		t.Errorf("got %v, want %v", err, broken)
-	}
-	refusedAs(t, b.Ready(t.Context()), "unavailable", "could not start")
 }
 
-// unjoined is a store that takes no instance, and says the latest reason.
+// unjoined is a store that takes no instance, and says why.
 type unjoined struct {
 	runtime.Store
 	trouble chan error
 }
 
-func (u *unjoined) Join(context.Context, string, string) error {
-	err := <-u.trouble
-	u.trouble <- err
-	return err
-}
+func (u *unjoined) Join(context.Context, string, string) error { return <-u.trouble }

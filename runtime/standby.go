@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // One instance at a time writes a database. The others stand by: they commit nothing, read rows and nothing live,
@@ -46,7 +48,8 @@ func (rt *Runtime) leave() {
 	}
 }
 
-// waits reports whether an instance that could not join tries again: it stands by, or the database is away or has no room.
+// waits reports whether an instance that could not join tries again: it stands by, or the database is away, slow or has no
+// room. That another program's version has migrated the database will not pass.
 func (rt *Runtime) waits(err error) bool {
 	held, others := errors.AsType[*HeldError](err)
 	switch {
@@ -55,7 +58,9 @@ func (rt *Runtime) waits(err error) bool {
 			rt.log.Info("standing by", "reason", held)
 		}
 		return true
-	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable):
+	case errors.Is(err, model.ErrSchema):
+		return false
+	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable), errors.Is(err, model.ErrTooSlow):
 		rt.commits.Note(err)
 		return true
 	}

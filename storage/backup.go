@@ -122,7 +122,7 @@ func copyChecked(ctx context.Context, d *dialect, url, part string) error {
 	}
 	defer db.Close()
 	p := &pool{DB: db, d: d}
-	if err := checkSchema(ctx, p); err != nil && !errors.Is(err, errOlderSchema) { // which the next server migrates
+	if err := checkSchema(ctx, d, p); err != nil && !errors.Is(err, errOlderSchema) { // which the next server migrates
 		return err
 	}
 	found, err := one(ctx, p, scalar[string], findDamage)

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrSchema means that the database has no schema, or not the one this program needs.
-var ErrSchema = errors.New("the database does not have this program's schema")
+var ErrSchema = model.ErrSchema
 
 // explained returns err with the sentinel of runtime that it means. An error that is nobody's but the
 // data's comes back as it is, and after a cancellation the context's error comes back.

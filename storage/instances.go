@@ -65,6 +65,9 @@ func (tx *tx) join(instance, addr string) error {
 			return err
 		}
 	}
+	if err := checkSchema(tx.ctx, tx.d, tx); err != nil { // another program may have migrated it since Open
+		return err
+	}
 	err := free(tx.ctx, tx.d, tx, lockHolders, instance, func(dead string) error {
 		return tx.exec(fenceInstance, string(model.EndCrashed), dead)
 	})

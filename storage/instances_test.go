@@ -125,6 +125,32 @@ func TestLeaseRunsOut(t *testing.T) {
 	ends(t, second, "instance", model.EndCrashed)
 }
 
+// A database that a newer Baton has migrated meanwhile is not joined, whoever had it before.
+func TestNewerSchemaIsNotJoined(t *testing.T) {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			first, second := leased(t, url, time.Millisecond), openBeside(t, url)
+			joined(t, first)
+			execute(t, url, `INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)`)
+			if err := second.Join(t.Context(), "second", ""); !errors.Is(err, model.ErrSchema) {
+				t.Errorf("Join: %v, want ErrSchema", err)
+			}
+			ends(t, second, "instance", "")
+		})
+	}
+}
+
+// openBeside opens a database that another one may have the lock of.
+func openBeside(t *testing.T, url string) *storage.DB {
+	t.Helper()
+	db, err := storage.Open(t.Context(), storage.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // execute runs a statement beside the store.
 func execute(t *testing.T, url, statement string) {
 	t.Helper()

@@ -54,7 +54,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 	}
 	defer db.Close()
 	p := &pool{DB: db, d: d}
-	if err := checkSchema(ctx, p); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
+	if err := checkSchema(ctx, d, p); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
 		return err
 	}
 	if !d.single {
@@ -117,7 +117,8 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), er
 	return release, nil
 }
 
-// endHolders fails when an instance has the database, unless it is to be taken over.
+// endHolders fails when an instance has the database, unless it is to be taken over, and fences those that are dead or
+// silent: one that was only paused must not write what an older program makes of a newer schema.
 func endHolders(ctx context.Context, cfg Config, p *pool) error {
 	version, err := one(ctx, p, scalar[int64], selectVersion)
 	if isUndefinedTable(err) || err == nil && version < leasesVersion {
@@ -126,14 +127,18 @@ func endHolders(ctx context.Context, cfg Config, p *pool) error {
 	if err != nil {
 		return err
 	}
+	fence := func(instance string, how model.End) error {
+		_, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(how), instance)
+		return err
+	}
 	for {
-		err := free(ctx, p.d, p, selectHolders, "", func(string) error { return nil })
+		err := free(ctx, p.d, p, selectHolders, "", func(dead string) error { return fence(dead, model.EndCrashed) })
 		held, others := errors.AsType[*model.HeldError](err)
 		if !others || !cfg.Takeover {
 			return err
 		}
 		cfg.Log.Warn("taking over from a server that has the database, to migrate it", "addr", held.Addr)
-		if _, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(model.EndFenced), held.Instance); err != nil {
+		if err := fence(held.Instance, model.EndFenced); err != nil {
 			return err
 		}
 	}
@@ -168,7 +173,7 @@ func schemaVersion(d *dialect) (int64, error) {
 }
 
 // Ping reports whether the database answers and has the schema this program needs.
-func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.read) }
+func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.d, db.read) }
 
 // Of an ErrSchema: that a migration helps, or none does.
 var (
@@ -177,12 +182,12 @@ var (
 )
 
 // checkSchema returns ErrSchema unless the database has the schema this program needs.
-func checkSchema(ctx context.Context, p *pool) error {
-	want, err := schemaVersion(p.d)
+func checkSchema(ctx context.Context, d *dialect, q querier) error {
+	want, err := schemaVersion(d)
 	if err != nil {
 		return err
 	}
-	got, err := one(ctx, p, scalar[int64], selectVersion)
+	got, err := one(ctx, q, scalar[int64], selectVersion)
 	switch {
 	case isUndefinedTable(err):
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)

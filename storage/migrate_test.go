@@ -331,6 +331,18 @@ func TestNoDatabaseIsMigratedUnderItsServer(t *testing.T) {
 	}
 }
 
+// A server that has been silent for longer than its lease lasts does not write on after a migration.
+func TestMigrationFencesTheSilent(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	fillOld(t, url, leasesVersion, []row{{"instances", map[string]any{
+		"id": "silent", "fenced": false, "addr": "a:1", "commit_no": 0, "started_at": oldDay, "leased_until": oldDay,
+	}}})
+	db := openForPlans(t, url)
+	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != model.EndCrashed {
+		t.Errorf("the silent one: %+v, %v, want the end %q", in, err, model.EndCrashed)
+	}
+}
+
 // lines is a writer that passes on what it is told.
 type lines chan string
 

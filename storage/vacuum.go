@@ -120,7 +120,7 @@ func Vacuum(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer db.Close()
-	if err := checkSchema(ctx, &pool{DB: db, d: d}); err != nil && !errors.Is(err, errOlderSchema) {
+	if err := checkSchema(ctx, d, &pool{DB: db, d: d}); err != nil && !errors.Is(err, errOlderSchema) {
 		return err
 	}
 	if err := willBeAbleToShrink(ctx, db); err != nil {

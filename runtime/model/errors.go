@@ -23,6 +23,8 @@ var (
 	ErrConflict = errors.New("decided on what has changed meanwhile")
 	// ErrDiskFull means that the database has no room; nothing was written.
 	ErrDiskFull = errors.New("database is out of space")
+	// ErrSchema means that the database has no schema, or not the one this program needs.
+	ErrSchema = errors.New("the database does not have this program's schema")
 )
 
 // HeldError means that another instance may write the database, and this one may not.
