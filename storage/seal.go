@@ -47,38 +47,44 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 
 // Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
 // written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. It also seals runs that ended a day ago. What this leaves empty goes back to the file system: on PostgreSQL the
-// partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is told to the log, left for the next time, and keeps no other one
-// from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
+// It returns how many events it has sealed. It also seals runs that ended a day ago. What this leaves empty goes back to the file
+// system: on PostgreSQL the partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A
+// thread or run that cannot be sealed is told to the log, left for the next time, and keeps no other one from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
 // commits only for the moment in which a segment takes the place of its rows.
 func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
+	sealed, err = db.sealThreads(ctx, now)
+	if err == nil {
+		err = db.sealRuns(ctx, now)
+	}
+	if db.d.single {
+		return sealed, errors.Join(err, db.shrink(ctx))
+	}
+	return sealed, errors.Join(err, db.dropDays(ctx)) // most of all when the disk is full
+}
+
+func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
 	for after := int64(0); ; {
 		threads, err := all(ctx, db.read, scanUnsealed, selectUnsealed, after)
-		if err != nil {
+		if err != nil || len(threads) == 0 {
 			return sealed, err
 		}
 		for _, thread := range threads {
 			n, err := db.sealThread(ctx, thread, now)
 			sealed += n
 			if err != nil {
-				if ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || db.Ping(ctx) != nil { // not the thread's fault
+				if db.hinders(ctx, err) {
 					return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
 				}
 				db.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
 			}
 			after = thread.key
 		}
-		if len(threads) > 0 {
-			continue
-		}
-		if err := db.sealRuns(ctx, now); err != nil {
-			return sealed, fmt.Errorf("seal runs: %w", err)
-		}
-		if db.d.single {
-			return sealed, db.shrink(ctx)
-		}
-		return sealed, db.dropDays(ctx)
 	}
+}
+
+// hinders reports whether err is no fault of what was to be sealed, and meets the next one, too.
+func (db *DB) hinders(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || db.Ping(ctx) != nil
 }
 
 // unsealed is a thread with events that are not sealed.

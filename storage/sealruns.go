@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -56,8 +55,11 @@ SELECT run_key, data FROM sealed_runs WHERE run_key = ANY (?)`
 DELETE FROM sealed_runs WHERE run_key = ?`
 )
 
-// maxSealedSteps keeps runs small that are read whole for one of their steps.
-const maxSealedSteps = 1000
+const (
+	maxSealedSteps = 1000    // keeps runs small that are read whole for one of their steps
+	maxTogether    = 16      // runs that one transaction seals
+	maxSealing     = 2 << 20 // bytes before compression of such runs, when they are several: commits wait for it
+)
 
 // sealedRun is what sealed_runs holds, as JSON, compressed. JSON of others is text in it, which keeps it as it is.
 type sealedRun struct {
@@ -94,12 +96,6 @@ const commonID = 1
 func newRunZip() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
 		zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderDictRaw(commonID, []byte(commonText)))
-}
-
-// seal returns the run as its row in sealed_runs.
-func (s *sealedRun) seal(z *zstd.Encoder) ([]byte, error) {
-	text, err := json.Marshal(s)
-	return z.EncodeAll(text, nil), err
 }
 
 func (r reader) unsealed(data []byte) (s sealedRun, err error) {
@@ -179,8 +175,11 @@ func (db *DB) sealRuns(ctx context.Context, now time.Time) error {
 			err = rows.Scan(&s.key, timeInto{&s.created}, &s.over)
 			return s, err
 		}, selectSealableRuns, before, after)
-		if err != nil || len(list) == 0 || list[0].created.After(before) { // nor are those behind it
-			return err
+		if err != nil {
+			return fmt.Errorf("seal runs: %w", err)
+		}
+		if len(list) == 0 || list[0].created.After(before) { // nor are those behind it
+			return nil
 		}
 		var keys []int64
 		for _, s := range list {
@@ -188,34 +187,71 @@ func (db *DB) sealRuns(ctx context.Context, now time.Time) error {
 				keys = append(keys, s.key)
 			}
 		}
-		for some := range slices.Chunk(keys, 16) {
-			if err := db.sealSomeRuns(ctx, some, before); err != nil {
-				return err
-			}
+		if err := db.sealTheseRuns(ctx, keys, before); err != nil {
+			return err
 		}
 		after = list[len(list)-1].key
 	}
 }
 
-func (db *DB) sealSomeRuns(ctx context.Context, keys []int64, before time.Time) error {
-	sealed := make(map[int64][]byte)
+// sealTheseRuns seals runs, as many in one transaction as commits may wait for.
+func (db *DB) sealTheseRuns(ctx context.Context, keys []int64, before time.Time) error {
+	var together []sealedRow
+	size := 0
 	for _, key := range keys {
-		data, err := db.readToSeal(ctx, key)
-		if err != nil {
+		row, plain, err := db.readToSeal(ctx, key)
+		if err := db.sealFailed(ctx, key, err); err != nil {
 			return err
 		}
-		if data != nil {
-			sealed[key] = data
+		if row.data == nil {
+			continue
+		}
+		if len(together) == maxTogether || len(together) > 0 && size+plain > maxSealing {
+			if err := db.sealTogether(ctx, together, before); err != nil {
+				return err
+			}
+			together, size = nil, 0
+		}
+		together, size = append(together, row), size+plain
+	}
+	return db.sealTogether(ctx, together, before)
+}
+
+// sealTogether seals runs in one transaction, or each in its own when one of them cannot be sealed.
+func (db *DB) sealTogether(ctx context.Context, rows []sealedRow, before time.Time) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	err := db.writeSealed(ctx, rows, before)
+	if err == nil || len(rows) == 1 {
+		return db.sealFailed(ctx, rows[0].run, err)
+	}
+	for i := range rows {
+		if err := db.sealTogether(ctx, rows[i:i+1], before); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// sealFailed tells that a run could not be sealed, and returns err when nor can the others.
+func (db *DB) sealFailed(ctx context.Context, key int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	if db.hinders(ctx, err) {
+		return fmt.Errorf("seal run %d: %w", key, err)
+	}
+	db.cfg.Log.Error("a run was not sealed", "run", key, "error", err)
+	return nil
+}
+
+func (db *DB) writeSealed(ctx context.Context, rows []sealedRow, before time.Time) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.transact(ctx, func(tx *tx) error {
-		for _, key := range keys {
-			if sealed[key] == nil {
-				continue
-			}
-			if err := tx.sealRun(key, sealed[key], before); err != nil {
+		for _, row := range rows {
+			if err := tx.sealRun(row.run, row.data, before); err != nil {
 				return err
 			}
 		}
@@ -223,29 +259,32 @@ func (db *DB) sealSomeRuns(ctx context.Context, keys []int64, before time.Time) 
 	})
 }
 
-// readToSeal returns what a run is sealed as, nil when it is not to be sealed.
-func (db *DB) readToSeal(ctx context.Context, key int64) ([]byte, error) {
+// readToSeal returns what a run is sealed as, without data when it is not to be sealed, and its size before compression.
+func (db *DB) readToSeal(ctx context.Context, key int64) (row sealedRow, plain int, err error) {
+	n, err := one(ctx, db.read, scalar[int], countSteps, key)
+	if err != nil || n > maxSealedSteps {
+		return row, 0, err
+	}
 	run, err := db.Run(ctx, key)
 	if errors.Is(err, model.ErrNotFound) {
-		return nil, nil
+		return row, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return row, 0, err
 	}
 	steps, total, err := db.Steps(ctx, key, 0, maxSealedSteps)
 	if err != nil || total > len(steps) {
-		return nil, err
+		return row, 0, err
 	}
 	nodes, err := db.Nodes(ctx, key)
 	if err != nil {
-		return nil, err
+		return row, 0, err
 	}
-	data, err := newSealedRun(&run, steps, nodes).seal(db.zipRuns)
+	text, err := json.Marshal(newSealedRun(&run, steps, nodes))
 	if err != nil {
-		db.cfg.Log.Error("a run was not sealed", "run", run.ID, "error", err)
-		return nil, nil
+		return row, 0, err
 	}
-	return data, nil
+	return sealedRow{key, db.zipRuns.EncodeAll(text, nil)}, len(text), nil
 }
 
 func (tx *tx) sealRun(key int64, data []byte, before time.Time) error {

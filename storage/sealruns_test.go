@@ -3,7 +3,9 @@ package storage
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,5 +143,99 @@ func TestSealedRunsAreWhole(t *testing.T) {
 			commit(&model.Delete{ThreadKey: 1, RunKey: old})
 			check("deleted")
 		})
+	}
+}
+
+// withEnded opens a database with runs that ended two days ago.
+func withEnded(t *testing.T, url string, runs int, change func(key int64, run *model.Run)) *DB {
+	t.Helper()
+	db := openForPlans(t, url)
+	if err := db.Join(t.Context(), "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: 1, Project: "p"}}}
+	for key := range int64(runs) {
+		of := endedRows(key+1, time.Now().Add(-2*sealIdle))
+		if run, ok := of[0].(*model.Run); ok && change != nil {
+			change(key+1, run)
+		}
+		rows = append(rows, of...)
+	}
+	if err := db.Commit(t.Context(), 1, &model.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// do runs statements on the connection that writes.
+func do(t *testing.T, db *DB, statements ...string) {
+	t.Helper()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.transact(t.Context(), func(tx *tx) (err error) {
+		for _, statement := range statements {
+			err = errors.Join(err, tx.exec(statement))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run that cannot be sealed, or is too large to be, keeps no other from being sealed.
+func TestRunThatCannotBeSealedIsLeft(t *testing.T) {
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "baton.db"),
+		"postgres": storagetest.Postgres(t).NewDatabase(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := withEnded(t, url, 5, nil)
+			do(t, db,
+				`UPDATE steps SET error = '{' WHERE run_key = 1`, // cannot be read
+				fmt.Sprintf(`INSERT INTO sealed_runs (run_key, data) VALUES (3, %s)`, map[bool]string{true: "x'00'", false: `'\x00'`}[db.d.single]), // cannot be written
+				`UPDATE steps SET number = 1001, error = '{' WHERE run_key = 4 AND number = 2`,                                                      // is not even read
+			)
+			if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+				t.Error(err)
+			}
+			left, err := all(t.Context(), db.read, scalar[int64], `SELECT run_key FROM run_inputs ORDER BY run_key`)
+			if diff := cmp.Diff([]int64{1, 3, 4}, left); diff != "" || err != nil {
+				t.Errorf("not sealed are (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+}
+
+// What is large is not sealed in one transaction, for which all commits would wait.
+func TestLargeRunsAreSealedOneByOne(t *testing.T) {
+	db := withEnded(t, storagetest.Postgres(t).NewDatabase(t), 6, func(key int64, run *model.Run) {
+		if key <= 3 {
+			run.InputQuery = strings.Repeat("x", maxSealing)
+		}
+	})
+	if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := one(t.Context(), db.read, scalar[int], `SELECT count(DISTINCT xmin::text) FROM sealed_runs`)
+	if n != 4 || err != nil {
+		t.Errorf("sealed in %d transactions, %v, want 4", n, err)
+	}
+}
+
+// Days are dropped although no run can be sealed.
+func TestDaysAreDroppedWhateverBecomesOfRuns(t *testing.T) {
+	db := withEnded(t, storagetest.Postgres(t).NewDatabase(t), 0, nil)
+	do(t, db, `ALTER TABLE run_inputs RENAME TO others`)
+	db.mu.Lock()
+	err := db.transact(t.Context(), func(tx *tx) error { return tx.createDay(time.Now().UTC().Truncate(sealIdle).AddDate(0, 0, -9)) })
+	db.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Seal(t.Context(), time.Now()); err == nil {
+		t.Error("no error")
+	}
+	if days, err := all(t.Context(), db.read, scalar[string], selectPartitions); len(days) != 2 || err != nil {
+		t.Errorf("there are %v, %v, want today and tomorrow", days, err)
 	}
 }
