@@ -79,7 +79,7 @@ var (
 	ErrSettled = model.Refuse(model.KindConflict, "settled", "The run has been settled already")
 	// ErrNotClaimed means that it is not the run's turn.
 	ErrNotClaimed = model.Refuse(model.KindConflict, "not_claimed", "The run cannot be claimed now")
-	// ErrRunning means that only the run's owner can do it.
+	// ErrRunning means that only the run's owner can do it, or that a run has to be cancelled first.
 	ErrRunning = model.Refuse(model.KindConflict, "running", "The run is running")
 	// ErrMoved means that the run is in another state by now than the command is about.
 	ErrMoved = model.Refuse(model.KindConflict, "moved", "The run goes on")

@@ -56,7 +56,7 @@ func (c *Delete) decide(d *decision) error {
 			return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
 		}
 		d.out.Run = *run
-	} else if running(d.v) != nil {
+	} else if len(open(d.v)) > 0 { // it may go in parts, and a run that is to go on needs all of its own
 		return ErrRunning
 	}
 	d.put(&model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Limit: c.Limit})
