@@ -347,10 +347,10 @@ func (r reader) sealed(ctx context.Context, runKey int64) (s sealedRun, err erro
 	return s, err
 }
 
-// sealedSteps returns a page of the steps of a run that was sealed, and how many there are.
+// sealedSteps returns a page of the steps of a run that was sealed, and how many there are, or ErrNotFound.
 func (r reader) sealedSteps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
 	s, err := r.sealed(ctx, runKey)
-	if err != nil && !errors.Is(err, model.ErrNotFound) {
+	if err != nil {
 		return nil, 0, err
 	}
 	rest := s.steps(runKey)

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -237,5 +239,49 @@ func TestDaysAreDroppedWhateverBecomesOfRuns(t *testing.T) {
 	}
 	if days, err := all(t.Context(), db.read, scalar[string], selectPartitions); len(days) != 2 || err != nil {
 		t.Errorf("there are %v, %v, want today and tomorrow", days, err)
+	}
+}
+
+// meanwhile is a querier beside which something happens before the first query for what is sealed.
+type meanwhile struct {
+	querier
+	happens func()
+}
+
+func (m *meanwhile) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	if query == selectSealedRun && m.happens != nil {
+		m.happens()
+		m.happens = nil
+	}
+	return m.querier.query(ctx, query, args)
+}
+
+// A run that goes on while its detail is read has its steps and nodes.
+func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
+	db := withEnded(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"), 1, nil)
+	want := detailOf(t, db, 1)
+	n := int64(1)
+	beside := func() reader {
+		if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return reader{&meanwhile{db.read, func() {
+			for _, status := range []model.Status{model.Queued, want.Run.Status} {
+				n++
+				head := want.Run.RunHead
+				head.Status = status
+				if err := db.Commit(t.Context(), n, &model.Batch{Rows: []model.Row{&head}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}}, db.d, db.z}
+	}
+	steps, total, err := beside().Steps(t.Context(), 1, 0, 10)
+	if diff := cmp.Diff(want.Steps, steps); diff != "" || total != want.Total || err != nil {
+		t.Errorf("%d steps, %v (-want +got):\n%s", total, err, diff)
+	}
+	nodes, err := beside().Nodes(t.Context(), 1)
+	if diff := cmp.Diff(want.Nodes, nodes); diff != "" || err != nil {
+		t.Errorf("nodes, %v (-want +got):\n%s", err, diff)
 	}
 }

@@ -45,16 +45,24 @@ func scanStep(rows *sql.Rows) (s model.Step, err error) {
 
 // Steps lists a run's steps with a number above after, by number, and counts all.
 func (r reader) Steps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
+	steps, total, err := r.plainSteps(ctx, runKey, after, limit)
+	if err != nil || len(steps) > 0 {
+		return steps, total, err
+	}
+	sealed, n, err := r.sealedSteps(ctx, runKey, after, limit)
+	if errors.Is(err, model.ErrNotFound) { // perhaps any more
+		return r.plainSteps(ctx, runKey, after, limit)
+	}
+	return sealed, max(n, total), err
+}
+
+func (r reader) plainSteps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
 	total, err := one(ctx, r.q, scalar[int], countSteps, runKey)
 	if err != nil {
 		return nil, 0, err
 	}
 	steps, err := all(ctx, r.q, scanStep, selectSteps, runKey, after, limit)
-	if err != nil || len(steps) > 0 {
-		return steps, total, err
-	}
-	sealed, n, err := r.sealedSteps(ctx, runKey, after, limit)
-	return sealed, max(n, total), err
+	return steps, total, err
 }
 
 const nodeColumns = `run_key, node_id, status, progress, messages, output, error, started_at, completed_at`
@@ -87,13 +95,17 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	nodes, err := whole(ctx, r.q, scanNode, maxCount, selectNodes, runKey)
+	nodes, err := r.plainNodes(ctx, runKey)
 	if err != nil || len(nodes) > 0 {
 		return nodes, err
 	}
 	s, err := r.sealed(ctx, runKey)
-	if errors.Is(err, model.ErrNotFound) {
-		return nil, nil
+	if errors.Is(err, model.ErrNotFound) { // perhaps any more
+		return r.plainNodes(ctx, runKey)
 	}
 	return s.nodes(runKey), err
+}
+
+func (r reader) plainNodes(ctx context.Context, runKey int64) ([]model.Node, error) {
+	return whole(ctx, r.q, scanNode, maxCount, selectNodes, runKey)
 }
