@@ -23,15 +23,25 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	return run, unavailable(model.Gone(err, ErrRunNotFound))
 }
 
-// CancelUnanswered is Cancel for a run that has waited since the event closed, its span's last. One that was answered since is
+// CancelTurn is Cancel for a run that still does what s began. One that has come to wait since, that was answered or is over is
 // not cancelled, with a refusal.
-func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, name string, closed int64) error {
+func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started) error {
+	return rt.cancelOf(ctx, c, s, rt.work.CancelTurn)
+}
+
+// CancelUnanswered is Cancel for a run that waits for an answer to what s began. One that was answered since is not cancelled,
+// with a refusal.
+func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) error {
+	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
+}
+
+func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(thread, run, after int64) error) error {
 	if err := rt.writes(); err != nil {
 		return err
 	}
-	run, err := rt.owned(ctx, c, name)
+	run, err := rt.owned(ctx, c, s.RunID)
 	if err != nil {
 		return err
 	}
-	return unavailable(rt.work.CancelUnanswered(run.ThreadKey, run.Key, closed))
+	return unavailable(cancel(run.ThreadKey, run.Key, s.After))
 }

@@ -73,7 +73,13 @@ func (c *Finish) decide(d *decision) error {
 // refusals ErrRunning and ErrOwesSpan say so.
 type Cancel struct {
 	Thread, Run int64
-	Generation  int // which of the run's, 0 for any: another is not cancelled, with ErrMoved
+	Generation  int   // which of the run's, 0 for any: another is not cancelled, with ErrMoved
+	Until       int64 // an event, 0 for none: nor is a run a span of which has closed there or later
+}
+
+// Moved reports whether run is past what is to be cancelled.
+func (c *Cancel) Moved(run *model.RunHead) bool {
+	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= run.ClosedEvent
 }
 
 // Ask says what the decision has to see.
@@ -85,7 +91,7 @@ func (c *Cancel) decide(d *decision) error {
 		return err
 	}
 	switch {
-	case c.Generation != 0 && c.Generation != run.Generation:
+	case c.Moved(run):
 		return ErrMoved
 	case run.Status == model.Cancelled:
 		d.out.Run = *run

@@ -190,7 +190,7 @@ func (p *player) command() decide.Command {
 			Limits: decide.Limits{PerThread: 6, InboxBytes: 9, Full: p.IntN(30) == 0},
 		}
 	case 5:
-		return &decide.Cancel{Thread: 1, Run: key}
+		return &decide.Cancel{Thread: 1, Run: key, Until: p.Int64N(2) * p.Int64N(th.LastEventID+2)}
 	case 6:
 		first := th.LastEventID + 1
 		return &decide.Close{

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
@@ -11,8 +12,17 @@ import (
 
 // Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
 func (en *Engine) Cancel(threadKey, key int64, generation int) error {
+	return en.cancel(&decide.Cancel{Thread: threadKey, Run: key, Generation: generation})
+}
+
+// CancelTurn cancels a run unless it has closed a span behind the event after: what it was asked with then is done.
+func (en *Engine) CancelTurn(threadKey, key, after int64) error {
+	return en.cancel(&decide.Cancel{Thread: threadKey, Run: key, Until: after + 1})
+}
+
+func (en *Engine) cancel(c *decide.Cancel) error {
 	for range 3 {
-		if l := en.liveRun(key); l != nil && (generation == 0 || l.run.Generation == generation) {
+		if l := en.liveRun(c.Run); l != nil && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelled())
 			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
 				err = en.awaitEnd(l)
@@ -23,9 +33,11 @@ func (en *Engine) Cancel(threadKey, key int64, generation int) error {
 				return err
 			}
 		}
-		err := en.commits.Decide(&commit.Item{Command: &decide.Cancel{Thread: threadKey, Run: key, Generation: generation}})
+		err := en.commits.Decide(&commit.Item{Command: c})
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(threadKey, key, cancelled(), unclaimed)
+			err = en.closeRun(c.Thread, c.Run, cancelled(), func(run *model.Run, spans []model.Span) bool {
+				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
+			})
 		}
 		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errGoesOn) {
 			return err
@@ -34,10 +46,11 @@ func (en *Engine) Cancel(threadKey, key int64, generation int) error {
 	return commit.ErrStopping // it is between two owners: released, or about to be claimed again
 }
 
-// CancelUnanswered cancels a run that has waited since the event closed, its span's last.
-func (en *Engine) CancelUnanswered(threadKey, key, closed int64) error {
-	return en.closeRun(threadKey, key, cancelled(), func(run *model.Run) bool {
-		return run.Status == model.Waiting && run.ClosedEvent == closed
+// CancelUnanswered cancels a run that waits since the end of its first span behind the event after.
+func (en *Engine) CancelUnanswered(threadKey, key, after int64) error {
+	return en.closeRun(threadKey, key, cancelled(), func(run *model.Run, spans []model.Span) bool {
+		turn := slices.IndexFunc(spans, func(s model.Span) bool { return s.First > after })
+		return run.Status == model.Waiting && turn >= 0 && turn == len(spans)-1
 	})
 }
 
@@ -56,11 +69,11 @@ func (en *Engine) CancelAll(runs []model.RunHead) error {
 var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
 
 // unclaimed reports whether nobody executes a run that is not over.
-func unclaimed(run *model.Run) bool { return run.Status == model.Waiting || run.Status == model.Queued }
+func unclaimed(run *model.Run, _ []model.Span) bool { return run.Status == model.Waiting || run.Status == model.Queued }
 
 // closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
 // claimed. It fails with errGoesOn unless the run still is what is to be closed.
-func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run) bool) error {
+func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) error {
 	for {
 		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
 		if err != nil {
@@ -73,12 +86,16 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run
 }
 
 // closing prepares the end of a run that nobody executes.
-func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run) bool) (*commit.Item, error) {
+func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) (*commit.Item, error) {
 	run, err := en.store.Run(ctx, key)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrRunNotFound)
 	}
-	if !still(&run) {
+	spans, err := en.store.Spans(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if !still(&run, spans) {
 		return nil, errGoesOn
 	}
 	th, err := en.store.Thread(ctx, threadKey)
@@ -86,10 +103,6 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		return nil, model.Gone(err, decide.ErrThreadNotFound)
 	}
 	queued, err := en.store.Queued(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := en.store.Spans(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package agui_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/lease"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
@@ -213,4 +215,85 @@ func TestAnswerIsTakenOnce(t *testing.T) {
 	if got := answer(t, s.Do("POST", "/api/v1/agui/echo", turn("main", "f", history, "")).All()); got != "hello" {
 		t.Errorf("a client whose answer came late is answered %s", got)
 	}
+}
+
+// owned starts run a of the typist, as a client does that has left by now, and holds it.
+func (s *server) owned() (runtime.Started, *lease.Held) {
+	s.Helper()
+	started, err := s.Streams.StartRun(s.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return started, s.Streams.Hold(peer(false), local, nil, started)
+}
+
+// answer is what answers the question of run a.
+func (s *server) answer() []agui.ResumeEntry {
+	s.Helper()
+	asks, err := s.Runtime.Interrupts(s.Context(), local, "a")
+	if err != nil || len(asks) != 1 {
+		s.Fatalf("%d questions, %v", len(asks), err)
+	}
+	return []agui.ResumeEntry{{InterruptID: asks[0].ID, Status: "resolved", Payload: []byte("true")}}
+}
+
+// A client that has read its question answers it on another connection, while its stream has yet to let go of the run.
+func TestAnswerIsFasterThanTheStreamThatAsked(t *testing.T) {
+	s := serve(t, quick)
+	_, asked := s.owned()
+	s.keys <- transporttest.Ask
+	s.Await("a", runtime.Waiting)
+	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.answer()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Release()
+	close(s.keys)
+	s.Await("a", runtime.Completed)
+}
+
+func TestMessageToAQuestionThatIsJustShownIsRefused(t *testing.T) {
+	s := serve(t, quick)
+	_, asked := s.owned()
+	s.keys <- transporttest.Ask
+	s.Await("a", runtime.Waiting)
+	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"})
+	if !errors.Is(err, runtime.ErrThreadWaiting) {
+		t.Errorf("got %v", err)
+	}
+	asked.Release()
+	s.Await("a", runtime.Waiting)
+}
+
+func TestMessageLeavesARunAloneThatWasAnswered(t *testing.T) {
+	s := serve(t, quick)
+	_, asked := s.owned()
+	s.keys <- transporttest.Ask
+	s.Await("a", runtime.Waiting)
+	if _, err := s.Runtime.Resume(t.Context(), local, "a", s.answer()); err != nil {
+		t.Fatal(err)
+	}
+	s.Await("a", runtime.Running)
+	if _, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	asked.Release()
+	close(s.keys)
+	s.Await("a", runtime.Completed)
+	s.Await("b", runtime.Completed)
+}
+
+// That nobody could look at the run does not save it.
+func TestUnseenQuestionIsCancelledThoughTheGraceDidNotSeeItEither(t *testing.T) {
+	s := serve(t, quick)
+	started, asked := s.owned()
+	s.keys <- transporttest.Ask
+	s.Await("a", runtime.Waiting)
+	cur, err := s.Runtime.ReadRun(t.Context(), started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur.Close()
+	asked.Drop(cur)
+	s.Await("a", runtime.Cancelled)
 }

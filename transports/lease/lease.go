@@ -56,8 +56,7 @@ type Held struct {
 	scope   string // of the request's Idempotency-Key
 	peer    Peer
 	early   bool               // of a repeat: it owns nothing yet, but will if the request that it repeats comes to hold the run
-	grace   context.CancelFunc // ends the grace; nil while the connection is there
-	waits   int64              // the event with which the run came to wait in the grace; 0 when it has not
+	grace   context.CancelFunc // ends the grace; nil while the connection's stream has the run
 }
 
 // StartRun is runtime.StartRun for doors that know connections. A run of the same user on the same thread
@@ -166,11 +165,6 @@ func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
 	for err == nil {
 		_, err = cur.Next(ctx)
 	}
-	if errors.Is(err, io.EOF) || cur.Ended() {
-		h.l.mu.Lock()
-		h.waits = cur.After()
-		h.l.mu.Unlock()
-	}
 	if errors.Is(err, io.EOF) && !h.unanswered(ctx, cur) {
 		h.Release()
 		return
@@ -179,13 +173,14 @@ func (h *Held) wait(ctx context.Context, cur *runtime.RunCursor) {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // it was untied
 		return
 	}
-	for h.cancel(context.Background()) {
+	for h.cancel(context.Background(), false) || h.cancel(context.Background(), true) {
 		select {
 		case <-h.l.quit:
 			return
 		case <-time.After(again):
 		}
 	}
+	h.Release()
 }
 
 // again is the pause before a run is cancelled that could not be.
@@ -197,45 +192,45 @@ func (h *Held) unanswered(ctx context.Context, cur *runtime.RunCursor) bool {
 	return err != nil || run.Status == runtime.Waiting && run.ClosedEvent == cur.After()
 }
 
-// cancel cancels the run, unless it was untied. It reports whether the runtime could not do that now: then the run stays tied.
-func (h *Held) cancel(ctx context.Context) (later bool) {
+// cancel cancels the run and unties it, unless it was untied: while it does what its request began, or, with waiting, while it
+// waits for an answer to that. A run that does otherwise stays tied, for its stream or its grace to see what has become of it. It
+// reports whether the runtime could not cancel now.
+func (h *Held) cancel(ctx context.Context, waiting bool) (later bool) {
 	h.l.mu.Lock()
-	tied, waits := h.l.find(h.thread(), h.started.RunKey) == h, h.waits
+	tied := h.l.find(h.thread(), h.started.RunKey) == h
 	h.l.mu.Unlock()
 	if !tied {
 		return false
 	}
-	var err error
-	if waits > 0 {
-		err = h.l.cfg.Runtime.CancelUnanswered(ctx, h.who, h.started.RunID, waits)
-	} else {
-		_, err = h.l.cfg.Runtime.Cancel(ctx, h.who, h.started.RunID)
+	cancel := h.l.cfg.Runtime.CancelTurn
+	if waiting {
+		cancel = h.l.cfg.Runtime.CancelUnanswered
 	}
-	refusal, refused := errors.AsType[*runtime.Error](err)
-	if refused && refusal.Kind == runtime.KindUnavailable {
-		return true
+	err := cancel(ctx, h.who, h.started)
+	if refusal, refused := errors.AsType[*runtime.Error](err); refused {
+		return refusal.Kind == runtime.KindUnavailable
 	}
-	if err != nil && !refused { // else it has ended, or goes on for somebody else
+	if err != nil {
 		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
 	}
 	h.Release()
 	return false
 }
 
-// supersede cancels the runs in whose stead req is made: those that have come to wait, or the others. It reports
-// whether there were any.
+// supersede cancels the runs in whose stead req is made: those that are under way, or with waiting those that wait, unless their
+// stream is about to show what they ask. It reports whether there were any.
 func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, waiting bool) (some bool) {
 	l.mu.Lock()
 	var others []*Held
 	for _, h := range l.held[threadName{who.Project, who.User, req.ThreadID}] {
-		if !h.early && h.waits > 0 == waiting && !h.repeated(req) {
+		if !h.early && (!waiting || h.grace != nil) && !h.repeated(req) {
 			others = append(others, h)
 		}
 	}
 	l.mu.Unlock()
 	for _, h := range others {
 		if h.peer.Gone() {
-			_ = h.cancel(ctx) // what cannot be done now req is not accepted for either
+			_ = h.cancel(ctx, waiting) // what cannot be done now req is not accepted for either
 			some = true
 		}
 	}
