@@ -380,11 +380,12 @@ func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
 		<-tick()
 		second = b.wait(s.RunID, runtime.Waiting).ClosedEvent
 	}
-	err := b.CancelUnanswered(t.Context(), local, s.RunID, first)
+	err := b.CancelUnanswered(t.Context(), local, s)
 	if _, refused := errors.AsType[*runtime.Error](err); !refused {
 		t.Errorf("cancelled for its first question: %v, want a refusal", err)
 	}
-	if err := b.CancelUnanswered(t.Context(), local, s.RunID, second); err != nil {
+	s.After = first // as of who has answered
+	if err := b.CancelUnanswered(t.Context(), local, s); err != nil {
 		t.Errorf("cancelled for its second question: %v", err)
 	}
 	b.wait(s.RunID, runtime.Cancelled)
