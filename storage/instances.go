@@ -26,6 +26,10 @@ SELECT id, addr, process, leased_until <= clock_timestamp() FROM instances WHERE
 
 	lockHolders = selectHolders + ` FOR UPDATE`
 
+	// lockInstance finds the instance if it may write, and keeps others from fencing it.
+	lockInstance = `
+SELECT id FROM instances WHERE id = ? AND NOT fenced FOR UPDATE`
+
 	fenceInstance = `
 UPDATE instances SET fenced = TRUE, ended = ? WHERE id = ? AND NOT fenced`
 

@@ -144,7 +144,7 @@ func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped 
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	err = db.transact(ctx, func(tx *tx) error {
+	err = db.tidyUp(ctx, func(tx *tx) error {
 		if err := tx.define(waitShortly); err != nil {
 			return err
 		}

@@ -3,7 +3,10 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // keepAfter is how long what only a run at work needs is kept after it, for whoever looks for what went wrong.
@@ -98,9 +101,23 @@ func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
 func (db *DB) tidySome(ctx context.Context, query string, args ...any) (n int, err error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	err = db.transact(ctx, func(tx *tx) (err error) {
+	err = db.tidyUp(ctx, func(tx *tx) (err error) {
 		n, err = tx.count(query, args...)
 		return err
 	})
 	return n, err
+}
+
+// tidyUp is transact for what is no commit, which an instance that was fenced leaves to the one that has the database now.
+func (db *DB) tidyUp(ctx context.Context, fn func(*tx) error) error {
+	return db.transact(ctx, func(tx *tx) error {
+		if db.instance != "" {
+			if _, err := one(ctx, tx, scalar[string], lockInstance, db.instance); errors.Is(err, model.ErrNotFound) {
+				return model.ErrFenced
+			} else if err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
 }

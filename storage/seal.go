@@ -84,7 +84,7 @@ func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err e
 
 // hinders reports whether err is no fault of what was to be sealed, and meets the next one, too.
 func (db *DB) hinders(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || db.Ping(ctx) != nil
+	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || db.Ping(ctx) != nil
 }
 
 // unsealed is a thread with events that are not sealed.
@@ -155,7 +155,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	err = db.transact(ctx, func(tx *tx) error {
+	err = db.tidyUp(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
 		if errors.Is(err, model.ErrNotFound) {
 			return nil

@@ -29,7 +29,7 @@ ORDER BY plain.run_key`
 	// takeInput is the lock of a run that is sealed: nobody else seals it, and it has not gone on since it was read.
 	takeInput = `
 DELETE FROM run_inputs WHERE run_key = ? AND EXISTS (
-	SELECT 1 FROM runs WHERE key = ? AND status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND finished_at < ?)`
+	SELECT 1 FROM runs WHERE key = ? AND status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND finished_at < ? FOR UPDATE)`
 
 	insertSealedRun = `
 INSERT INTO sealed_runs (run_key, data)
@@ -249,7 +249,7 @@ func (db *DB) sealFailed(ctx context.Context, key int64, err error) error {
 func (db *DB) writeSealed(ctx context.Context, rows []sealedRow, before time.Time) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return db.transact(ctx, func(tx *tx) error {
+	return db.tidyUp(ctx, func(tx *tx) error {
 		for _, row := range rows {
 			if err := tx.sealRun(row.run, row.data, before); err != nil {
 				return err

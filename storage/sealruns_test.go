@@ -285,3 +285,45 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 		t.Errorf("nodes, %v (-want +got):\n%s", err, diff)
 	}
 }
+
+// A run that goes on while it is sealed stays as it is, and an instance that was fenced seals none.
+func TestRunThatGoesOnIsNotSealed(t *testing.T) {
+	db := withEnded(t, storagetest.Postgres(t).NewDatabase(t), 1, nil)
+	beside, err := db.write.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beside.Exec(`UPDATE runs SET status = 'QUEUED' WHERE key = 1`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := db.Seal(t.Context(), time.Now())
+		done <- err
+	}()
+	for waiting := false; !waiting; {
+		waiting, err = one(t.Context(), db.read, scalar[bool], `
+			SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())`)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(beside.Commit(), <-done); err != nil {
+		t.Fatal(err)
+	}
+	sealed := func() int {
+		t.Helper()
+		n, err := one(t.Context(), db.read, scalar[int], `SELECT count(*) FROM sealed_runs`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if sealed() != 0 {
+		t.Error("a run that goes on was sealed")
+	}
+	do(t, db, `UPDATE runs SET status = 'COMPLETED'`, `UPDATE instances SET fenced = TRUE`)
+	if _, err := db.Seal(t.Context(), time.Now()); !errors.Is(err, model.ErrFenced) || sealed() != 0 {
+		t.Errorf("%d sealed, %v, want ErrFenced", sealed(), err)
+	}
+}
