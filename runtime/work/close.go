@@ -69,7 +69,9 @@ func (en *Engine) CancelAll(runs []model.RunHead) error {
 var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
 
 // unclaimed reports whether nobody executes a run that is not over.
-func unclaimed(run *model.Run, _ []model.Span) bool { return run.Status == model.Waiting || run.Status == model.Queued }
+func unclaimed(run *model.Run, _ []model.Span) bool {
+	return run.Status == model.Waiting || run.Status == model.Queued
+}
 
 // closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
 // claimed. It fails with errGoesOn unless the run still is what is to be closed.
