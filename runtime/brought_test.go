@@ -67,3 +67,21 @@ func TestLastMessageOfARequestIsHeard(t *testing.T) {
 		})
 	}
 }
+
+// A state is as large in the log as its client has written it.
+func TestStateOfAnyCharactersIsTaken(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	state := `{"x":"` + strings.Repeat("<", 3<<20) + `"}`
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", Agent: "hello", Messages: user("x"), State: []byte(state)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := b.Snapshot(t.Context(), th); err != nil || string(snap.State) != state {
+		t.Errorf("a state of %d bytes has become one of %d, %v", len(state), len(snap.State), err)
+	}
+}
