@@ -107,7 +107,7 @@ func TestEditThatNeverBeginsLeavesTheThreadAsItWas(t *testing.T) {
 			}
 			b.shows(want...)
 			checkLog(t, b.log("main"))
-			checkRows(t, b, "main")
+			checkRows(t, b)
 			b.wait(b.ask("again", runtime.StartRequest{Edits: true}, said("u1", "edited again")).RunID, runtime.Completed)
 			b.shows("edited again", "hello edited again")
 		})

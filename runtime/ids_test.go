@@ -58,7 +58,7 @@ func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 	check := func() {
 		t.Helper()
 		checkLog(t, b.log("main"))
-		checkRows(t, b, "main")
+		checkRows(t, b)
 		for i, err := range refused {
 			if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "message_id_in_use" {
 				t.Errorf("theft %d: %v", i, err)
@@ -120,7 +120,7 @@ func TestMessageThatIsBegunAgainIsShown(t *testing.T) {
 	<-half
 	b.crash()
 	b.wait(s.RunID, runtime.Completed)
-	checkRows(t, b, "main")
+	checkRows(t, b)
 	msgs, _, err := b.Messages(t.Context(), local, s.RunID, 0, 10)
 	if err != nil || texts(msgs) != "go, cut short, again" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)

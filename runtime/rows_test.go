@@ -59,19 +59,19 @@ func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
 	}
 	b.log("main")
 	b.wait(b.start("main", "rich", "three").RunID, runtime.Completed)
-	checkRows(t, b, "main")
+	checkRows(t, b)
 }
 
-// checkRows compares a thread's rows with what its log folds to.
-func checkRows(t *testing.T, b *bench, thread string) {
+// checkRows compares the rows of the thread main with what its log folds to.
+func checkRows(t *testing.T, b *bench) {
 	t.Helper()
 	folded := fold.New(nil, nil)
-	for _, r := range b.log(thread) {
+	for _, r := range b.log("main") {
 		if _, err := folded.Apply(r.Event); err != nil {
 			t.Fatalf("record %d: %v", r.ID, err)
 		}
 	}
-	th, err := b.Thread(context.Background(), local, thread)
+	th, err := b.Thread(context.Background(), local, "main")
 	if err != nil {
 		t.Fatal(err)
 	}
