@@ -1,0 +1,74 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Streamer is a llms.Model that tells its answer piece by piece, calls of tools included. Those that Baton has for
+// providers are Streamers; of any other Model the text alone is seen while it is made.
+type Streamer interface {
+	llms.Model
+	// Stream asks the model once, without trying again, and gives each piece of its answer to show in the order in
+	// which it arrived. It returns show's error when that fails, an *Error when the provider does, and soon after ctx
+	// is done, with the connection closed. A Response beside an error holds what had been counted by then.
+	Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error)
+}
+
+// Request is what a model is asked.
+type Request struct {
+	Messages []llms.MessageContent // a Carried among the parts of an AI message goes back to the provider it came from
+	Options  llms.CallOptions      // its Tools among them; its streaming functions are not called
+	Schema   json.RawMessage       // the JSON Schema that the answer must satisfy, nil for free text
+}
+
+// Carried is what a provider wants to see again with the message it belongs to, such as the signature of what the
+// model thought; nobody else can read it.
+type Carried struct {
+	llms.TextContent // makes it a llms.ContentPart; empty
+
+	Provider string
+	Data     json.RawMessage
+}
+
+// Piece is a part of an answer. One of its members is set.
+type Piece struct {
+	Text      string
+	Reasoning string
+	Call      *CallPiece
+}
+
+// CallPiece is a part of a tool call. Pieces of several calls may come interleaved; Index tells them apart.
+type CallPiece struct {
+	Index     int    // of the call in Response.Calls
+	ID        string // the provider's, in a call's first piece
+	Name      string // of the tool, in a call's first piece
+	Arguments string // the next piece of the JSON; several of a call follow one another
+}
+
+// Response is a model's whole answer.
+type Response struct {
+	Text      string
+	Reasoning string
+	Calls     []llms.ToolCall // in the order in which they began; Arguments are complete JSON, "{}" for none
+	Finish    string          // stop, tool_calls, length, content_filter, or the provider's own word
+	Usage     agui.TokenUsage // Provider and Model are set
+	Carried   []Carried
+}
+
+// Error is a failure of a provider. Message is fit for whoever runs the server and holds no credential.
+type Error struct {
+	Code       string        // such as rate_limited, model_overloaded, invalid_api_key, model_not_found, context_too_long
+	Message    string        // fit for whoever runs the server
+	Status     int           // of HTTP, 0 when there was no answer
+	RetryAfter time.Duration // what the provider asked to wait, 0 when it did not
+	Retryable  bool          // the same request may succeed later
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
