@@ -1,0 +1,192 @@
+// Package child runs a program that is talked to over its standard input and output: an agent in another language, a
+// server of tools. The program gets none of our environment but PATH, HOME and LANG, what it writes to its standard
+// error is logged, and neither it nor what it has started is left behind when it is closed.
+package child
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Config says which program to run.
+type Config struct {
+	Name    string            // what the log calls it; default the command's first word
+	Command []string          // the program, looked up in our PATH, and its arguments
+	Dir     string            // where it runs; default where we do
+	Env     map[string]string // its environment beside PATH, HOME and LANG, which it may replace
+	Grace   time.Duration     // how long Close waits for it to end by itself, and again after SIGTERM; default 2s
+	Log     *slog.Logger      // takes its standard error, each line a record; default slog.Default
+}
+
+// Child is a running program.
+type Child struct {
+	Input  io.WriteCloser // its standard input
+	Output io.ReadCloser  // its standard output; what is left in it can be read for a second after its end
+
+	cmd     *exec.Cmd
+	grace   time.Duration
+	done    chan struct{} // closed when it has ended and its standard error is logged
+	err     error         // how it ended; set before done is closed
+	closing sync.Once
+}
+
+const (
+	maxLine = 8 << 10     // bytes of a line of standard error; what is longer is cut
+	linger  = time.Second // for what an ended program has left in its pipes
+)
+
+// inherited is what a program is told of our environment.
+var inherited = [...]string{"PATH", "HOME", "LANG"}
+
+// Start starts the program. The caller closes it.
+func Start(cfg Config) (*Child, error) {
+	if len(cfg.Command) == 0 || cfg.Command[0] == "" {
+		return nil, errors.New("the command is empty")
+	}
+	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
+	cmd.Dir, cmd.Env = cfg.Dir, environment(cfg.Env)
+	ownGroup(cmd)
+	p, err := start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	c := &Child{
+		Input: p.stdin, Output: p.stdout,
+		cmd: cmd, grace: cmp.Or(cfg.Grace, 2*time.Second), done: make(chan struct{}),
+	}
+	log := cmp.Or(cfg.Log, slog.Default()).With("program", cmp.Or(cfg.Name, cfg.Command[0]))
+	go c.reap(p, log) // ends with the program
+	return c, nil
+}
+
+// pipes are our ends of a program's.
+type pipes struct{ stdin, stdout, stderr *os.File }
+
+// start gives cmd pipes of its own, which unlike those of exec outlive its end, and starts it.
+func start(cmd *exec.Cmd) (ours pipes, err error) {
+	var theirs []*os.File
+	defer func() {
+		closeAll(theirs...)
+		if err != nil {
+			closeAll(ours.stdin, ours.stdout, ours.stderr)
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			r, w, err = os.Pipe()
+		}
+		return r, w
+	}
+	stdin, ourIn := pipe()
+	ourOut, stdout := pipe()
+	ourErr, stderr := pipe()
+	theirs, ours = []*os.File{stdin, stdout, stderr}, pipes{ourIn, ourOut, ourErr}
+	if err != nil {
+		return ours, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	return ours, cmd.Start()
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// environment is what a program sees: what it inherits, then env, sorted so that two starts are alike.
+func environment(env map[string]string) []string {
+	all := map[string]string{}
+	for _, name := range inherited {
+		if v, ok := os.LookupEnv(name); ok {
+			all[name] = v
+		}
+	}
+	maps.Copy(all, env)
+	list := make([]string, 0, len(all))
+	for name, v := range all {
+		list = append(list, name+"="+v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// reap waits for the program's end, ends what it has left running, and closes done.
+func (c *Child) reap(p pipes, log *slog.Logger) {
+	var logged sync.WaitGroup
+	logged.Go(func() { tell(p.stderr, log) })
+	c.err = c.cmd.Wait()
+	killGroup(c.cmd)
+	// One that has left the group may hold the pipes open.
+	until := time.Now().Add(linger)
+	_ = p.stdout.SetReadDeadline(until)
+	_ = p.stderr.SetReadDeadline(until)
+	logged.Wait()
+	closeAll(p.stdin, p.stderr)
+	close(c.done)
+}
+
+// tell logs r line by line to its end.
+func tell(r io.Reader, log *slog.Logger) {
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, more, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		text := string(line)
+		for more && err == nil {
+			_, more, err = in.ReadLine()
+		}
+		log.Info(text)
+	}
+}
+
+// Done is closed when the program has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Err says how the program ended: nil for an exit code of 0. It is called after Done is closed.
+func (c *Child) Err() error {
+	if c.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.cmd.Args[0], c.err)
+}
+
+// Close ends the program and what it has started, and waits until they have ended: first by closing its standard
+// input, after the grace by SIGTERM, after another by SIGKILL.
+func (c *Child) Close() error {
+	c.closing.Do(func() {
+		_ = c.Input.Close()
+		if !c.endsWithin(c.grace) {
+			terminateGroup(c.cmd)
+			if !c.endsWithin(c.grace) {
+				killGroup(c.cmd)
+			}
+		}
+		<-c.done
+		_ = c.Output.Close()
+	})
+	return nil
+}
+
+func (c *Child) endsWithin(d time.Duration) bool {
+	select {
+	case <-c.done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}

@@ -1,0 +1,171 @@
+//go:build unix
+
+package child_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins/child"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, cfg child.Config) *child.Child {
+	t.Helper()
+	c, err := child.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+func TestAnswersOnItsPipes(t *testing.T) {
+	c := start(t, child.Config{Command: []string{"cat"}})
+	fmt.Fprintln(c.Input, "hello")
+	line, err := bufio.NewReader(c.Output).ReadString('\n')
+	if err != nil || line != "hello\n" {
+		t.Fatalf("read %q, %v", line, err)
+	}
+	if err := c.Close(); err != nil || c.Err() != nil {
+		t.Fatalf("Close: %v, Err: %v", err, c.Err())
+	}
+}
+
+func TestSeesNothingOfOurEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "secret")
+	t.Setenv("LANG", "C.UTF-8")
+	c := start(t, child.Config{Command: []string{"env"}, Env: map[string]string{"TOKEN": "given", "HOME": "/nowhere"}})
+	out, err := io.ReadAll(c.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "HOME=/nowhere\nLANG=C.UTF-8\nPATH=" + os.Getenv("PATH") + "\nTOKEN=given\n"
+	if string(out) != want {
+		t.Errorf("environment:\n%swant:\n%s", out, want)
+	}
+}
+
+func TestWhatItLeftIsRead(t *testing.T) {
+	c := start(t, child.Config{Command: sh("head -c 60000 /dev/zero; exit 3")})
+	<-c.Done()
+	out, err := io.ReadAll(c.Output)
+	if err != nil || len(out) != 60000 {
+		t.Errorf("read %d bytes, %v", len(out), err)
+	}
+	var exit *exec.ExitError
+	if !errors.As(c.Err(), &exit) || exit.ExitCode() != 3 {
+		t.Errorf("Err: %v", c.Err())
+	}
+}
+
+func TestStandardErrorIsLogged(t *testing.T) {
+	var out lockedBuffer
+	c := start(t, child.Config{
+		Name: "scorer", Log: slog.New(slog.NewTextHandler(&out, nil)),
+		Command: sh("echo careful >&2; head -c 20000 /dev/zero | tr '\\0' x >&2; echo >&2; echo behind >&2"),
+	})
+	<-c.Done()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[0], "msg=careful program=scorer") || !strings.Contains(lines[2], "msg=behind") {
+		t.Fatalf("log: %.300s", out.String())
+	}
+	if n := strings.Count(lines[1], "x"); n > 8<<10 || n < 1000 {
+		t.Errorf("a line of 20000 bytes is logged with %d", n)
+	}
+}
+
+func TestCloseEndsWhatItStarted(t *testing.T) {
+	for name, script := range map[string]string{
+		"ends by itself":      "sleep 1000 & echo $!; cat",
+		"ignores its input":   "sleep 1000 & echo $!; wait",
+		"ignores being asked": "trap '' TERM; sleep 1000 & echo $!; while :; do sleep 1000; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, child.Config{Command: sh(script), Grace: 50 * time.Millisecond})
+			line, err := bufio.NewReader(c.Output).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Close()
+			gone(t, pid)
+		})
+	}
+}
+
+// gone waits until a process is neither running nor a zombie of anybody but init.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestOneThatLeftItsGroupHoldsNothingUp(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, child.Config{Command: sh("setsid sleep 30 & echo $!")})
+	line, err := bufio.NewReader(c.Output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
+		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	}
+	<-c.Done()
+}
+
+func TestAMissingProgramIsNamed(t *testing.T) {
+	for _, command := range [][]string{nil, {""}, {"no-such-program"}} {
+		if _, err := child.Start(child.Config{Command: command}); err == nil {
+			t.Errorf("%q starts", command)
+		} else if len(command) == 1 && command[0] != "" && !strings.Contains(err.Error(), command[0]) {
+			t.Errorf("%q: %v", command, err)
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
