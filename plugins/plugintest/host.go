@@ -147,7 +147,7 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 	}
 	since := len(h.s.events)
 	if h.wrote == since {
-		since = max(before, since-ending(h.s.events))
+		since = max(before, h.kept, since-ending(h.s.events))
 	}
 	return out, h.keep(rec, out, since)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/tools"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -309,4 +310,14 @@ func TestReplayInsideASubAgent(t *testing.T) {
 		second, err := run.CallAgent(ctx, "child", "")
 		return agui.WorkerOutput{Answer: first.Answer + second.Answer}, err
 	}), plugintest.Config{Agents: []plugins.Agent{inner}})
+}
+
+func TestAToolInADoKeepsItsOwnRecord(t *testing.T) {
+	a := plugins.AgentFunc("nested", func(ctx context.Context, run *plugins.Run) error {
+		return run.Do(ctx, "outer", nil, func(ctx context.Context) error {
+			_, err := run.CallTool(ctx, "calculator", map[string]any{"expression": "1+1"})
+			return err
+		})
+	})
+	plugintest.Replay(t, a, plugintest.Config{Tools: []plugins.Tool{tools.Calculator{}}})
 }
