@@ -1,0 +1,320 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/child"
+)
+
+const (
+	maxLine  = 16 << 20 // bytes of a message from the program
+	maxInbox = 8 << 20  // bytes of messages for one run that wait to be handled
+	maxOut   = 96 << 20 // bytes of messages that the program has not read
+	maxStray = 20       // lines that are no messages, until they are no longer logged
+)
+
+// conn is a running program and what we have asked it.
+type conn struct {
+	child *child.Child
+	said  hello
+	born  time.Time
+	stop  time.Duration
+	log   *slog.Logger
+
+	mu       sync.Mutex // guards the fields below
+	more     *sync.Cond // out has grown, or err is set
+	out      [][]byte   // lines to write
+	size     int        // of them, and of the one that is being written
+	next     int64      // the latest id
+	asked    map[int64]chan message
+	sessions map[int64]*session
+	users    int  // who has connected and not left
+	retired  bool // it takes no new users, and is closed when the last has left
+	err      error
+
+	broken  chan struct{}  // closed when err is set
+	running sync.WaitGroup // its goroutines, and what closes it
+}
+
+// dial starts a program and its connection.
+func dial(cfg *Config) (*conn, error) {
+	ch, err := child.Start(cfg.child())
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{
+		child: ch, born: time.Now(), stop: cfg.Stop, log: cfg.Log.With("program", cfg.Info.Name),
+		asked: make(map[int64]chan message), sessions: make(map[int64]*session), broken: make(chan struct{}),
+	}
+	c.more = sync.NewCond(&c.mu)
+	c.running.Go(c.write) // ends when err is set, which closes what it writes to
+	c.running.Go(c.read)  // ends with the program's output
+	return c, nil
+}
+
+// fail ends the connection for a reason; the first one counts. It does not wait.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	close(c.broken)
+	c.more.Broadcast()
+	for _, s := range c.sessions {
+		s.put(message{ID: number(s.id), Error: failureOf(errCrashed)}, 0)
+	}
+	c.running.Go(func() { _ = c.child.Close() })
+}
+
+// errCrashed is what has become of a step whose program ended, or was ended.
+var errCrashed = &plugins.Error{Code: "agent_crashed", Message: "The agent's program has ended", Retryable: true}
+
+// close ends the program and waits for its end, and that of everything that served it.
+func (c *conn) close() {
+	c.fail(errClosed)
+	c.running.Wait()
+}
+
+// errClosed is why a connection is over that we have closed.
+var errClosed = errors.New("closed")
+
+// crashed reports whether the connection has ended, and not because we closed it.
+func (c *conn) crashed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil && !errors.Is(c.err, errClosed)
+}
+
+// send queues a message to the program. It does not wait; a program that does not read loses its connection.
+func (c *conn) send(m message) {
+	line := append(encode(m), '\n')
+	c.mu.Lock()
+	full := c.size+len(line) > maxOut
+	if !full {
+		c.out = append(c.out, line)
+		c.size += len(line)
+		c.more.Signal()
+	}
+	c.mu.Unlock()
+	if full {
+		c.fail(errors.New("the program does not read its input"))
+	}
+}
+
+func (c *conn) write() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		for len(c.out) == 0 && c.err == nil {
+			c.more.Wait()
+		}
+		if c.err != nil {
+			return
+		}
+		line := c.out[0]
+		c.out = c.out[1:]
+		c.mu.Unlock()
+		_, err := c.child.Input.Write(line)
+		c.mu.Lock()
+		c.size -= len(line)
+		if err != nil {
+			return // read sees the end
+		}
+	}
+}
+
+// read hands on what the program says, in its order, until its end.
+func (c *conn) read() {
+	in := bufio.NewReaderSize(c.child.Output, 64<<10)
+	stray := 0
+	for {
+		line, err := readLine(in)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the program has ended")
+			}
+			c.fail(err)
+			return
+		}
+		var m message
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if json.Unmarshal(line, &m) != nil || m.Method == "" && m.ID == nil {
+			if stray++; stray <= maxStray {
+				c.log.Warn("a line on standard output is no message", "line", string(line[:min(len(line), 200)]))
+			}
+			continue
+		}
+		c.take(m, len(line))
+	}
+}
+
+// readLine returns the next line without its end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if err == nil && whole == nil {
+			return part[:len(part)-1], nil
+		}
+		if len(whole)+len(part) > maxLine {
+			return nil, fmt.Errorf("a message is longer than %d bytes", maxLine)
+		}
+		whole = append(whole, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSuffix(whole, []byte("\n")), err
+		}
+	}
+}
+
+// take finds out whom a message is for.
+func (c *conn) take(m message, size int) {
+	if m.Method == "" {
+		c.answer(m)
+		return
+	}
+	var to struct {
+		Run int64 `json:"run"`
+	}
+	err := json.Unmarshal(m.Params, &to)
+	c.mu.Lock()
+	s := c.sessions[to.Run]
+	c.mu.Unlock()
+	switch {
+	case s != nil:
+		s.put(m, size)
+	case m.ID == nil: // what a cancelled run still says
+	case err != nil || to.Run == 0:
+		c.send(message{ID: m.ID, Error: &failure{Code: codeInvalidParams, Message: "params must be an object that names the run"}})
+	default:
+		c.send(message{ID: m.ID, Error: failureOf(plugins.ErrEnded)})
+	}
+}
+
+// answer hands on a response to whom it is for: the run, behind all else that it has said, or who waits in ask.
+func (c *conn) answer(m message) {
+	var id int64
+	if json.Unmarshal(m.ID, &id) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[id]; s != nil {
+		s.put(m, 0)
+	}
+	if waits := c.asked[id]; waits != nil {
+		waits <- m
+		delete(c.asked, id)
+	}
+}
+
+// ask makes a request and waits for its response.
+func (c *conn) ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	answer := make(chan message, 1)
+	id := c.expect(answer)
+	c.send(message{ID: number(id), Method: method, Params: encode(params)})
+	select {
+	case m := <-answer:
+		if m.Error != nil {
+			return nil, m.Error.cause()
+		}
+		return m.Result, nil
+	case <-c.broken:
+		return nil, errCrashed
+	case <-ctx.Done():
+		c.cancel(id, context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	}
+}
+
+// expect returns an id whose response is sent to answer.
+func (c *conn) expect(answer chan message) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	c.asked[c.next] = answer
+	return c.next
+}
+
+// cancel tells the program that nobody waits for its answer to a request. One that then does not answer for long is
+// taken to hang: it gets nothing more to do, and is ended once nobody else has it at work.
+func (c *conn) cancel(id int64, why error) {
+	reason := "cancelled"
+	if errors.Is(why, plugins.ErrStopping) {
+		reason = "stopping"
+	}
+	answer := make(chan message, 1)
+	c.mu.Lock()
+	c.asked[id] = answer
+	c.users++
+	c.mu.Unlock()
+	c.send(message{Method: "cancel", Params: encode(struct {
+		ID     int64  `json:"id"`
+		Reason string `json:"reason"`
+	}{id, reason})})
+	go func() { // ends with the answer, the time, or the connection
+		defer c.leave()
+		select {
+		case <-answer:
+		case <-c.broken:
+		case <-time.After(c.stop):
+			c.log.Warn("the program does not end a cancelled run; it is started anew for the next")
+			c.retire()
+		}
+	}()
+}
+
+// open begins a run, whose id is that of the request to come.
+func (c *conn) open(ctx context.Context, run *plugins.Run) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	s := newSession(ctx, c, c.next, run)
+	c.sessions[s.id] = s
+	if c.err != nil {
+		s.put(message{ID: number(s.id), Error: failureOf(errCrashed)}, 0)
+	}
+	return s
+}
+
+// join counts a user, unless the connection takes none.
+func (c *conn) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retired || c.err != nil {
+		return false
+	}
+	c.users++
+	return true
+}
+
+// leave ends what join began.
+func (c *conn) leave() {
+	c.mu.Lock()
+	c.users--
+	idle := c.retired && c.users == 0
+	c.mu.Unlock()
+	if idle {
+		c.fail(errClosed)
+	}
+}
+
+// retire gives the program nothing more to do.
+func (c *conn) retire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
+}

@@ -1,0 +1,270 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// errNoMethod is what a message of a method that is not there is told.
+var errNoMethod = errors.New("there is no such method")
+
+// emitting reports whether a method is one that is handled in the order in which it comes. Those are notifications;
+// as requests they are answered when the log has taken what they say, so that a program can go with its pace.
+func emitting(method string) bool {
+	switch method {
+	case "text", "state", "progress", "emit":
+		return true
+	}
+	return false
+}
+
+// emit does what one of those methods says.
+func (s *session) emit(method string, params json.RawMessage) error {
+	switch method {
+	case "text":
+		return s.text(params)
+	case "state":
+		p, err := read[struct {
+			Patch json.RawMessage `json:"patch"`
+		}](params)
+		if err != nil {
+			return err
+		}
+		return s.run.State(p.Patch)
+	case "progress":
+		p, err := read[struct {
+			Fraction float64 `json:"fraction"`
+			Message  string  `json:"message"`
+		}](params)
+		if err != nil {
+			return err
+		}
+		return s.run.Progress(p.Fraction, p.Message)
+	}
+	p, err := read[struct {
+		Event json.RawMessage `json:"event"`
+	}](params)
+	if err != nil {
+		return err
+	}
+	ev, err := agui.Decode(p.Event)
+	if err != nil {
+		return &badParams{"event: " + err.Error()}
+	}
+	return s.run.Emit(ev)
+}
+
+// text writes a piece of a message, which begins with its first piece.
+func (s *session) text(params json.RawMessage) error {
+	p, err := read[struct {
+		Message int       `json:"message"` // the program's own number of it
+		Delta   string    `json:"delta"`
+		End     bool      `json:"end"`
+		Role    agui.Role `json:"role"` // of a first piece, as stage is
+		Stage   string    `json:"stage"`
+	}](params)
+	if err != nil {
+		return err
+	}
+	w := s.texts[p.Message]
+	if w == nil {
+		if len(s.texts) == maxTexts {
+			return &badParams{fmt.Sprintf("a run may have %d messages open", maxTexts)}
+		}
+		w = s.run.Message(p.Role, p.Stage)
+		if p.Role == agui.RoleReasoning {
+			w = s.run.Reason()
+		}
+		s.texts[p.Message] = w
+	}
+	if _, err := io.WriteString(w, p.Delta); err != nil || !p.End {
+		return err
+	}
+	delete(s.texts, p.Message)
+	return w.Close()
+}
+
+// request does what a method asks that may wait, and returns the result.
+func (s *session) request(ctx context.Context, p parcel) (any, error) {
+	switch p.Method {
+	case "do":
+		return nil, s.do(ctx, p)
+	case "done":
+		return nil, s.done(p)
+	case "branch":
+		return s.branch(ctx, p.Params)
+	case "tools":
+		return s.tools(ctx, p.Params)
+	case "agent":
+		p, err := read[struct {
+			Name  string `json:"name"`
+			Query string `json:"query"`
+		}](p.Params)
+		if err != nil {
+			return nil, err
+		}
+		return s.run.CallAgent(ctx, p.Name, p.Query)
+	case "ask":
+		p, err := read[struct {
+			Question agui.Interrupt `json:"question"`
+		}](p.Params)
+		if err != nil {
+			return nil, err
+		}
+		return s.run.Ask(ctx, p.Question)
+	case "next":
+		messages, err := s.run.Next(ctx)
+		return struct {
+			Messages []agui.Message `json:"messages"`
+		}{list(messages)}, err
+	case "usage":
+		p, err := read[struct {
+			Usage agui.TokenUsage `json:"usage"`
+		}](p.Params)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.run.Usage(ctx, p.Usage)
+	}
+	return nil, errNoMethod
+}
+
+// tools makes calls of tools at once.
+func (s *session) tools(ctx context.Context, params json.RawMessage) (any, error) {
+	p, err := read[struct {
+		Calls []struct {
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+		} `json:"calls"`
+	}](params)
+	if err != nil {
+		return nil, err
+	}
+	calls := make([]plugins.ToolCall, len(p.Calls))
+	for i, c := range p.Calls {
+		calls[i] = plugins.ToolCall{Name: c.Name, Args: object(c.Args)}
+	}
+	outs, err := s.run.CallTools(ctx, calls...)
+	return struct {
+		Outputs []agui.ToolOutput `json:"outputs"`
+	}{list(outs)}, err
+}
+
+// branch makes a scope whose requests have places of their own.
+func (s *session) branch(ctx context.Context, params json.RawMessage) (any, error) {
+	p, err := read[struct {
+		Key string `json:"key"`
+	}](params)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.begin(s.run.Branch(ctx, p.Key), nil)
+	return struct {
+		Scope string `json:"scope"`
+	}{token}, err
+}
+
+// doing is a Do whose function the program is in.
+type doing struct {
+	ended    chan ending // takes how the function ended
+	recorded chan error  // takes what has become of it
+}
+
+type ending struct {
+	value json.RawMessage
+	err   error
+}
+
+// do answers with the record of a Do, or with the scope in which the program is to do it, and waits for its end.
+func (s *session) do(ctx context.Context, p parcel) error {
+	params, err := read[struct {
+		Name string `json:"name"`
+	}](p.Params)
+	if err != nil {
+		return err
+	}
+	var value json.RawMessage
+	d := &doing{ended: make(chan ending, 1), recorded: make(chan error, 1)}
+	begun := false
+	err = s.run.Do(ctx, params.Name, &value, func(ctx context.Context) error {
+		token, err := s.begin(ctx, d)
+		if err != nil {
+			return err
+		}
+		defer s.end(token)
+		begun = true
+		s.reply(p, struct {
+			Scope string `json:"scope"`
+		}{token}, nil)
+		select {
+		case e := <-d.ended:
+			value = e.value
+			return e.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if begun {
+		d.recorded <- err
+		return errAnswered
+	}
+	if err != nil {
+		return err
+	}
+	s.reply(p, struct {
+		Value json.RawMessage `json:"value"`
+	}{value}, nil)
+	return errAnswered
+}
+
+// errAnswered is returned by a method that has sent its answer.
+var errAnswered = errors.New("answered")
+
+// done ends a Do with the value to record, or with an error. It answers once the record is stored.
+func (s *session) done(p parcel) error {
+	params, err := read[struct {
+		Scope string          `json:"scope"`
+		Value json.RawMessage `json:"value"`
+		Error *failure        `json:"error"`
+	}](p.Params)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	sc := s.scopes[params.Scope]
+	if sc == nil || sc.do == nil || sc.done {
+		s.mu.Unlock()
+		return &badParams{fmt.Sprintf("there is no Do %q at work", params.Scope)}
+	}
+	sc.done = true
+	s.mu.Unlock()
+
+	e := ending{value: params.Value}
+	if params.Error != nil {
+		e.err = params.Error.cause()
+	}
+	sc.do.ended <- e
+	select {
+	case err = <-sc.do.recorded:
+	case <-s.ctx.Done():
+		err = context.Cause(s.ctx)
+	}
+	if params.Error != nil && errors.Is(err, e.err) {
+		return nil // what the program said itself
+	}
+	return err
+}
+
+// read decodes the params of a method.
+func read[T any](params json.RawMessage) (p T, err error) {
+	if err := json.Unmarshal(params, &p); err != nil {
+		return p, &badParams{err.Error()}
+	}
+	return p, nil
+}

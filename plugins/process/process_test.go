@@ -1,0 +1,235 @@
+package process_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/process"
+	"github.com/batonrun/baton/plugins/tools"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// python returns the agent of testdata/agent.py, started.
+func python(t *testing.T) *process.Agent {
+	t.Helper()
+	return started(t, []string{"python3", "testdata/agent.py"})
+}
+
+func started(t *testing.T, command []string) *process.Agent {
+	t.Helper()
+	a, err := process.NewAgent(process.Config{Info: plugins.Info{Name: "scorer"}, Command: command, Stop: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// steps is a query that testdata/agent.py carries out.
+func steps(steps ...[]any) plugins.Input {
+	raw, err := json.Marshal(steps)
+	if err != nil {
+		panic(err)
+	}
+	return plugins.Input{Query: string(raw)}
+}
+
+func TestAgentDoesWhatOneInGoCan(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) { doesWhatOneInGoCan(t, started(t, command)) })
+	}
+}
+
+func doesWhatOneInGoCan(t *testing.T, a *process.Agent) {
+	t.Helper()
+	if got := a.Info().Description; got != "Does what it is told." {
+		t.Errorf("description %q", got)
+	}
+	res := plugintest.Run(t, a, plugintest.Config{
+		Input: steps(
+			[]any{"do", "begin", []any{[]any{"reason", "let me see"}, []any{"say", "one two"}}, nil},
+			[]any{"state", map[string]any{"n": 1}},
+			[]any{"progress", 0.5, "half"},
+			[]any{"do", "work", []any{[]any{"say", "inside"}}, map[string]any{"rows": 3}},
+			[]any{"tool", "calculator", map[string]any{"expression": "2*3"}},
+			[]any{"tools", []any{"calculator", map[string]any{"expression": "1+1"}}, []any{"calculator", map[string]any{"expression": "2+2"}}},
+			[]any{"ask", "Deploy?"},
+			[]any{"next"},
+			[]any{"usage", map[string]any{"provider": "p", "model": "m", "inputTokens": 3, "outputTokens": 4}},
+			[]any{"emit", map[string]any{"type": "CUSTOM", "name": "mine", "value": 1}},
+			[]any{"branches", "a", "b", "c"},
+			[]any{"print", "no message"},
+		),
+		Tools:   []plugins.Tool{tools.Calculator{}},
+		Answers: []plugins.Answer{{Payload: json.RawMessage(`{"yes":true}`)}},
+		Next:    [][]agui.Message{{{ID: "n", Role: agui.RoleUser, Content: "more"}}},
+	})
+	if res.Err != nil {
+		t.Fatal(res.Err, res.Log())
+	}
+	want := `did null did {"rows":3} success 6 2 4 answer {"yes":true} next more A B C`
+	if res.Output.Answer != want || res.Text() != "one two \ninside \n"+want {
+		t.Errorf("answer:\n%s\nwant:\n%s\ntext:\n%s", res.Output.Answer, want, res.Text())
+	}
+	if len(res.Usage) != 1 || res.Usage[0].TotalTokens != 7 || string(res.State()) != `{"n":1}` || res.Output.KeyPoints[0] != "told" {
+		t.Errorf("usage %v, state %s, output %+v", res.Usage, res.State(), res.Output)
+	}
+}
+
+func TestAgentIsSafeToCallAgain(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) { isSafeToCallAgain(t, started(t, command)) })
+	}
+}
+
+func isSafeToCallAgain(t *testing.T, a *process.Agent) {
+	t.Helper()
+	plugintest.Replay(t, a, plugintest.Config{
+		Input: steps(
+			[]any{"do", "first", []any{[]any{"say", "a"}}, 1},
+			[]any{"do", "outer", []any{[]any{"do", "inner", []any{}, 2}, []any{"tool", "calculator", map[string]any{"expression": "1+1"}}}, 3},
+			[]any{"tool", "calculator", map[string]any{"expression": "2*3"}},
+			[]any{"branches", "a", "b"},
+			[]any{"ask", "Deploy?"},
+		),
+		Tools:   []plugins.Tool{tools.Calculator{}},
+		Answers: []plugins.Answer{{Payload: json.RawMessage(`true`)}},
+	})
+}
+
+func TestSeesNothingOfOurEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "secret")
+	res := plugintest.Run(t, python(t), plugintest.Config{Input: steps([]any{"env"})})
+	if !strings.Contains(res.Text(), "PATH") || strings.Contains(res.Text(), "OPENAI") {
+		t.Errorf("environment: %s", res.Text())
+	}
+}
+
+func TestErrorsAreItsOwn(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) { errorsAreItsOwn(t, started(t, command)) })
+	}
+}
+
+func errorsAreItsOwn(t *testing.T, a *process.Agent) {
+	t.Helper()
+	for _, test := range []struct {
+		step  []any
+		want  string
+		shown bool
+	}{
+		{[]any{"fail", "no rows", "empty"}, "no rows", true},
+		{[]any{"bug", "index out of range"}, "index out of range", false},
+		{[]any{"do", "x", []any{[]any{"fail", "no rows", "empty"}}, 1}, "no rows", true},
+		{[]any{"emit", map[string]any{"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}}, "not for a worker", false},
+	} {
+		res, err := plugintest.Execute(t.Context(), a, plugintest.Config{Input: steps(test.step)})
+		if res.Err == nil || !strings.Contains(res.Err.Error(), test.want) {
+			t.Errorf("%v: %v (%v)", test.step, res.Err, err)
+			continue
+		}
+		var shown *plugins.Error
+		if is := errors.As(res.Err, &shown); is && test.shown && (shown.Code != "empty" || !shown.Retryable) || test.shown && !is {
+			t.Errorf("%v: %#v", test.step, res.Err)
+		}
+	}
+}
+
+func TestCrashFailsTheStepAndIsStartedAgain(t *testing.T) {
+	a := python(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "before"}, []any{"append", mark}, []any{"exit", 3})})
+	var shown *plugins.Error
+	if !errors.As(res.Err, &shown) || shown.Code != "agent_crashed" || !shown.Retryable {
+		t.Fatalf("ended with %v", res.Err)
+	}
+	if !strings.Contains(res.Log(), "before") {
+		t.Errorf("what it said before is lost:\n%s", res.Log())
+	}
+	res = plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "again"})})
+	if res.Err != nil || !strings.Contains(res.Text(), "again") {
+		t.Errorf("after the crash: %v", res.Err)
+	}
+	if got, err := os.ReadFile(mark); err != nil || string(got) != "x" {
+		t.Errorf("the step was made %q times, %v", got, err)
+	}
+}
+
+func TestCancelIsAnsweredAtOnce(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			a := started(t, command)
+			for _, step := range []string{"wait", "hang"} { // one ends when it is told to, the other does not
+				ctx, cancel := context.WithCancelCause(t.Context())
+				host := &watcher{saw: func(text string) {
+					if strings.Contains(text, "ing ") {
+						cancel(plugins.ErrCancelled)
+					}
+				}}
+				_, err := plugins.Execute(ctx, a, plugins.NewRun(host, steps([]any{step})))
+				if !errors.Is(err, plugins.ErrCancelled) {
+					t.Errorf("%s: %v", step, err)
+				}
+				if host.late {
+					t.Errorf("%s: it emitted after it had returned", step)
+				}
+			}
+			// The one that hangs is in a process of its own from now on.
+			for range 3 {
+				res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "well"})})
+				if res.Err != nil {
+					t.Fatal(res.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestManyRunsShareAProgram(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			a := started(t, command)
+			var runs sync.WaitGroup
+			for n := range 50 {
+				runs.Go(func() {
+					res, err := plugintest.Execute(t.Context(), a, plugintest.Config{
+						Input: steps([]any{"say", fmt.Sprintf("run %d", n)}, []any{"do", "x", []any{}, n}),
+					})
+					got := res.Text() + res.Output.Answer
+					if want := fmt.Sprintf("run %d did %d", n, n); err != nil || res.Err != nil || got != want {
+						t.Errorf("run %d: %q, %v, %v", n, got, res.Err, err)
+					}
+				})
+			}
+			runs.Wait()
+		})
+	}
+}
+
+func TestAFloodWaitsForTheLog(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			res := plugintest.Run(t, started(t, command), plugintest.Config{Input: steps([]any{"flood", 2_000})})
+			if res.Err != nil || len(res.Text()) < 2_000_000 {
+				t.Errorf("%d bytes, %v", len(res.Text()), res.Err)
+			}
+		})
+	}
+}

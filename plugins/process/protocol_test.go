@@ -1,0 +1,172 @@
+package process_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/process"
+)
+
+const hello = `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"agent":{}}}'; `
+
+// shell returns an agent that is a shell script.
+func shell(t *testing.T, script string, log *slog.Logger) *process.Agent {
+	t.Helper()
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", script}, Stop: 50 * time.Millisecond, Log: log,
+		Start: 20 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+func TestStartSaysWhatIsWrong(t *testing.T) {
+	for _, test := range []struct{ script, want string }{
+		{"exit 3", "exit status 3"},
+		{"no-such-program-here", "exit status 127"},
+		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":2}}'; cat`, "version 2 of the protocol, Baton version 1"},
+		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"tools":[]}}'; cat`, "no agent"},
+		{`read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no key is set"}}'; cat`, "no key is set"},
+		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":7}'; cat`, "cannot unmarshal number"},
+	} {
+		err := shell(t, test.script, nil).Start(t.Context())
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s\n%v", test.script, err)
+		}
+	}
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", "cat >/dev/null"}, Start: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 1ms") {
+		t.Error(err)
+	}
+	if err := a.Check(t.Context()); err == nil {
+		t.Error("its health does not show that it cannot be started")
+	}
+}
+
+func TestWhatIsNoMessageIsLogged(t *testing.T) {
+	var out buffer
+	a := shell(t, `echo loading; `+hello+`read b; echo '[1]'; echo '{"jsonrpc":"2.0","id":2,"result":"fine"}'; cat >/dev/null`,
+		slog.New(slog.NewTextHandler(&out, nil)))
+	res := plugintest.Run(t, a, plugintest.Config{})
+	if res.Err != nil || res.Text() != "fine" {
+		t.Errorf("%q, %v", res.Text(), res.Err)
+	}
+	if log := out.String(); !strings.Contains(log, "line=loading") || !strings.Contains(log, "line=[1]") {
+		t.Error(log)
+	}
+}
+
+func TestMistakesOfAProgram(t *testing.T) {
+	for name, test := range map[string]struct{ says, want string }{
+		"an unknown notification": {`{"method":"shout","params":{"run":2}}`, "needs an id"},
+		"params that are no text": {`{"method":"text","params":{"run":2,"delta":7}}`, "cannot unmarshal number"},
+		"an illegal event":        {`{"method":"emit","params":{"run":2,"event":{"type":"TEXT_MESSAGE_END","messageId":"x"}}}`, "emit: "},
+		"no event":                {`{"method":"emit","params":{"run":2,"event":7}}`, "event: "},
+		"a result of no kind":     {`{"id":2,"result":[1]}`, "answer to run"},
+		"its end":                 {``, "program has ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := hello + `read b; echo '` + strings.Replace(test.says, "{", `{"jsonrpc":"2.0",`, 1) + `'; `
+			if test.says != "" {
+				script += "cat >/dev/null"
+			}
+			res, _ := plugintest.Execute(t.Context(), shell(t, script, nil), plugintest.Config{})
+			if res.Err == nil || !strings.Contains(res.Err.Error(), test.want) {
+				t.Error(res.Err)
+			}
+		})
+	}
+}
+
+func TestMistakesInRequestsAreAnswered(t *testing.T) {
+	for name, test := range map[string]struct{ asks, want string }{
+		"an unknown method":      {`{"id":"a","method":"shout","params":{"run":2}}`, `"code":-32601`},
+		"an unknown scope":       {`{"id":"a","method":"next","params":{"run":2,"in":"s9"}}`, `there is no scope`},
+		"an unknown run":         {`{"id":"a","method":"next","params":{"run":9}}`, `"code":"ended"`},
+		"no run":                 {`{"id":"a","method":"next","params":{}}`, `names the run`},
+		"no params":              {`{"id":"a","method":"next"}`, `names the run`},
+		"a Do that is not there": {`{"id":"a","method":"done","params":{"run":2,"scope":""}}`, `there is no Do`},
+		"arguments of no object": {`{"id":"a","method":"tools","params":{"run":2,"calls":7}}`, `"code":-32602`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := hello + `read b; echo '` + strings.Replace(test.asks, "{", `{"jsonrpc":"2.0",`, 1) + `'; read c; echo "$c" >&2; ` +
+				`echo '{"jsonrpc":"2.0","id":2,"result":null}'; cat >/dev/null`
+			var out buffer
+			a := shell(t, script, slog.New(slog.NewJSONHandler(&out, nil)))
+			if res := plugintest.Run(t, a, plugintest.Config{}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			_ = a.Close()
+			if got := strings.ReplaceAll(out.String(), `\"`, `"`); !strings.Contains(got, test.want) {
+				t.Errorf("answer: %s", got)
+			}
+		})
+	}
+}
+
+func TestALineWithoutAnEndIsBounded(t *testing.T) {
+	a := shell(t, hello+`head -c 40000000 /dev/zero | tr '\0' x; cat >/dev/null`, nil)
+	res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{})
+	var shown *plugins.Error
+	if !errors.As(res.Err, &shown) || shown.Code != "agent_crashed" {
+		t.Error(res.Err)
+	}
+}
+
+// TestAFloodIsBounded has a program that does not wait write more than its run can take.
+func TestAFloodIsBounded(t *testing.T) {
+	gate := make(chan struct{})
+	var opened sync.Once
+	host := &watcher{saw: func(string) { <-gate }}
+	mark := t.TempDir() + "/mark"
+	script := hello + `read b; line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 100000 /dev/zero | tr '\0' x)'"}}'; ` +
+		`for i in $(seq 200); do echo "$line"; done; touch ` + mark + `; cat >/dev/null`
+	a := shell(t, script, nil)
+	go func() { // ends when the program has written all of it, which nobody kept it from
+		defer opened.Do(func() { close(gate) })
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+			if _, err := os.Stat(mark); err == nil {
+				return
+			}
+		}
+	}()
+	_, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{}))
+	var shown *plugins.Error
+	if !errors.As(err, &shown) || shown.Code != "overrun" {
+		t.Error(err)
+	}
+}
+
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

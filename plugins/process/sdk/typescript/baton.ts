@@ -1,0 +1,337 @@
+/**
+ * Agents and tools for Baton in TypeScript, on Node.js 20 or later. Needs nothing but this file.
+ *
+ *     import { serve } from "./baton.ts";
+ *
+ *     serve(async run => {
+ *       const rows = await run.do("load", load);          // done once, whatever crashes
+ *       run.text(`${rows.length} rows: `);                // streams
+ *       const out = await run.tool("calculator", { expression: "1 + 1" });
+ *       const { payload } = await run.ask("Publish?");
+ *       return { answer: "good", key_points: ["..."] };
+ *     }, { description: "Scores what it is given" });
+ *
+ * The function is called again from its start, with the same input, when the process died or a person has answered:
+ * what need not be done again stands in run.do, which returns its recorded value the second time; tool, tools, agent,
+ * ask, next and usage are recorded likewise. So it must come to the same calls in the same order each time; what goes
+ * on at the same time takes a run.branch each, or run.tools. console.log goes to standard error, which is in Baton's log.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { createInterface } from "node:readline";
+import { Console } from "node:console";
+
+/** JSON as it is. */
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+
+/** What a run is asked; the names are those of Baton's documentation. */
+export interface Input {
+  query: string;
+  messages: { id: string; role: string; content?: Json; [name: string]: unknown }[];
+  state: { [name: string]: Json };
+  tools: Json[];
+  context: { description: string; value: string }[];
+  contextItemIds: string[];
+  forwardedProps?: Json;
+  threadId: string;
+  runId: string;
+  user: string;
+  project: string;
+  node: string;
+  execution: number;
+}
+
+/** What an agent returns: a text is the answer. */
+export type Output =
+  | void
+  | null
+  | string
+  | { answer?: string; status?: string; key_points?: string[]; result_type?: string; suggested_actions?: string[] };
+
+/** What a tool has come to. A tool that fails has the status failure. */
+export interface ToolOutput {
+  tool_name: string;
+  tool_call_id: string;
+  status: string;
+  result_summary: string;
+  error?: { code: string; message: string; retryable?: boolean };
+}
+
+/** What a tool is called. Parameters is the JSON Schema of its arguments, an object's. */
+export interface ToolInfo {
+  name: string;
+  description?: string;
+  parameters?: object;
+  idempotent?: boolean;
+  approval?: boolean;
+}
+
+/** A tool: call's result is a text, an object like Baton's ToolAgentOutput, or any JSON. */
+export interface Tool extends ToolInfo {
+  call(args: { [name: string]: Json }, signal: AbortSignal): unknown;
+}
+
+/** An error that people are shown; the text of any other stays in the log. */
+export class BatonError extends Error {
+  readonly code: string;
+  readonly retryable: boolean;
+  constructor(message: string, code = "failed", retryable = false) {
+    super(message);
+    this.code = code;
+    this.retryable = retryable;
+  }
+}
+
+/** Says that there is no answer yet (code waiting), or that nobody waits for the run any more. Let it pass. */
+export class Halt extends BatonError {}
+
+const protocol = 1;
+const window = 256 * 1024; // characters that are written before one waits for Baton to have taken them
+const halts = ["waiting", "cancelled", "stopping", "ended"];
+
+interface Message {
+  id?: number | string;
+  method?: string;
+  params?: any;
+  result?: any;
+  error?: { code?: number; message: string; data?: { code: string; retryable?: boolean } };
+}
+
+/** Serves an agent, tools, or both, until Baton closes standard input. Call it once. */
+export function serve(
+  agent: ((run: Run) => Output | Promise<Output>) | null,
+  options: { description?: string; tools?: Tool[] } = {},
+): void {
+  globalThis.console = new Console(process.stderr); // standard output is for messages
+  const connection = new Connection(agent, options.description ?? "", options.tools ?? []);
+  createInterface({ input: process.stdin, crlfDelay: Infinity })
+    .on("line", line => line.trim() && connection.take(JSON.parse(line)))
+    .on("close", () => process.exit(0));
+}
+
+/** One run of the agent. What its methods return is rejected with a Halt once the run is over. */
+export class Run {
+  readonly input: Input;
+  readonly query: string;
+  /** Aborted when nobody waits for the run any more. */
+  readonly signal: AbortSignal;
+
+  readonly #connection: Connection;
+  readonly #id: number | string;
+  readonly #scope = new AsyncLocalStorage<string>();
+  #messages = 0;
+  #open: { role: string; message: number } | null = null;
+  #written = 0;
+  #taken: Promise<unknown> = Promise.resolve();
+
+  constructor(connection: Connection, id: number | string, input: Input, signal: AbortSignal) {
+    this.#connection = connection;
+    this.#id = id;
+    this.input = input;
+    this.query = input.query;
+    this.signal = signal;
+  }
+
+  /** Writes a piece of the answer. Await it when much is written: it is done when Baton keeps up. */
+  text(delta: string): Promise<void> {
+    return this.#say("assistant", delta);
+  }
+
+  /** Writes a piece of what the agent thinks. */
+  reason(delta: string): Promise<void> {
+    return this.#say("reasoning", delta);
+  }
+
+  /** Returns a message of its own, which its end completes. */
+  message(role = "assistant", stage = ""): { write(delta: string): Promise<void>; end(): Promise<void> } {
+    const message = ++this.#messages;
+    return {
+      write: delta => this.#notify("text", { message, role, stage, delta }),
+      end: () => this.#notify("text", { message, role, stage, delta: "", end: true }),
+    };
+  }
+
+  /** Merges patch into the thread's state, as RFC 7396 has it. */
+  state(patch: Json): Promise<void> {
+    return this.#notify("state", { patch });
+  }
+
+  /** Says how far the run is, from 0 to 1. */
+  progress(fraction: number, message = ""): Promise<void> {
+    return this.#notify("progress", { fraction, message });
+  }
+
+  /** Writes an AG-UI event. One that is illegal now is refused. */
+  async emit(event: { type: string; [name: string]: unknown }): Promise<void> {
+    await this.#request("emit", { event });
+  }
+
+  /** Calls fn unless there is a record of it, and returns what it returned, as JSON keeps it. */
+  async do<T extends Json | void>(name: string, fn: () => T | Promise<T>): Promise<T> {
+    const begun = await this.#request("do", { name });
+    if (begun.scope === undefined) return begun.value;
+    let value: T;
+    try {
+      value = await this.#scope.run(begun.scope, fn);
+    } catch (err) {
+      await this.#request("done", { scope: begun.scope, error: failure(err) }).catch(() => {});
+      throw err;
+    }
+    await this.#request("done", { scope: begun.scope, value: value ?? null });
+    return value;
+  }
+
+  /** Calls fn, which has records of its own: for what goes on at the same time, with a key that is the same each time. */
+  async branch<T>(key: string, fn: () => T | Promise<T>): Promise<T> {
+    const { scope } = await this.#request("branch", { key });
+    return this.#scope.run(scope, fn);
+  }
+
+  /** Calls a tool. One that fails rejects nothing: its output says so. */
+  async tool(name: string, args: object = {}): Promise<ToolOutput> {
+    return (await this.tools([name, args]))[0];
+  }
+
+  /** Makes several calls at once and returns their outputs in that order. */
+  async tools(...calls: [name: string, args?: object][]): Promise<ToolOutput[]> {
+    const asked = calls.map(([name, args]) => ({ name, args: args ?? {} }));
+    return (await this.#request("tools", { calls: asked })).outputs;
+  }
+
+  /** Runs another agent inside of this run. */
+  agent(name: string, query: string): Promise<{ status: string; answer: string; key_points?: string[] }> {
+    return this.#request("agent", { name, query });
+  }
+
+  /** Asks a person. The question's other members are those of an AG-UI interrupt. */
+  ask(
+    message: string,
+    responseSchema?: object,
+    more: object = {},
+  ): Promise<{ cancelled?: boolean; payload?: any }> {
+    return this.#request("ask", { question: { message, responseSchema, ...more } });
+  }
+
+  /** Takes the messages that came since the start or the last next. */
+  async next(): Promise<Input["messages"]> {
+    return (await this.#request("next", {})).messages;
+  }
+
+  /** Counts tokens. */
+  async usage(usage: { provider: string; model: string; inputTokens?: number; outputTokens?: number }): Promise<void> {
+    await this.#request("usage", { usage });
+  }
+
+  #say(role: string, delta: string): Promise<void> {
+    if (delta === "") return Promise.resolve();
+    if (this.#open?.role !== role) this.#open = { role, message: ++this.#messages };
+    return this.#notify("text", { message: this.#open.message, role, delta });
+  }
+
+  /** Sends what has no answer, but for one message in a window: its answer says that Baton keeps up. */
+  #notify(method: string, params: { delta?: string; [name: string]: unknown }): Promise<void> {
+    if (this.signal.aborted) return quiet(Promise.reject(over()));
+    this.#written += (params.delta?.length ?? 0) + 200;
+    if (this.#written > window) {
+      this.#written = 0;
+      this.#taken = quiet(this.#request(method, params));
+    } else {
+      this.#connection.send({ method, params: { run: this.#id, ...params } });
+    }
+    return quiet(this.#taken.then(() => {}));
+  }
+
+  #request(method: string, params: object): Promise<any> {
+    if (this.signal.aborted) return Promise.reject(over());
+    const scope = this.#scope.getStore();
+    return this.#connection.ask(this.signal, method, { run: this.#id, in: scope, ...params });
+  }
+}
+
+/** quiet lets a promise be ignored. Whoever awaits it sees its error all the same. */
+function quiet<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}
+
+const over = () => new Halt("the run is over", "ended");
+
+function failure(err: unknown): NonNullable<Message["error"]> {
+  const message = err instanceof Error ? err.message : String(err);
+  if (err instanceof BatonError) {
+    return { code: -32000, message, data: { code: err.code, retryable: err.retryable } };
+  }
+  return { code: -32000, message };
+}
+
+/** The pipes to Baton, and who waits for what from there. */
+class Connection {
+  readonly #agent: ((run: Run) => Output | Promise<Output>) | null;
+  readonly #description: string;
+  readonly #tools: Map<string, Tool>;
+  readonly #waiting = new Map<string, (m: Message) => void>();
+  readonly #atWork = new Map<number | string, AbortController>();
+  #asked = 0;
+
+  constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[]) {
+    this.#agent = agent;
+    this.#description = description;
+    this.#tools = new Map(tools.map(t => [t.name, t]));
+  }
+
+  take(m: Message): void {
+    if (m.method === undefined) {
+      this.#waiting.get(String(m.id))?.(m);
+    } else if (m.method === "cancel") {
+      this.#atWork.get(m.params.id)?.abort();
+    } else if (m.method === "initialize") {
+      const tools = [...this.#tools.values()].map(({ call, ...info }) => info);
+      const agent = this.#agent && { description: this.#description };
+      this.send({ id: m.id, result: { protocol, tools, ...(agent && { agent }) } });
+    } else if (m.method === "run" && this.#agent) {
+      const agent = this.#agent;
+      this.#work(m.id!, signal => agent(new Run(this, m.id!, m.params.input, signal)));
+    } else if (m.method === "call" && this.#tools.has(m.params.tool)) {
+      this.#work(m.id!, signal => this.#tools.get(m.params.tool)!.call(m.params.args, signal));
+    } else if (m.id !== undefined) {
+      this.send({ id: m.id, error: { code: -32601, message: `no method ${m.method}` } });
+    }
+  }
+
+  async #work(id: number | string, fn: (signal: AbortSignal) => unknown): Promise<void> {
+    const controller = new AbortController();
+    this.#atWork.set(id, controller);
+    let answer: Message;
+    try {
+      answer = { id, result: (await fn(controller.signal)) ?? null };
+    } catch (err) {
+      if (!(err instanceof BatonError)) console.error(err);
+      answer = { id, error: failure(err) };
+    }
+    this.#atWork.delete(id);
+    this.send(answer);
+  }
+
+  ask(signal: AbortSignal, method: string, params: object): Promise<any> {
+    const id = `b${++this.#asked}`;
+    return new Promise((resolve, reject) => {
+      const stop = () => {
+        this.#waiting.delete(id);
+        reject(over());
+      };
+      signal.addEventListener("abort", stop, { once: true });
+      this.#waiting.set(id, m => {
+        signal.removeEventListener("abort", stop);
+        this.#waiting.delete(id);
+        if (!m.error) return resolve(m.result);
+        const { code = "failed", retryable = false } = m.error.data ?? {};
+        const Kind = halts.includes(code) ? Halt : BatonError;
+        reject(new Kind(m.error.message, code, retryable));
+      });
+      this.send({ id, method, params });
+    });
+  }
+
+  send(m: Message): void {
+    process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...m }) + "\n");
+  }
+}

@@ -1,0 +1,238 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// session is one run that a program works for. What the program says of it is handled in the order in which it was
+// said: notifications at once, requests one after the other within a scope, beside those of other scopes.
+type session struct {
+	id     int64
+	c      *conn
+	run    *plugins.Run
+	ctx    context.Context
+	result chan message // takes the answer to run, which is the last
+
+	working sync.WaitGroup // its goroutines
+
+	mu     sync.Mutex // guards the fields below
+	more   *sync.Cond // inbox has grown, or over is set
+	inbox  []parcel
+	size   int // of what is in inbox and lanes
+	over   bool
+	scopes map[string]*scope
+	minted int // tokens of scopes
+
+	texts map[int]io.WriteCloser // messages the program has open, by its own numbers; used by serve alone
+}
+
+// parcel is a message and how long its line was.
+type parcel struct {
+	message
+	size int
+}
+
+// scope is where requests stand: the run, a Do of it, or a branch. Those of one scope are handled one at a time.
+type scope struct {
+	ctx  context.Context
+	lane []parcel // requests that wait for the one that is being handled
+	busy bool
+	do   *doing // nil for the run and for a branch
+	done bool   // its Do has been ended
+}
+
+const (
+	maxScopes = 10_000 // of one run at a time
+	maxTexts  = 1000
+)
+
+func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *session {
+	s := &session{
+		id: id, c: c, run: run, ctx: ctx, result: make(chan message, 1),
+		scopes: map[string]*scope{"": {ctx: ctx}}, texts: make(map[int]io.WriteCloser),
+	}
+	s.more = sync.NewCond(&s.mu)
+	s.working.Go(s.serve) // ends with close
+	return s
+}
+
+// close ends the session and waits until nothing of it uses the run any more. The context it was opened with is done.
+func (s *session) close() {
+	s.c.mu.Lock()
+	delete(s.c.sessions, s.id)
+	s.c.mu.Unlock()
+
+	s.mu.Lock()
+	s.over = true
+	s.more.Broadcast()
+	s.mu.Unlock()
+	s.working.Wait()
+}
+
+// put takes a message for the session. It does not wait: a program that says much more than the run can take has
+// failed it.
+func (s *session) put(m message, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size+size > maxInbox {
+		s.finish(message{Error: failureOf(&plugins.Error{
+			Code: "overrun", Message: fmt.Sprintf("The agent wrote more than %d bytes that could not be taken yet", maxInbox),
+		})})
+		return
+	}
+	s.size += size
+	s.inbox = append(s.inbox, parcel{m, size})
+	s.more.Signal()
+}
+
+// finish gives the run its result, unless it has one. s.mu is held.
+func (s *session) finish(m message) {
+	select {
+	case s.result <- m:
+	default:
+	}
+}
+
+// serve handles what was put.
+func (s *session) serve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		for len(s.inbox) == 0 && !s.over {
+			s.more.Wait()
+		}
+		if s.over {
+			return
+		}
+		p := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		if p.Method == "" {
+			s.finish(p.message)
+			return
+		}
+		s.mu.Unlock()
+		s.handle(p)
+		s.mu.Lock()
+	}
+}
+
+// handle does what the program wants, or puts it in its scope's lane.
+func (s *session) handle(p parcel) {
+	switch {
+	case emitting(p.Method):
+		s.settle(p, func() (any, error) { return nil, s.emit(p.Method, p.Params) })
+	case p.ID == nil:
+		s.settle(p, func() (any, error) { return nil, &badParams{"it needs an id"} })
+	case p.Method == "done": // it frees the lane that its Do is in
+		s.working.Go(func() { s.work(s.ctx, p) })
+	default:
+		s.queue(p)
+	}
+}
+
+// queue has a request handled behind those of its scope.
+func (s *session) queue(p parcel) {
+	var in struct {
+		In string `json:"in"`
+	}
+	err := json.Unmarshal(p.Params, &in)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc := s.scopes[in.In]
+	switch {
+	case err != nil || sc == nil:
+		s.working.Go(func() {
+			s.settle(p, func() (any, error) { return nil, &badParams{fmt.Sprintf("there is no scope %q", in.In)} })
+		})
+	case sc.busy:
+		sc.lane = append(sc.lane, p)
+	default:
+		sc.busy = true
+		s.working.Go(func() { s.drain(sc, p) }) // ends with the lane; what is in it ends with s.ctx
+	}
+}
+
+// drain handles p and what comes behind it in its scope.
+func (s *session) drain(sc *scope, p parcel) {
+	for {
+		s.work(sc.ctx, p)
+		s.mu.Lock()
+		if len(sc.lane) == 0 {
+			sc.busy = false
+			s.mu.Unlock()
+			return
+		}
+		p = sc.lane[0]
+		sc.lane = sc.lane[1:]
+		s.mu.Unlock()
+	}
+}
+
+// work handles a request that may wait.
+func (s *session) work(ctx context.Context, p parcel) {
+	s.settle(p, func() (any, error) { return s.request(ctx, p) })
+}
+
+// settle does what p wants and answers it. A notification has no answer: one that fails has failed the run.
+func (s *session) settle(p parcel, fn func() (any, error)) {
+	result, err := guard(fn)
+	s.mu.Lock()
+	s.size -= p.size
+	if p.ID == nil && err != nil {
+		s.finish(message{Error: failureOf(fmt.Errorf("%s: %w", p.Method, err))})
+	}
+	s.mu.Unlock()
+	if p.ID != nil && !errors.Is(err, errAnswered) {
+		s.reply(p, result, err)
+	}
+}
+
+func (s *session) reply(p parcel, result any, err error) {
+	switch {
+	case err != nil:
+		s.c.send(message{ID: p.ID, Error: failureOf(err)})
+	case result == nil:
+		s.c.send(message{ID: p.ID, Result: json.RawMessage("{}")})
+	default:
+		s.c.send(message{ID: p.ID, Result: encode(result)})
+	}
+}
+
+// guard turns a panic into an error.
+func guard(fn func() (any, error)) (result any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &plugins.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// begin makes a scope and returns its token.
+func (s *session) begin(ctx context.Context, do *doing) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.scopes) > maxScopes {
+		return "", &badParams{fmt.Sprintf("a run may have %d scopes at a time", maxScopes)}
+	}
+	s.minted++
+	token := "s" + strconv.Itoa(s.minted)
+	s.scopes[token] = &scope{ctx: ctx, do: do}
+	return token, nil
+}
+
+// end forgets a scope. What still waits in its lane is handled.
+func (s *session) end(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.scopes, token)
+}

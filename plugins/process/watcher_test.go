@@ -1,0 +1,30 @@
+package process_test
+
+import (
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// watcher is a Host that tells what is written, and takes nothing else.
+type watcher struct {
+	plugins.Host
+	saw func(text string)
+
+	mu   sync.Mutex
+	over bool
+	late bool
+}
+
+func (w *watcher) NewID() string { return "m" }
+
+func (w *watcher) Emit(ev agui.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = w.late || w.over
+	if ev, ok := ev.(agui.TextMessageContent); ok {
+		w.saw(ev.Delta)
+	}
+	return nil
+}
