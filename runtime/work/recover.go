@@ -84,19 +84,19 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	}
 	l, err := en.rebuild(ctx, run)
 	if err != nil {
-		return en.failUnread(ctx, run, err, nil)
+		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
 	if l.unfit != nil {
 		en.log.Error("run cannot be executed", "run", run.ID, "error", l.unfit)
-		return en.failRead(ctx, l, illegible(), nil)
+		return en.giveUp(ctx, l, illegible())
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return en.failRead(ctx, l, e, nil)
+		return en.giveUp(ctx, l, e)
 	}
 	it := &commit.Item{}
 	if err := l.interrupt(it); err != nil {
-		return en.failUnread(ctx, run, err, nil)
+		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
 	en.slots.force(&run.RunHead)
 	from := run.Owner
@@ -139,28 +139,35 @@ func illegible() *agui.OutputError {
 	return &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
 }
 
-// failRead fails a run as its log tells what is open, and without the log when that cannot be closed.
-func (en *Engine) failRead(ctx context.Context, l *live, e *agui.OutputError, then func()) error {
-	err := en.failRebuilt(l, &commit.Item{}, e, then)
+// unreadable is the end of a run whose log cannot be read back.
+func unreadable() *agui.OutputError {
+	return &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
+}
+
+// giveUp fails a run instead of taking it over. When the database does not take that, its log is closed once more: a bare
+// end leaves open what viewers then show for ever.
+func (en *Engine) giveUp(ctx context.Context, l *live, e *agui.OutputError) error {
+	err := en.failRebuilt(l, &commit.Item{}, e, nil)
 	if err == nil || unwritten(err) {
 		return err
 	}
-	return en.failUnread(ctx, &l.run, err, then)
+	en.log.Error("run is given up once more: its end could not be stored", "run", l.run.ID, "error", err)
+	return en.failFromLog(ctx, l, unstored())
 }
 
-// failUnread fails a run whose log cannot be read back, so that one bad row does not keep a server down. Whatever
-// the log has left open, a terminal event behind its last one ends it.
-func (en *Engine) failUnread(ctx context.Context, run *model.Run, because error, then func()) error {
+// failUnread fails a run with e whose log cannot be read back or closed, so that one bad row does not keep a server down.
+// Whatever the log has left open, a terminal event behind its last one ends it.
+func (en *Engine) failUnread(ctx context.Context, run *model.Run, because error, e *agui.OutputError, then func()) error {
 	if unwritten(because) || ctx.Err() != nil {
 		return because
 	}
-	en.log.Error("run cannot be taken over", "run", run.ID, "error", because)
+	en.log.Error("run ends without its log", "run", run.ID, "error", because)
 	it := &commit.Item{}
 	l, err := commit.Patiently(ctx, func() (*live, error) { return en.unread(ctx, run, it) })
 	if err != nil {
 		return err
 	}
-	return en.failRebuilt(l, it, &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}, then)
+	return en.failRebuilt(l, it, e, then)
 }
 
 // unread makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
@@ -402,7 +409,8 @@ func (l *live) failCall(it *commit.Item, id string, m *model.Memo) error {
 	return l.w.stage(it, result)
 }
 
-// failFromLog ends a live run as failed after its events in memory have turned out not to be storable.
+// failFromLog ends a run as failed after its events in memory have turned out not to be storable: as its log tells what is
+// open, and without the log when that cannot be closed.
 func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
 	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
@@ -411,9 +419,12 @@ func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputE
 	forget := func() { en.forget(broken) }
 	l, err := en.rebuild(ctx, &run)
 	if err != nil {
-		return en.failUnread(ctx, &run, err, forget)
+		return en.failUnread(ctx, &run, err, unreadable(), forget)
 	}
-	return en.failRead(ctx, l, e, forget)
+	if err = en.failRebuilt(l, &commit.Item{}, e, forget); err == nil || unwritten(err) {
+		return err
+	}
+	return en.failUnread(ctx, &l.run, err, e, forget)
 }
 
 // failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;
