@@ -59,6 +59,9 @@ func (w *world) settle() {
 
 // restless says what has not come to rest.
 func (w *world) restless(p *process) string {
+	if p.unsure.Load() {
+		return fmt.Sprintf("%s asks what became of its commit", p)
+	}
 	waiting := make(map[int64]bool)
 	for _, status := range []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued} {
 		runs, err := w.runs(p, status)

@@ -78,8 +78,10 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 		}
 	}
 	err := f.Store.Commit(ctx, n, &timed)
+	f.p.unsure.Store(false)
 	if err == nil && trouble == Lost {
 		f.written = n
+		f.p.unsure.Store(true)
 		err = fmt.Errorf("answer lost: %w", model.ErrUnavailable)
 	}
 	if trouble == KillAfter {

@@ -55,12 +55,13 @@ type Finding struct {
 
 // process is one server process: it is killed, fenced or stopped.
 type process struct {
-	w     *world
-	n     int
-	store model.Store
-	rt    *runtime.Runtime
-	dead  atomic.Bool   // it was killed
-	up    chan struct{} // closed when it has started, or failed to
+	w      *world
+	n      int
+	store  model.Store
+	rt     *runtime.Runtime
+	dead   atomic.Bool   // it was killed
+	unsure atomic.Bool   // it has stored what it does not know to be, and shows nothing of it yet
+	up     chan struct{} // closed when it has started, or failed to
 
 	ctx  context.Context // done when its clients are cut off
 	gone context.CancelFunc
