@@ -88,6 +88,9 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if req.WorkflowID != "" && rt.work.Definition(req.WorkflowID) == nil {
 		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
 	}
+	if req.RewindTo != "" && len(req.Resume) > 0 {
+		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
+	}
 	switch req.Multitask {
 	case "", EnqueueRun, RejectRun, InterruptRuns, RollbackRuns:
 	default:

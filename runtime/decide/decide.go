@@ -77,6 +77,9 @@ var (
 	ErrStale = model.Refuse(model.KindConflict, "stale", "The thread has changed meanwhile; try again")
 	// ErrSettled means that the run is not the sender's any more.
 	ErrSettled = model.Refuse(model.KindConflict, "settled", "The run has been settled already")
+	// ErrUnknownMessage means that the thread does not show what a run is to rewind to.
+	ErrUnknownMessage = model.Refuse(model.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
+
 	// ErrNotClaimed means that it is not the run's turn.
 	ErrNotClaimed = model.Refuse(model.KindConflict, "not_claimed", "The run cannot be claimed now")
 	// ErrRunning means that only the run's owner can do it, or that a run has to be cancelled first.

@@ -178,7 +178,7 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	case c.Run.WorkflowID == "":
 		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 	case c.Lost:
-		return model.Refuse(model.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
+		return ErrUnknownMessage
 	case len(msgs) == 0 && c.Last != "" && asked(d.v, c.Last): // it is not open, else this would be its answer
 		return ErrAnswered
 	}

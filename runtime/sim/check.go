@@ -235,6 +235,7 @@ func (w *world) checkRows(v *view, f *folded) {
 	if got, want := lines(rows), f.lines(); !slices.Equal(got, want) {
 		w.find(RuleRows, "thread %s:\n   rows %v\n   log  %v", v.name, got, want)
 	}
+	w.checkPairs(v, rows)
 	var shown []runtime.Message
 	for i := range rows {
 		if rows[i].Role != agui.RoleReasoning && rows[i].Role != agui.RoleActivity {
@@ -250,6 +251,31 @@ func (w *world) checkRows(v *view, f *folded) {
 	running := slices.ContainsFunc(v.runs, func(r runtime.Run) bool { return r.Status == runtime.Running })
 	if !running && !sameJSON(v.th.State, f.state) {
 		w.find(RuleState, "thread %s: the row says %s, the log %s", v.name, v.th.State, f.state)
+	}
+}
+
+// checkPairs checks that a call which is shown has its result, and a result its call, once its run is over.
+func (w *world) checkPairs(v *view, rows []runtime.Message) {
+	open := make(map[int64]bool)
+	for i := range v.runs {
+		open[v.runs[i].Key] = !v.runs[i].Status.Final()
+	}
+	called, answered := make(map[string]bool), make(map[string]bool)
+	for i := range rows {
+		for _, c := range rows[i].ToolCalls {
+			called[c.ID] = true
+		}
+		answered[rows[i].ToolCallID] = true
+	}
+	for i := range rows {
+		for _, c := range rows[i].ToolCalls {
+			if !answered[c.ID] && !open[rows[i].RunKey] {
+				w.find(RuleCall, "thread %s shows the call %s without its result", v.name, short(c.ID))
+			}
+		}
+		if id := rows[i].ToolCallID; id != "" && !called[id] {
+			w.find(RuleCall, "thread %s shows the result of %s without its call", v.name, short(id))
+		}
 	}
 }
 

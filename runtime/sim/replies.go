@@ -185,7 +185,7 @@ func (c *claims) started(r *reply) {
 		}
 		return
 	}
-	if c.spoilt[run.ID] {
+	if c.spoilt[run.ID] || outrun(&run) {
 		return
 	}
 	ran := run.Status == runtime.Completed || run.Status == runtime.Failed || run.Status == runtime.Waiting
@@ -198,6 +198,10 @@ func (c *claims) started(r *reply) {
 func ours(code string) bool {
 	return slices.Contains([]string{"internal", "storage_error", "unreadable"}, code)
 }
+
+// outrun reports whether a run was to rewind to what another had hidden before its turn came: it hides nothing, and what it was
+// to say is not said.
+func outrun(run *runtime.Run) bool { return run.Error != nil && run.Error.Code == "unknown_message" }
 
 // shared reports whether another start may have made the run of that name.
 func (c *claims) shared(r *reply) bool {
@@ -230,7 +234,7 @@ func (c *claims) appended(r *reply) {
 		c.w.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		return
 	}
-	if c.spoilt[run.ID] {
+	if c.spoilt[run.ID] || outrun(&run) {
 		return
 	}
 	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) {

@@ -173,9 +173,13 @@ func (l *live) prepare(ctx context.Context, it *commit.Item, th *model.Thread, r
 			if err != nil {
 				return err
 			}
-			if len(msgs) > 0 && msgs[0].Seq > 0 {
-				hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: msgs[0].Seq + 1})
+			i := slices.IndexFunc(msgs, func(m model.Message) bool {
+				return m.ID == l.input.RewindTo && m.State == model.MessageConsumed
+			})
+			if i < 0 { // another run has hidden it while this one was queued
+				return decide.ErrUnknownMessage
 			}
+			hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: msgs[i].Seq + 1})
 		}
 		if l.input.HideFrom > 0 {
 			hides = append(hides, model.Hide{ThreadKey: th.Key, FromSeq: l.input.HideFrom})
@@ -221,7 +225,8 @@ func (l *live) rolledBack(ctx context.Context, run *model.Run, state json.RawMes
 	return hides, state, nil
 }
 
-// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings.
+// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings. A message that stays keeps
+// the results of its calls, wherever they stand.
 func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, hides []model.Hide) error {
 	rows, err := l.en.store.Messages(ctx, th.Key, 0, log.LatestMessages)
 	if err != nil {
@@ -232,12 +237,28 @@ func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, h
 			return (h.RunKey == 0 || h.RunKey == m.RunKey) && (h.FromSeq == 0 || m.Seq >= h.FromSeq) && m.EventID >= h.FromEvent
 		})
 	}
+	called := make(map[string]bool)
+	for i := range rows {
+		for _, c := range rows[i].ToolCalls {
+			called[c.ID] = called[c.ID] || !hidden(rows[i])
+		}
+	}
 	var before []model.Row // what the run brings stays
 	for i := range hides {
 		before = append(before, &hides[i])
 	}
+	left := make([]model.Message, 0, len(rows))
+	for i := range rows {
+		switch m := rows[i]; {
+		case !hidden(m):
+			left = append(left, m)
+		case m.Role == agui.RoleTool && called[m.ToolCallID]:
+			left = append(left, m)
+			before = append(before, &m) // is shown again
+		}
+	}
 	it.Rows = append(before, it.Rows...)
-	msgs := append(log.Contents(slices.DeleteFunc(rows, hidden)), l.w.fold.Messages()...) // what this run brings
+	msgs := append(log.Contents(left), l.w.fold.Messages()...) // what this run brings
 	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs)})
 }
 

@@ -35,12 +35,8 @@ func (en *Engine) attend(n decide.Next) {
 	} else if err = en.claim(&n.Run); err != nil {
 		en.slots.free(&n.Run)
 		en.queue.nudge()
-		if !unwritten(err) {
+		if e := unstarted(err); e != nil {
 			en.log.Error("run cannot be claimed", "run", n.Run.ID, "error", err)
-			e := &agui.OutputError{Code: "internal", Message: "The run could not be started"}
-			if errors.Is(err, errUnfit) {
-				e = illegible()
-			}
 			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
 		}
 	}
@@ -56,6 +52,19 @@ func (en *Engine) attend(n decide.Next) {
 	}
 }
 
+// unstarted is the end of a run that cannot be claimed, nil when it may be later.
+func unstarted(err error) *agui.OutputError {
+	switch {
+	case errors.Is(err, decide.ErrUnknownMessage):
+		return &agui.OutputError{Code: "unknown_message", Message: "The thread does not show the message of rewindTo any more"}
+	case errors.Is(err, errUnfit):
+		return illegible()
+	case unwritten(err):
+		return nil
+	}
+	return &agui.OutputError{Code: "internal", Message: "The run could not be started"}
+}
+
 // Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
 // that comes before it, and there is a slot.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, error) {
@@ -69,6 +78,9 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, e
 	if err != nil || !it.Out.Claimed {
 		en.slots.free(&c.Run.RunHead)
 		en.queue.nudge()
+	}
+	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
+		return en.Decide(c)
 	}
 	if it == nil {
 		return decide.Decided{}, err

@@ -1,0 +1,70 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// What a queued run rewinds to may be hidden when its turn comes: it says so, and hides nothing itself.
+func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
+	gate := make(chan struct{})
+	b := open(t, runtime.Config{Runs: 1}, gated(gate), hello)
+	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)
+	b.wait(b.ask("second", runtime.StartRequest{}, said("u2", "two")).RunID, runtime.Completed)
+	busy := b.start("other", "gated", "go")
+	b.wait(busy.RunID, runtime.Running)
+	b.ask("to u1", runtime.StartRequest{RewindTo: "u1"}, said("u3", "three"))
+	b.ask("to u2", runtime.StartRequest{RewindTo: "u2"}, said("u4", "four"))
+	close(gate)
+	b.wait("to u1", runtime.Completed)
+	run := b.wait("to u2", runtime.Failed)
+	if run.Error == nil || run.Error.Code != "unknown_message" {
+		t.Errorf("the second rewind has failed with %+v", run.Error)
+	}
+	b.shows("one", "three", "hello three")
+	checkLog(t, b.log("main"))
+}
+
+// A message that is rewound to stays whole: with the results of its calls, wherever they stand.
+func TestRewindKeepsTheResultsOfCalls(t *testing.T) {
+	look := tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "seen"}, nil
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := run.CallTool(ctx, "look", nil); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, say(run, "looked")
+	}}
+	b := open(t, runtime.Config{}, worker, hello, look)
+	b.wait(b.start("main", "worker", "go").RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs, err := b.store.Messages(t.Context(), th.Key, 0, 100)
+	if err != nil || len(msgs[1].ToolCalls) != 1 {
+		t.Fatalf("%+v, %v", msgs, err)
+	}
+	b.wait(b.ask("again", runtime.StartRequest{RewindTo: msgs[1].ID}, said("u2", "two")).RunID, runtime.Completed)
+	b.shows("go", "", "seen", "two", "hello two")
+	checkLog(t, b.log("main"))
+}
+
+// Who answers goes on with a run, and rewinds nothing.
+func TestAnswerDoesNotRewind(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)
+	_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		ThreadID: "main", RewindTo: "u1", Resume: []agui.ResumeEntry{{InterruptID: "some"}},
+	})
+	var refusal *runtime.Error
+	if !errors.As(err, &refusal) || refusal.Kind != runtime.KindInvalid || refusal.Code != "invalid_request" {
+		t.Errorf("got %v", err)
+	}
+}
