@@ -21,11 +21,12 @@ import (
 // the Do is recorded.
 func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.Context) error) error {
 	s := r.scopeOf(ctx)
-	u, _, err := r.use(ctx, func() error { return s.begin(name) }, "do", name, nil)
+	what := fmt.Sprintf("A Do named %q", name)
+	u, _, err := r.use(ctx, func() error { return s.begin(what) }, "do", name, nil)
 	if err != nil {
 		return err
 	}
-	defer s.end(name)
+	defer s.end(what)
 	called := false
 	raw, err := r.host.Do(ctx, u, func(ctx context.Context) (json.RawMessage, error) {
 		called = true
@@ -203,12 +204,20 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 }
 
 // Next takes the messages appended to the run since its start or the last Next; none is nil. It does not
-// wait for any, and ends the open message first.
+// wait for any, and ends the open message first. Goroutines that call it at the same time take a Branch each.
 func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
-	u, _, err := r.use(ctx, r.close, "next", "", nil)
+	const what = "A Next"
+	s := r.scopeOf(ctx)
+	u, _, err := r.use(ctx, func() error {
+		if err := r.close(); err != nil {
+			return err
+		}
+		return s.begin(what)
+	}, "next", "", nil)
 	if err != nil {
 		return nil, err
 	}
+	defer s.end(what)
 	messages, err := r.host.Next(ctx, u)
 	if err != nil || len(messages) == 0 {
 		return nil, err

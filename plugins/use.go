@@ -55,7 +55,7 @@ type scope struct {
 	path     string            // the front of the places in it
 	uses     map[string]int    // how many of each name there were; guarded by run.mu
 	branches map[string]*scope // by key; likewise
-	doing    map[string]bool   // names of Do that are running; likewise
+	doing    map[string]bool   // what is running that nobody could tell apart: a Do of a name, a Next; likewise
 }
 
 type scopeKey struct{}
@@ -85,29 +85,31 @@ func (s *scope) place(kind, name string) string {
 	return fmt.Sprintf("%s%s#%d", s.path, what, s.uses[what])
 }
 
-// begin refuses a second Do of one name at the same time: nobody could tell the records of the two apart. run.mu is held.
-func (s *scope) begin(name string) error {
-	if s.doing[name] {
-		return &Error{Code: "name_in_use", Message: fmt.Sprintf("A Do named %q is running already: goroutines take a Branch each", name)}
+// begin refuses a use that asks for nothing while another such is running: nobody could tell the records of the two apart.
+// run.mu is held.
+func (s *scope) begin(what string) error {
+	if s.doing[what] {
+		return &Error{Code: "name_in_use", Message: what + " is running already: goroutines take a Branch each"}
 	}
 	if err := s.run.alive(); err != nil {
 		return err
 	}
-	s.doing[name] = true
+	s.doing[what] = true
 	return nil
 }
 
-func (s *scope) end(name string) {
+func (s *scope) end(what string) {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
-	delete(s.doing, name)
+	delete(s.doing, what)
 }
 
 // Branch returns a context whose uses have places of their own: those of one key are counted apart from those of
 // another and from what stands outside. Goroutines that use the same Do, tool, agent or question take a Branch each,
 // with a key that is the same when the worker is called again. Without one their places are given in the order in which
 // they come, which may be another the next time: who then meets the record of another request gets replay_mismatch. A
-// Do, which has no request, is refused with name_in_use while another of its name is running in the same place.
+// Do and a Next, which have no request, are refused with name_in_use while another Do of the name, or another Next, is
+// running in the same place.
 //
 //	for _, city := range cities {
 //		ctx := run.Branch(ctx, city)

@@ -178,3 +178,44 @@ func TestDosOfOneNameAtOnceTakeABranchEach(t *testing.T) {
 		t.Errorf("%d records, %v", res.Records, res.Err)
 	}
 }
+
+// meanwhile is a notebook during whose first Next something else happens.
+type meanwhile struct {
+	notebook
+	then func()
+}
+
+func (m *meanwhile) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) {
+	if then := m.then; then != nil {
+		m.then = nil
+		then()
+	}
+	return m.notebook.Next(ctx, u)
+}
+
+// Nobody could tell the messages of two apart when the worker is called again.
+func TestNextsAtOnceTakeABranchEach(t *testing.T) {
+	host := &meanwhile{}
+	run := plugins.NewRun(host, plugins.Input{})
+	_, err := plugins.Execute(t.Context(), agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		host.then = func() {
+			_, err := run.Next(ctx)
+			if known, ok := errors.AsType[*plugins.Error](err); !ok || known.Code != "name_in_use" {
+				t.Errorf("a second Next got %v", err)
+			}
+			if _, err := run.Next(run.Branch(ctx, "k")); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := run.Next(ctx)
+		_, err2 := run.Next(ctx)
+		return agui.WorkerOutput{}, errors.Join(err, err2, run.Do(ctx, "next", nil, func(context.Context) error { return nil }))
+	}), run)
+	var got []string
+	for _, u := range host.uses {
+		got = append(got, u.Place)
+	}
+	if diff := cmp.Diff([]string{"branch:k/next#1", "next#1", "next#2", "do:next#1"}, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

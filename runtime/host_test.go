@@ -20,6 +20,14 @@ func TestHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, text := range c.Next {
+			if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.Said != nil {
+			c.Said()
+		}
 		for {
 			select {
 			case <-c.Crash:

@@ -22,6 +22,8 @@ type Case struct {
 	// Answer answers each question of a run that waits, and each call of a client's tool: of that it is given the
 	// ToolCallID, and the payload is the result.
 	Answer func(q agui.Interrupt) plugins.Answer
+	Next   []string // is said to the run while it is at work, each as a message of its own
+	Said   func()   // is called once all of that waits for the worker's Next, if anything
 	// Crash makes the process die whenever something is received from it, without a word to anybody. The run goes on
 	// in another one. What has been committed by then is there.
 	Crash <-chan struct{}
@@ -51,6 +53,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"CallsAtOnceHavePlaces", testCallsAtOnce},
 		{"CallsAtOnceWaitForTheLast", testCallsWait},
 		{"BranchesHavePlaces", testBranches},
+		{"BranchesHaveTheirMessages", testNexts},
 		{"DosAtOnce", testDosAtOnce},
 		{"FailedSubAgentAsksNobody", testFailedAgent},
 	} {

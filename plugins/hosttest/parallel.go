@@ -140,6 +140,40 @@ func testBranches(_ *testing.T, s *suite) {
 	})
 }
 
+// A branch that has taken messages takes them each time, whoever comes first then.
+func testNexts(t *testing.T, s *suite) {
+	said := make(chan struct{})
+	var lives atomic.Int64
+	order := map[int64][]string{1: {"berlin", "paris", "rome"}, 2: {"rome", "paris", "berlin"}, 3: {"paris", "rome", "berlin"}}
+	c := Case{Next: []string{"one", "two"}, Said: func() { close(said) }}
+	s.check("berlin one two, paris, rome", c, func(ctx context.Context, run *plugins.Run) (string, error) {
+		select {
+		case <-said:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		life := lives.Add(1)
+		got := make(map[string]string)
+		for _, city := range order[min(life, 3)] {
+			messages, err := run.Next(run.Branch(ctx, city))
+			if err != nil {
+				return "", err
+			}
+			got[city] = city
+			for _, m := range messages {
+				got[city] += " " + m.Content
+			}
+		}
+		if life < 3 {
+			return "", s.die(ctx)
+		}
+		return got["berlin"] + ", " + got["paris"] + ", " + got["rome"], nil
+	})
+	if lives.Load() != 3 {
+		t.Errorf("%d lives", lives.Load())
+	}
+}
+
 func testDosAtOnce(t *testing.T, s *suite) {
 	var lives, done atomic.Int64
 	out := s.check("berlin paris rome", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {

@@ -7,11 +7,20 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/hosttest"
 	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 func TestHost(t *testing.T) {
 	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
 		cfg := plugintest.Config{Input: plugins.Input{Query: "go", Tools: c.ClientTools}, Answer: c.Answer, Crash: c.Crash}
+		if len(c.Next) > 0 {
+			var msgs []agui.Message
+			for _, text := range c.Next {
+				msgs = append(msgs, agui.Message{Content: text})
+			}
+			cfg.Next = [][]agui.Message{msgs}
+			c.Said()
+		}
 		for _, p := range c.Plugins {
 			switch p := p.(type) {
 			case plugins.Tool:
