@@ -94,7 +94,7 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 			said[i] = new(Message)
 		}
 		for at := range rows {
-			if rows[at].Role == agui.RoleUser && sameText(&rows[at].Message, &s.req.Messages[i]) {
+			if rows[at].Role == agui.RoleUser && same(&rows[at].Message, &s.req.Messages[i]) {
 				said[i], rows = &rows[at], rows[at+1:]
 				break
 			}
@@ -103,8 +103,19 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 	return said, nil
 }
 
-func sameText(a, b *agui.Message) bool {
-	return strings.TrimSpace(a.Text()) == strings.TrimSpace(b.Text())
+// same reports whether two messages say the same: their text, but for space around it, and what is attached to it.
+func same(a, b *agui.Message) bool {
+	return strings.TrimSpace(a.Text()) == strings.TrimSpace(b.Text()) && slices.Equal(attached(a), attached(b))
+}
+
+// attached says where the parts of a message are that are no text.
+func attached(m *agui.Message) (list []agui.Source) {
+	for _, p := range m.ContentParts() {
+		if p.Source != nil {
+			list = append(list, *p.Source)
+		}
+	}
+	return list
 }
 
 // newMessages are those of the request's messages that the thread takes, as rows that wait for the claim: all of them
@@ -143,7 +154,7 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 		return nil
 	}
 	switch {
-	case row.State == model.MessageHidden, !sameText(m, &row.Message), s.req.RewindTo != "" && row.Seq > s.rewind:
+	case row.State == model.MessageHidden, !same(m, &row.Message), s.req.RewindTo != "" && row.Seq > s.rewind:
 		s.unsaid = last
 	case s.req.Multitask == RollbackRuns:
 		open, err := s.rt.store.OpenRuns(ctx, s.th.Key)

@@ -12,14 +12,14 @@ import (
 // up to there.
 type edit struct {
 	from    int64         // the seq of the first message that is hidden; 0 when there is no edit
-	message *agui.Message // the request's that stands there with another text; nil when there is none
+	message *agui.Message // the request's that stands there and says something else; nil when there is none
 }
 
 // place is how far a request's list repeats what the thread shows.
 type place struct {
 	users    map[int64]bool // the seqs of the user's messages that it repeats
 	last     *Message       // the last of these; nil when there is none
-	edited   *agui.Message  // that message in the list, when its text is another; else nil
+	edited   *agui.Message  // that message in the list, when it says something else; else nil
 	turn     bool           // the list has more of its turn than itself
 	furthest int64          // the highest seq of any message that it lists
 	ends     bool           // nothing new follows
@@ -69,21 +69,20 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 }
 
 // locate compares the request's list with what the thread knows of it, and reports whether they can be compared: what is new must
-// follow what is known.
+// follow what is known, and that must have ids. Of a message without one nobody has said that it is the thread's.
 func (s *starting) locate(k *known) (p place, ok bool) {
 	p = place{users: make(map[int64]bool), ends: true}
 	for i := range s.req.Messages {
 		m := &s.req.Messages[i]
 		row := k.rows[m.ID]
-		if k.said[i] != nil {
-			row = k.said[i]
-		}
 		if row != nil && row.State == MessageConsumed {
 			p.furthest = max(p.furthest, row.Seq)
 		}
 		switch {
 		case m.Role != agui.RoleUser:
 			p.turn = p.turn || p.ends
+		case k.said[i] != nil:
+			return p, false
 		case row == nil:
 			p.ends = false
 		case !p.ends || row.State != MessageConsumed || row.Role != agui.RoleUser || p.last != nil && row.Seq < p.last.Seq:
@@ -91,7 +90,7 @@ func (s *starting) locate(k *known) (p place, ok bool) {
 		default:
 			p.users[row.Seq], p.last = true, row
 			p.edited, p.turn = nil, false
-			if !sameText(m, &row.Message) {
+			if !same(m, &row.Message) {
 				p.edited = m
 			}
 		}

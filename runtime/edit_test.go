@@ -2,8 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,4 +178,35 @@ func TestEditMayNotBeTooLarge(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b.shows("question", "hello question")
+}
+
+// What a message says is its text and what is attached to it.
+func TestAnotherImageIsAnEdit(t *testing.T) {
+	image := func(url string) agui.Message {
+		return agui.Message{ID: "u1", Role: agui.RoleUser, Parts: json.RawMessage(
+			`[{"type":"text","text":"what is this?"},{"type":"image","source":{"type":"url","value":"` + url + `"}}]`)}
+	}
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
+	b.wait(b.ask("again", runtime.StartRequest{Edits: true}, image("https://a.example/cat")).RunID, runtime.Completed)
+	b.wait(b.ask("edit", runtime.StartRequest{Edits: true}, image("https://a.example/dog")).RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs, err := b.store.Messages(t.Context(), th.Key, 0, 100)
+	if err != nil || len(msgs) != 2 || !strings.Contains(string(msgs[0].Parts), "dog") {
+		t.Errorf("the thread shows %+v, %v", msgs, err)
+	}
+	checkLog(t, b.log("main"))
+}
+
+// Nobody has said of a message without an id that it is the same as one of the thread's.
+func TestListWithoutIDsIsNoEdit(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	for _, text := range []string{"one", "two", "three"} {
+		b.wait(b.ask(text, runtime.StartRequest{Edits: true}, said("", text)).RunID, runtime.Completed)
+	}
+	b.wait(b.ask("list", runtime.StartRequest{Edits: true}, said("", "one"), said("", "four")).RunID, runtime.Completed)
+	b.shows("one", "hello one", "two", "hello two", "three", "hello three", "four", "hello four")
 }

@@ -142,6 +142,18 @@ func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 			{ID: "2", Role: agui.RoleTool, ToolCallID: "b", Content: "result"},
 			{ID: "4", Role: agui.RoleUser, Content: "on"},
 		}, "[b]; b gave result; on; hello on; and now?"},
+		"doubled call": {[]agui.Message{
+			{ID: "1", Role: agui.RoleAssistant, ToolCalls: append(call("a"), call("a")...)},
+			{ID: "2", Role: agui.RoleAssistant, Content: "once more", ToolCalls: call("a")},
+			{ID: "3", Role: agui.RoleTool, ToolCallID: "a", Content: "result"},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
+		}, "[a]; a gave result; once more; on; hello on; and now?"},
+		"doubled result": {[]agui.Message{
+			{ID: "1", Role: agui.RoleAssistant, ToolCalls: call("a")},
+			{ID: "2", Role: agui.RoleTool, ToolCallID: "a", Content: "result"},
+			{ID: "3", Role: agui.RoleTool, ToolCallID: "a", Content: "another"},
+			{ID: "4", Role: agui.RoleUser, Content: "on"},
+		}, "[a]; a gave result; on; hello on; and now?"},
 	} {
 		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: name, Messages: c.bring})
 		if err != nil {

@@ -39,7 +39,9 @@ func inOrder(msgs []agui.Message) []agui.Message {
 	moved := false
 	for i := range msgs {
 		for _, call := range msgs[i].ToolCalls {
-			owner[call.ID] = i
+			if _, twice := owner[call.ID]; !twice {
+				owner[call.ID] = i
+			}
 		}
 	}
 	follows := func(m *agui.Message) (int, bool) {

@@ -122,7 +122,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 }
 
 // paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
-// is hidden or too old, and calls without a result, with the messages that hold nothing else.
+// is hidden or too old, calls without a result, and a second call or result of one id, with the messages that hold nothing else.
 func paired(msgs []agui.Message) []agui.Message {
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range msgs {
@@ -135,15 +135,21 @@ func paired(msgs []agui.Message) []agui.Message {
 	}
 	list := make([]agui.Message, 0, len(msgs))
 	for _, m := range msgs {
-		if m.Role == agui.RoleTool && !answered[m.ToolCallID] {
-			continue
-		}
-		if lost := func(c agui.ToolCall) bool { return !answered[c.ID] }; slices.ContainsFunc(m.ToolCalls, lost) {
-			m.ToolCalls = slices.DeleteFunc(slices.Clone(m.ToolCalls), lost)
-			if len(m.ToolCalls) == 0 && m.Content == "" && m.Parts == nil {
+		if m.Role == agui.RoleTool {
+			if !answered[m.ToolCallID] {
 				continue
 			}
+			answered[m.ToolCallID] = false // one is enough
 		}
+		calls := slices.DeleteFunc(slices.Clone(m.ToolCalls), func(c agui.ToolCall) bool {
+			lost := !called[c.ID] || !answered[c.ID]
+			called[c.ID] = false
+			return lost
+		})
+		if len(calls) < len(m.ToolCalls) && len(calls) == 0 && m.Content == "" && m.Parts == nil {
+			continue
+		}
+		m.ToolCalls = calls
 		list = append(list, m)
 	}
 	return list
