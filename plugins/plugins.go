@@ -104,6 +104,7 @@ type Input struct {
 	User      string
 	Project   string
 	Node      string // the workflow's node; the agent's name when it runs alone
+	Subagent  string // the subagentRunId of a worker that another one has called; empty for a node's own
 	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry
 }
 

@@ -142,7 +142,7 @@ func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 	if err != nil {
 		return out, err
 	}
-	in := child.input(query)
+	in := child.input(query, child.subagent)
 	_, err = h.unlocked(func() (_ json.RawMessage, err error) {
 		out, err = plugins.Execute(ctx, h.s.cfg.Agents[i], plugins.NewRun(child, in))
 		return nil, err
@@ -185,7 +185,7 @@ func (h *host) startAgent(ctx context.Context, rec *record, parent, name string)
 }
 
 // input is what a sub-agent is asked.
-func (h *host) input(query string) plugins.Input {
+func (h *host) input(query, subagent string) plugins.Input {
 	in := h.s.in
 	return plugins.Input{
 		Query:     query,
@@ -196,6 +196,7 @@ func (h *host) input(query string) plugins.Input {
 		User:      in.User,
 		Project:   in.Project,
 		Node:      in.Node,
+		Subagent:  subagent,
 		Execution: 1,
 	}
 }

@@ -308,7 +308,7 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 		Query:    query,
 		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
 		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
-		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Execution: 1,
+		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
 	}))
 	return out, s.closeAgent(sub, m, u.Name, out, err)
 }

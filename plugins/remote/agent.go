@@ -1,0 +1,147 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// maxTurns is how often a step asks its remote again with the answers it wanted.
+const maxTurns = 64
+
+// Run asks the remote, and again with each answer that it wants.
+func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	c := a.begin(&run.Input)
+	for range maxTurns {
+		res, err := a.turn(ctx, run, c)
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		for _, u := range res.Usage {
+			if err := run.Usage(ctx, u); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		switch {
+		case res.Failure != nil:
+			return agui.WorkerOutput{}, &plugins.Error{Code: res.Failure.Code, Message: res.Failure.Message, Retryable: res.Failure.Retryable}
+		case len(res.Pending)+len(res.Questions) == 0:
+			return res.Output, nil
+		}
+		if c, err = a.answered(ctx, run, c, res); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	return agui.WorkerOutput{}, &plugins.Error{Code: "too_many_turns", Message: "The remote agent asks without end"}
+}
+
+// answered has the client and people answer what the remote's run left open, and returns how the conversation goes on.
+// All of it is asked before the step waits.
+func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation, res *result) (*conversation, error) {
+	next := &conversation{thread: c.thread, state: res.State, messages: slices.Concat(c.messages, res.Messages)}
+	waiting := false
+	if len(res.Pending) > 0 {
+		calls := make([]plugins.ToolCall, len(res.Pending))
+		for i, p := range res.Pending {
+			calls[i] = plugins.ToolCall{Name: p.Name, Args: p.arguments()}
+		}
+		outs, err := run.CallTools(ctx, calls...)
+		if err != nil && !errors.Is(err, plugins.ErrWaiting) {
+			return nil, err
+		}
+		waiting = err != nil
+		for i, out := range outs {
+			m := agui.Message{ID: resultID(out.ToolCallID), Role: agui.RoleTool, ToolCallID: res.Pending[i].ID, Content: out.ResultSummary}
+			if out.Error != nil {
+				m.Error = out.Error.Message
+			}
+			next.messages = append(next.messages, m)
+		}
+	}
+	for _, q := range res.Questions {
+		answer, err := run.Ask(ctx, q.Interrupt)
+		switch {
+		case errors.Is(err, plugins.ErrWaiting):
+			waiting = true
+		case err != nil:
+			return nil, err
+		case q.Command:
+			next.command = q.command(answer)
+		default:
+			entry := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved", Payload: answer.Payload}
+			if answer.Cancelled {
+				entry.Status = "cancelled"
+			}
+			next.resume = append(next.resume, entry)
+		}
+	}
+	if waiting {
+		return nil, plugins.ErrWaiting
+	}
+	return next, nil
+}
+
+// result is what one run of the remote came to, as it is recorded.
+type result struct {
+	Messages  []agui.Message    `json:"messages,omitempty"` // what it has added, when it is asked again
+	State     json.RawMessage   `json:"state,omitempty"`    // likewise
+	Pending   []pending         `json:"pending,omitempty"`
+	Questions []question        `json:"questions,omitempty"`
+	Usage     []agui.TokenUsage `json:"usage,omitempty"`
+	Output    agui.WorkerOutput `json:"output"`
+	Failure   *agui.OutputError `json:"failure,omitempty"`
+	Gone      bool              `json:"gone,omitempty"` // cancelled over there, and not by us
+}
+
+// pending is a call of a client's tool that the remote waits for.
+type pending struct {
+	ID   string `json:"id"` // as the conversation's messages have it
+	Name string `json:"name"`
+	Args string `json:"args"`
+}
+
+// arguments are those of the call; what is no object becomes the member "input" of one.
+func (p *pending) arguments() any {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(p.Args), &object) == nil {
+		if object == nil {
+			return nil
+		}
+		return json.RawMessage(p.Args)
+	}
+	if p.Args == "" {
+		return nil
+	}
+	return map[string]string{"input": p.Args}
+}
+
+// question is an interrupt of the remote.
+type question struct {
+	ID        string         `json:"id"` // the remote's
+	Interrupt agui.Interrupt `json:"interrupt"`
+	Command   bool           `json:"command,omitempty"` // it came as on_interrupt, and is answered with a command
+	Value     string         `json:"value,omitempty"`   // as on_interrupt had it
+}
+
+// command is the answer to an on_interrupt, for LangGraph and, with interruptEvent, for Mastra.
+func (q *question) command(answer plugins.Answer) json.RawMessage {
+	payload := answer.Payload
+	switch {
+	case answer.Cancelled:
+		payload = json.RawMessage(`{"cancelled":true}`)
+	case payload == nil:
+		payload = json.RawMessage("null")
+	}
+	command, err := json.Marshal(struct {
+		Resume json.RawMessage `json:"resume"`
+		Event  string          `json:"interruptEvent,omitempty"`
+	}{payload, q.Value})
+	if err != nil {
+		return nil
+	}
+	return command
+}

@@ -1,0 +1,206 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// startCall begins a call. One of a client's tool is held back: it is shown with its result, or by whoever has the client
+// make it.
+func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
+	switch {
+	case e.ToolCallID == "" || e.ToolCallName == "":
+		r.drop(string(e.Type()), errors.New("a call needs an id and a name"))
+		return nil
+	case r.calls[e.ToolCallID] != nil:
+		r.drop(string(e.Type()), errors.New("the call was begun before"))
+		return nil
+	}
+	c := &call{id: newID(), theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}
+	c.held = slices.ContainsFunc(r.run.Input.Tools, func(t agui.Tool) bool { return t.Name == c.name })
+	r.calls[c.theirs] = c
+	r.order = append(r.order, c)
+	if c.held {
+		return nil
+	}
+	return r.emit(r.opener(b, c, e.Metadata))
+}
+
+// opener is a call's START.
+func (r *relay) opener(b agui.Base, c *call, metadata json.RawMessage) agui.ToolCallStart {
+	b.Metadata = marked(metadata, marks{ID: c.theirs, Parent: c.parent})
+	e := agui.ToolCallStart{Base: b, ToolCallID: c.id, ToolCallName: c.name}
+	if c.parent != "" {
+		e.ParentMessageID = r.id("text", c.parent)
+	}
+	return e
+}
+
+func (r *relay) arguments(theirs, delta string) error {
+	c := r.calls[theirs]
+	switch {
+	case delta == "":
+		return nil
+	case c == nil || c.complete:
+		r.drop(string(agui.TypeToolCallArgs), errUnknown)
+		return nil
+	}
+	c.args.WriteString(delta)
+	if c.held {
+		return nil
+	}
+	return r.emit(agui.ToolCallArgs{ToolCallID: c.id, Delta: delta})
+}
+
+func (r *relay) endCall(theirs string) error {
+	c := r.calls[theirs]
+	if c == nil || c.complete {
+		return nil
+	}
+	c.complete = true
+	if c.held {
+		return nil
+	}
+	return r.emit(agui.ToolCallEnd{ToolCallID: c.id})
+}
+
+// result shows the result of a call: of this run, or of one before it that we had to leave open.
+func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
+	c := r.calls[e.ToolCallID]
+	if c == nil {
+		if c = r.before[e.ToolCallID]; c != nil {
+			c.id, r.calls[e.ToolCallID] = newID(), c
+			c.parent = "" // that message is complete
+		}
+	}
+	switch {
+	case c == nil:
+		r.drop(string(e.Type()), errUnknown)
+		return nil
+	case c.answered:
+		r.drop(string(e.Type()), errors.New("the call has its result already"))
+		return nil
+	}
+	if err := r.show(b, c); err != nil {
+		return err
+	}
+	c.answered = true
+	return r.emitResult(b, c, e)
+}
+
+// show shows all of a call that was held back, and the end of one that has none.
+func (r *relay) show(b agui.Base, c *call) error {
+	evs := []agui.Event{}
+	if c.held {
+		evs = append(evs, r.opener(b, c, nil))
+		if c.args.Len() > 0 {
+			evs = append(evs, agui.ToolCallArgs{ToolCallID: c.id, Delta: c.args.String()})
+		}
+	}
+	if c.held || !c.complete {
+		evs = append(evs, agui.ToolCallEnd{ToolCallID: c.id})
+	}
+	c.held, c.complete = false, true
+	for _, ev := range evs {
+		if err := r.emit(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *relay) emitResult(b agui.Base, c *call, e agui.ToolCallResult) error {
+	var said struct {
+		Output *agui.ToolOutput `json:"toolAgentOutput"`
+	}
+	_ = json.Unmarshal(e.Metadata, &said)
+	out := agui.ToolOutput{}
+	switch {
+	case e.Output != nil:
+		out = *e.Output
+	case said.Output != nil: // a Baton's
+		out = *said.Output
+	}
+	out.ToolName, out.ToolCallID, out.ToolCallArgs, out.ResultSummary = c.name, c.id, nil, e.Content
+	var args map[string]json.RawMessage
+	if json.Unmarshal(c.args.Bytes(), &args) == nil && args != nil {
+		out.ToolCallArgs = slices.Clone(c.args.Bytes())
+	}
+	switch out.Status {
+	case agui.StatusSuccess, agui.StatusPartial, agui.StatusFailure:
+	default:
+		out.Status = agui.StatusSuccess
+	}
+	b.Metadata = marked(e.Metadata, marks{ID: e.MessageID})
+	return r.emit(agui.ToolCallResult{
+		Base: b, MessageID: newID(), ToolCallID: c.id, Content: e.Content, Parts: e.Parts, Output: &out,
+	})
+}
+
+// settleCalls says in res which calls of the client's tools the remote waits for. Of its own tools it need not show what
+// they gave; a call without a result would be taken for one that has failed. While it asks something their results may
+// still come.
+func (r *relay) settleCalls(asks bool, res *result) error {
+	asked := map[string]bool{}
+	for _, in := range r.outcome.Interrupts {
+		asked[in.ToolCallID] = true
+	}
+	for _, c := range r.order {
+		switch {
+		case c.answered:
+		case c.held && !asked[c.theirs]:
+			if err := r.hold(c); err != nil {
+				return err
+			}
+			res.Pending = append(res.Pending, pending{ID: c.id, Name: c.name, Args: c.args.String()})
+		case asks:
+			if c.held { // it is the remote that goes on with it
+				c.held = false
+				_ = r.remember(c)
+			}
+		default:
+			out := agui.ToolOutput{Status: agui.StatusPartial}
+			if err := r.emitResult(agui.Base{}, c, agui.ToolCallResult{Content: unshown, Output: &out}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const unshown = "The remote agent has not shown the result"
+
+// hold gives a call that our client makes a message of the remote's that it can belong to, and keeps the call in the
+// conversation. The call itself is shown by who makes it.
+func (r *relay) hold(c *call) error {
+	if c.parent != "" {
+		if _, known := r.view.Message(r.id("text", c.parent)); !known {
+			b := agui.Base{Metadata: marked(nil, marks{ID: c.parent})}
+			id := r.id("text", c.parent)
+			if err := r.emit(agui.TextMessageStart{Base: b, MessageID: id, Role: agui.RoleAssistant}); err != nil {
+				return err
+			}
+			if err := r.emit(agui.TextMessageEnd{MessageID: id}); err != nil {
+				return err
+			}
+		}
+	}
+	return r.remember(c)
+}
+
+// remember keeps a call in the conversation alone.
+func (r *relay) remember(c *call) error {
+	for _, ev := range []agui.Event{
+		r.opener(agui.Base{}, c, nil),
+		agui.ToolCallArgs{ToolCallID: c.id, Delta: c.args.String()},
+		agui.ToolCallEnd{ToolCallID: c.id},
+	} {
+		if _, err := r.view.Apply(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package remote
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// finished takes the end of the remote's run.
+func (r *relay) finished(e agui.RunFinished) {
+	r.ended, r.outcome = true, e.Outcome
+	r.count(e.Usage, e.Metadata)
+	var out agui.WorkerOutput
+	var text string
+	switch {
+	case json.Unmarshal(e.Result, &text) == nil && text != "":
+		r.answers, r.output = true, agui.WorkerOutput{Answer: text}
+	case isObject(e.Result) && json.Unmarshal(e.Result, &out) == nil && out.Answer != "":
+		out.Status, out.Error = "", nil
+		r.answers, r.output = true, out
+	}
+}
+
+// failed takes the failure of the remote's run, also one that follows its end.
+func (r *relay) failed(e agui.RunError) {
+	r.ended = true
+	r.count(e.Usage, nil)
+	code := clip(e.Code, 200)
+	if code == "CANCELLED" { // what dialect 0.0 has for the outcome
+		r.outcome = agui.Outcome{Type: agui.OutcomeCancelled}
+		return
+	}
+	if code == "" {
+		code = "remote_failed"
+	}
+	r.failure = &agui.OutputError{Code: code, Message: r.a.redact(clip(e.Message, maxMessage)), Retryable: slices.Contains(passing, code)}
+}
+
+// passing are the codes of failures that may not be there the next time.
+var passing = []string{"timeout", "rate_limited", "overloaded", "unavailable", "connection_lost", "interrupted", "stalled"}
+
+// count adds the tokens that the run has taken: as AG-UI says them, or else as its metadata does.
+func (r *relay) count(usage []agui.TokenUsage, metadata json.RawMessage) {
+	if len(usage) == 0 {
+		var m agui.FinishMetadata
+		if json.Unmarshal(metadata, &m) == nil && m.InputTokens+m.OutputTokens > 0 {
+			usage = []agui.TokenUsage{{
+				Provider: m.Provider, Model: m.Model, InputTokens: m.InputTokens, OutputTokens: m.OutputTokens,
+				CachedInputTokens: m.CachedInputTokens, ReasoningTokens: m.ReasoningTokens,
+			}}
+		}
+	}
+	for _, u := range usage {
+		if min(u.InputTokens, u.OutputTokens, u.TotalTokens, u.ReasoningTokens, u.CachedInputTokens, u.CacheWriteInputTokens) >= 0 {
+			r.usage = agui.AddUsage(r.usage, u)
+		}
+	}
+}
+
+// isFarewell reports whether an event says that the server stops while the run goes on.
+func isFarewell(data []byte) bool {
+	ev, err := agui.Decode(data)
+	e, ok := ev.(agui.RunError)
+	return err == nil && ok && e.Code == "interrupted"
+}

@@ -1,0 +1,197 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// newClient returns a client that follows no redirect but one to the same host which keeps the request as it is.
+func newClient(given *http.Client) *http.Client {
+	c := new(http.Client)
+	if given != nil {
+		*c = *given
+	} else {
+		t := &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			IdleConnTimeout:        30 * time.Second,
+			DisableCompression:     true,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    16,
+			MaxResponseHeaderBytes: 64 << 10,
+		}
+		c.Transport = t
+	}
+	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		first := via[0]
+		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
+			return errRedirect
+		}
+		return nil
+	}
+	return c
+}
+
+var errRedirect = errors.New("redirected elsewhere")
+
+// errStalled is the cause when nothing has come for Config.Idle.
+var errStalled = errors.New("nothing came in time")
+
+// post sends body and returns the answer's stream, which the caller closes. last is the id of the event that was seen
+// last, empty for none.
+func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Idempotency-Key", key)
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	for name, v := range a.cfg.Headers {
+		req.Header.Set(name, v)
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return nil, a.unreachable(ctx, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		return nil, a.refused(res)
+	}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" {
+		_ = res.Body.Close()
+		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream"}
+	}
+	return res.Body, nil
+}
+
+// unreachable is the error of a request that got no answer. The error of the client names the URL, and goes to the log alone.
+func (a *Agent) unreachable(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStalled):
+		return stalled()
+	case cause != nil:
+		return cause
+	case errors.Is(err, errRedirect):
+		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another place, which is not followed"}
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	a.cfg.Log.Warn("remote agent not reached", "agent", a.cfg.Name, "host", a.host, "error", a.redact(err.Error()))
+	return &plugins.Error{Code: "unreachable", Message: "The remote agent cannot be reached", Retryable: true}
+}
+
+func stalled() error {
+	return &plugins.Error{Code: "stalled", Message: "The remote agent has said nothing for too long", Retryable: true}
+}
+
+// maxProblem is how much of a refusal is read.
+const maxProblem = 16 << 10
+
+// refused is the error of an answer that is no stream.
+func (a *Agent) refused(res *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
+	detail := a.detail(text)
+	e := &plugins.Error{Code: "refused", Message: fmt.Sprintf("The remote agent refuses the request with status %d", res.StatusCode)}
+	switch s := res.StatusCode; {
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		e.Code, detail = "unauthorized", ""
+	case s == http.StatusNotFound:
+		e.Code = "remote_not_found"
+	case s == http.StatusTooManyRequests:
+		e.Code, e.Retryable = "rate_limited", true
+	case s == http.StatusConflict:
+		e.Code, e.Retryable = "remote_busy", true
+	case s >= 500 || s == http.StatusRequestTimeout:
+		e.Code, e.Retryable = "remote_failed", true
+	}
+	if detail != "" {
+		e.Message += ": " + detail
+	}
+	return e
+}
+
+// detail is what a refusal says for people: a member of its JSON that usually holds it, without secrets.
+func (a *Agent) detail(text []byte) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return ""
+	}
+	for _, name := range []string{"detail", "message", "error"} {
+		var s string
+		if json.Unmarshal(members[name], &s) == nil && s != "" {
+			return a.redact(clip(s, 500))
+		}
+	}
+	return ""
+}
+
+// clip cuts s after n bytes.
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// secrets lists what no message may show: values of headers, their last words (a token behind Bearer), and what stands
+// in the URL for who we are.
+func secrets(headers map[string]string, u *url.URL) []string {
+	var list []string
+	add := func(s string) {
+		if len(s) >= 4 && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		add(headers[name])
+		words := strings.Fields(headers[name])
+		if len(words) > 1 {
+			add(words[len(words)-1])
+		}
+	}
+	if password, ok := u.User.Password(); ok {
+		add(password)
+	}
+	for _, values := range u.Query() {
+		for _, v := range values {
+			add(v)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
+	return list
+}
+
+func (a *Agent) redact(s string) string {
+	for _, secret := range a.secret {
+		s = strings.ReplaceAll(s, secret, "***")
+	}
+	return s
+}
+
+// validHeader reports whether HTTP can carry the header.
+func validHeader(name, value string) bool {
+	token := func(r rune) bool {
+		return r > ' ' && r < 0x7f && !strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
+	}
+	return name != "" && strings.IndexFunc(name, func(r rune) bool { return !token(r) }) < 0 && !strings.ContainsAny(value, "\r\n\x00")
+}

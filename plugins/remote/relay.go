@@ -1,0 +1,302 @@
+package remote
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// relay passes the events of one run of the remote on to ours. All that leaves it is legal, whatever comes in.
+type relay struct {
+	a     *Agent
+	run   *plugins.Run
+	again bool // what it changes may be there already
+
+	legal   agui.Verifier
+	view    *fold.Fold        // what the conversation amounts to, under our ids
+	known   int               // messages of it that were there before
+	sent    map[string]bool   // ids under which the remote knows those
+	before  map[string]*call  // calls of earlier runs, by the remote's ids
+	ids     map[string]string // ours of its messages, by kind and its ids
+	calls   map[string]*call  // of this run
+	order   []*call
+	subs    map[string]string // ours of its sub-agents
+	names   map[string]string // of those, by our ids
+	steps   map[stepKey]string
+	reasons map[string]bool                        // ours of its reasoning messages that are open
+	chunks  struct{ text, call, reasoning string } // what shorthands without an id go on with
+
+	ended    bool
+	failure  *agui.OutputError
+	outcome  agui.Outcome
+	usage    []agui.TokenUsage
+	output   agui.WorkerOutput
+	answers  bool // output has its answer from the run's result
+	asked    []question
+	leftOut  int
+	thinking int
+}
+
+// call is a tool call of the remote.
+type call struct {
+	id     string // ours
+	theirs string
+	name   string
+	parent string // the remote's id of the message it belongs to
+	args   bytes.Buffer
+
+	held     bool // not shown: it is of a client's tool, and has no result so far
+	complete bool // its arguments are
+	answered bool
+}
+
+type stepKey struct{ sub, name string }
+
+// linger is how long a stream is read behind its end: a failure may follow.
+const linger = time.Second
+
+func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
+	r := &relay{
+		a: a, run: run, again: again,
+		view: fold.New(c.state, c.messages), known: len(c.messages),
+		sent: map[string]bool{}, before: map[string]*call{}, ids: map[string]string{}, calls: map[string]*call{},
+		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{},
+	}
+	_ = r.legal.Add(agui.RunStarted{})
+	for _, m := range theirs(c.messages) {
+		r.sent[m.ID] = true
+		for _, tc := range m.ToolCalls {
+			known := &call{theirs: tc.ID, name: tc.Name, parent: m.ID, held: true, complete: true}
+			known.args.WriteString(tc.Arguments)
+			r.before[tc.ID] = known
+		}
+		if m.Role == agui.RoleTool {
+			delete(r.before, m.ToolCallID)
+		}
+	}
+	return r
+}
+
+// over reports whether the remote's run has ended.
+func (r *relay) over() bool { return r.ended }
+
+// patience is how long the next byte may take.
+func (r *relay) patience(idle time.Duration) time.Duration {
+	if r.ended {
+		return min(idle, linger)
+	}
+	return idle
+}
+
+// take passes one event on. Its error is not about the event: our run takes no more.
+func (r *relay) take(data []byte) error {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 || string(data) == "[DONE]" {
+		return nil
+	}
+	ev, err := decode(data)
+	if err != nil {
+		r.drop("unreadable", err)
+		return nil
+	}
+	return r.event(ev)
+}
+
+// decode reads an event. What makes one illegible that says nothing to us is taken off: times that are no integers.
+func decode(data []byte) (agui.Event, error) {
+	ev, err := agui.Decode(data)
+	if err == nil {
+		return ev, nil
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil || members == nil {
+		return nil, err
+	}
+	for _, name := range []string{"timestamp", "rawEvent", "metadata"} {
+		delete(members, name)
+	}
+	plain, _ := json.Marshal(members)
+	if ev, again := agui.Decode(plain); again == nil {
+		return ev, nil
+	}
+	return nil, err
+}
+
+// event passes ev on.
+func (r *relay) event(ev agui.Event) error {
+	b := r.base(ev)
+	switch e := ev.(type) {
+	case agui.RunStarted:
+		r.ended, r.outcome = false, agui.Outcome{}
+		return nil
+	case agui.RunFinished:
+		r.finished(e)
+		return nil
+	case agui.RunError:
+		r.failed(e)
+		return nil
+	}
+	if r.ended {
+		r.drop(string(ev.Type()), errEnded)
+		return nil
+	}
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		return r.startText(b, e)
+	case agui.TextMessageContent:
+		return r.text(b, e.MessageID, e.Delta)
+	case agui.TextMessageEnd:
+		return r.endText(e)
+	case agui.ReasoningMessageStart:
+		_, err := r.startReasoning(b, e.MessageID)
+		return err
+	case agui.ReasoningMessageContent:
+		return r.reason(b, e.MessageID, e.Delta)
+	case agui.ReasoningMessageEnd:
+		return r.endReasoning(e.MessageID)
+	case agui.ReasoningStart, agui.ReasoningEnd: // each message has a span of its own
+		return nil
+	case agui.ReasoningEncryptedValue:
+		return r.encrypted(e)
+	case agui.ToolCallStart:
+		return r.startCall(b, e)
+	case agui.ToolCallArgs:
+		return r.arguments(e.ToolCallID, e.Delta)
+	case agui.ToolCallEnd:
+		return r.endCall(e.ToolCallID)
+	case agui.ToolCallResult:
+		return r.result(b, e)
+	case agui.StateSnapshot:
+		return r.snapshot(e.Snapshot)
+	case agui.StateDelta:
+		return r.delta(e.Delta)
+	case agui.MessagesSnapshot:
+		return r.messages(e.Messages)
+	case agui.StepStarted:
+		return r.startStep(b, e.StepName)
+	case agui.StepFinished:
+		return r.finishStep(b, e.StepName)
+	case agui.SubagentStarted:
+		return r.startSubagent(e)
+	case agui.SubagentFinished:
+		return r.finishSubagent(e.SubagentRunID, "", e)
+	case agui.SubagentError:
+		return r.finishSubagent(e.SubagentRunID, e.Message, e)
+	case agui.ActivitySnapshot:
+		e.Base, e.MessageID = b, r.id("activity", e.MessageID)
+		return r.emit(e)
+	case agui.ActivityDelta:
+		e.Base, e.MessageID = b, r.id("activity", e.MessageID)
+		return r.emit(e)
+	case agui.Custom:
+		return r.custom(b, e)
+	case agui.Raw:
+		return nil
+	case agui.Unknown:
+		return r.unknown(b, e)
+	}
+	return nil
+}
+
+// base is what our event keeps of the common members of the remote's: the sub-agent that it belongs to, if that was
+// announced.
+func (r *relay) base(ev agui.Event) agui.Base {
+	sub := r.subs[ev.Common().SubagentRunID]
+	if sub == "" || !r.legal.SubagentOpen(sub) {
+		return agui.Base{}
+	}
+	return agui.Base{SubagentRunID: sub}
+}
+
+// id is ours for something of the remote's, by what kind of thing it is: a remote may give a text and its reasoning the
+// same id.
+func (r *relay) id(kind, theirs string) string {
+	key := kind + ":" + theirs
+	if r.ids[key] == "" {
+		r.ids[key] = newID()
+	}
+	return r.ids[key]
+}
+
+// emit gives our run an event. One that is illegal is left out; that of a sub-agent which may not say it is the
+// remote's own.
+func (r *relay) emit(ev agui.Event) error {
+	err := r.legal.Add(ev)
+	if b := ev.Common(); err != nil && b.SubagentRunID != "" && !ofSubagent(ev) {
+		b.SubagentRunID = ""
+		if plain := ev.WithCommon(b); r.legal.Add(plain) == nil {
+			ev, err = plain, nil
+		}
+	}
+	if err == nil {
+		_, err = r.view.Apply(ev)
+	}
+	if err != nil {
+		r.drop(string(ev.Type()), err)
+		return nil
+	}
+	return r.run.Emit(ev)
+}
+
+// ofSubagent reports whether an event is about the sub-agent that it names.
+func ofSubagent(ev agui.Event) bool {
+	switch ev.Type() {
+	case agui.TypeSubagentStarted, agui.TypeSubagentFinished, agui.TypeSubagentError:
+		return true
+	}
+	return false
+}
+
+// maxLeftOut is how many events that are left out the log is told one by one.
+const maxLeftOut = 10
+
+// drop leaves something out.
+func (r *relay) drop(what string, why error) {
+	if r.leftOut++; r.leftOut <= maxLeftOut {
+		r.a.cfg.Log.Warn("an event of a remote agent is left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID,
+			"event", clip(what, 64), "error", r.a.redact(clip(why.Error(), 300)))
+	}
+}
+
+// close ends what is open; a text that a failure has cut is of that status.
+func (r *relay) close(status string) error {
+	for _, ev := range r.legal.Closers() {
+		if end, ok := ev.(agui.TextMessageEnd); ok && status != agui.StatusSuccess {
+			end.Output = &agui.WorkerOutput{Status: status, Answer: r.view.Text(end.MessageID)}
+			ev = end
+		}
+		if err := r.emit(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conclude ends what the remote has left open, and says in res what its run came to.
+func (r *relay) conclude(res *result) error {
+	if r.leftOut > maxLeftOut {
+		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)
+	}
+	res.Usage, res.Failure, res.Output, res.Questions = r.usage, r.failure, r.output, r.questions()
+	if r.outcome.Type == agui.OutcomeCancelled {
+		res.Gone = r.again
+		res.Failure = &agui.OutputError{Code: "remote_cancelled", Message: "The remote agent's run was cancelled there"}
+	}
+	if res.Failure != nil {
+		return r.close(agui.StatusPartialSuccess)
+	}
+	if err := r.close(agui.StatusSuccess); err != nil {
+		return err
+	}
+	if err := r.settleCalls(len(res.Questions) > 0, res); err != nil {
+		return err
+	}
+	if len(res.Pending)+len(res.Questions) > 0 {
+		res.Messages, res.State = r.view.Messages()[r.known:], r.view.State()
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// startStep opens a step of the remote under our node's: "writer/plan" is the step plan of the remote that works for the
+// node writer.
+func (r *relay) startStep(b agui.Base, name string) error {
+	if name == "" || r.steps[stepKey{b.SubagentRunID, name}] != "" {
+		r.drop(string(agui.TypeStepStarted), errors.New("the step has no name, or is open already"))
+		return nil
+	}
+	ours := clip(r.run.Input.Node+"/"+name, 200)
+	for n := 2; slices.Contains(r.legal.OpenSteps(), ours); n++ {
+		ours = clip(r.run.Input.Node+"/"+name, 190) + "#" + strconv.Itoa(n)
+	}
+	r.steps[stepKey{b.SubagentRunID, name}] = ours
+	return r.emit(agui.StepStarted{Base: b, StepName: ours})
+}
+
+func (r *relay) finishStep(b agui.Base, name string) error {
+	key := stepKey{b.SubagentRunID, name}
+	ours := r.steps[key]
+	if ours == "" {
+		r.drop(string(agui.TypeStepFinished), errUnknown)
+		return nil
+	}
+	delete(r.steps, key)
+	return r.emit(agui.StepFinished{Base: b, StepName: ours})
+}
+
+func (r *relay) startSubagent(e agui.SubagentStarted) error {
+	theirs := e.SubagentRunID
+	if theirs == "" || r.legal.SubagentOpen(r.subs[theirs]) {
+		r.drop(string(e.Type()), errors.New("the sub-agent has no id, or is open already"))
+		return nil
+	}
+	if e.Name = clip(e.Name, 200); e.Name == "" {
+		e.Name = "agent"
+	}
+	id := newID()
+	r.subs[theirs], r.names[id] = id, e.Name
+	e.Base = agui.Base{SubagentRunID: id}
+	if e.ParentSubagentRunID = r.subs[e.ParentSubagentRunID]; !r.legal.SubagentOpen(e.ParentSubagentRunID) {
+		e.ParentSubagentRunID = ""
+	}
+	e.ParentMessageID = r.ids["text:"+e.ParentMessageID]
+	if c := r.calls[e.ParentToolCallID]; c != nil && !c.held {
+		e.ParentToolCallID = c.id
+	} else {
+		e.ParentToolCallID = ""
+	}
+	return r.emit(e)
+}
+
+// finishSubagent ends a sub-agent, and before it what it has left open.
+func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
+	id := r.subs[theirs]
+	if !r.legal.SubagentOpen(id) {
+		r.drop(string(ev.Type()), errUnknown)
+		return nil
+	}
+	for _, closer := range r.legal.Closers() {
+		if b := closer.Common(); b.SubagentRunID != id || ofSubagent(closer) {
+			continue
+		}
+		if err := r.emit(closer); err != nil {
+			return err
+		}
+	}
+	for key := range r.steps {
+		if key.sub == id {
+			delete(r.steps, key)
+		}
+	}
+	name, _ := json.Marshal(map[string]string{"name": r.names[id]})
+	b := agui.Base{SubagentRunID: id, Metadata: name}
+	switch e := ev.(type) {
+	case agui.SubagentError:
+		return r.emit(agui.SubagentError{Base: b, Message: r.a.redact(clip(message, maxMessage)), Code: clip(e.Code, 200)})
+	case agui.SubagentFinished:
+		return r.emit(agui.SubagentFinished{Base: b, Result: e.Result})
+	}
+	return nil
+}
+
+// custom passes on an event of the remote's own kind. Those that mean something here are taken for what they mean.
+func (r *relay) custom(b agui.Base, e agui.Custom) error {
+	switch e.Name {
+	case "on_interrupt":
+		r.asked = append(r.asked, onInterrupt(e.Value))
+		return nil
+	case "log-reset": // of another log
+		return nil
+	case plugins.ProgressEvent:
+		var p struct {
+			Progress float64 `json:"progress"`
+			Message  string  `json:"message"`
+		}
+		if json.Unmarshal(e.Value, &p) == nil {
+			return r.run.Progress(p.Progress, p.Message)
+		}
+	}
+	return r.emit(agui.Custom{Base: b, Name: e.Name, Value: e.Value})
+}
+
+// onInterrupt is the question of LangGraph's and Mastra's event: its value is a text, or any JSON, often again in a string.
+func onInterrupt(value json.RawMessage) question {
+	q := question{Command: true}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		q.Value, q.Interrupt.Message = text, text
+		value = json.RawMessage(text)
+	} else {
+		q.Value = string(value)
+	}
+	var says map[string]json.RawMessage
+	if json.Unmarshal(value, &says) == nil && says != nil {
+		q.Interrupt.Message = "The remote agent waits for an answer"
+		for _, name := range []string{"message", "question", "prompt", "reason"} {
+			if json.Unmarshal(says[name], &text) == nil && text != "" {
+				q.Interrupt.Message = text
+				break
+			}
+		}
+	}
+	if json.Valid(value) {
+		q.Interrupt.Metadata, _ = json.Marshal(map[string]json.RawMessage{"value": value})
+	}
+	q.Interrupt.Message = clip(q.Interrupt.Message, maxMessage)
+	return q
+}
+
+// maxMessage is how long a text that people are shown may be.
+const maxMessage = 8 << 10
+
+// questions are what the run's end, or else its on_interrupt events, ask.
+func (r *relay) questions() []question {
+	if r.outcome.Type != agui.OutcomeInterrupt {
+		return r.asked
+	}
+	list := make([]question, 0, len(r.outcome.Interrupts))
+	for _, in := range r.outcome.Interrupts {
+		q := question{ID: in.ID, Interrupt: in}
+		if c := r.calls[in.ToolCallID]; c != nil {
+			q.Interrupt.ToolCallID = c.id
+		} else {
+			q.Interrupt.ToolCallID = ""
+		}
+		q.Interrupt.ID, q.Interrupt.SubagentRunID = "", ""
+		list = append(list, q)
+	}
+	return list
+}
+
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// sortedKeys are the names in either map.
+func sortedKeys(a, b map[string]any) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+func encoded(v any) json.RawMessage {
+	raw, _ := json.Marshal(v)
+	return raw
+}

@@ -1,0 +1,98 @@
+package remote
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// messages takes a snapshot of the remote's messages: what is not known of it becomes messages of ours. Those of people,
+// and instructions, are not the remote's to say.
+func (r *relay) messages(list []agui.Message) error {
+	here := map[string]bool{}
+	for i := range list {
+		here[list[i].ID] = true
+	}
+	for i := range list {
+		m := &list[i]
+		var err error
+		switch {
+		case m.ID == "" || r.sent[m.ID]:
+		case m.Role == agui.RoleAssistant:
+			err = r.assistant(m, here)
+		case m.Role == agui.RoleTool:
+			if c := r.calls[m.ToolCallID]; c != nil && !c.answered || c == nil && r.before[m.ToolCallID] != nil {
+				err = r.result(agui.Base{}, agui.ToolCallResult{
+					Base: agui.Base{Metadata: m.Metadata}, MessageID: m.ID, ToolCallID: m.ToolCallID, Content: m.Text(), Parts: m.Parts,
+				})
+			}
+		case m.Role == agui.RoleReasoning && r.ids["reasoning:"+m.ID] == "":
+			if err = r.reason(agui.Base{}, m.ID, m.Text()); err == nil {
+				err = r.endReasoning(m.ID)
+			}
+		case m.Role == agui.RoleActivity && r.ids["activity:"+m.ID] == "":
+			content := m.Parts
+			if content == nil {
+				content = json.RawMessage("{}")
+			}
+			err = r.event(agui.ActivitySnapshot{MessageID: m.ID, ActivityType: m.ActivityType, Content: content})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assistant takes one of the remote's own messages. One that says what was streamed under another id is that one.
+func (r *relay) assistant(m *agui.Message, here map[string]bool) error {
+	if r.ids["text:"+m.ID] == "" {
+		if id := r.twin(m, here); id != "" {
+			r.ids["text:"+m.ID] = id
+		} else if text := m.Text(); text != "" {
+			if err := r.text(agui.Base{}, m.ID, text); err != nil {
+				return err
+			}
+			if err := r.endText(agui.TextMessageEnd{MessageID: m.ID}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, tc := range m.ToolCalls {
+		if r.calls[tc.ID] != nil || r.before[tc.ID] != nil || tc.ID == "" || tc.Name == "" {
+			continue
+		}
+		start := agui.ToolCallStart{ToolCallID: tc.ID, ToolCallName: tc.Name, ParentMessageID: m.ID}
+		if err := r.startCall(agui.Base{}, start); err != nil {
+			return err
+		}
+		if err := r.arguments(tc.ID, tc.Arguments); err != nil {
+			return err
+		}
+		if err := r.endCall(tc.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// twin returns the id of a message of this run that says the same as m, and that the snapshot with the ids of here does
+// not have by its own.
+func (r *relay) twin(m *agui.Message, here map[string]bool) string {
+	text := m.Text()
+	for _, old := range r.view.Messages()[r.known:] {
+		mark := marksOf(old.Metadata).ID
+		switch {
+		case old.Role != agui.RoleAssistant || here[mark]:
+		case text != "" && old.Text() == text:
+			here[mark] = true
+			return old.ID
+		case text == "" && len(m.ToolCalls) > 0 && slices.ContainsFunc(old.ToolCalls, func(tc agui.ToolCall) bool {
+			return marksOf(tc.Metadata).ID == m.ToolCalls[0].ID
+		}):
+			return old.ID
+		}
+	}
+	return ""
+}

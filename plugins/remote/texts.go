@@ -1,0 +1,212 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+var (
+	errEnded   = errors.New("the remote's run has ended")
+	errUnknown = errors.New("nothing of that id is open")
+)
+
+// marked is the metadata of something of ours that keeps the remote's ids. Of the remote's own, what would pass for ours
+// is left out.
+func marked(metadata json.RawMessage, m marks) json.RawMessage {
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(metadata, &members)
+	for _, name := range []string{"agent", "stage", "name", "workerAgentOutput", "toolAgentOutput", "remoteId", "remoteParentId"} {
+		delete(members, name)
+	}
+	for name, id := range map[string]string{"remoteId": m.ID, "remoteParentId": m.Parent} {
+		if id != "" {
+			members[name], _ = json.Marshal(id)
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	out, _ := json.Marshal(members)
+	return out
+}
+
+// startText opens a text message, also one that was open before. Only one is open at a time: another ends first, and goes
+// on when more of it comes.
+func (r *relay) startText(b agui.Base, e agui.TextMessageStart) error {
+	id := r.id("text", e.MessageID)
+	open, isOpen := r.legal.OpenText()
+	switch {
+	case isOpen && open == id:
+		return nil
+	case isOpen:
+		if err := r.emit(agui.TextMessageEnd{MessageID: open}); err != nil {
+			return err
+		}
+	}
+	role := e.Role
+	switch role {
+	case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
+	default:
+		role = agui.RoleAssistant
+	}
+	b.Metadata = marked(e.Metadata, marks{ID: e.MessageID})
+	return r.emit(agui.TextMessageStart{Base: b, MessageID: id, Role: role, Name: e.Name})
+}
+
+// text appends to a text message, and opens it when it is not.
+func (r *relay) text(b agui.Base, theirs, delta string) error {
+	if delta == "" {
+		return nil
+	}
+	id := r.id("text", theirs)
+	if open, ok := r.legal.OpenText(); !ok || open != id {
+		if err := r.startText(b, agui.TextMessageStart{MessageID: theirs}); err != nil {
+			return err
+		}
+	}
+	return r.emit(agui.TextMessageContent{MessageID: id, Delta: delta})
+}
+
+func (r *relay) endText(e agui.TextMessageEnd) error {
+	var said struct {
+		Output *agui.WorkerOutput `json:"workerAgentOutput"`
+	}
+	if out := e.Output; out == nil && json.Unmarshal(e.Metadata, &said) == nil {
+		e.Output = said.Output
+	}
+	if e.Output != nil && !r.answers {
+		r.output = *e.Output // a Baton's: what the answer is worth beside its text
+		r.output.Status, r.output.Answer, r.output.Error = "", "", nil
+	}
+	id := r.ids["text:"+e.MessageID]
+	if open, ok := r.legal.OpenText(); !ok || open != id {
+		return nil
+	}
+	return r.emit(agui.TextMessageEnd{MessageID: id})
+}
+
+// startReasoning opens a reasoning message with a span of its own, and returns its id. One that has ended before goes on
+// as another.
+func (r *relay) startReasoning(b agui.Base, theirs string) (string, error) {
+	id := r.id("reasoning", theirs)
+	if r.reasons[id] {
+		return id, nil
+	}
+	b.Metadata = marked(nil, marks{ID: theirs})
+	if err := r.emit(agui.ReasoningStart{Base: agui.Base{SubagentRunID: b.SubagentRunID}, MessageID: id}); err != nil {
+		return id, err
+	}
+	r.reasons[id] = true
+	return id, r.emit(agui.ReasoningMessageStart{Base: b, MessageID: id})
+}
+
+func (r *relay) reason(b agui.Base, theirs, delta string) error {
+	if delta == "" {
+		return nil
+	}
+	id, err := r.startReasoning(b, theirs)
+	if err != nil {
+		return err
+	}
+	return r.emit(agui.ReasoningMessageContent{MessageID: id, Delta: delta})
+}
+
+func (r *relay) endReasoning(theirs string) error {
+	id := r.ids["reasoning:"+theirs]
+	if !r.reasons[id] {
+		return nil
+	}
+	delete(r.reasons, id)
+	if err := r.emit(agui.ReasoningMessageEnd{MessageID: id}); err != nil {
+		return err
+	}
+	return r.emit(agui.ReasoningEnd{MessageID: id})
+}
+
+func (r *relay) encrypted(e agui.ReasoningEncryptedValue) error {
+	id := ""
+	if c := r.calls[e.EntityID]; e.Subtype == "tool-call" && c != nil && !c.held {
+		id = c.id
+	}
+	if e.Subtype == "message" {
+		if id = r.ids["text:"+e.EntityID]; id == "" {
+			id = r.ids["reasoning:"+e.EntityID]
+		}
+	}
+	if id == "" {
+		r.drop(string(e.Type()), errUnknown)
+		return nil
+	}
+	e.Base, e.EntityID = agui.Base{}, id
+	return r.emit(e)
+}
+
+// unknown passes on an event of a type that we do not know: the shorthands, written out; the names that AG-UI has taken
+// back, by their new ones; any other as it is.
+func (r *relay) unknown(b agui.Base, e agui.Unknown) error {
+	var m struct {
+		MessageID       string    `json:"messageId"`
+		Role            agui.Role `json:"role"`
+		Name            string    `json:"name"`
+		Delta           string    `json:"delta"`
+		ToolCallID      string    `json:"toolCallId"`
+		ToolCallName    string    `json:"toolCallName"`
+		ParentMessageID string    `json:"parentMessageId"`
+	}
+	if e.Body != nil && json.Unmarshal(e.Body, &m) != nil {
+		r.drop(string(e.Name), errors.New("a member is of the wrong type"))
+		return nil
+	}
+	switch e.Name {
+	case agui.TypeTextMessageChunk:
+		return r.textChunk(b, agui.TextMessageStart{Base: e.Base, MessageID: m.MessageID, Role: m.Role, Name: m.Name}, m.Delta)
+	case agui.TypeToolCallChunk:
+		return r.callChunk(b, agui.ToolCallStart{Base: e.Base, ToolCallID: m.ToolCallID, ToolCallName: m.ToolCallName, ParentMessageID: m.ParentMessageID}, m.Delta)
+	case agui.TypeReasoningMessageChunk:
+		if m.MessageID != "" {
+			r.chunks.reasoning = m.MessageID
+		}
+		return r.reason(b, r.chunks.reasoning, m.Delta)
+	case "THINKING_START", "THINKING_END":
+		return nil
+	case "THINKING_TEXT_MESSAGE_START":
+		r.thinking++
+		return nil
+	case "THINKING_TEXT_MESSAGE_CONTENT":
+		return r.reason(b, r.thought(), m.Delta)
+	case "THINKING_TEXT_MESSAGE_END":
+		return r.endReasoning(r.thought())
+	}
+	e.Base = b
+	return r.emit(e)
+}
+
+// thought names the thinking message that is open, as they have no ids.
+func (r *relay) thought() string { return "thinking " + strconv.Itoa(r.thinking) }
+
+func (r *relay) textChunk(b agui.Base, e agui.TextMessageStart, delta string) error {
+	if e.MessageID == "" {
+		e.MessageID = r.chunks.text
+	} else if e.MessageID != r.chunks.text {
+		r.chunks.text = e.MessageID
+		if err := r.startText(b, e); err != nil {
+			return err
+		}
+	}
+	return r.text(b, e.MessageID, delta)
+}
+
+func (r *relay) callChunk(b agui.Base, e agui.ToolCallStart, delta string) error {
+	if e.ToolCallID == "" {
+		e.ToolCallID = r.chunks.call
+	} else if r.calls[e.ToolCallID] == nil {
+		r.chunks.call = e.ToolCallID
+		if err := r.startCall(b, e); err != nil {
+			return err
+		}
+	}
+	return r.arguments(e.ToolCallID, delta)
+}

@@ -1,0 +1,185 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// maxRuns is how many runs of the remote one turn may take: one more each time it was cancelled there while we were away.
+const maxRuns = 4
+
+// turn is one run of the remote, which is recorded.
+func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*result, error) {
+	var res result
+	for range maxRuns {
+		var id string
+		again := true // unless the id is made now
+		if err := run.Do(ctx, "ask", &id, func(context.Context) error {
+			id, again = newID(), false
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		res = result{}
+		if err := run.Do(ctx, "answer", &res, func(ctx context.Context) error {
+			if again && a.cfg.AtMostOnce {
+				return &plugins.Error{Code: "interrupted", Message: "The server has stopped while the remote agent was at work"}
+			}
+			return a.ask(ctx, run, c, id, again, &res)
+		}); err != nil {
+			return nil, err
+		}
+		if !res.Gone {
+			return &res, nil
+		}
+	}
+	return &res, nil
+}
+
+// ask has the remote make the run of that id and passes on what it says. again says that a crash has cut the run short
+// before.
+func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id string, again bool, res *result) error {
+	body, err := a.request(c, &run.Input, id)
+	if err != nil {
+		return err
+	}
+	r := newRelay(a, run, c, again)
+	l := line{a: a, body: body, key: id}
+	for attempt := 0; ; attempt++ {
+		err := l.read(ctx, r)
+		switch {
+		case err == nil:
+			return r.conclude(res)
+		case !errors.Is(err, errCut):
+			return err
+		case l.last == "":
+			return lost()
+		}
+		if err := l.rest(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+func lost() error {
+	return &plugins.Error{Code: "connection_lost", Message: "The connection to the remote agent was lost", Retryable: true}
+}
+
+// line is the connection to a run of the remote, and those that follow when it drops.
+type line struct {
+	a    *Agent
+	body []byte
+	key  string
+
+	last    string    // the id of the event that was seen last, empty where they have none
+	number  int64     // last as a number
+	dropped time.Time // when the connection was lost after the last new event; zero while it stands
+}
+
+// read makes the connection and gives r what comes, without what it has seen before. It returns nil when the run has
+// ended, and errCut when the connection is gone and another may be made.
+func (l *line) read(ctx context.Context, r *relay) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(l.a.cfg.Idle, func() { cancel(errStalled) })
+	defer idle.Stop()
+	behind := l.last != ""
+	stream, err := l.a.post(ctx, l.body, l.key, l.last)
+	if err != nil {
+		return l.refused(behind, err)
+	}
+	defer stream.Close()
+	in := newFrames(&awake{stream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent, l.a.cfg.MaxStream)
+	for {
+		fr, err := in.next()
+		switch cause := context.Cause(ctx); {
+		case err == nil:
+		case !errors.Is(err, errCut):
+			return err
+		case r.over():
+			return nil
+		case errors.Is(cause, errStalled):
+			return stalled()
+		case cause != nil:
+			return cause
+		default:
+			return errCut
+		}
+		if behind {
+			if behind = !l.follows(fr.id); behind {
+				continue
+			}
+		}
+		if l.last != "" && fr.id == "" && isFarewell(fr.data) {
+			return errCut // the server stops, and its run goes on at its next start
+		}
+		if err := r.take(fr.data); err != nil {
+			return err
+		}
+		l.saw(fr.id)
+		idle.Reset(r.patience(l.a.cfg.Idle))
+	}
+}
+
+// refused is what an attempt that got no stream means: while a connection that had dropped is made again, the server may
+// just be starting.
+func (l *line) refused(again bool, err error) error {
+	e, ok := errors.AsType[*plugins.Error](err)
+	switch {
+	case !again || !ok:
+		return err
+	case e.Code == "unreachable" || e.Code == "remote_failed" || e.Code == "rate_limited":
+		return errCut
+	}
+	return lost()
+}
+
+// follows reports whether an event of that id is newer than the last.
+func (l *line) follows(id string) bool {
+	n, err := strconv.ParseInt(id, 10, 64)
+	return err == nil && n > l.number
+}
+
+// saw keeps an event's id. Only numbers that rise tell where a stream that begins anew goes on.
+func (l *line) saw(id string) {
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil && n > l.number {
+		l.last, l.number, l.dropped = id, n, time.Time{}
+	}
+}
+
+// rest waits before the next connection.
+func (l *line) rest(ctx context.Context, attempt int) error {
+	if l.dropped.IsZero() {
+		l.dropped = time.Now()
+	}
+	if time.Since(l.dropped) > l.a.cfg.Reconnect {
+		return lost()
+	}
+	pause := time.NewTimer(min(100*time.Millisecond<<min(attempt, 6), 2*time.Second))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// awake tells of each read that brought something.
+type awake struct {
+	io.Reader
+	told func()
+}
+
+func (a *awake) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if n > 0 {
+		a.told()
+	}
+	return n, err
+}
