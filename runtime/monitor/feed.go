@@ -1,11 +1,14 @@
 package monitor
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/log"
@@ -13,24 +16,74 @@ import (
 
 // Feeds are the feeds of all projects.
 type Feeds struct {
-	names []string       // of the agents, sorted
-	index map[string]int // of names
-	share atomic.Int64   // bytes each ring may keep
+	share atomic.Int64 // bytes each ring may keep
 
-	mu    sync.Mutex // guards the fields below; taken before feed.mu
-	feeds map[string]*feed
-	rings int
-	swept time.Time
+	mu     sync.Mutex // guards the fields below; taken before feed.mu
+	agents *agents
+	feeds  map[string]*feed
+	rings  int
+	swept  time.Time
+}
+
+// agents are those whose states are told. They are not changed: others take their place.
+type agents struct {
+	names []string       // sorted
+	index map[string]int // of names
+}
+
+func newAgents(names []string) *agents {
+	a := &agents{names: names, index: make(map[string]int)}
+	for i, name := range names {
+		a.index[name] = i
+	}
+	return a
 }
 
 // New returns feeds that tell the states of agents, which are sorted.
-func New(agents []string) *Feeds {
-	m := &Feeds{names: agents, index: make(map[string]int), feeds: make(map[string]*feed)}
-	for i, name := range agents {
-		m.index[name] = i
-	}
+func New(names []string) *Feeds {
+	m := &Feeds{agents: newAgents(names), feeds: make(map[string]*feed)}
 	m.share.Store(feedBytes)
 	return m
+}
+
+// SetAgents makes others, which are sorted, the agents whose states are told. If they are not the same, all rings begin
+// anew: their readers get ErrLagged, and learn of the new ones when they come back.
+func (m *Feeds) SetAgents(names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.Equal(names, m.agents.names) {
+		return
+	}
+	m.agents = newAgents(names)
+	for _, f := range m.feeds {
+		f.mu.Lock()
+		f.setAgents(m.agents)
+		f.mu.Unlock()
+	}
+}
+
+// setAgents does it for one feed, whose mutex is held.
+func (f *feed) setAgents(a *agents) {
+	f.agents, f.working = a, make([]int, len(a.names))
+	for _, run := range f.runs {
+		for _, x := range run.running {
+			if i, known := a.index[x.Agent]; known {
+				f.working[i]++
+			}
+		}
+	}
+	if f.ring != nil {
+		f.renew()
+	}
+}
+
+// renew begins a ring, in an epoch of its own. Those who wait for the one that was there learn of it.
+func (f *feed) renew() {
+	if f.wake != nil {
+		close(f.wake)
+	}
+	f.ring, f.epoch, f.wake = new([window]slot), uuid.Must(uuid.NewV7()).String()[24:], make(chan struct{})
+	f.first, f.last, f.bytes = 1, 0, 0
 }
 
 // feed is what monitors of one project see. It knows what is executed all the time, and has a ring of notices
@@ -42,6 +95,7 @@ type feed struct {
 	mu      sync.RWMutex // guards the fields below; who writes waits for no reader that comes after it
 	runs    map[int64]*watched
 	latest  *watched // of runs: the one that was asked for last
+	agents  *agents  // the Feeds'
 	working []int    // executions of each agent
 	readers int
 	left    time.Time // when the last reader has left
@@ -57,7 +111,7 @@ type feed struct {
 func (m *Feeds) feed(project string) *feed {
 	f := m.feeds[project]
 	if f == nil {
-		f = &feed{m: m, project: project, runs: make(map[int64]*watched), working: make([]int, len(m.names))}
+		f = &feed{m: m, project: project, runs: make(map[int64]*watched), agents: m.agents, working: make([]int, len(m.agents.names))}
 		m.feeds[project] = f
 	}
 	return f
@@ -166,8 +220,8 @@ const (
 )
 
 func (f *feed) statuses() []AgentStatus {
-	all := make([]AgentStatus, len(f.m.names))
-	for i, name := range f.m.names {
+	all := make([]AgentStatus, len(f.agents.names))
+	for i, name := range f.agents.names {
 		all[i] = AgentStatus{Name: name, Status: statusIdle}
 		if f.working[i] > 0 {
 			all[i].Status = statusRunning

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // View says what a Monitor shows and how its frames look.
@@ -30,7 +28,7 @@ type Query struct {
 	After string // the id of the last notice that the reader has seen; empty for none
 }
 
-// ErrLagged means that a monitor has fallen so far behind that notices were lost to it.
+// ErrLagged means that a monitor has fallen so far behind that notices were lost to it, or that the agents are others now.
 var ErrLagged = errors.New("the monitor is too far behind")
 
 const (
@@ -49,6 +47,7 @@ type Monitor struct {
 	q       Query
 	all     bool   // it shows the runs of all users
 	user    string // whose runs it shows, unless all
+	epoch   string // of the ring when it was opened
 	after   int64  // the last offset it has passed
 	told    int64  // the last one that the reader knows of
 	resumed bool
@@ -72,13 +71,12 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	f.readers++
 	opened := f.ring == nil
 	if opened {
-		f.ring, f.epoch, f.wake = new([window]slot), uuid.Must(uuid.NewV7()).String()[24:], make(chan struct{})
-		f.first, f.last = 1, 0
+		f.renew()
 		m.rings++
 	}
 	w := &Monitor{f: f, q: q, all: all, user: user}
 	w.after, w.resumed = f.position(q.After)
-	w.told = w.after
+	w.epoch, w.told = f.epoch, w.after
 	w.agents = f.statuses()
 	f.mu.Unlock()
 	if opened {
@@ -92,7 +90,7 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 func (w *Monitor) Resumed() bool { return w.resumed }
 
 // ID returns the id of where the monitor stands, for Query.After.
-func (w *Monitor) ID() string { return noticeID(w.f.epoch, w.after) }
+func (w *Monitor) ID() string { return noticeID(w.epoch, w.after) }
 
 // Agents returns the states of all agents, sorted by name, as of where the monitor began, unless it resumed.
 func (w *Monitor) Agents() []AgentStatus { return w.agents }
@@ -132,7 +130,7 @@ func (w *Monitor) read() (<-chan struct{}, error) {
 	f := w.f
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if w.after+1 < f.first {
+	if w.epoch != f.epoch || w.after+1 < f.first {
 		return nil, ErrLagged
 	}
 	w.buf = w.buf[:0]

@@ -295,7 +295,7 @@ func (f *feed) finish(run *watched, rec *log.Record) {
 
 func (f *feed) begin(run *watched, id, agent string, when time.Time) {
 	run.running = append(run.running, Execution{id, agent, when})
-	i, known := f.m.index[agent]
+	i, known := f.agents.index[agent]
 	if !known {
 		return
 	}
@@ -343,7 +343,7 @@ func (f *feed) end(run *watched, id string, when time.Time, failure string) {
 
 // rest notes that one execution of an agent less is running.
 func (f *feed) rest(run *watched, agent string) {
-	i, known := f.m.index[agent]
+	i, known := f.agents.index[agent]
 	if !known {
 		return
 	}
