@@ -27,7 +27,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Plugin is an Agent, a Tool or a Workflow.
+// Plugin is an Agent, a Tool, a Toolbox or a Workflow.
 type Plugin interface {
 	Info() Info
 }
@@ -47,6 +47,9 @@ type Info struct {
 	Idempotent bool
 	// Approval makes the run wait for a person before each call of the Tool.
 	Approval bool
+
+	// Concurrency is how many runs of an Agent execute at once, 0 means no limit of its own. Those over it are queued.
+	Concurrency int
 }
 
 // Agent is a worker. Run streams through run and returns what the step is worth: nil ends it well, an
@@ -63,13 +66,22 @@ type Tool interface {
 	Call(ctx context.Context, call *Call) (agui.ToolOutput, error)
 }
 
+// Toolbox has tools that may come and go while it is served, such as those of another server. Its own name holds no
+// dot, and the name of each of its tools begins with it and one: files.read_file. A tool of another name is left out.
+type Toolbox interface {
+	Plugin
+	// Tools returns the tools there are now. It is called often, from several goroutines, and waits for nothing.
+	Tools() []Tool
+}
+
 // Starter is implemented by a plugin that must be set up before the server takes runs.
 type Starter interface {
 	Start(ctx context.Context) error
 }
 
 // Closer is implemented by a plugin that holds something; it is called after the last run ended. Workers and tools that
-// were abandoned may still be running.
+// were abandoned may still be running. One that a server does not offer any more is closed when the last run that began
+// with it has ended or waits.
 type Closer interface {
 	Close() error
 }

@@ -90,7 +90,13 @@ func TestRegistryRefuses(t *testing.T) {
 		{"name must match", []plugins.Plugin{agentNamed("a b")}},
 		{"name must match", []plugins.Plugin{toolNamed(strings.Repeat("a", 65))}},
 		{"timeout is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Timeout: -time.Second}}}},
-		{"neither an Agent, a Tool nor a Workflow", []plugins.Plugin{onlyInfo{}}},
+		{"concurrency is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Concurrency: -1}}}},
+		{"no dot", []plugins.Plugin{&box{name: "a.b"}}},
+		{"taken", []plugins.Plugin{&box{name: "a"}, &box{name: "a"}}},
+		{"taken", []plugins.Plugin{&box{name: "a"}, toolNamed("a.t")}},
+		{"taken", []plugins.Plugin{toolNamed("a.t"), &box{name: "a"}}},
+		{"taken", []plugins.Plugin{toolNamed("a"), &box{name: "a"}}},
+		{"neither an Agent, a Tool, a Toolbox nor a Workflow", []plugins.Plugin{onlyInfo{}}},
 		{"both an Agent and a Tool", []plugins.Plugin{agentAndTool{}}},
 		{"taken", []plugins.Plugin{agentNamed("a"), agentNamed("a")}},
 		{"taken", []plugins.Plugin{agentNamed("w"), flow(node("n"))}},
@@ -188,5 +194,87 @@ func TestLifeOfPlugins(t *testing.T) {
 		if (err != nil) != (tt.fail != "") || err != nil && !strings.Contains(err.Error(), `plugin "b": cannot `+tt.fail) {
 			t.Errorf("%q fails: error %v", tt.fail, err)
 		}
+	}
+}
+
+// box is a toolbox that has what it is given.
+type box struct {
+	name  string
+	tools []plugins.Tool
+}
+
+func (b *box) Info() plugins.Info    { return plugins.Info{Name: b.name} }
+func (b *box) Tools() []plugins.Tool { return b.tools }
+
+func TestToolsOfAToolboxComeAndGo(t *testing.T) {
+	files := &box{name: "files"}
+	var r plugins.Registry
+	uses := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Tool: "files.read"}}}
+	if err := r.Add(files, toolNamed("clock"), uses); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Errorf("a workflow names a tool that may come: %v", err)
+	}
+	named := func(names ...string) (list []plugins.Tool) {
+		for _, n := range names {
+			list = append(list, toolNamed(n).(plugins.Tool))
+		}
+		return list
+	}
+	for _, tt := range []struct{ has, want []string }{
+		{nil, []string{"clock"}},
+		{[]string{"files.read", "files.write"}, []string{"clock", "files.read", "files.write"}},
+		{[]string{"files.write", "clock", "read", "other.read", "files.a b"}, []string{"clock", "files.write"}},
+	} {
+		files.tools = named(tt.has...)
+		var got []string
+		for _, tool := range r.Tools() {
+			name := tool.Info().Name
+			got = append(got, name)
+			if found, ok := r.Tool(name); !ok || found.Info().Name != name {
+				t.Errorf("Tool(%q) = %v, %v", name, found, ok)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("with %v: got %v, want %v", tt.has, got, tt.want)
+		}
+	}
+	if _, ok := r.Tool("files.read"); ok {
+		t.Error("a tool that has gone is found")
+	}
+	if _, ok := r.Tool("files.a b"); ok {
+		t.Error("a tool of no proper name is found")
+	}
+}
+
+func TestSharedPluginsLiveOnce(t *testing.T) {
+	var log []string
+	plugin := func(name, fail string) plugins.Plugin {
+		return &lived{spec: spec{info: plugins.Info{Name: name}}, log: &log, fail: fail}
+	}
+	stays, goes, comes := plugin("stays", ""), plugin("goes", ""), plugin("comes", "")
+	registry := func(list ...plugins.Plugin) *plugins.Registry {
+		r := new(plugins.Registry)
+		if err := r.Add(list...); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := registry(goes, stays)
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	broken := registry(plugin("closer", ""), plugin("broken", "start"), stays)
+	broken.Share(first)
+	if err := broken.Start(t.Context()); err == nil {
+		t.Error("a plugin that does not start is started")
+	}
+	second := registry(stays, comes)
+	second.Share(first)
+	err := errors.Join(broken.Close(), second.Start(t.Context()), first.Close(), second.Close())
+	want := "start goes, start stays, start closer, start broken, close closer, start comes, close goes, close comes, close stays"
+	if got := strings.Join(log, ", "); got != want || err != nil {
+		t.Errorf("got  %s\nwant %s\nerror %v", got, want, err)
 	}
 }

@@ -74,6 +74,7 @@ func (w Workflow) checkAcyclic() error {
 //	state            the thread's state, an object
 //	nodes.<id>       what a needed node, or one that it needs in turn, gave: {status, answer, output}, status
 //	                 "COMPLETED" or "SKIPPED"
+//	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
 //
 // The server does not start with an expression that names anything else; what state and an output hold is free.
 type Node struct {
@@ -91,6 +92,10 @@ type Node struct {
 
 	Timeout time.Duration // of one execution, 0 means the server's default
 	Retry   Retry
+
+	// Approval makes the run wait for a person before the node is executed, who may edit a tool's arguments. A node
+	// that is refused fails with the code denied.
+	Approval bool `json:",omitempty"`
 }
 
 var nodeID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
