@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
@@ -102,6 +103,16 @@ func (s *Server) Fiber() fiber.Handler { return s.web.Fiber() }
 
 // Runtime is the engine: with it the program itself starts, reads and cancels runs.
 func (s *Server) Runtime() *runtime.Runtime { return s.rt }
+
+// Replace offers these plugins from now on, in the place of Config.Plugins. Runs that are at work are not disturbed, and
+// when it fails nothing has changed: see [runtime.Runtime.Replace].
+func (s *Server) Replace(ctx context.Context, list ...plugins.Plugin) error {
+	reg, err := newRegistry(list)
+	if err != nil {
+		return err
+	}
+	return s.rt.Replace(ctx, reg)
+}
 
 // Addr is the host and port at which a program on this machine reaches Config.Listen, "" when that is empty.
 func (s *Server) Addr() string {

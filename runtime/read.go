@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
-
-// Plugins returns what this runtime offers.
-func (rt *Runtime) Plugins() *plugins.Registry { return rt.reg }
 
 // Run returns a run by any of its names.
 func (rt *Runtime) Run(ctx context.Context, c Caller, name string) (Run, error) {

@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +125,6 @@ type Caller struct {
 type Runtime struct {
 	cfg      Config
 	store    Store
-	reg      *plugins.Registry
 	log      *slog.Logger
 	instance string
 
@@ -132,6 +132,8 @@ type Runtime struct {
 	feeds   *monitor.Feeds
 	work    *work.Engine
 	commits *commit.Queue // work's
+
+	changing sync.Mutex // held while plugins are replaced or closed
 
 	stopped context.Context // done when Shutdown was called
 	stop    context.CancelFunc
@@ -148,15 +150,11 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Store == nil || cfg.Registry == nil {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
-	rt := &Runtime{cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, instance: work.NewID()}
+	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
 	rt.logs = log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 	})
-	agents := make([]string, 0, len(cfg.Registry.Agents()))
-	for _, a := range cfg.Registry.Agents() { // by name
-		agents = append(agents, a.Info().Name)
-	}
-	rt.feeds = monitor.New(agents)
+	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
 	rt.work, err = work.New(work.Config{

@@ -14,7 +14,7 @@ import (
 // has no room, Start returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is
 // room. While another instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by.
 func (rt *Runtime) Start(ctx context.Context) error {
-	if err := rt.reg.Start(ctx); err != nil {
+	if err := rt.Plugins().Start(ctx); err != nil {
 		return err
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -140,7 +140,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	if err := rt.store.Ping(ctx); err != nil {
 		return err
 	}
-	return rt.reg.Check(ctx)
+	return rt.Plugins().Check(ctx)
 }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those
@@ -153,5 +153,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	}
 	rt.leave()
 	rt.work.Abandon()
-	return rt.reg.Close()
+	rt.changing.Lock()
+	defer rt.changing.Unlock()
+	return rt.work.Close()
 }

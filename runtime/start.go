@@ -82,7 +82,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 	if req.Agent != "" && req.WorkflowID != "" {
 		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
 	}
-	if _, ok := rt.reg.Agent(req.Agent); req.Agent != "" && !ok {
+	if _, ok := rt.Plugins().Agent(req.Agent); req.Agent != "" && !ok {
 		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
 	}
 	if req.WorkflowID != "" && rt.work.Definition(req.WorkflowID) == nil {
@@ -111,7 +111,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 		return err
 	}
 	for i := range req.Tools {
-		if _, ok := rt.reg.Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
+		if _, ok := rt.Plugins().Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
 			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // Set is what a registry's workflows and tool schemas compile to.
 type Set struct {
 	workflows map[string]*Graph
-	schemas   map[string]*jsonschema.Schema
+	schemas   map[string]*jsonschema.Schema // by their text
 }
 
 // Graph is a workflow ready to run. A single agent is a graph of one node.
@@ -47,14 +47,14 @@ func Compile(reg *plugins.Registry) (*Set, error) {
 	}
 	for _, t := range reg.Tools() {
 		info := t.Info()
-		if len(info.Parameters) == 0 {
+		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // what a toolbox has comes and goes
 			continue
 		}
 		schema, err := compileSchema(info.Parameters)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: parameters: %w", info.Name, err)
 		}
-		s.schemas[info.Name] = schema
+		s.schemas[string(info.Parameters)] = schema
 	}
 	return s, nil
 }
@@ -115,16 +115,43 @@ func compileWorkflow(w plugins.Workflow) (*Graph, error) {
 	g := &Graph{Definition: definition}
 	for _, n := range w.Nodes {
 		node := &Node{Node: n}
-		env := expr.Env(scopeTypes(before(w, n.ID)))
-		if node.when, err = compileExpr(n.When, env, expr.AsBool()); err != nil {
+		scope := ScopeOf(w, n.ID)
+		if node.when, err = scope.compile(n.When, expr.AsBool()); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
-		if node.input, err = compileExpr(n.Input, env); err != nil {
+		if node.input, err = scope.compile(n.Input); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
 		g.Nodes = append(g.Nodes, node)
 	}
 	return g, nil
+}
+
+// Names is what the expressions of a node may name.
+type Names struct{ env expr.Option }
+
+// ScopeOf returns what the expressions of a workflow's node may name.
+func ScopeOf(w plugins.Workflow, node string) Names {
+	return Names{expr.Env(scopeTypes(before(w, node)))}
+}
+
+// CheckWhen says what is wrong with a condition.
+func (n Names) CheckWhen(code string) error {
+	_, err := n.compile(code, expr.AsBool())
+	return err
+}
+
+// CheckInput says what is wrong with an input mapping.
+func (n Names) CheckInput(code string) error {
+	_, err := n.compile(code)
+	return err
+}
+
+func (n Names) compile(code string, opts ...expr.Option) (*vm.Program, error) {
+	if code == "" {
+		return nil, nil
+	}
+	return expr.Compile(code, append(opts, n.env)...)
 }
 
 // before returns the nodes that have come to their end when a node starts: those it needs, and those they need.
@@ -146,16 +173,11 @@ func before(w plugins.Workflow, id string) map[string]bool {
 // scopeTypes are the types of what Scope holds for a node behind those of ids. Whatever else an expression names is a
 // mistake, and found when it is compiled.
 func scopeTypes(ids map[string]bool) types.Map {
-	nodes := make(types.Map, len(ids))
+	nodes, scope := make(types.Map, len(ids)), make(types.Map, len(ids)+3)
 	for id := range ids {
-		nodes[id] = types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+		seen := types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+		nodes[id], scope[id] = seen, seen
 	}
-	return types.Map{"query": types.String, "state": types.Map{types.Extra: types.Any}, "nodes": nodes}
-}
-
-func compileExpr(code string, opts ...expr.Option) (*vm.Program, error) {
-	if code == "" {
-		return nil, nil
-	}
-	return expr.Compile(code, opts...)
+	scope["query"], scope["state"], scope["nodes"] = types.String, types.Map{types.Extra: types.Any}, nodes
+	return scope
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -51,16 +52,31 @@ func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) ma
 	if json.Unmarshal(state, &st) != nil || st == nil {
 		st = map[string]any{}
 	}
-	seen := make(map[string]any, len(nodes))
+	seen, scope := make(map[string]any, len(nodes)), make(map[string]any, len(nodes)+3)
 	for id, n := range nodes {
 		if n.Status != model.Completed && n.Status != model.Skipped {
 			continue
 		}
 		var out any
 		_ = json.Unmarshal(n.Output, &out)
-		seen[id] = map[string]any{"status": string(n.Status), "answer": Answer(n.Output), "output": out}
+		answer := Answer(n.Output)
+		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
+		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
 	}
-	return map[string]any{"query": query, "state": st, "nodes": seen}
+	scope["query"], scope["state"], scope["nodes"] = query, st, seen
+	return scope
+}
+
+// outputStatus is how a node has ended as its output says, in lower case: success or partial_success, or skipped.
+func outputStatus(n *model.Node) string {
+	if n.Status == model.Skipped {
+		return "skipped"
+	}
+	var o struct {
+		Status string `json:"status"`
+	}
+	_ = json.Unmarshal(n.Output, &o)
+	return cmp.Or(o.Status, "success")
 }
 
 // Answer is the text a node's output amounts to: a worker's answer or a tool's summary.

@@ -7,10 +7,13 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/batonrun/baton/plugins"
 )
 
-// CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes.
-func (s *Set) CheckArgs(tool string, args json.RawMessage) error {
+// CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes. A tool that came to
+// its toolbox since is compiled now; if its schema cannot be, the tool itself judges what it is given.
+func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
 		return fmt.Errorf("the arguments are not JSON")
@@ -18,7 +21,11 @@ func (s *Set) CheckArgs(tool string, args json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fmt.Errorf("the arguments are not an object")
 	}
-	schema := s.schemas[tool]
+	info := tool.Info()
+	schema := s.schemas[string(info.Parameters)]
+	if schema == nil && len(info.Parameters) > 0 {
+		schema, _ = compileSchema(info.Parameters)
+	}
 	if schema == nil {
 		return nil
 	}

@@ -42,7 +42,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
 			})
 		} else {
-			m.Begun, ours = !s.l.needsApproval(u.Name), true
+			m.Begun, ours = !s.needsApproval(u.Name), true
 		}
 		evs = append(evs,
 			agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
@@ -77,9 +77,9 @@ func (l *live) isFrontend(tool string) bool {
 }
 
 // needsApproval reports whether a person is asked before each call of a tool.
-func (l *live) needsApproval(name string) bool {
-	tool, ok := l.en.reg.Tool(name)
-	return ok && tool.Info().Approval
+func (s *step) needsApproval(name string) bool {
+	tool, ok := s.l.offer.plugins.Tool(name)
+	return ok && (s.approval || tool.Info().Approval)
 }
 
 // CallTool makes an open call, or has the client make it, and records its result.
@@ -116,15 +116,15 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
 // means that there is none: the run was stopped, or waits for an approval.
 func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
-	tool, ok := s.l.en.reg.Tool(u.Name)
+	tool, ok := s.l.offer.plugins.Tool(u.Name)
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
 	info, args := tool.Info(), u.Request
-	if err := s.l.en.graphs.CheckArgs(u.Name, args); err != nil {
+	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
-	if info.Approval {
+	if s.approval || info.Approval {
 		approved, edited, err := s.approve(m, u)
 		if err != nil {
 			return agui.ToolOutput{}, err
@@ -135,7 +135,7 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ag
 		if edited != nil {
 			args = edited
 		}
-		if err := s.l.en.graphs.CheckArgs(u.Name, args); err != nil {
+		if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
 		}
 	}
@@ -176,6 +176,28 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (ok bool, edited json.Ra
 		return false, nil, nil // anything but a clear yes is a no
 	}
 	return reply.Approved, reply.EditedArgs, nil
+}
+
+// approveAgent asks a person whether a node's agent may be run, and fails if it may not.
+func (s *step) approveAgent(query string) error {
+	m, err := s.memo(plugins.Use{Place: "approval"})
+	if err != nil {
+		return err
+	}
+	a, err := s.question(m, agui.Interrupt{
+		Reason: "confirmation", Message: fmt.Sprintf("Run %s?", s.agent),
+		Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+	})
+	if err != nil {
+		return err
+	}
+	var reply struct {
+		Approved bool `json:"approved"`
+	}
+	if a.Cancelled || json.Unmarshal(a.Payload, &reply) != nil || !reply.Approved {
+		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
+	}
+	return nil
 }
 
 type toolResult struct {
@@ -292,7 +314,7 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
 	}
-	agent, ok := s.l.en.reg.Agent(u.Name)
+	agent, ok := s.l.offer.plugins.Agent(u.Name)
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}

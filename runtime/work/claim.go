@@ -115,6 +115,7 @@ func spanName(run *model.Run) string { return cmp.Or(run.SpanName, run.ID) }
 func (l *live) begins(out *decide.Decided) {
 	en := l.en
 	l.run.RunHead = out.Run
+	l.offer = en.offers.hold()
 	l.ctx, l.cancel = context.WithCancelCause(en.abandoned)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written

@@ -19,7 +19,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
@@ -52,9 +51,8 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	store   model.Store
-	reg     *plugins.Registry
 	log     *slog.Logger
-	graphs  *graph.Set
+	offers  offers
 	commits *commit.Queue
 	slots   *slots
 	queue   *runQueue
@@ -77,16 +75,17 @@ type Engine struct {
 
 // New compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Engine, error) {
-	graphs, err := graph.Compile(cfg.Registry)
+	first, err := newOffer(cfg.Registry)
 	if err != nil {
 		return nil, err
 	}
 	en := &Engine{
-		cfg: cfg, store: cfg.Store, reg: cfg.Registry, log: cfg.Log, graphs: graphs,
-		queue: newRunQueue(), live: make(map[int64]*live), quit: make(chan struct{}), fenced: make(chan struct{}),
+		cfg: cfg, store: cfg.Store, log: cfg.Log,
+		offers: offers{now: first, earlier: make(map[*offer]bool)},
+		queue:  newRunQueue(), live: make(map[int64]*live), quit: make(chan struct{}), fenced: make(chan struct{}),
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.slots = newSlots(&en.cfg)
+	en.slots = newSlots(&en.cfg, en.concurrency)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
 	en.commits = commit.New(cfg.Commits)
 	return en, nil
@@ -118,7 +117,7 @@ func (en *Engine) Queued() int { return en.queue.depth() }
 
 // Definition returns what a run keeps of the workflow that it is started with.
 func (en *Engine) Definition(workflow string) json.RawMessage {
-	if g := en.graphs.Workflow(workflow); g != nil {
+	if g := en.offers.current().graphs.Workflow(workflow); g != nil {
 		return g.Definition
 	}
 	return nil

@@ -25,6 +25,7 @@ func (l *live) loop() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.workers.Wait()
+	l.releaseOffer()
 	l.en.slots.free(&l.run.RunHead)
 	l.t.Release()
 	l.en.queue.nudge()
@@ -283,6 +284,7 @@ func (l *live) attempt(n *graph.Node, st *model.Step, in plugins.Input) nodeResu
 	ctx, cancel := context.WithTimeoutCause(l.ctx, l.timeout(n), errTimeout)
 	defer cancel()
 	s := newStep(ctx, l, st.Number, n.ID, n.Worker())
+	s.approval = n.Approval && n.Tool != ""
 	in.Query, in.Node, in.Execution = st.Input, n.ID, st.Execution
 	out, err := l.call(ctx, n, s, in)
 	if cause := context.Cause(l.ctx); cause != nil {
@@ -298,7 +300,7 @@ func (l *live) attempt(n *graph.Node, st *model.Step, in plugins.Input) nodeResu
 // timeout is how long one execution of a node may take: what the workflow says, or the agent.
 func (l *live) timeout(n *graph.Node) time.Duration {
 	limit := l.en.cfg.StepTimeout
-	if a, ok := l.en.reg.Agent(n.Agent); ok {
+	if a, ok := l.offer.plugins.Agent(n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
 	}
 	return orDefault(n.Timeout, limit)
@@ -315,9 +317,14 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		}
 		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
 	}
-	agent, ok := l.en.reg.Agent(n.Agent)
+	agent, ok := l.offer.plugins.Agent(n.Agent)
 	if !ok {
 		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", n.Agent)}
+	}
+	if n.Approval {
+		if err := s.approveAgent(in.Query); err != nil {
+			return nodeOutput{}, err
+		}
 	}
 	type result struct {
 		out agui.WorkerOutput

@@ -27,6 +27,7 @@ type live struct {
 	en     *Engine
 	t      *log.Tail
 	source *commit.Source // shut with the gate
+	offer  *offer         // held from begins until the last worker has returned
 	graph  *graph.Graph   // without nodes when unfit
 	input  Input
 	unfit  error      // why the run cannot be executed; it can be ended all the same
@@ -99,7 +100,7 @@ func (in *Input) JSON() json.RawMessage {
 // illegible by now, which unfit tells: a run that only ends does not need it.
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
-		en: en, run: *run,
+		en: en, run: *run, offer: en.offers.current(),
 		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
 		over: make(chan struct{}),
@@ -110,7 +111,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
 	var err error
-	if l.graph, err = en.graphs.Of(run); err != nil {
+	if l.graph, err = l.offer.graphs.Of(run); err != nil {
 		l.graph, l.unfit = new(graph.Graph), err
 	}
 	return l

@@ -395,7 +395,7 @@ func (l *live) interrupt(it *commit.Item) error {
 
 // callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
 func (l *live) callGoesOn(m *model.Memo) bool {
-	tool, ok := l.en.reg.Tool(m.Tool)
+	tool, ok := l.offer.plugins.Tool(m.Tool)
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 

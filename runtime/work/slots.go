@@ -11,6 +11,7 @@ import (
 // slots counts the runs that may execute at once: in the process, and of one agent, project and user.
 type slots struct {
 	cfg *Config
+	own func(agent string) int // an agent's own cap, 0 for none
 
 	mu    sync.Mutex // guards the fields below
 	total int
@@ -19,7 +20,9 @@ type slots struct {
 
 type slotKey struct{ kind, name string }
 
-func newSlots(cfg *Config) *slots { return &slots{cfg: cfg, by: make(map[slotKey]int)} }
+func newSlots(cfg *Config, own func(agent string) int) *slots {
+	return &slots{cfg: cfg, own: own, by: make(map[slotKey]int)}
+}
 
 func (s *slots) keys(r *model.RunHead) [3]struct {
 	key slotKey
@@ -29,10 +32,27 @@ func (s *slots) keys(r *model.RunHead) [3]struct {
 		key slotKey
 		cap int
 	}{
-		{slotKey{"agent", r.WorkflowID}, s.cfg.RunsPerAgent},
+		{slotKey{"agent", r.WorkflowID}, lower(s.cfg.RunsPerAgent, s.own(r.Agent))},
 		{slotKey{"project", r.Project}, s.cfg.RunsPerProject},
 		{slotKey{"user", r.Project + "\x00" + r.User}, s.cfg.RunsPerUser},
 	}
+}
+
+// lower returns the lower of two caps, of which 0 is none.
+func lower(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// concurrency is an agent's own cap.
+func (en *Engine) concurrency(agent string) int {
+	a, ok := en.Plugins().Agent(agent)
+	if !ok {
+		return 0
+	}
+	return a.Info().Concurrency
 }
 
 // take takes a slot for r, if there is one.

@@ -21,6 +21,7 @@ type step struct {
 	number   int    // of the step, 1.. in the run
 	node     string // the workflow's node
 	agent    string // who the events are attributed to
+	approval bool   // a person is asked before its tool is called, whatever the tool says
 	subagent string // the sub-agent invocation, empty for the node's own worker
 	parent   *step  // of a sub-agent
 	within   string // the front of a sub-agent's places

@@ -1,0 +1,266 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// version is an agent that says which of several it is, once it may.
+type version struct {
+	name, says string
+	limit      int
+	entered    chan struct{} // nil does not wait
+	leave      chan struct{}
+	startErr   error
+	closed     atomic.Bool
+}
+
+func (v *version) Info() plugins.Info {
+	return plugins.Info{Name: v.name, Concurrency: v.limit}
+}
+
+func (v *version) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	if v.entered != nil {
+		v.entered <- struct{}{}
+		select {
+		case <-v.leave:
+		case <-ctx.Done():
+		}
+	}
+	out, err := run.CallTool(ctx, "which", nil)
+	return agui.WorkerOutput{Answer: v.says + " " + out.ResultSummary}, err
+}
+
+func (v *version) Start(context.Context) error { return v.startErr }
+
+func (v *version) Close() error {
+	if v.closed.Swap(true) {
+		return errors.New("closed twice")
+	}
+	return nil
+}
+
+func which(says string) tool {
+	return tool{plugins.Info{Name: "which"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: says}, nil
+	}}
+}
+
+func registry(t *testing.T, list ...plugins.Plugin) *plugins.Registry {
+	t.Helper()
+	reg := new(plugins.Registry)
+	if err := errors.Join(reg.Add(list...), reg.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	return reg
+}
+
+// answer is what the run has come to.
+func (b *bench) answer(run string) string {
+	b.t.Helper()
+	if out := b.wait(run, runtime.Completed).OutputSummary; out != nil {
+		return *out
+	}
+	return ""
+}
+
+// resume answers all that a run asks with a payload, without a restart.
+func (b *bench) resume(run, payload string) {
+	b.t.Helper()
+	asked, err := b.Interrupts(context.Background(), local, run)
+	var answers []agui.ResumeEntry
+	for _, in := range asked {
+		answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(payload)})
+	}
+	_, answerErr := b.Resume(context.Background(), local, run, answers)
+	if err := errors.Join(err, answerErr); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestReplaceDisturbsNoRun(t *testing.T) {
+	first := &version{name: "worker", says: "first", entered: make(chan struct{}), leave: make(chan struct{})}
+	both := &version{name: "both", says: "both"}
+	second := &version{name: "worker", says: "second"}
+	b := open(t, runtime.Config{}, first, both, which("one"))
+	running := b.start("a", "worker", "go")
+	<-first.entered
+	queued := b.start("a", "worker", "go") // its turn comes when the first has ended
+	if err := b.Replace(t.Context(), registry(t, second, both, which("two"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.answer(b.start("b", "worker", "go").RunID); got != "second two" {
+		t.Errorf("a run started after it answers %q", got)
+	}
+	if first.closed.Load() {
+		t.Error("a plugin is closed under its run")
+	}
+	close(first.leave)
+	if got := b.answer(running.RunID); got != "first one" {
+		t.Errorf("a run that was at work answers %q", got)
+	}
+	if got := b.answer(queued.RunID); got != "second two" {
+		t.Errorf("a run that was queued answers %q", got)
+	}
+	for deadline := time.Now().Add(time.Minute); !first.closed.Load(); <-tick() {
+		if time.Now().After(deadline) {
+			t.Fatal("the plugin that is gone was not closed")
+		}
+	}
+	if second.closed.Load() || both.closed.Load() {
+		t.Error("a plugin in force was closed")
+	}
+	b.down()
+	if !second.closed.Load() || !both.closed.Load() {
+		t.Error("plugins are left open at the end")
+	}
+}
+
+func TestReplaceThatFailsChangesNothing(t *testing.T) {
+	worker := &version{name: "worker", says: "first"}
+	b := open(t, runtime.Config{}, worker, which("one"))
+	before := b.Plugins()
+	comes, ill := &version{name: "comes"}, &version{name: "ill", startErr: errors.New("cannot start")}
+	bad := plugins.Workflow{Name: "bad", Nodes: []plugins.Node{{ID: "n", Agent: "worker", When: "nonsense +"}}}
+	for want, reg := range map[string]*plugins.Registry{
+		"cannot start": registry(t, worker, comes, ill),
+		"nonsense":     registry(t, worker, bad),
+	} {
+		if err := b.Replace(t.Context(), reg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Replace = %v, want %q", err, want)
+		}
+	}
+	if b.Plugins() != before || worker.closed.Load() || !comes.closed.Load() || ill.closed.Load() {
+		t.Error("something has changed, or is left open")
+	}
+	if got := b.answer(b.start("a", "worker", "go").RunID); got != "first one" {
+		t.Errorf("a run answers %q", got)
+	}
+	ended := b.Runtime
+	b.down()
+	if err := ended.Replace(t.Context(), registry(t)); !errors.Is(err, runtime.ErrStopping) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestWaitingRunMeetsWhatIsOfferedThen(t *testing.T) {
+	asks := func(says string) agent {
+		return agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_, err := run.Ask(ctx, agui.Interrupt{Message: "Sure?"})
+			return agui.WorkerOutput{Answer: says}, err
+		}}
+	}
+	b := open(t, runtime.Config{}, asks("first"))
+	stays, goes := b.start("a", "worker", "go"), b.start("b", "worker", "go")
+	b.wait(stays.RunID, runtime.Waiting)
+	b.wait(goes.RunID, runtime.Waiting)
+	if err := b.Replace(t.Context(), registry(t, asks("second"))); err != nil {
+		t.Fatal(err)
+	}
+	b.resume(stays.RunID, `true`)
+	if got := b.answer(stays.RunID); got != "second" {
+		t.Errorf("the run answers %q", got)
+	}
+	if err := b.Replace(t.Context(), registry(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.resume(goes.RunID, `true`)
+	if run := b.wait(goes.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "agent_gone" {
+		t.Errorf("the run fails with %+v", run.Error)
+	}
+}
+
+func TestMonitorLearnsOfOtherAgents(t *testing.T) {
+	busy := &version{name: "busy", entered: make(chan struct{}), leave: make(chan struct{})}
+	b := open(t, runtime.Config{}, busy, which(""))
+	run := b.start("a", "busy", "go")
+	<-busy.entered
+	b.expect("busy")
+	m := b.Monitor(local, runtime.MonitorQuery{View: runtime.AGUIView})
+	defer m.Close()
+	if err := b.Replace(t.Context(), registry(t, answering("another", strings.ToUpper), busy, which(""))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Next(t.Context()); !errors.Is(err, runtime.ErrLagged) {
+		t.Errorf("an open monitor is told %v", err)
+	}
+	again := b.Monitor(local, runtime.MonitorQuery{View: runtime.AGUIView, After: m.ID()})
+	defer again.Close()
+	want := []runtime.AgentStatus{{Name: "another", Status: "idle"}, {Name: "busy", Status: "running"}}
+	if got := again.Agents(); again.Resumed() || !slices.Equal(got, want) {
+		t.Errorf("resumed %v, agents %v, want %v", again.Resumed(), got, want)
+	}
+	close(busy.leave)
+	b.wait(run.RunID, runtime.Completed)
+	b.expect()
+}
+
+func TestConcurrencyIsAnAgentsOwn(t *testing.T) {
+	one := &version{name: "one", limit: 1, entered: make(chan struct{}, 9), leave: make(chan struct{})}
+	b := open(t, runtime.Config{}, one, which(""), answering("free", strings.ToUpper))
+	first, second := b.start("a", "one", "go"), b.start("b", "one", "go")
+	b.wait(b.start("c", "free", "go").RunID, runtime.Completed)
+	<-one.entered
+	queued := first
+	if b.wait(first.RunID, runtime.Running, runtime.Queued).Status == runtime.Running {
+		queued = second
+	}
+	b.wait(queued.RunID, runtime.Queued)
+	close(one.leave)
+	b.wait(first.RunID, runtime.Completed)
+	b.wait(second.RunID, runtime.Completed)
+	if n := len(one.entered); n != 1 {
+		t.Errorf("entered %d more times, want 1", n)
+	}
+}
+
+func TestNodeIsApproved(t *testing.T) {
+	worker := answering("worker", strings.ToUpper)
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "plan", Agent: "worker", Approval: true},
+		{ID: "send", Tool: "echo", Needs: []string{"plan"}, Input: `{"text": plan.answer}`, When: `plan.status == "success"`, Approval: true},
+		{ID: "never", Agent: "worker", Needs: []string{"send"}, When: `send.status != "success"`},
+		{ID: "last", Agent: "worker", Needs: []string{"never", "send"}, Input: `never.status + send.answer`},
+	}}
+	calls := make(chan string, 9)
+	echo := tool{plugins.Info{Name: "echo"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+		calls <- string(c.Args)
+		return agui.ToolOutput{ResultSummary: string(c.Args)}, nil
+	}}
+	b := open(t, runtime.Config{}, worker, echo, flow)
+	s := b.startWorkflow("a", "flow", "go")
+	b.reply(s.RunID, always(`{"approved": true}`))
+	b.reply(s.RunID, always(`{"approved": true, "editedArgs": {"text": "GONE"}}`))
+	b.wait(s.RunID, runtime.Completed)
+	if got := b.log("a"); !strings.Contains(finalText(got), `SKIPPED{"TEXT":"GONE"}`) {
+		t.Errorf("the last node says %q", finalText(got))
+	}
+	if len(calls) != 1 || <-calls != `{"text":"GONE"}` {
+		t.Error("the tool was not called once, with what was approved")
+	}
+	checkLog(t, b.log("a"))
+	s = b.startWorkflow("b", "flow", "go")
+	b.reply(s.RunID, always(`{"approved": false}`))
+	if run := b.wait(s.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "denied" {
+		t.Errorf("the run fails with %+v", run.Error)
+	}
+}
+
+// finalText is the last message's text in the log.
+func finalText(recs []*runtime.Record) string {
+	for _, r := range slices.Backward(recs) {
+		if e, ok := r.Event.(agui.TextMessageEnd); ok && e.Output != nil {
+			return e.Output.Answer
+		}
+	}
+	return ""
+}
