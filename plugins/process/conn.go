@@ -79,7 +79,7 @@ func (c *conn) fail(err error) {
 }
 
 // errCrashed is what has become of a step whose program ended, or was ended.
-var errCrashed = &plugins.Error{Code: "agent_crashed", Message: "The agent's program has ended", Retryable: true}
+var errCrashed = &plugins.Error{Code: "program_crashed", Message: "The program has ended", Retryable: true}
 
 // close ends the program and waits for its end, and that of everything that served it.
 func (c *conn) close() {

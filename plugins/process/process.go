@@ -3,7 +3,7 @@
 // docs/process.md lists. A worker over there can do what one in Go can: stream, call tools and agents, ask people,
 // keep records of what need not be done again.
 //
-// One that crashes fails the steps it was working at, with the retryable code agent_crashed, and is started again by
+// One that crashes fails the steps it was working at, with the retryable code program_crashed, and is started again by
 // the next run, after a pause that grows while it goes on crashing.
 //
 // The protocol is our own and not gRPC, as hashicorp/go-plugin has it: an author needs no code generator and no

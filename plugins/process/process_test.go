@@ -157,7 +157,7 @@ func TestCrashFailsTheStepAndIsStartedAgain(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "before"}, []any{"append", mark}, []any{"exit", 3})})
 	var shown *plugins.Error
-	if !errors.As(res.Err, &shown) || shown.Code != "agent_crashed" || !shown.Retryable {
+	if !errors.As(res.Err, &shown) || shown.Code != "program_crashed" || !shown.Retryable {
 		t.Fatalf("ended with %v", res.Err)
 	}
 	if !strings.Contains(res.Log(), "before") {

@@ -125,7 +125,7 @@ func TestALineWithoutAnEndIsBounded(t *testing.T) {
 	a := shell(t, hello+`head -c 40000000 /dev/zero | tr '\0' x; cat >/dev/null`, nil)
 	res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{})
 	var shown *plugins.Error
-	if !errors.As(res.Err, &shown) || shown.Code != "agent_crashed" {
+	if !errors.As(res.Err, &shown) || shown.Code != "program_crashed" {
 		t.Error(res.Err)
 	}
 }

@@ -1,0 +1,140 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Toolbox has the tools of a program. A tool that the program calls add is offered as name.add.
+type Toolbox struct {
+	info    plugins.Info
+	program *program
+
+	mu    sync.Mutex // guards the fields below
+	of    *hello     // what tools was made of
+	tools []plugins.Tool
+}
+
+var (
+	_ plugins.Toolbox = (*Toolbox)(nil)
+	_ plugins.Starter = (*Toolbox)(nil)
+	_ plugins.Closer  = (*Toolbox)(nil)
+	_ plugins.Checker = (*Toolbox)(nil)
+)
+
+// NewToolbox returns the tools of a program. It starts nothing: Start does, and then each call of a tool when the program
+// has ended meanwhile.
+func NewToolbox(cfg Config) (*Toolbox, error) {
+	p, err := newProgram(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Toolbox{info: cfg.Info, program: p}, nil
+}
+
+// Info describes the toolbox.
+func (b *Toolbox) Info() plugins.Info { return b.info }
+
+// Start starts the program and waits until it is ready. It fails when there is no such program, and when it has no tools.
+func (b *Toolbox) Start(ctx context.Context) error {
+	c, err := b.program.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	if len(c.said.Tools) == 0 {
+		return errors.New("the program says in its answer to initialize that it has no tools")
+	}
+	return nil
+}
+
+// Check fails while the program cannot be started.
+func (b *Toolbox) Check(context.Context) error { return b.program.check() }
+
+// Close ends the program and waits for its end.
+func (b *Toolbox) Close() error {
+	b.program.close()
+	return nil
+}
+
+// Tools returns the tools that the program has named at its latest start.
+func (b *Toolbox) Tools() []plugins.Tool {
+	said := b.program.said.Load()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if said == b.of {
+		return b.tools
+	}
+	b.of, b.tools = said, nil
+	for _, t := range said.Tools {
+		b.tools = append(b.tools, &tool{b.program, t.Name, plugins.Info{
+			Name: b.info.Name + "." + t.Name, Description: t.Description, Parameters: parameters(t.Parameters),
+			Idempotent: t.Idempotent, Approval: t.Approval || b.info.Approval, Timeout: b.info.Timeout,
+		}})
+	}
+	return b.tools
+}
+
+// parameters is nil for a schema that a program has left out.
+func parameters(schema json.RawMessage) json.RawMessage {
+	if string(schema) == "null" {
+		return nil
+	}
+	return schema
+}
+
+// tool is a function of a program.
+type tool struct {
+	program *program
+	name    string // over there
+	info    plugins.Info
+}
+
+// Info describes the tool.
+func (t *tool) Info() plugins.Info { return t.info }
+
+// Call has the program make the call.
+func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	c, err := t.program.connect(ctx)
+	if err != nil {
+		return agui.ToolOutput{}, err
+	}
+	defer c.leave()
+	raw, err := c.ask(ctx, "call", struct {
+		Tool     string          `json:"tool"`
+		Args     json.RawMessage `json:"args"`
+		ID       string          `json:"id"`
+		ThreadID string          `json:"threadId"`
+		RunID    string          `json:"runId"`
+		User     string          `json:"user"`
+		Project  string          `json:"project"`
+	}{t.name, object(call.Args), call.ID, call.ThreadID, call.RunID, call.User, call.Project})
+	if err != nil {
+		return agui.ToolOutput{}, err
+	}
+	return resultOf(raw)
+}
+
+// resultOf reads a program's answer to call: a ToolAgentOutput, which has a result_summary, a text, or any JSON.
+func resultOf(raw json.RawMessage) (agui.ToolOutput, error) {
+	var out agui.ToolOutput
+	if text := ""; json.Unmarshal(raw, &text) == nil {
+		out.ResultSummary = text
+		return out, nil
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || members["result_summary"] == nil {
+		out.ResultSummary = string(raw)
+		return out, nil
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, fmt.Errorf("answer to call: %w", err)
+	}
+	return out, nil
+}

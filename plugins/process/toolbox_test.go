@@ -1,0 +1,53 @@
+package process_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/process"
+)
+
+func TestToolboxHasAProgramsTools(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: command})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if n := len(b.Tools()); n != 0 {
+				t.Errorf("%d tools before it was started", n)
+			}
+			if err := b.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			list := b.Tools()
+			if len(list) != 2 || list[0].Info().Name != "sums.add" || !list[0].Info().Idempotent || list[0].Info().Parameters == nil ||
+				list[1].Info().Name != "sums.refuse" || list[1].Info().Parameters != nil {
+				t.Fatalf("tools: %+v", list)
+			}
+			out, err := list[0].Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(`{"numbers":[1,2,3]}`)})
+			if err != nil || out.ResultSummary != "6" {
+				t.Errorf("add: %+v, %v", out, err)
+			}
+			_, err = list[1].Call(t.Context(), &plugins.Call{ID: "c"})
+			var shown *plugins.Error
+			if !errors.As(err, &shown) || shown.Code != "not_found" || shown.Message != "there is no such thing" {
+				t.Errorf("refuse: %v", err)
+			}
+		})
+	}
+}
+
+func TestToolboxWithoutTools(t *testing.T) {
+	b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: []string{"/bin/sh", "-c", hello + "cat >/dev/null"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Start(t.Context()); err == nil {
+		t.Error("a program without tools is a toolbox")
+	}
+}
