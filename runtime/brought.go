@@ -168,6 +168,23 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 	return nil
 }
 
+// recall finds the ids that the request's messages without one were given when it was made first.
+func (s *starting) recall(ctx context.Context) error {
+	s.minted = nil
+	unnamed := func(m *agui.Message) bool { return m.Role == agui.RoleUser && m.ID == "" }
+	if !slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return unnamed(&m) }) {
+		return nil
+	}
+	rows, _, err := s.rt.store.RunMessages(ctx, s.out.Started.RunKey, 0, log.LatestMessages)
+	for i := range rows {
+		taken := func(m agui.Message) bool { return unnamed(&m) && same(&m, &rows[i].Message) }
+		if rows[i].Role == agui.RoleUser && slices.ContainsFunc(s.req.Messages, taken) {
+			s.minted = append(s.minted, rows[i].ID)
+		}
+	}
+	return err
+}
+
 // brought tells what the client of the request has in messages of its own.
 func (s *starting) brought(out *Started) {
 	for i := range s.req.Messages {

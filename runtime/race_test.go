@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -101,6 +102,27 @@ func TestAppendAgainstFinishLosesNothing(t *testing.T) {
 			}
 		}
 		b.wait(s.RunID, runtime.Completed)
+	}
+}
+
+// Who asks again is told under which ids its messages are there.
+func TestRepeatKnowsItsMessages(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	ask := func() runtime.Started {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "hello", ThreadID: "main", Idempotency: &runtime.Idempotency{Scope: "k", BodyHash: "h"},
+			Messages: []agui.Message{said("", "one"), said("named", "two"), said("", "three")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		return s
+	}
+	first := ask()
+	again := ask()
+	if !again.Replayed || !slices.Equal(first.Messages, again.Messages) {
+		t.Errorf("the messages are %q, and for who asks again %q", first.Messages, again.Messages)
 	}
 }
 

@@ -69,6 +69,11 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 				break // the run waits for it, also beyond a crash
 			}
 		}
+		if s.out.Started.Replayed {
+			if err := s.recall(ctx); err != nil {
+				return Started{}, unavailable(err)
+			}
+		}
 		s.brought(&s.out.Started)
 		return s.out.Started, nil
 	}
