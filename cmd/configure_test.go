@@ -1,9 +1,12 @@
 package cmd_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/batonrun/baton/runtime"
 )
 
 func TestFlagsGoBeforeEnvironmentBeforeFile(t *testing.T) {
@@ -25,6 +28,13 @@ func TestFlagsGoBeforeEnvironmentBeforeFile(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+func TestConfigTellsWhatHolds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if got, want := baton(t.Context(), "config").want(t, 0).stdout, fmt.Sprintf("  runs: %d\n", runtime.Carried()); !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
 	}
 }
 

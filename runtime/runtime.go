@@ -38,6 +38,9 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
+// Carried is how many runs this machine executes at once, which is the default of Config.Runs.
+func Carried() int { return work.Carried() }
+
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
@@ -79,7 +82,7 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	if c.Runs == 0 {
-		c.Runs = work.Carried()
+		c.Runs = Carried()
 	}
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
