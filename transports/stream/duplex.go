@@ -17,14 +17,16 @@ var ErrSlow = fmt.Errorf("%w: it takes nothing any more", ErrGone)
 
 // Duplex says what is written to a connection on which both ends talk.
 type Duplex struct {
-	Ping []byte              // asks the client for a sign of life
-	Last func(p []byte) bool // reports whether p, which somebody else writes, is the last that is to be written
-	Read func(p []byte)      // is shown all that is read
+	Ping []byte // asks the client for a sign of life
+	// Control returns what is written for p, which is somebody else's, and whether it is the last that is to be written.
+	Control func(p []byte) (frame []byte, last bool)
+	Read    func(p []byte) // is shown all that is read
 }
 
 // Attach runs fn with the stream of a connection that has left HTTP and on which both ends talk, and returns
 // when fn has. The connection stays the caller's to read, in a goroutine that calls Leave when that fails;
-// whatever is read counts as a sign of life, which is asked for with a ping and must come within WriteTimeout.
+// whatever is read counts as a sign of life, which is asked for with a ping and must come within WriteTimeout. Of a
+// connection that another server has accepted the caller tells what it reads, with Heard.
 // What others write to c goes between two batches of the stream. Of the request nothing is left when fn runs.
 //
 // fn's context ends as that of Serve does, with the cause ErrSlow for a client that takes nothing.
@@ -36,7 +38,7 @@ func (s *Set) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx
 	w.alive = d.Ping
 	w.pingAfter(time.Now())
 	if w.own != nil {
-		w.own.last, w.own.seen = d.Last, d.Read
+		w.own.last, w.own.seen = d.Control, d.Read
 		w.own.stream.Store(w)
 	}
 	s.add(w)
@@ -133,14 +135,13 @@ func (w *Writer) interject(p []byte, last bool) (int, error) {
 	return n, err
 }
 
-// heard notes a sign of life.
-func (w *Writer) heard() { w.asked.Store(0) }
+// Heard notes a sign of life. It may be called from any goroutine.
+func (w *Writer) Heard() { w.asked.Store(0) }
 
 // mute reports whether the client has not answered for long, and what it may have sent is not still to be read, as far as
-// the connection tells. Of one that another server has accepted nobody tells what is heard: there the kernel finds out, as
-// it waits for what was sent no longer.
+// the connection tells.
 func (w *Writer) mute(p *probe, now time.Time) bool {
 	asked := w.asked.Load()
-	return w.own != nil && asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() &&
+	return asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() &&
 		(w.raw == nil || p.peek(w.raw) != waiting)
 }

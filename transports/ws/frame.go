@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"github.com/fasthttp/websocket"
+
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/fanout"
 )
@@ -11,8 +13,29 @@ import (
 // ping is a frame that asks the client for a sign of life.
 var ping = []byte{0x89, 0}
 
-// closes reports whether a frame closes the socket: a client may get none behind it.
-func closes(frame []byte) bool { return frame[0] == 0x88 }
+// control returns the library's frame as it should be, and whether it closes the socket: a client may get none behind it. The
+// library calls a reason that is no text a breach of protocol, and a bad gateway, for which there is a code, too.
+func control(frame []byte) ([]byte, bool) {
+	if frame[0] != 0x88 {
+		return frame, false
+	}
+	switch string(frame[2:]) {
+	case "\x03\xeainvalid utf8 payload in close frame":
+		return closing(websocket.CloseInvalidFramePayloadData, "A reason must be UTF-8"), true
+	case "\x03\xeabad close code 1014":
+		return closing(badGateway, ""), true
+	}
+	return frame, true
+}
+
+// badGateway is the code of a close behind a gateway that could not reach its server.
+const badGateway = 1014
+
+// closing returns a frame that closes a socket.
+func closing(code int, reason string) []byte {
+	payload := websocket.FormatCloseMessage(code, reason)
+	return append([]byte{0x88, byte(len(payload))}, payload...)
+}
 
 // latest is the end of what a client has sent, as long as a close frame with half a code.
 type latest [7]byte

@@ -64,7 +64,10 @@ func (s *socket) listen(ctx context.Context, conv *conversation) {
 		kind, r, err := s.conn.NextReader()
 		var msg []byte
 		if err == nil {
-			msg, err = io.ReadAll(r)
+			msg, err = io.ReadAll(heard{r, s.w})
+		}
+		if errors.Is(err, websocket.ErrReadLimit) { // the library has said so, unless the length is none
+			_ = s.abort(websocket.CloseProtocolError, "A frame must have a length")
 		}
 		if err == nil && kind == websocket.TextMessage && !utf8.Valid(msg) {
 			err = s.abort(websocket.CloseInvalidFramePayloadData, "A text must be UTF-8")
@@ -79,6 +82,17 @@ func (s *socket) listen(ctx context.Context, conv *conversation) {
 			conv.take(ctx, s, kind, msg)
 		}
 	}
+}
+
+// heard tells the stream of each piece of a message that its client is there.
+type heard struct {
+	io.Reader
+	w *stream.Writer
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	h.w.Heard()
+	return h.Reader.Read(p)
 }
 
 // errAborted means that the socket was closed for what its client has sent.

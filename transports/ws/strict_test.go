@@ -154,6 +154,10 @@ func TestNothingFollowsTheClose(t *testing.T) {
 		{masked(0xa1, ""), 1002},
 		{masked(closeFrame, "\x03"), 1002},
 		{masked(textFrame, "\xff"), 1007},
+		{masked(closeFrame, "\x03\xe8\xff"), 1007},
+		{masked(closeFrame, "\x03\xf6"), 1014},
+		{masked(closeFrame, "\x03\xed"), 1002},
+		{[]byte{textFrame, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, 1002},
 		{append(masked(0x01, "\xe2\x82"), masked(0x80, "x")...), 1007},
 	} {
 		for range 2 {

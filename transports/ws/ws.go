@@ -100,8 +100,12 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Last: closes, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
+			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
+				s.conn.SetPongHandler(func(string) error {
+					w.Heard()
+					return nil
+				})
 				s.serve(ctx, t.Streams, &conv)
 			})
 		})
