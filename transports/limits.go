@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
 
@@ -20,6 +21,21 @@ func (s *Server) limit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	}
 	return fasthttp.RequestConfig{MaxRequestBodySize: limit}
 }
+
+// twoLengths reports whether a request says twice how long its body is. Another server on its way may have taken the other
+// for it, and what follows here for part of it. Only the raw headers tell: fasthttp has settled on one.
+func twoLengths(h *fasthttp.RequestHeader) bool {
+	length, encoding := false, false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		name = bytes.TrimSpace(name)
+		length = length || bytes.EqualFold(name, []byte(fasthttp.HeaderContentLength))
+		encoding = encoding || bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding))
+	}
+	return length && encoding
+}
+
+var errTwoLengths = fiber.NewError(fiber.StatusBadRequest, "A request must have Content-Length or Transfer-Encoding, not both")
 
 // takesInput reports whether a POST to path brings a RunAgentInput, as the tool of MCP that starts a run does.
 func takesInput(path string) bool {

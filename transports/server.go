@@ -156,7 +156,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	own := stream.NewListener(ln, s.cfg.Log, func(c net.Conn) {
+	own := stream.NewListener(ln, s.cfg.Log, s.cfg.IdleTimeout, func(c net.Conn) {
 		if err := s.app.Server().ServeConn(c); err != nil {
 			s.cfg.Log.Debug("a connection's next request", "error", err)
 		}
@@ -200,14 +200,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, <-closed, s.visits.end(ctx))
 }
 
-// guard turns panics into errors, and refuses to change anything once the server stops. What only reads may
-// pass: a stream must be answered with word to come back.
+// guard turns panics into errors, and refuses what another server may have read otherwise, and to change anything once the
+// server stops. What only reads may pass then: a stream must be answered with word to come back.
 func (s *Server) guard(c *fiber.Ctx) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = newPanicError(v)
 		}
 	}()
+	if twoLengths(&c.Request().Header) {
+		c.Context().SetConnectionClose()
+		return errTwoLengths
+	}
 	if s.stopping.Load() && c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead && c.Method() != fiber.MethodOptions {
 		return runtime.ErrStopping
 	}

@@ -199,6 +199,26 @@ func TestErrorsBecomeAnswers(t *testing.T) {
 	}
 }
 
+// Two servers that take different ends of one body take part of it for another's request.
+func TestRequestsThatSayTwiceHowLongTheyAreAreRefused(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, head := range []string{
+		"HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", "HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 5",
+		"HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", "HTTP/1.1\r\nX: y\r\nTransfer-Encoding: chunked\r\nContent-Length : 0",
+	} {
+		_, in := s.dial("POST /small " + head + "\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n0\r\n\r\nGET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		raw, err := io.ReadAll(in)
+		if err != nil || strings.Count(string(raw), "HTTP/1.") != 1 || !strings.Contains(string(raw), "400 Bad Request") ||
+			!strings.Contains(string(raw), `"code":"invalid_request"`) {
+			t.Errorf("%q: got %s, %v", head, raw, err)
+		}
+	}
+	_, in := s.dial("POST /small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n\r\n")
+	if raw, err := io.ReadAll(in); err != nil || !strings.Contains(string(raw), "200 OK") {
+		t.Errorf("a chunked body: got %s, %v", raw, err)
+	}
+}
+
 func TestUnknownErrorsTellNothing(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for _, path := range []string{"/unknown", "/panic"} {

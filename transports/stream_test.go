@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,36 @@ func TestConnectionOfAStreamTakesTheNextRequest(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 		}
+	}
+}
+
+// A request is awaited as long behind a stream as behind any other request, and read as fast.
+func TestConnectionOfAStreamMayBeIdle(t *testing.T) {
+	s := serve(t, transports.Config{ReadTimeout: 200 * time.Millisecond, IdleTimeout: time.Minute})
+	c, in := s.dial("")
+	ask := func(path string) string { return "GET /" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+	answered := func() {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("got %s and %v", resp.Status, err)
+		}
+		_ = resp.Body.Close()
+	}
+	for range 2 {
+		_, _ = io.WriteString(c, ask("stream/sizes"))
+		answered()
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("an idle connection: %v", err)
+		}
+		_ = c.SetReadDeadline(time.Time{})
+	}
+	_, _ = io.WriteString(c, ask("ok")[:10])
+	if raw, err := io.ReadAll(in); err != nil || strings.Contains(string(raw), "200 OK") {
+		t.Errorf("half a request: got %s, %v", raw, err)
 	}
 }
 

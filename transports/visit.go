@@ -29,7 +29,7 @@ type visits struct {
 }
 
 func newVisits(log *slog.Logger) *visits {
-	return &visits{conns: stream.NewListener(nil, log, nil), last: make(chan struct{})}
+	return &visits{conns: stream.NewListener(nil, log, 0, nil), last: make(chan struct{})}
 }
 
 // enter reports whether a visit may begin; leave ends it.

@@ -16,6 +16,7 @@ import (
 type Listener struct {
 	net.Listener
 	log   *slog.Logger
+	idle  time.Duration  // for which the request behind a stream is awaited
 	serve func(net.Conn) // has a connection's requests answered; nil when each has but one
 
 	mu    sync.Mutex         // guards the fields below
@@ -24,9 +25,9 @@ type Listener struct {
 }
 
 // NewListener returns a listener for the connections that come in on ln. Those whose streams have ended are given to
-// serve, which answers the requests that follow; when it is nil they are closed.
-func NewListener(ln net.Listener, log *slog.Logger, serve func(net.Conn)) *Listener {
-	return &Listener{Listener: ln, log: log, serve: serve, open: make(map[*conn]struct{})}
+// serve, which answers the requests that follow, the first of which may take idle to begin; when serve is nil they are closed.
+func NewListener(ln net.Listener, log *slog.Logger, idle time.Duration, serve func(net.Conn)) *Listener {
+	return &Listener{Listener: ln, log: log, idle: idle, serve: serve, open: make(map[*conn]struct{})}
 }
 
 // Accept waits for the next connection.
@@ -45,12 +46,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Adopt makes c, which came in another way, one of the listener's connections.
-func (l *Listener) Adopt(c net.Conn) net.Conn {
-	own := &conn{Conn: c, ln: l}
+func (l *Listener) Adopt(c net.Conn) net.Conn { return l.add(&conn{Conn: c, ln: l}) }
+
+func (l *Listener) add(c *conn) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[own] = struct{}{}
-	return own
+	l.open[c] = struct{}{}
+	return c
 }
 
 // Hurry gives up requests that have not arrived in a second: fasthttp would wait for them, and its own limit is long.
@@ -92,17 +94,24 @@ type conn struct {
 	net.Conn
 	ln     *Listener
 	linger atomic.Bool
-	passed atomic.Bool            // it goes on as another conn
-	stream atomic.Pointer[Writer] // on which both ends talk: see Set.Attach
-	last   func(p []byte) bool    // of Duplex; set before stream
-	seen   func(p []byte)         // likewise
+	passed atomic.Bool                   // it goes on as another conn
+	stream atomic.Pointer[Writer]        // on which both ends talk: see Set.Attach
+	last   func(p []byte) ([]byte, bool) // Control of Duplex; set before stream
+	seen   func(p []byte)                // Read of it; likewise
+
+	awaits bool          // nothing was read behind a stream yet; used by who reads, as is the next
+	within time.Duration // for which fasthttp would wait for the whole request
 }
 
 // Read reads, and tells the stream that its client is alive.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if c.awaits && n > 0 {
+		c.awaits = false
+		_ = c.SetReadDeadline(time.Now().Add(c.within))
+	}
 	if w := c.stream.Load(); w != nil && n > 0 {
-		w.heard()
+		w.Heard()
 		c.seen(p[:n])
 	}
 	return n, err
@@ -111,7 +120,11 @@ func (c *conn) Read(p []byte) (int, error) {
 // Write writes, once there is a stream between two of its batches.
 func (c *conn) Write(p []byte) (int, error) {
 	if w := c.stream.Load(); w != nil {
-		return w.interject(p, c.last(p))
+		frame, last := c.last(p)
+		if _, err := w.interject(frame, last); err != nil {
+			return 0, err
+		}
+		return len(p), nil
 	}
 	return c.Conn.Write(p)
 }
@@ -124,8 +137,13 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetReadDeadline sets the time by which reads must be done, for requests that of a server that stops at the latest.
+// SetReadDeadline sets the time by which reads must be done, for requests that of a server that stops at the latest. The
+// first request behind a stream, which fasthttp takes for a connection's first, has its time from its first byte on.
 func (c *conn) SetReadDeadline(t time.Time) error {
+	if c.awaits {
+		c.within = time.Until(t)
+		t = time.Now().Add(c.ln.idle)
+	}
 	if c.stream.Load() == nil {
 		t = c.ln.soonest(t)
 	}
@@ -157,7 +175,7 @@ const (
 // pass has the server answer the connection's next requests, as those of another that is the same below.
 func (c *conn) pass() {
 	c.passed.Store(true)
-	go c.ln.serve(c.ln.Adopt(c.Conn)) // ends with the connection, which the server counts
+	go c.ln.serve(c.ln.add(&conn{Conn: c.Conn, ln: c.ln, awaits: c.ln.idle > 0})) // ends with the connection, which the server counts
 }
 
 // Close closes the connection.
