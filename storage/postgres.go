@@ -70,9 +70,10 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		}
 		conns = cfg.Readers
 	case writing:
-		// All statements are prepared and find their rows by an index: to plan them once, whatever the tables hold
-		// then, is enough.
+		// All statements are prepared and find their rows by an index, also those they join others with: to plan them
+		// once, whatever the tables hold then, is enough.
 		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
+		set["enable_hashjoin"], set["enable_mergejoin"] = "off", "off"
 	case migrating:
 		set["statement_timeout"], set["lock_timeout"] = "0", "0"
 		set["idle_in_transaction_session_timeout"] = "0"
