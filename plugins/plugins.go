@@ -99,6 +99,16 @@ type Call struct {
 	RunID    string
 	User     string
 	Project  string
+
+	// Progress is what Report calls; nil where nobody is to be told.
+	Progress func(fraction float64, message string)
+}
+
+// Report says how far the call is, from 0 to 1, and what it is doing, as Run.Progress does for a worker.
+func (c *Call) Report(fraction float64, message string) {
+	if c.Progress != nil {
+		c.Progress(fraction, message)
+	}
 }
 
 // Input is what a worker is asked. It is the same each time one step is called again, and not to be changed.

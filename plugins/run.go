@@ -111,15 +111,23 @@ func (r *Run) State(patch any) error {
 
 // Progress says how far the node is, from 0 to 1, and what it is doing.
 func (r *Run) Progress(fraction float64, message string) error {
+	return r.Emit(ProgressOf(r.Input.Node, fraction, message))
+}
+
+// ProgressOf is the event that says how far a node is. What is no number is 0.
+func ProgressOf(node string, fraction float64, message string) agui.Custom {
+	if fraction != fraction {
+		fraction = 0
+	}
 	value, err := json.Marshal(struct {
 		NodeID   string  `json:"nodeId"`
 		Progress float64 `json:"progress"`
 		Message  string  `json:"message"`
-	}{r.Input.Node, min(max(fraction, 0), 1), message})
+	}{node, min(max(fraction, 0), 1), message})
 	if err != nil {
-		return fmt.Errorf("progress: %w", err)
+		panic(err) // all of it can be written
 	}
-	return r.Emit(agui.Custom{Name: ProgressEvent, Value: value})
+	return agui.Custom{Name: ProgressEvent, Value: value}
 }
 
 // Emit writes an event of the worker's own making; most workers need only the other methods. The text

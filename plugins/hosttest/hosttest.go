@@ -56,6 +56,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"BranchesHaveTheirMessages", testNexts},
 		{"DosAtOnce", testDosAtOnce},
 		{"FailedSubAgentAsksNobody", testFailedAgent},
+		{"ToolsReportAndReturnParts", testParts},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, &suite{t: t, run: run, crash: make(chan struct{})}) })
 	}

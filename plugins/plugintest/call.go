@@ -62,11 +62,14 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		return nil, nil
 	})
 	since := len(h.s.events)
+	shown := out
+	shown.Parts = nil // the event has them
 	if err := h.emit(agui.ToolCallResult{
 		MessageID:  h.s.id("result"),
 		ToolCallID: rec.id,
 		Content:    out.ResultSummary,
-		Output:     &out,
+		Parts:      out.Parts,
+		Output:     &shown,
 	}); err != nil {
 		return agui.ToolOutput{}, err
 	}
@@ -101,6 +104,9 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		RunID:    h.s.in.RunID,
 		User:     h.s.in.User,
 		Project:  h.s.in.Project,
+		Progress: func(fraction float64, message string) {
+			_ = h.Emit(plugins.ProgressOf(h.s.in.Node, fraction, message)) // its run may be over
+		},
 	})
 	if err != nil {
 		return failed(blank, err, "tool_failed")

@@ -4,7 +4,10 @@ package agui
 func (o WorkerOutput) MarshalJSON() ([]byte, error) { return o.append(nil, true), nil }
 
 // MarshalJSON returns o as it stands in TOOL_CALL_RESULT.
-func (o ToolOutput) MarshalJSON() ([]byte, error) { return o.append(nil, true), nil }
+func (o ToolOutput) MarshalJSON() ([]byte, error) {
+	dst := o.append(nil, true)
+	return append(appendOptRaw(dst[:len(dst)-1], "parts", o.Parts), '}'), nil
+}
 
 // append appends o as JSON, with or without its answer.
 func (o *WorkerOutput) append(dst []byte, answer bool) []byte {

@@ -97,7 +97,7 @@ func (o *WorkerOutput) tidy() error {
 
 func (o *ToolOutput) tidy() error {
 	o.Status = or(o.Status, StatusSuccess)
-	dropNulls(&o.ToolCallArgs, &o.UIHints)
+	dropNulls(&o.ToolCallArgs, &o.UIHints, &o.Parts)
 	if err := o.Error.tidy(); err != nil {
 		return within("error", err)
 	}

@@ -85,6 +85,18 @@ func decodeParts(val []byte) (json.RawMessage, error) {
 	return append(out, ']'), err
 }
 
+// ParseParts returns an array of content parts as messages and results have them, nil for none. It fails when raw is
+// not one.
+func ParseParts(raw json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case isNull(raw):
+		return nil, nil
+	case !json.Valid(raw):
+		return nil, errors.New("content parts are not valid JSON")
+	}
+	return decodeParts(raw)
+}
+
 func decodePart(val []byte) (json.RawMessage, error) {
 	if val[0] != '{' {
 		return nil, errors.New("must be an object")

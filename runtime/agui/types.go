@@ -136,6 +136,9 @@ type ToolOutput struct {
 	ResultSummary string          `json:"result_summary"`
 	UIHints       json.RawMessage `json:"ui_hints,omitempty"` // an object
 	Error         *OutputError    `json:"error,omitempty"`
+
+	// Parts are the content as parts, such as images; nil when ResultSummary is all. The event has them as its own.
+	Parts json.RawMessage `json:"parts,omitempty"`
 }
 
 // OutputError says why a worker or a tool failed.

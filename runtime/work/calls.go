@@ -151,6 +151,9 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ag
 	}
 	return s.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		Progress: func(fraction float64, message string) {
+			_ = s.Emit(plugins.ProgressOf(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
+		},
 	})
 }
 
@@ -279,6 +282,11 @@ func failure(code, message string) agui.ToolOutput {
 // closeCall emits the result and records it.
 func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) error {
 	fill := func() {
+		if parts, err := agui.ParseParts(out.Parts); err == nil {
+			out.Parts = parts
+		} else {
+			out.Parts = nil
+		}
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
 		if json.Valid(u.Request) {
 			out.ToolCallArgs = u.Request
@@ -300,7 +308,8 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 
 func (s *step) result(m *model.Memo, out *agui.ToolOutput) agui.Event {
 	shown := *out
-	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Output: &shown}
+	shown.Parts = nil // the event has them
+	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown}
 }
 
 // CallAgent runs another agent inside the step, under an id of its own.

@@ -72,7 +72,7 @@ func resultOf(in *model.Interrupt, answer json.RawMessage) json.RawMessage {
 			out.ResultSummary = s
 		}
 	}
-	out.ToolName, out.ToolCallID = in.Tool, in.ID
+	out.ToolName, out.ToolCallID, out.Parts = in.Tool, in.ID, nil
 	return mustJSON(out)
 }
 
