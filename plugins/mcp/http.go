@@ -1,0 +1,106 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"time"
+)
+
+// newClient returns a client that adds the headers of cfg and follows no redirect to another host.
+func newClient(cfg *Config) *http.Client {
+	c := new(http.Client)
+	if cfg.Client != nil {
+		*c = *cfg.Client
+	}
+	if c.Transport == nil {
+		c.Transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			IdleConnTimeout:        30 * time.Second,
+			DisableCompression:     true,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+		}
+	}
+	c.Transport = &caller{next: c.Transport, headers: cfg.Headers}
+	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		first := via[0]
+		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
+			return errors.New("the tool server redirects to another place, which is not followed")
+		}
+		return nil
+	}
+	return c
+}
+
+// caller sends requests with headers of ours, and bounds answers.
+type caller struct {
+	next    http.RoundTripper
+	headers map[string]string
+}
+
+// goodbye is how long the request that ends a session may take.
+const goodbye = 2 * time.Second
+
+func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if req.Method == http.MethodDelete {
+		ctx, cancel = context.WithTimeout(ctx, goodbye)
+	}
+	req = req.Clone(ctx)
+	for name, v := range c.headers {
+		req.Header.Set(name, v)
+	}
+	res, err := c.next.RoundTrip(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	body := &answer{ReadCloser: res.Body, done: cancel, left: -1}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" { // whose events are bounded
+		body.left = maxFrame
+	}
+	res.Body = body
+	return res, nil
+}
+
+// CloseIdleConnections lets go of connections.
+func (c *caller) CloseIdleConnections() {
+	if t, ok := c.next.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// answer is the body of an answer, which fails when it is longer than left, unless that is negative.
+type answer struct {
+	io.ReadCloser
+	done context.CancelFunc
+	left int
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if a.left < 0 {
+		return n, err
+	}
+	if a.left -= n; a.left < 0 {
+		a.left = 0
+		return 0, errors.New("the answer is too large")
+	}
+	return n, err
+}
+
+func (a *answer) Close() error {
+	defer a.done()
+	return a.ReadCloser.Close()
+}
+
+func base64Of(data []byte) []byte {
+	return base64.StdEncoding.AppendEncode(nil, data)
+}

@@ -1,0 +1,306 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/mcp"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// TestMain is the program that tests start, too.
+func TestMain(m *testing.M) {
+	if os.Getenv("MCP_SERVER") != "" {
+		fmt.Fprintln(os.Stderr, "the server is there, and knows", len(os.Environ()), "variables")
+		if err := newServer(nil).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newServer has tools of every kind. hanging is told of calls that hang, and of their ends.
+func newServer(hanging chan string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	object := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
+	add := func(name string, a *sdk.ToolAnnotations, fn func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
+		s.AddTool(&sdk.Tool{Name: name, Description: "does " + name, InputSchema: object, Annotations: a}, fn)
+	}
+	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(req.Params.Arguments)}}}, nil
+	})
+	add("rich", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: map[string]any{"n": 1}, Content: []sdk.Content{
+			&sdk.TextContent{Text: "look"},
+			&sdk.ImageContent{Data: []byte("hi"), MIMEType: "image/png"},
+			&sdk.ResourceLink{URI: "file:///a", Name: "a", MIMEType: "text/plain"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", Text: "inside", MIMEType: "text/plain"}},
+		}}, nil
+	})
+	add("wrong", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "no such file"}}}, nil
+	})
+	add("die", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		os.Exit(3)
+		return nil, nil
+	})
+	add("hang", nil, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if hanging != nil {
+			hanging <- "began"
+		}
+		_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+			ProgressToken: req.Params.GetProgressToken(), Progress: 1, Total: 4, Message: "a quarter",
+		})
+		<-ctx.Done()
+		if hanging != nil {
+			hanging <- "ended"
+		}
+		return nil, ctx.Err()
+	})
+	return s
+}
+
+func started(t *testing.T, cfg mcp.Config) *mcp.Server {
+	t.Helper()
+	if cfg.Name == "" {
+		cfg.Name = "it"
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	s, err := mcp.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// program is a Config of this program as a server.
+func program(t *testing.T) mcp.Config {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mcp.Config{Command: []string{self}, Env: map[string]string{"MCP_SERVER": "1"}}
+}
+
+// endpoint is a Config of a server in this process.
+func endpoint(t *testing.T, s *sdk.Server) mcp.Config {
+	t.Helper()
+	srv := httptest.NewServer(handle(t, s))
+	t.Cleanup(srv.Close)
+	return mcp.Config{URL: srv.URL}
+}
+
+// handle serves s, and ends what is left of its sessions with the test.
+func handle(t *testing.T, s *sdk.Server) http.Handler {
+	t.Helper()
+	t.Cleanup(func() {
+		for session := range s.Sessions() {
+			_ = session.Close()
+		}
+	})
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
+}
+
+func names(s *mcp.Server) []string {
+	list := []string{}
+	for _, t := range s.Tools() {
+		list = append(list, t.Info().Name)
+	}
+	return list
+}
+
+func find(t *testing.T, s *mcp.Server, name string) plugins.Tool {
+	t.Helper()
+	for _, tool := range s.Tools() {
+		if tool.Info().Name == name {
+			return tool
+		}
+	}
+	t.Fatalf("no tool %s among %q", name, names(s))
+	return nil
+}
+
+func call(t *testing.T, s *mcp.Server, name, args string) (agui.ToolOutput, error) {
+	t.Helper()
+	return find(t, s, name).Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(args)})
+}
+
+func TestToolsAreOurs(t *testing.T) {
+	for name, cfg := range map[string]mcp.Config{"stdio": program(t), "http": endpoint(t, newServer(nil))} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Approval = []string{"d*"}
+			s := started(t, cfg)
+			if diff := cmp.Diff([]string{"it.die", "it.echo", "it.hang", "it.rich", "it.wrong"}, names(s)); diff != "" {
+				t.Fatalf("tools (-want +got):\n%s", diff)
+			}
+			echo, die := find(t, s, "it.echo").Info(), find(t, s, "it.die").Info()
+			if !echo.Idempotent || echo.Approval || die.Idempotent || !die.Approval || echo.Description != "does echo" ||
+				!strings.Contains(string(echo.Parameters), `"properties"`) {
+				t.Errorf("got %+v and %+v", echo, die)
+			}
+			out, err := call(t, s, "it.echo", `{"text":"hi"}`)
+			if err != nil || out.ResultSummary != `{"text":"hi"}` || out.Parts != nil {
+				t.Errorf("echo: %+v, %v", out, err)
+			}
+			out, err = call(t, s, "it.rich", `{}`)
+			if err != nil || out.Status != agui.StatusSuccess || !strings.HasPrefix(out.ResultSummary, "look\n[image image/png, 2 bytes]\na: file:///a\ninside") ||
+				string(out.UIHints) != `{"structuredContent":{"n":1}}` {
+				t.Errorf("rich: %+v, %v", out, err)
+			}
+			if parts, err := agui.ParseParts(out.Parts); err != nil || !strings.Contains(string(parts), `"value":"aGk="`) || strings.Count(string(parts), `"type"`) != 6 {
+				t.Errorf("parts: %s, %v", out.Parts, err)
+			}
+			out, err = call(t, s, "it.wrong", `{}`)
+			if err != nil || out.Status != agui.StatusFailure || out.Error == nil || out.Error.Message != "no such file" {
+				t.Errorf("wrong: %+v, %v", out, err)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatIsAllowed(t *testing.T) {
+	cfg := endpoint(t, newServer(nil))
+	cfg.Allow = []string{"e*", "rich", "nobody"}
+	if diff := cmp.Diff([]string{"it.echo", "it.rich"}, names(started(t, cfg))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAServerThatDiesFailsTheCall(t *testing.T) {
+	s := started(t, program(t))
+	_, err := call(t, s, "it.die", `{}`)
+	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_unavailable" || !e.Retryable {
+		t.Fatalf("got %v", err)
+	}
+	out, err := call(t, s, "it.echo", `{}`) // it is started again
+	if err != nil || out.ResultSummary != "{}" {
+		t.Errorf("after it: %+v, %v", out, err)
+	}
+}
+
+func TestCancelReachesTheServer(t *testing.T) {
+	hanging := make(chan string, 4)
+	s := started(t, endpoint(t, newServer(hanging)))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	told := make(chan string, 1)
+	go func() {
+		<-hanging
+		<-told
+		cancel(plugins.ErrCancelled)
+	}()
+	_, err := find(t, s, "it.hang").Call(ctx, &plugins.Call{ID: "c", Progress: func(fraction float64, message string) {
+		told <- fmt.Sprint(fraction, message)
+		if fraction != 0.25 || message != "a quarter" {
+			t.Errorf("progress %v %q", fraction, message)
+		}
+	}})
+	if !errors.Is(err, plugins.ErrCancelled) {
+		t.Errorf("got %v", err)
+	}
+	if got := <-hanging; got != "ended" {
+		t.Errorf("the server says %s", got)
+	}
+}
+
+func TestTheListIsFollowed(t *testing.T) {
+	server := newServer(nil)
+	s := started(t, endpoint(t, server))
+	server.RemoveTools("die", "hang", "rich", "wrong")
+	server.AddTool(&sdk.Tool{Name: "new tool", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	want := "[it.echo it.new_tool]"
+	until(t, func() bool { return fmt.Sprint(names(s)) == want })
+}
+
+// until polls another goroutine's or process's doing.
+func until(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("it does not come to be so")
+		}
+	}
+}
+
+// A server that is away is connected when it comes, also one that was there before.
+func TestAServerThatIsAwayStopsNothing(t *testing.T) {
+	var mu sync.Mutex
+	handler := http.NotFoundHandler()
+	swap := func(h http.Handler) {
+		mu.Lock()
+		defer mu.Unlock()
+		handler = h
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		h := handler
+		mu.Unlock()
+		if r.Header.Get("Authorization") != "Bearer x" {
+			t.Error("a request without the header")
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	s := started(t, mcp.Config{URL: srv.URL, Headers: map[string]string{"Authorization": "Bearer x"}, Required: true})
+	if len(s.Tools()) != 0 || s.Check(t.Context()) == nil {
+		t.Error("there are tools of a server that is away")
+	}
+	swap(handle(t, newServer(nil)))
+	until(t, func() bool { return len(s.Tools()) == 5 && s.Check(t.Context()) == nil })
+	swap(handle(t, newServer(nil))) // another process, which knows nothing of the session
+	if out, err := call(t, s, "it.echo", `{}`); err != nil || out.ResultSummary != "{}" {
+		t.Errorf("after a restart: %+v, %v", out, err)
+	}
+}
+
+func TestWrongConfigurationIsRefused(t *testing.T) {
+	for _, cfg := range []mcp.Config{
+		{},
+		{Name: "a.b", URL: "http://host"},
+		{Name: "a"},
+		{Name: "a", URL: "http://host", Command: []string{"x"}},
+		{Name: "a", URL: "file:///x"},
+		{Name: "a", Command: []string{""}},
+		{Name: "a", URL: "http://host", Allow: []string{"["}},
+		{Name: "a", URL: "http://host", Headers: map[string]string{"X": "a\nb"}},
+	} {
+		if _, err := mcp.New(cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+	s, err := mcp.New(mcp.Config{Name: "a", Command: []string{"no-such-program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// tool is one of the server's.
+type tool struct {
+	server *Server
+	name   string // as the server has it
+	info   plugins.Info
+}
+
+var _ plugins.Tool = (*tool)(nil)
+
+// unfit are characters that a name of ours does not have.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+
+// maxName is how long a plugin's name may be.
+const maxName = 64
+
+func (s *Server) tool(t *sdk.Tool) (*tool, error) {
+	schema, err := json.Marshal(t.InputSchema)
+	if err != nil || !strings.HasPrefix(string(schema), "{") {
+		return nil, errors.New("its schema is no object")
+	}
+	name := s.cfg.Name + "." + unfit.ReplaceAllString(t.Name, "_")
+	if t.Name == "" || len(name) > maxName {
+		return nil, errors.New("its name is empty or too long")
+	}
+	info := plugins.Info{
+		Name: name, Description: t.Description, Timeout: s.cfg.Timeout, Parameters: schema,
+		Approval: matches(s.cfg.Approval, t.Name),
+	}
+	if a := t.Annotations; a != nil {
+		info.Idempotent = a.ReadOnlyHint || a.IdempotentHint
+	}
+	if info.Description == "" {
+		info.Description = t.Title
+	}
+	return &tool{server: s, name: t.Name, info: info}, nil
+}
+
+// Info describes the tool as its server does.
+func (t *tool) Info() plugins.Info { return t.info }
+
+// Call makes the call. When ctx ends the server is told.
+func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	conn, err := t.server.reach(ctx)
+	if err != nil {
+		return agui.ToolOutput{}, t.away(ctx, err)
+	}
+	res, err := conn.call(ctx, t.name, call)
+	if errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed) { // the server has not seen it: so once more
+		if conn.child == nil {
+			_ = conn.session.Close()
+		}
+		if conn, err = t.server.other(ctx, conn); err == nil {
+			res, err = conn.call(ctx, t.name, call)
+		}
+	}
+	refusal, refused := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case err == nil:
+		return output(res), nil
+	case context.Cause(ctx) != nil:
+		return agui.ToolOutput{}, context.Cause(ctx)
+	case refused:
+		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(refusal.Message, maxMessage)}
+	}
+	if conn != nil && conn.child == nil { // an endpoint that does not answer; a program's end is seen by itself
+		_ = conn.session.Close()
+	}
+	return agui.ToolOutput{}, t.away(ctx, err)
+}
+
+// away is the error of a call that the server could not answer.
+func (t *tool) away(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	t.server.log.Warn("a tool was called in vain", "tool", t.name, "error", err)
+	return &plugins.Error{
+		Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is away, or went away during the call", t.server.cfg.Name), Retryable: true,
+	}
+}
+
+// other waits for another connection than conn.
+func (s *Server) other(ctx context.Context, conn *connection) (*connection, error) {
+	for {
+		s.mu.Lock()
+		now, changed := s.conn, s.changed
+		s.mu.Unlock()
+		if now != conn {
+			return s.reach(ctx)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// call makes a call and passes its progress on.
+func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (*sdk.CallToolResult, error) {
+	params := &sdk.CallToolParams{Name: name, Arguments: call.Args}
+	if len(call.Args) == 0 {
+		params.Arguments = json.RawMessage("{}")
+	}
+	params.SetProgressToken(call.ID)
+	c.mu.Lock()
+	c.progress[call.ID] = call.Report
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.progress, call.ID)
+	}()
+	return c.session.CallTool(ctx, params)
+}
+
+// progressed tells a call how far it is.
+func (c *connection) progressed(_ context.Context, req *sdk.ProgressNotificationClientRequest) {
+	p := req.Params
+	id, _ := p.ProgressToken.(string)
+	c.mu.Lock()
+	report := c.progress[id]
+	c.mu.Unlock()
+	if report == nil {
+		return
+	}
+	fraction := 0.0
+	if p.Total > 0 {
+		fraction = p.Progress / p.Total
+	}
+	report(fraction, clip(p.Message, maxMessage))
+}
+
+// maxMessage is how long an error or a word of progress may be.
+const maxMessage = 8 << 10
+
+// clip cuts s after n bytes.
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
