@@ -28,9 +28,9 @@ func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.
 	}
 	defer s.end(what)
 	called := false
-	raw, err := r.host.Do(ctx, u, func(ctx context.Context) (json.RawMessage, error) {
+	raw, err := r.host.Do(ctx, u, func(ctx context.Context) (Record, error) {
 		called = true
-		return r.record(newScope(r, u.path()).in(ctx), out, fn)
+		return r.record(ctx, newScope(r, u.path()), out, fn)
 	})
 	if err != nil || called {
 		return r.noting(err)
@@ -45,34 +45,43 @@ type record struct {
 	Text      string          `json:"text,omitempty"`
 }
 
-func (r *Run) record(ctx context.Context, out any, fn func(ctx context.Context) error) (json.RawMessage, error) {
-	open, last, err := r.within(ctx, fn)
-	if err != nil {
-		return nil, err
-	}
+func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context.Context) error) (rec Record, err error) {
+	s.do = new(doing)
+	open, last, err := r.within(s.in(ctx), s.do, fn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err != nil {
+		if !errors.Is(err, ErrWaiting) {
+			_ = r.withdraw(s.do) // fn's error says more than this one
+		}
+		return rec, err
+	}
 	if r.open != open {
 		if err := r.end(nil); err != nil {
-			return nil, err
+			return rec, err
 		}
 	}
-	var rec record
+	if rec.Calls, err = r.announced(s.do); err != nil {
+		return rec, err
+	}
+	var kept record
 	if r.last != last {
-		rec.MessageID, rec.Text = r.last.id, r.last.text.String()
+		kept.MessageID, kept.Text = r.last.id, r.last.text.String()
 	}
 	if out != nil {
-		if rec.Output, err = json.Marshal(out); err != nil {
-			return nil, fmt.Errorf("output: %w", err)
+		if kept.Output, err = json.Marshal(out); err != nil {
+			return rec, fmt.Errorf("output: %w", err)
 		}
 	}
-	return json.Marshal(rec)
+	rec.Output, err = json.Marshal(kept)
+	return rec, err
 }
 
 // within calls fn one level deeper, and returns the open and the latest assistant message of before.
-func (r *Run) within(ctx context.Context, fn func(ctx context.Context) error) (open, last *message, err error) {
+func (r *Run) within(ctx context.Context, d *doing, fn func(ctx context.Context) error) (open, last *message, err error) {
 	r.mu.Lock()
 	open, last = r.open, r.last
+	d.before = last
 	r.depth++
 	r.mu.Unlock()
 	defer func() {
@@ -105,8 +114,11 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 }
 
 // CallTool calls a tool with the JSON of args, an object or nil for none, and waits for its result,
-// which is recorded. A tool that fails is no error: the output's Status says so. CallTool returns
-// ErrWaiting when a client or a person has to answer first.
+// which is recorded. A tool that fails is no error: the output's Status says so; neither is one that does not exist or
+// does not take the arguments. CallTool returns ErrWaiting when a client or a person has to answer first.
+//
+// A name that is no tool's but an agent's runs that agent inside this step, as CallAgent does, on the string query of
+// its arguments.
 //
 // A tool that is not Idempotent is called at most once, whatever happens: that its call begins is recorded
 // before, and when the process dies in it, its result is a failure with the code interrupted.
@@ -121,7 +133,8 @@ func (r *Run) CallTool(ctx context.Context, name string, args any) (agui.ToolOut
 // ToolCall is one call of CallTools.
 type ToolCall struct {
 	Name string
-	Args any // an object, or nil for none
+	Args any    // an object, or nil for none
+	ID   string // of a call that was announced, whose arguments these are; else empty
 }
 
 // CallTools makes several calls at once, of one tool or of many, and returns their outputs in the order of the
@@ -136,7 +149,10 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		if string(raw) == "null" {
 			raw = json.RawMessage("{}")
 		}
-		uses[i] = Use{Name: c.Name, Request: raw}
+		if uses[i] = (Use{Name: c.Name}); c.ID != "" {
+			uses[i] = r.announcedUse(c.ID, c.Name)
+		}
+		uses[i].Request = raw
 	}
 	parent, err := r.place(ctx, r.ready, "tool", uses)
 	if err != nil {
@@ -148,6 +164,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	outs, errs := make([]agui.ToolOutput, len(uses)), make([]error, len(uses))
 	var made sync.WaitGroup
 	for i, u := range uses {
+		ctx := (&scope{path: u.path()}).in(ctx) // an agent that is called stands in it
 		made.Go(func() {
 			errs[i] = protect(func() (err error) {
 				outs[i], err = r.host.CallTool(ctx, u)
@@ -242,7 +259,9 @@ func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses
 	}
 	s := r.scopeOf(ctx)
 	for i := range uses {
-		uses[i].Place = s.place(kind, uses[i].Name)
+		if uses[i].ID == "" {
+			uses[i].Place = s.place(kind, uses[i].Name)
+		}
 	}
 	if r.last != nil {
 		parent = r.last.id

@@ -19,10 +19,10 @@ type Host interface {
 	Emit(ev agui.Event) error
 	// PatchState merges an RFC 7396 patch into the thread's state and emits the difference.
 	PatchState(patch json.RawMessage) error
-	// Do returns the record of u, or calls fn and commits what it returned together with the last event of fn.
-	Do(ctx context.Context, u Use, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error)
-	// OpenCalls emits calls of tools, in their order, but for those that it has emitted before. parent is the id
-	// of the worker's latest assistant message, or empty. CallTool follows for each of them.
+	// Do returns the output of u's record, or calls fn and commits what it returned together with the last event of fn.
+	Do(ctx context.Context, u Use, fn func(ctx context.Context) (Record, error)) (json.RawMessage, error)
+	// OpenCalls emits calls of tools, in their order, but for those that were announced and those that it has emitted
+	// before. parent is the id of the worker's latest assistant message, or empty. CallTool follows for each of them.
 	OpenCalls(ctx context.Context, parent string, calls []Use) error
 	// CallTool returns the record of an open call, or makes the call and emits and commits the result. That the
 	// tool failed is a result too; so is, for a Tool that is not Idempotent, that its call began before a crash.
@@ -34,8 +34,19 @@ type Host interface {
 	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
 	// Next takes the messages appended to the run since its start or the last Next, and emits them.
 	Next(ctx context.Context, u Use) ([]agui.Message, error)
-	// Usage counts tokens in the run, unless there is a record of u.
-	Usage(ctx context.Context, u Use, t agui.TokenUsage) error
+	// Usage counts the tokens of a model call in the run, unless there is a record of u.
+	Usage(ctx context.Context, u Use, c ModelCall) error
+	// Plugins describes the tools and the agents that can be called, each kind sorted by name.
+	Plugins() (tools, agents []Info)
 	// NewID mints a message id.
 	NewID() string
+}
+
+// Record is what the function of a Do leaves.
+type Record struct {
+	Output json.RawMessage
+	// Calls are those that it has announced, by Place, Name and ID: their records begin with this one, and fit the
+	// first request that CallTool is given for them. Calls that are announced without a record get the result
+	// interrupted when the process dies.
+	Calls []Use
 }

@@ -39,6 +39,20 @@ func (r *Run) Reason() io.WriteCloser {
 	return &writer{run: r, role: agui.RoleReasoning}
 }
 
+// Conclude ends the open text with what it is worth: an Output of its own in place of its text as the answer. What has
+// no Answer gets that text.
+func (r *Run) Conclude(out agui.WorkerOutput) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil || r.open.role == agui.RoleReasoning {
+		return r.alive()
+	}
+	if out.Answer == "" {
+		out.Answer = r.open.text.String()
+	}
+	return r.end(&out)
+}
+
 // message is a text or reasoning message that has been started.
 type message struct {
 	id       string

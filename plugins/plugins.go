@@ -11,6 +11,10 @@
 // with the same requests; anything else is refused with the code replay_mismatch. What the clock, chance or the
 // outside says is asked in a Do.
 //
+// What a model makes piece by piece is shown while it is made: Text and Reason write messages, and Announce calls of
+// tools, which CallTools makes under their ids behind the Do that has announced them. Retract takes back what a Do has
+// shown when it tries again.
+//
 // A process that dies inside of a Do, before its record is stored, does its work again. What must never be done
 // twice is a Tool that is not Idempotent.
 //

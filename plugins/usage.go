@@ -13,6 +13,20 @@ import (
 // They are counted once, however often the worker is called again: each use is recorded in its place, so the worker must
 // report in the same order each time, and goroutines in a Branch each. ctx is the worker's, or that of the Do it is called in.
 func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
+	return r.ModelCall(ctx, ModelCall{Usage: u})
+}
+
+// ModelCall is what one call of a model took, and how it ended.
+type ModelCall struct {
+	Usage        agui.TokenUsage
+	FinishReason string // such as stop, tool_calls or length; empty when it is not known
+	RequestID    string // the provider's, empty when there is none
+}
+
+// ModelCall is Usage that also says how the call ended: the metadata of the run's end are those of the last call whose
+// FinishReason is known.
+func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
+	u := &c.Usage
 	for _, n := range []int64{
 		u.InputTokens, u.OutputTokens, u.TotalTokens, u.ReasoningTokens, u.CachedInputTokens, u.CacheWriteInputTokens,
 	} {
@@ -27,5 +41,5 @@ func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
 	if err != nil {
 		return err
 	}
-	return r.host.Usage(ctx, use, u)
+	return r.host.Usage(ctx, use, c)
 }

@@ -21,6 +21,8 @@ type Use struct {
 	// Request is what is asked: a tool's arguments, an agent's query, a question without what changes from call to
 	// call. It is nil for Do and Next, which ask for nothing.
 	Request json.RawMessage
+	// ID is that of a call that was announced, whose record has been made with that of its Do.
+	ID string
 }
 
 // Hash stands for the Request in a record.
@@ -56,6 +58,7 @@ type scope struct {
 	uses     map[string]int    // how many of each name there were; guarded by run.mu
 	branches map[string]*scope // by key; likewise
 	doing    map[string]bool   // what is running that nobody could tell apart: a Do of a name, a Next; likewise
+	do       *doing            // the Do that it is in, nil outside of any
 }
 
 type scopeKey struct{}
@@ -122,6 +125,7 @@ func (r *Run) Branch(ctx context.Context, key string) context.Context {
 	b := s.branches[key]
 	if b == nil {
 		b = newScope(r, short(s.path+"branch:"+segment(key))+"/")
+		b.do = s.do
 		s.branches[key] = b
 	}
 	return b.in(ctx)

@@ -22,9 +22,10 @@ type notebook struct {
 	agents map[string]plugins.Agent
 }
 
-func (n *notebook) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (n *notebook) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	n.uses = append(n.uses, u)
-	return fn(ctx)
+	rec, err := fn(ctx)
+	return rec.Output, err
 }
 
 func (n *notebook) OpenCalls(_ context.Context, _ string, calls []plugins.Use) error {

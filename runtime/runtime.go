@@ -65,6 +65,8 @@ type Config struct {
 	ToolTimeout time.Duration // one call of a tool, default 2 min
 	Grace       time.Duration // what a worker or tool gets to notice that its context is done, default 5 s
 	Drain       time.Duration // what running runs get to end at Shutdown, default 30 s
+	Depth       int           // of agents that call each other, default 8
+	Subagents   int           // of one run at once, default 32
 	MaxAttempts int           // claims after a crash until a run fails as crash_loop, default 3
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
@@ -92,6 +94,8 @@ func (c Config) withDefaults() Config {
 	c.ToolTimeout = cmp.Or(c.ToolTimeout, 2*time.Minute)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	c.Drain = cmp.Or(c.Drain, 30*time.Second)
+	c.Depth = cmp.Or(c.Depth, 8)
+	c.Subagents = cmp.Or(c.Subagents, 32)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
 	c.CommitInterval = cmp.Or(c.CommitInterval, 2*time.Millisecond)
 	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
@@ -168,7 +172,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout,
-		Grace: cfg.Grace, Drain: cfg.Drain, MaxAttempts: cfg.MaxAttempts,
+		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, MaxAttempts: cfg.MaxAttempts,
 	})
 	if err != nil {
 		return nil, err

@@ -57,6 +57,12 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"DosAtOnce", testDosAtOnce},
 		{"FailedSubAgentAsksNobody", testFailedAgent},
 		{"ToolsReportAndReturnParts", testParts},
+		{"AnnouncedCallsAreMade", testAnnounced},
+		{"AnnouncedCallsOutliveACrash", testAnnouncedCrash},
+		{"AnnouncedCallsOfADoThatDiesAreNotMade", testAnnouncedDies},
+		{"RetractedCallsAreNotMade", testRetracted},
+		{"CallsInVainAreResults", testInVain},
+		{"AgentsAreTools", testAgentsAreTools},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, &suite{t: t, run: run, crash: make(chan struct{})}) })
 	}
@@ -89,7 +95,9 @@ type tool struct {
 	call       func(ctx context.Context, call *plugins.Call) (string, error)
 }
 
-func (t tool) Info() plugins.Info { return plugins.Info{Name: t.name, Idempotent: t.idempotent} }
+func (t tool) Info() plugins.Info {
+	return plugins.Info{Name: t.name, Idempotent: t.idempotent, Description: "the tool " + t.name}
+}
 
 func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	summary, err := t.call(ctx, call)

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,12 @@ func (h *host) OpenCalls(ctx context.Context, parent string, calls []plugins.Use
 		if err != nil {
 			return err
 		}
-		if rec.id != "" {
+		switch {
+		case rec.id != "":
+			rec.hash = u.Hash() // of one that was announced
 			continue
+		case u.ID != "":
+			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("no Do has kept the call %q", u.ID)}
 		}
 		rec.id = h.s.id("call")
 		if err := h.emit(
@@ -46,21 +51,31 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		err := json.Unmarshal(rec.output, &out)
 		return out, err
 	}
-	blank := agui.ToolOutput{ToolName: u.Name, ToolCallID: rec.id, ToolCallArgs: u.Request}
+	blank := agui.ToolOutput{ToolName: u.Name, ToolCallID: rec.id}
+	if isObject(u.Request) {
+		blank.ToolCallArgs = u.Request
+	}
 	tool := h.tool(u.Name)
-	if tool == nil && slices.ContainsFunc(h.s.in.Tools, func(t agui.Tool) bool { return t.Name == u.Name }) {
+	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil {
 		if !h.s.owed(rec.id) {
 			asks := agui.Interrupt{ID: rec.id, Reason: "tool_call", ToolCallID: rec.id}
 			h.s.open = append(h.s.open, question{rec: rec, place: u.Place, interrupt: asks, call: blank})
 		}
 		return out, plugins.ErrWaiting
 	}
-	again := rec.begun && !h.s.cfg.again
-	rec.begun = true
-	_, _ = h.unlocked(func() (json.RawMessage, error) {
-		out = h.result(ctx, tool, blank, again)
-		return nil, nil
-	})
+	switch agent := h.agentOf(u.Name); {
+	case tool == nil && agent != nil:
+		if out, err = h.answerAs(ctx, agent, blank, u); err != nil {
+			return agui.ToolOutput{}, err
+		}
+	default:
+		again := rec.begun && !h.s.cfg.again
+		rec.begun = true
+		_, _ = h.unlocked(func() (json.RawMessage, error) {
+			out = h.result(ctx, tool, blank, again)
+			return nil, nil
+		})
+	}
 	since := len(h.s.events)
 	shown := out
 	shown.Parts = nil // the event has them
@@ -76,6 +91,11 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 	return out, h.keep(rec, encode(out), since)
 }
 
+// offers reports whether the client offers a tool.
+func (h *host) offers(name string) bool {
+	return slices.ContainsFunc(h.s.in.Tools, func(t agui.Tool) bool { return t.Name == name })
+}
+
 func (h *host) tool(name string) plugins.Tool {
 	i := slices.IndexFunc(h.s.cfg.Tools, func(t plugins.Tool) bool { return t.Info().Name == name })
 	if i < 0 {
@@ -87,6 +107,8 @@ func (h *host) tool(name string) plugins.Tool {
 // result makes the call. again says that a crash cut it short before.
 func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool) agui.ToolOutput {
 	switch {
+	case blank.ToolCallArgs == nil && (tool != nil || h.offers(blank.ToolName)):
+		return failed(blank, errors.New("the arguments are not an object"), "invalid_arguments")
 	case tool == nil:
 		return failed(blank, fmt.Errorf("there is no tool %q", blank.ToolName), "unknown_tool")
 	case again && !tool.Info().Idempotent:
@@ -127,9 +149,51 @@ func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out a
 	return tool.Call(ctx, call)
 }
 
-func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (out agui.WorkerOutput, err error) {
+// isObject reports whether raw, valid JSON, is an object.
+func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) }
+
+func (h *host) agentOf(name string) plugins.Agent {
+	i := slices.IndexFunc(h.s.cfg.Agents, func(a plugins.Agent) bool { return a.Info().Name == name })
+	if i < 0 {
+		return nil
+	}
+	return h.s.cfg.Agents[i]
+}
+
+// answerAs answers a call with what an agent says. h.s.mu is held.
+func (h *host) answerAs(ctx context.Context, a plugins.Agent, blank agui.ToolOutput, u plugins.Use) (agui.ToolOutput, error) {
+	var args struct {
+		Query *string `json:"query"`
+	}
+	if blank.ToolCallArgs == nil || json.Unmarshal(u.Request, &args) != nil || args.Query == nil {
+		return failed(blank, errors.New("the arguments must be an object with the string query"), "invalid_arguments"), nil
+	}
+	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: encode(*args.Query)}
+	out, err := h.callAgent(ctx, a, agui.SubagentStarted{ParentToolCallID: blank.ToolCallID}, use, u.Inside(""), *args.Query)
+	if shown, ok := errors.AsType[*plugins.Error](err); ok && h.over() == nil && shown.Code != "replay_mismatch" {
+		return failed(blank, shown, ""), nil
+	}
+	blank.Status, blank.ResultSummary, blank.UIHints = agui.StatusSuccess, out.Answer, out.UIHints
+	if out.Status == agui.StatusPartialSuccess {
+		blank.Status = agui.StatusPartial
+	}
+	return blank, err
+}
+
+func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
+	agent := h.agentOf(u.Name)
+	if agent == nil {
+		return agui.WorkerOutput{}, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", u.Name)}
+	}
+	return h.callAgent(ctx, agent, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
+}
+
+// callAgent runs an agent whose uses are in places that begin with within. h.s.mu is held.
+func (h *host) callAgent(
+	ctx context.Context, agent plugins.Agent, opened agui.SubagentStarted, u plugins.Use, within, query string,
+) (out agui.WorkerOutput, err error) {
 	rec, err := h.recall(ctx, u)
 	if err != nil {
 		return out, err
@@ -138,26 +202,23 @@ func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 		err := json.Unmarshal(rec.output, &out)
 		return out, err
 	}
-	i := slices.IndexFunc(h.s.cfg.Agents, func(a plugins.Agent) bool { return a.Info().Name == u.Name })
-	if i < 0 {
-		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", u.Name)}
-	}
 	ctx, cancel := h.bound(ctx)
 	defer cancel()
-	child, err := h.startAgent(ctx, rec, parent, u.Name)
+	opened.Name = u.Name
+	child, err := h.startAgent(ctx, rec, opened)
 	if err != nil {
 		return out, err
 	}
 	in := child.input(query, child.subagent)
 	_, err = h.unlocked(func() (_ json.RawMessage, err error) {
-		out, err = plugins.Execute(ctx, h.s.cfg.Agents[i], plugins.NewRun(child, in))
+		out, err = plugins.Execute(ctx, agent, plugins.NewRun(child, in))
 		return nil, err
 	})
 	since := len(h.s.events)
 	if n := since - 1; child.wrote == since && child.kept < since && h.s.events[n].Type() == agui.TypeTextMessageEnd {
 		since = n // a server stores it together with the agent's end
 	}
-	if err := child.finishAgent(err, rec, u.Inside("")); err != nil {
+	if err := child.finishAgent(err, rec, within); err != nil {
 		return out, err
 	}
 	return out, h.keep(rec, encode(out), since)
@@ -175,19 +236,16 @@ func (h *host) bound(ctx context.Context) (_ context.Context, cancel func()) {
 
 // startAgent starts a sub-agent, or goes on in the one of that record when it is open. h.s.mu is held, as it is
 // in the two methods below.
-func (h *host) startAgent(ctx context.Context, rec *record, parent, name string) (*host, error) {
+func (h *host) startAgent(ctx context.Context, rec *record, opened agui.SubagentStarted) (*host, error) {
 	if rec.id == "" {
 		rec.id = h.s.id("subagent")
 	}
-	child := &host{ctx: ctx, s: h.s, agent: name, parent: h, subagent: rec.id}
+	child := &host{ctx: ctx, s: h.s, agent: opened.Name, parent: h, subagent: rec.id}
 	if h.s.subagentOpen(child.subagent) {
 		return child, nil
 	}
-	return child, child.emit(agui.SubagentStarted{
-		Name:                name,
-		ParentSubagentRunID: h.subagent,
-		ParentMessageID:     parent,
-	})
+	opened.ParentSubagentRunID = h.subagent
+	return child, child.emit(opened)
 }
 
 // input is what a sub-agent is asked.

@@ -130,7 +130,7 @@ func (h *host) keep(rec *record, output json.RawMessage, since int) error {
 	return err
 }
 
-func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	rec, err := h.recall(ctx, u)
@@ -141,15 +141,38 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 		return rec.output, nil
 	}
 	before := len(h.s.events)
-	out, err := h.unlocked(func() (json.RawMessage, error) { return fn(ctx) })
-	if err != nil {
+	var done plugins.Record
+	if _, err := h.unlocked(func() (_ json.RawMessage, err error) {
+		done, err = fn(ctx)
+		return nil, err
+	}); err != nil {
+		h.s.repeats(before)
 		return nil, err
 	}
 	since := len(h.s.events)
 	if h.wrote == since {
 		since = max(before, h.kept, since-ending(h.s.events))
 	}
-	return out, h.keep(rec, out, since)
+	err = h.keep(rec, done.Output, since)
+	if rec.done { // also when the process dies right after it
+		for _, call := range done.Calls {
+			h.s.records[call.Place] = &record{id: call.ID}
+		}
+	} else {
+		h.s.repeats(before)
+	}
+	return done.Output, err
+}
+
+// Plugins describes the tools and agents that cfg has.
+func (h *host) Plugins() (tools, agents []plugins.Info) {
+	for _, t := range h.s.cfg.Tools {
+		tools = append(tools, t.Info())
+	}
+	for _, a := range h.s.cfg.Agents {
+		agents = append(agents, a.Info())
+	}
+	return tools, agents
 }
 
 // ending is how many of the last events a server stores together with the record of the Do that ends in them.

@@ -59,7 +59,7 @@ type Result struct {
 
 	messages    []agui.Message
 	state       json.RawMessage
-	interrupted map[string]bool // ids of messages that a crash cut short
+	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
 }
 
 // Execute runs a until it ends or waits for an answer that cfg does not have. Its error says what was
@@ -139,10 +139,11 @@ func (r *Result) summary() string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	for _, m := range r.messages {
-		if r.interrupted[m.ID] && len(m.ToolCalls) == 0 || m.Role == agui.RoleTool {
+		calls := slices.DeleteFunc(slices.Clone(m.ToolCalls), func(c agui.ToolCall) bool { return r.interrupted[c.ID] })
+		cut := r.interrupted[m.ID] || len(m.ToolCalls) > 0
+		if cut && len(calls) == 0 || m.Role == agui.RoleTool {
 			continue
 		}
-		calls := slices.Clone(m.ToolCalls)
 		for i := range calls {
 			calls[i].ID = results[calls[i].ID]
 		}

@@ -36,9 +36,11 @@ type session struct {
 	answered    int // how many of cfg.Answers have been given
 	taken       int // how many of cfg.Next have been taken
 	ids         map[string]int
-	interrupted map[string]bool // ids of messages that a crash cut short
+	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
 	usage       []agui.TokenUsage
-	die         func() // ends the call of the worker that goes on
+	lastCall    plugins.ModelCall // of which it is known how it ended
+	die         func()            // ends the call of the worker that goes on
+	dead        func() bool       // reports whether it has ended it
 }
 
 // record is what is kept of one use from one call of the worker to the next.
@@ -131,6 +133,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.die = func() { cancel(errCrashed) }
+	s.dead = func() bool { return errors.Is(context.Cause(ctx), errCrashed) }
 	h := &host{ctx: ctx, s: s, agent: s.agent.Info().Name}
 	s.mu.Unlock()
 	var watch sync.WaitGroup
@@ -207,6 +210,22 @@ func (s *session) keep(rec *record, output json.RawMessage, since int) error {
 		return errCrashed
 	}
 	return nil
+}
+
+// repeats notes the messages behind the first since events as cut short, when the process has died: the Do that has
+// begun them is done again.
+func (s *session) repeats(since int) {
+	if !s.dead() {
+		return
+	}
+	for _, ev := range s.events[min(since, len(s.events)):] {
+		switch e := ev.(type) {
+		case agui.TextMessageStart:
+			s.interrupted[e.MessageID] = true
+		case agui.ReasoningMessageStart:
+			s.interrupted[e.MessageID] = true
+		}
+	}
 }
 
 // rewind takes back the events behind the first n, which were not stored.

@@ -26,21 +26,25 @@ func (s *session) startSpan(messages []agui.Message) {
 func (s *session) finish(err error) {
 	switch {
 	case err == nil:
-		s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
-		s.write(agui.RunFinished{Usage: slices.Clone(s.usage)})
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess}, nil)
+		s.write(agui.RunFinished{Base: s.metadata(), Usage: slices.Clone(s.usage)})
 	case errors.Is(err, plugins.ErrCancelled):
-		s.closeAll(agui.WorkerOutput{Status: agui.StatusPartialSuccess})
-		s.write(agui.RunFinished{Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: slices.Clone(s.usage)})
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusPartialSuccess}, nil)
+		s.write(agui.RunFinished{Base: s.metadata(), Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: slices.Clone(s.usage)})
 	default:
 		why := agentError(err)
-		s.closeAll(agui.WorkerOutput{Status: agui.StatusFailed, Error: why})
+		s.closeAll(agui.WorkerOutput{Status: agui.StatusFailed, Error: why}, nil)
 		s.write(agui.RunError{Message: why.Message, Code: why.Code, Usage: slices.Clone(s.usage)})
 	}
 }
 
 // wait ends a span whose questions are open.
 func (s *session) wait() {
-	s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess})
+	open := make(map[string]bool)
+	for _, rec := range s.records {
+		open[rec.id] = open[rec.id] || !rec.done
+	}
+	s.closeAll(agui.WorkerOutput{Status: agui.StatusSuccess}, open)
 	outcome := agui.Outcome{Type: agui.OutcomeSuccess}
 	for _, q := range s.open {
 		if q.isCall() {
@@ -50,25 +54,18 @@ func (s *session) wait() {
 		outcome.Type = agui.OutcomeInterrupt
 		outcome.Interrupts = append(outcome.Interrupts, q.interrupt)
 	}
-	s.write(agui.RunFinished{Outcome: outcome, Usage: slices.Clone(s.usage)})
+	s.write(agui.RunFinished{Base: s.metadata(), Outcome: outcome, Usage: slices.Clone(s.usage)})
 }
 
-// closeAll closes what is open, text messages with out and their own text as answer.
-func (s *session) closeAll(out agui.WorkerOutput) {
+// closeAll closes what is open but for the calls in keep, text messages with out and their own text as answer.
+func (s *session) closeAll(out agui.WorkerOutput, keep map[string]bool) {
 	for _, ev := range s.verifier.Closers() {
 		s.write(s.ending(ev, out))
 	}
 	for _, id := range s.verifier.Unanswered() {
-		if s.owed(id) {
-			continue
+		if !keep[id] {
+			s.fail(id)
 		}
-		result := failed(agui.ToolOutput{ToolCallID: id}, errInterrupted, "")
-		s.write(agui.ToolCallResult{
-			MessageID:  s.id("result"),
-			ToolCallID: id,
-			Content:    result.ResultSummary,
-			Output:     &result,
-		})
 	}
 }
 
@@ -111,12 +108,29 @@ func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []s
 	return ids
 }
 
-// cutShort closes what a crash left open. Steps and sub-agents stay open, the worker goes on in them.
+// cutShort closes what a crash left open. Steps and sub-agents stay open, the worker goes on in them. Calls that were
+// announced, and that no record has, are not made.
 func (s *session) cutShort() {
 	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted, "")}
 	for _, id := range s.closeMessages("", out) {
 		s.interrupted[id] = true
 	}
+	made := make(map[string]bool)
+	for _, rec := range s.records {
+		made[rec.id] = true
+	}
+	for _, id := range s.verifier.Unanswered() {
+		if !made[id] {
+			s.interrupted[id] = true
+			s.fail(id)
+		}
+	}
+}
+
+// fail writes the result of a call that will not be made.
+func (s *session) fail(callID string) {
+	result := failed(agui.ToolOutput{ToolCallID: callID}, errInterrupted, "")
+	s.write(agui.ToolCallResult{MessageID: s.id("result"), ToolCallID: callID, Content: result.ResultSummary, Output: &result})
 }
 
 var errInterrupted = &plugins.Error{Code: "interrupted", Message: "interrupted"}

@@ -7,16 +7,37 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func (h *host) Usage(ctx context.Context, u plugins.Use, t agui.TokenUsage) error {
+func (h *host) Usage(ctx context.Context, u plugins.Use, c plugins.ModelCall) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
 	rec, err := h.recall(ctx, u)
 	if err != nil || rec.done {
 		return err
 	}
-	err = h.keep(rec, encode(t), len(h.s.events))
+	err = h.keep(rec, encode(c.Usage), len(h.s.events))
 	if rec.done { // also when the process dies right after it
-		h.s.usage = agui.AddUsage(h.s.usage, t)
+		h.s.usage = agui.AddUsage(h.s.usage, c.Usage)
+		if c.FinishReason != "" {
+			h.s.lastCall = c
+		}
 	}
 	return err
+}
+
+// metadata is what the end of a span carries of the model calls, when one has said how it ended.
+func (s *session) metadata() agui.Base {
+	last := &s.lastCall
+	if last.FinishReason == "" {
+		return agui.Base{}
+	}
+	f := agui.FinishMetadata{
+		Provider: last.Usage.Provider, Model: last.Usage.Model, FinishReason: last.FinishReason, ProviderRequestID: last.RequestID,
+	}
+	for _, u := range s.usage {
+		f.InputTokens += u.InputTokens
+		f.OutputTokens += u.OutputTokens
+		f.CachedInputTokens += u.CachedInputTokens
+		f.ReasoningTokens += u.ReasoningTokens
+	}
+	return agui.Base{Metadata: f.JSON()}
 }

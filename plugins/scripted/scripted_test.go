@@ -225,8 +225,9 @@ type sink struct{ plugins.Host }
 func (sink) NewID() string         { return "id" }
 func (sink) Emit(agui.Event) error { return nil }
 
-func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	return fn(ctx)
+func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
+	rec, err := fn(ctx)
+	return rec.Output, err
 }
 
 func (sink) Next(context.Context, plugins.Use) ([]agui.Message, error) { return nil, nil }

@@ -27,7 +27,7 @@ type generator struct {
 
 func (g *generator) history(seed uint64) *History {
 	g.ops = g.some(plainOps, 2+g.r.IntN(6))
-	g.ops = append(g.ops, g.some([]string{"do", "sub", "go", "try"}, g.r.IntN(3))...)
+	g.ops = append(g.ops, g.some([]string{"do", "sub", "go", "try", "think"}, g.r.IntN(4))...)
 	g.steps = []string{doStart, doStart}
 	g.steps = append(g.steps, g.some([]string{
 		doStart, doAppend, doAppend, doCancel, doCancel, doAnswer, doAnswer, doReply, doDelete, doClear, doTitle, doRead, doRead, doLook, doLook,
@@ -99,6 +99,11 @@ var focuses = []struct {
 		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
 		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
 		[]Trouble{Away, Lost, Slow, GivenUp, Conflict, Full},
+	},
+	{ // calls that are announced and then made, while processes die
+		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
+		[]string{doStart, doStart, doAppend, doAnswer, doAnswer, doReply, doCancel, doCrash, doTakeover},
+		[]Trouble{KillBefore, KillAfter, Lost, Away},
 	},
 	{ // answered and queued runs, while the clock moves
 		[]string{"ask", "late", "front", "gate", "try", "say"},
@@ -227,6 +232,10 @@ func (g *generator) script(depth, n int) Script {
 				continue
 			}
 			op.Body = g.parts()
+		case "think":
+			for _, tool := range g.some([]string{"note", "note", "idem", "gate", "front", "slow"}, 1+g.r.IntN(3)) {
+				op.Body = append(op.Body, Op{Name: tool})
+			}
 		}
 		s = append(s, op)
 	}

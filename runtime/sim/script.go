@@ -13,6 +13,7 @@ import (
 //	badnote badgate slow     calls with arguments that the tool does not take, of a tool that ignores its context
 //	ask late                 questions, one that expires
 //	do{…} sub{…} go{…}       inside a Do, in a sub-agent, all at once
+//	think{…}                 calls of tools that are announced piece by piece, then made all at once
 //	try{…}                   going on although it waits for an answer
 //	next state               take what was appended, change the state
 //	wait stall               a pause, one that ignores the context

@@ -201,6 +201,8 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 		}
 	case "go":
 		return pl.together(ctx, at, op.Body)
+	case "think":
+		return pl.think(ctx, at, op.Body)
 	case "next":
 		msgs, err := run.Next(ctx)
 		for _, m := range msgs {
@@ -275,9 +277,14 @@ func (pl *player) rest(ctx context.Context, d time.Duration) error {
 
 func (pl *player) call(ctx context.Context, at, tool string, args any) error {
 	out, err := pl.run.CallTool(ctx, tool, args)
-	if err != nil {
-		return err
+	if err == nil {
+		pl.check(at, tool, &out)
 	}
+	return err
+}
+
+// check checks that the record of a call is its own.
+func (pl *player) check(at, tool string, out *agui.ToolOutput) {
 	want := "did " + at
 	if tool == "front" {
 		want = "client did " + short(out.ToolCallID)
@@ -285,7 +292,71 @@ func (pl *player) call(ctx context.Context, at, tool string, args any) error {
 	if out.Status == agui.StatusSuccess && out.ResultSummary != want {
 		pl.w.find(RuleRecord, "%s: the call's record is %q, want %q", at, out.ResultSummary, want)
 	}
+}
+
+// think announces calls of tools piece by piece, as a model does, and makes them. Of three or more it takes back what
+// it has announced first.
+func (pl *player) think(ctx context.Context, at string, tools []Op) error {
+	var calls []plugins.ToolCall
+	err := pl.run.Do(ctx, "think", &calls, func(ctx context.Context) (err error) {
+		pl.w.ledger.does(pl.p.String() + " " + at)
+		if len(tools) > 2 {
+			if _, err := pl.announce(ctx, at, tools[:1]); err != nil {
+				return err
+			}
+			if err := pl.run.Retract(ctx); err != nil {
+				return err
+			}
+		}
+		calls, err = pl.announce(ctx, at, tools)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	pl.w.ledger.did(pl.p.String() + " " + at)
+	if err := pl.pause(at, "calls"); err != nil {
+		return err
+	}
+	outs, err := pl.run.CallTools(ctx, calls...)
+	if err != nil {
+		return err
+	}
+	for i := range outs {
+		if outs[i].ToolCallID != calls[i].ID {
+			pl.w.find(RuleRecord, "%s: the call %s was announced and %s made", at, short(calls[i].ID), short(outs[i].ToolCallID))
+		}
+		pl.check(fmt.Sprintf("%s/%d", at, i), calls[i].Name, &outs[i])
+	}
 	return nil
+}
+
+func (pl *player) announce(ctx context.Context, at string, tools []Op) (calls []plugins.ToolCall, err error) {
+	if _, err := io.WriteString(pl.run.Text(), "thinking at "+at); err != nil {
+		return nil, err
+	}
+	open, rest := make([]*plugins.Announced, len(tools)), make([]string, len(tools))
+	for i, op := range tools {
+		if open[i], err = pl.run.Announce(ctx, op.Name); err != nil {
+			return nil, err
+		}
+		args := map[string]any{"place": fmt.Sprintf("%s/%d", at, i)}
+		calls = append(calls, plugins.ToolCall{Name: op.Name, Args: args, ID: open[i].ID})
+		rest[i] = string(mustJSON(args))
+	}
+	for n := range 2 { // halves
+		for i, a := range open {
+			half := rest[i][:len(rest[i])/(2-n)]
+			rest[i] = rest[i][len(half):]
+			if _, err := a.WriteString(half); err != nil {
+				return nil, err
+			}
+		}
+		if err := pl.pause(at, "half", n); err != nil {
+			return nil, err
+		}
+	}
+	return calls, nil
 }
 
 func (pl *player) ask(ctx context.Context, at string, late bool) error {

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// OpenCalls emits START, ARGS and END of calls, with the memos that keep their ids. It waits until they are stored,
-// so that no tool is called before a crash would know of it.
+// OpenCalls emits START, ARGS and END of calls, with the memos that keep their ids; an announced call has all that
+// already. It waits until they are stored, so that no tool is called before a crash would know of it.
 func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
 	var rows []model.Row
 	var evs []agui.Event
@@ -27,27 +28,33 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 			return err
 		case m.Done:
 			continue
-		case m.CallID != "":
+		case m.CallID != "" && (u.ID == "" || m.Hash != ""):
 			if err := s.goOn(m, u); err != nil {
 				return err
 			}
 			continue
+		case m.CallID != "":
+			m.Hash = u.Hash()
+			s.owe(m)
+		case u.ID != "":
+			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
+		default:
+			m.CallID, m.Tool = NewID(), u.Name
+			evs = append(evs,
+				agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
+				agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
+				agui.ToolCallEnd{ToolCallID: m.CallID})
 		}
-		m.CallID, m.Tool = NewID(), u.Name
 		rows = append(rows, m)
-		if s.l.isFrontend(u.Name) {
+		if s.l.isFrontend(u) {
 			s.l.asked.Store(true)
 			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
 			})
 		} else {
-			m.Begun, ours = !s.needsApproval(u.Name), true
+			m.Begun, ours = s.beginsAtOnce(u.Name), true
 		}
-		evs = append(evs,
-			agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
-			agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
-			agui.ToolCallEnd{ToolCallID: m.CallID})
 	}
 	if !ours { // the span's end stores it before anybody is asked
 		return s.l.emit(s, rows, nil, evs...)
@@ -55,31 +62,48 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
-// goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun
-// and may not be made again has it here.
-func (s *step) goOn(m *model.Memo, u plugins.Use) error {
-	l := s.l
-	l.mu.Lock()
+// owe has the step owe the result of a call that was opened before.
+func (s *step) owe(m *model.Memo) {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
 	for p := s; p != nil; p = p.parent {
 		p.own.Owe(m.CallID)
 	}
-	l.mu.Unlock()
-	if l.callGoesOn(m) {
+}
+
+// goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun
+// and may not be made again has it here.
+func (s *step) goOn(m *model.Memo, u plugins.Use) error {
+	s.owe(m)
+	if s.l.callGoesOn(m) {
 		return nil
 	}
 	out := failedCall(m.CallID, u.Name, codeInterrupted).Output
 	return s.closeCall(m, u, out)
 }
 
-// isFrontend reports whether a tool is the client's.
-func (l *live) isFrontend(tool string) bool {
+// isFrontend reports whether a call is for the client to answer. One whose arguments are no object is not shown to it.
+func (l *live) isFrontend(u plugins.Use) bool {
+	return isObject(u.Request) && l.offered(u.Name)
+}
+
+// offered reports whether the client offers a tool.
+func (l *live) offered(tool string) bool {
 	return slices.ContainsFunc(l.input.Tools, func(t agui.Tool) bool { return t.Name == tool })
 }
 
-// needsApproval reports whether a person is asked before each call of a tool.
-func (s *step) needsApproval(name string) bool {
-	tool, ok := s.l.offer.plugins.Tool(name)
-	return ok && (s.approval || tool.Info().Approval)
+func isObject(raw json.RawMessage) bool {
+	return len(raw) > 0 && bytes.TrimLeft(raw, " \t\r\n")[0] == '{' && json.Valid(raw)
+}
+
+// beginsAtOnce reports whether a tool is called as soon as its call is open. Before the others begin a person is asked,
+// or an agent works.
+func (s *step) beginsAtOnce(name string) bool {
+	if tool, ok := s.l.offer.plugins.Tool(name); ok {
+		return !s.approval && !tool.Info().Approval
+	}
+	_, ok := s.l.offer.plugins.Agent(name)
+	return !ok
 }
 
 // CallTool makes an open call, or has the client make it, and records its result.
@@ -92,7 +116,7 @@ func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, er
 	case m.Done:
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
-	case s.l.isFrontend(u.Name):
+	case s.l.isFrontend(u):
 		return out, plugins.ErrWaiting
 	}
 	if out, err = s.answerCall(ctx, m, u); err != nil {
@@ -118,7 +142,7 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
 	tool, ok := s.l.offer.plugins.Tool(u.Name)
 	if !ok {
-		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
+		return s.answerAs(ctx, m, u)
 	}
 	info, args := tool.Info(), u.Request
 	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
@@ -288,7 +312,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 			out.Parts = nil
 		}
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
-		if json.Valid(u.Request) {
+		if isObject(u.Request) {
 			out.ToolCallArgs = u.Request
 		}
 		if out.Status == "" {
@@ -310,131 +334,6 @@ func (s *step) result(m *model.Memo, out *agui.ToolOutput) agui.Event {
 	shown := *out
 	shown.Parts = nil // the event has them
 	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown}
-}
-
-// CallAgent runs another agent inside the step, under an id of its own.
-func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
-	var out agui.WorkerOutput
-	m, err := s.memo(u)
-	if err != nil {
-		return out, err
-	}
-	if m.Done {
-		err := json.Unmarshal(m.Output, &out)
-		return out, err
-	}
-	agent, ok := s.l.offer.plugins.Agent(u.Name)
-	if !ok {
-		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
-	}
-	if s.nested() >= maxNested {
-		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxNested)}
-	}
-	sub, err := s.openAgent(ctx, m, agent.Info(), parent)
-	if err != nil {
-		return out, err
-	}
-	sub.within = u.Inside("")
-	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
-		Query:    query,
-		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
-		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
-		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
-	}))
-	return out, s.closeAgent(sub, m, u.Name, out, err)
-}
-
-// maxNested is how deep sub-agents may be: agents that call each other for ever would fill the log.
-const maxNested = 16
-
-// nested is how deep the step is: 0 for a node's own worker.
-func (s *step) nested() int {
-	n := 0
-	for p := s.parent; p != nil; p = p.parent {
-		n++
-	}
-	return n
-}
-
-// openAgent announces a sub-agent, unless it is open already because its worker is called again.
-func (s *step) openAgent(ctx context.Context, m *model.Memo, info plugins.Info, parent string) (*step, error) {
-	again := m.CallID != ""
-	if !again {
-		m.CallID, m.Agent = NewID(), info.Name
-	}
-	sub := newStep(ctx, s.l, s.number, s.node, info.Name)
-	sub.subagent, sub.parent = m.CallID, s
-	opened := agui.SubagentStarted{
-		Base: agui.Base{SubagentRunID: m.CallID, Agent: info.Name},
-		Name: info.Name, Description: info.Description, ParentSubagentRunID: s.subagent, ParentMessageID: parent,
-	}
-	l := s.l
-	l.mu.Lock()
-	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
-	if isOpen {
-		s.note(opened, nil)
-	}
-	l.mu.Unlock()
-	own := opened
-	own.ParentSubagentRunID = "" // that one is the parent's account
-	_ = sub.own.Add(own)
-	if isOpen {
-		return sub, nil
-	}
-	return sub, s.write(m, nil, opened)
-}
-
-// closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
-func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.WorkerOutput, err error) error {
-	sub.end()
-	switch {
-	case err == nil:
-		m.Done, m.Output = true, mustJSON(out)
-		return s.l.wait(func(done func(error)) error {
-			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
-		})
-	case errors.Is(err, plugins.ErrWaiting):
-		s.l.mu.Lock()
-		s.held = append(s.held, sub.takeHeld()...)
-		s.l.mu.Unlock()
-		return err
-	}
-	if cause := context.Cause(s.ctx); cause != nil {
-		return cause
-	}
-	shown := s.l.en.shown(name, err)
-	m.CallID = "" // called again after a crash, it is another one
-	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
-		return err
-	}
-	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
-}
-
-// leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
-// together with its memo. done may be nil.
-func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) error {
-	l := s.l
-	l.source.Room()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := s.parent.closedBy(l); err != nil {
-		return err
-	}
-	it := l.item()
-	defer l.en.commits.Add(it) // what was numbered is written
-	for _, ev := range s.takeHeld() {
-		if err := l.stage(it, s, ev); err != nil {
-			return err
-		}
-	}
-	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
-		return err
-	}
-	it.Rows = append(it.Rows, l.know(m))
-	if done != nil {
-		it.Done = append(it.Done, done)
-	}
-	return nil
 }
 
 func (l *live) currentState() json.RawMessage {
@@ -474,4 +373,15 @@ func (en *Engine) logFailure(msg, name string, err error) {
 		return
 	}
 	en.log.Warn(msg, "name", name, "error", err)
+}
+
+// Plugins describes what can be called.
+func (s *step) Plugins() (tools, agents []plugins.Info) {
+	for _, t := range s.l.offer.plugins.Tools() {
+		tools = append(tools, t.Info())
+	}
+	for _, a := range s.l.offer.plugins.Agents() {
+		agents = append(agents, a.Info())
+	}
+	return tools, agents
 }

@@ -197,8 +197,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	case model.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
 	case model.Cancelled:
+		base.Metadata = l.finishMetadata()
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
 	case model.Completed:
+		base.Metadata = l.finishMetadata()
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
 	if err := l.en.commits.Flush(); err != nil { // what it asks is on its way to the store
@@ -207,6 +209,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
 		return log.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
+	base.Metadata = l.finishMetadata()
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 

@@ -44,6 +44,8 @@ type Config struct {
 	ToolTimeout time.Duration // one call of a tool
 	Grace       time.Duration // what a worker or tool gets to notice that its context is done
 	Drain       time.Duration // what live runs get to end at Shutdown
+	Depth       int           // of sub-agents that call each other
+	Subagents   int           // of one run at once
 	MaxAttempts int           // claims after a crash until a run fails
 }
 

@@ -123,12 +123,13 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 }
 
 // paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
-// is hidden or too old, calls without a result, and a second call or result of one id, with the messages that hold nothing else.
+// is hidden or too old, calls without a result or whose arguments were cut short, and a second call or result of one id,
+// with the messages that hold nothing else.
 func paired(msgs []agui.Message) []agui.Message {
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range msgs {
 		for _, c := range msgs[i].ToolCalls {
-			called[c.ID] = true
+			called[c.ID] = json.Valid([]byte(c.Arguments))
 		}
 		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
 			answered[m.ToolCallID] = true

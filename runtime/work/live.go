@@ -37,9 +37,10 @@ type live struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	dead  atomic.Bool  // broken was called
-	asked atomic.Bool  // it has asked somebody something, or waits for a client's tool
-	inbox atomic.Int64 // messages that wait for Next
+	dead      atomic.Bool  // broken was called
+	asked     atomic.Bool  // it has asked somebody something, or waits for a client's tool
+	inbox     atomic.Int64 // messages that wait for Next
+	subagents atomic.Int64 // sub-agents that are running
 
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
@@ -56,6 +57,7 @@ type live struct {
 	nodes    map[string]*model.Node
 	steps    map[string]*model.Step // by node: the latest of this generation
 	count    int                    // steps so far, over all generations
+	lastCall spent                  // of a model
 
 	began   began           // where the generation began
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil

@@ -35,6 +35,7 @@ func (l *live) load(ctx context.Context, r model.Reader, run *model.Run, spans [
 	for i := range memos {
 		m := &memos[i]
 		l.know(m)
+		l.remember(m)
 		if m.Tool != "" {
 			l.calls[m.CallID] = m.Tool
 		}

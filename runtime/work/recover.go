@@ -279,6 +279,7 @@ func (l *live) replay(ctx context.Context) error {
 			switch e := ev.(type) {
 			case agui.ToolCallStart:
 				begun[e.ToolCallID] = true
+				l.calls[e.ToolCallID] = e.ToolCallName
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
 			}

@@ -175,7 +175,7 @@ func (s *step) record(m *model.Memo, output json.RawMessage, evs ...agui.Event) 
 }
 
 // Do returns the record of u, or what fn returns once it is recorded.
-func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	m, err := s.memo(u)
 	if err != nil {
 		return nil, err
@@ -186,15 +186,22 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 	if err := s.l.emit(s, nil, nil); err != nil { // what is held has nothing to do with fn
 		return nil, err
 	}
-	out, err := s.inside(ctx, fn)
+	rec, err := s.inside(ctx, fn)
 	if err != nil {
 		return nil, errors.Join(err, s.l.emit(s, nil, nil))
 	}
-	return out, s.record(m, out)
+	m.Done, m.Output = true, rec.Output
+	rows := []model.Row{m}
+	for _, call := range rec.Calls {
+		rows = append(rows, &model.Memo{
+			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
+		})
+	}
+	return rec.Output, s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
 }
 
 // inside calls fn as Do's.
-func (s *step) inside(ctx context.Context, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (s *step) inside(ctx context.Context, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
 	deeper := func(n int) {
 		s.l.mu.Lock()
 		s.depth += n

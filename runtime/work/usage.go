@@ -2,20 +2,32 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Usage counts tokens, unless there is a record of u: the run's row is stored with the record that says so.
-func (s *step) Usage(_ context.Context, u plugins.Use, t agui.TokenUsage) error {
+// spent is the record of a model call.
+type spent struct {
+	agui.TokenUsage
+	FinishReason string    `json:"finishReason,omitempty"`
+	RequestID    string    `json:"requestId,omitempty"`
+	At           time.Time `json:"at,omitzero"`
+}
+
+// Usage counts a model call, unless there is a record of u: the run's row is stored with the record that says so.
+func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) error {
 	m, err := s.memo(u)
 	if err != nil || m.Done {
 		return err
 	}
-	m.Done, m.Output = true, mustJSON(t)
+	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
+	m.Done, m.Output = true, mustJSON(call)
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
@@ -23,6 +35,38 @@ func (s *step) Usage(_ context.Context, u plugins.Use, t agui.TokenUsage) error 
 	if err := s.closedBy(l); err != nil {
 		return err
 	}
-	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), t) // rows that are queued keep theirs
+	l.spent(call)
+	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
 	return l.queue(s, []model.Row{m, &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}, nil)
+}
+
+// spent keeps the latest model call of which it is known how it ended.
+func (l *live) spent(call spent) {
+	if call.FinishReason != "" && !call.At.Before(l.lastCall.At) {
+		l.lastCall = call
+	}
+}
+
+// remember is spent for what a memo says, if it is that of a model call.
+func (l *live) remember(m *model.Memo) {
+	var call spent
+	if name := m.Place[strings.LastIndexByte(m.Place, '/')+1:]; strings.HasPrefix(name, "usage#") && json.Unmarshal(m.Output, &call) == nil {
+		l.spent(call)
+	}
+}
+
+// finishMetadata is what the end of the run says of its model calls, nil when no worker has told how one ended.
+func (l *live) finishMetadata() json.RawMessage {
+	last := &l.lastCall
+	if last.FinishReason == "" {
+		return nil
+	}
+	f := agui.FinishMetadata{Provider: last.Provider, Model: last.Model, FinishReason: last.FinishReason, ProviderRequestID: last.RequestID}
+	for _, u := range l.run.Usage {
+		f.InputTokens += u.InputTokens
+		f.OutputTokens += u.OutputTokens
+		f.CachedInputTokens += u.CachedInputTokens
+		f.ReasoningTokens += u.ReasoningTokens
+	}
+	return f.JSON()
 }

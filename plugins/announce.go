@@ -1,0 +1,173 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Announced is a call of a tool that is shown while its arguments are being made. What is written to it is the next
+// piece of their JSON.
+type Announced struct {
+	ID string // for ToolCall.ID
+
+	// Guarded by run.mu.
+	run    *Run
+	name   string
+	tail   string // the first bytes of a character whose others are still to come
+	filled bool
+	closed bool
+}
+
+// errOutside is returned where there is no Do that could keep what is announced.
+var errOutside = &Error{Code: "not_in_do", Message: "Only a Do announces calls, as its record keeps their ids"}
+
+// Announce shows that a tool is going to be called, before its arguments are known. Several calls can be announced at
+// once, and their pieces come interleaved. It ends the open message first; the call belongs to the assistant's message
+// that the Do has begun, or to one without a text.
+//
+// ctx is that of the function of a Do, which returns the ID among its results: behind that Do CallTools makes the call.
+// When the Do fails, or dies before its record is stored, the call gets the result interrupted and is not made.
+func (r *Run) Announce(ctx context.Context, tool string) (*Announced, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.scopeOf(ctx).do
+	if d == nil {
+		return nil, errOutside
+	}
+	if err := r.end(nil); err != nil {
+		return nil, err
+	}
+	if r.last == d.before {
+		r.last = &message{id: r.host.NewID(), role: agui.RoleAssistant, depth: r.depth}
+	}
+	a := &Announced{ID: r.host.NewID(), run: r, name: tool}
+	start := agui.ToolCallStart{ToolCallID: a.ID, ToolCallName: tool, ParentMessageID: r.last.id}
+	if err := r.host.Emit(start); err != nil {
+		return nil, err
+	}
+	d.calls = append(d.calls, a)
+	return a, nil
+}
+
+// WriteString shows the next piece of the arguments.
+func (a *Announced) WriteString(s string) (int, error) {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	if err := a.run.alive(); err != nil {
+		return 0, err
+	}
+	if a.closed {
+		return 0, errClosed
+	}
+	text, tail := splitTail(a.tail + s)
+	if err := a.write(text); err != nil {
+		return 0, err
+	}
+	a.tail = tail
+	return len(s), nil
+}
+
+// Close says that the arguments are complete; those that nothing was written of are {}. The record of the Do closes
+// what is still open.
+func (a *Announced) Close() error {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	return a.close()
+}
+
+// The methods below are called with run.mu held.
+
+func (a *Announced) close() error {
+	if a.closed {
+		return a.run.alive()
+	}
+	rest := strings.ToValidUTF8(a.tail, "\uFFFD")
+	if rest == "" && !a.filled {
+		rest = "{}"
+	}
+	if err := a.write(rest); err != nil {
+		return err
+	}
+	a.closed = true
+	return a.run.host.Emit(agui.ToolCallEnd{ToolCallID: a.ID})
+}
+
+func (a *Announced) write(delta string) error {
+	if delta == "" {
+		return a.run.alive()
+	}
+	a.filled = true
+	return a.run.host.Emit(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
+}
+
+// withdraw gives a call that will not be made its result.
+func (a *Announced) withdraw() error {
+	if !a.closed {
+		a.closed = true
+		if err := a.run.host.Emit(agui.ToolCallEnd{ToolCallID: a.ID}); err != nil {
+			return err
+		}
+	}
+	const why = "The call was interrupted before it was made"
+	out := &agui.ToolOutput{
+		ToolName: a.name, ToolCallID: a.ID, Status: agui.StatusFailure, ResultSummary: why,
+		Error: &agui.OutputError{Code: "interrupted", Message: why},
+	}
+	return a.run.host.Emit(agui.ToolCallResult{MessageID: a.run.host.NewID(), ToolCallID: a.ID, Content: why, Output: out})
+}
+
+// doing is a Do whose function is running.
+type doing struct {
+	before *message     // the latest assistant message when it began
+	calls  []*Announced // by it, and not withdrawn
+}
+
+// announced closes the calls of a Do that is over and returns them as its record has them.
+func (r *Run) announced(d *doing) ([]Use, error) {
+	var uses []Use
+	for _, a := range d.calls {
+		if err := a.close(); err != nil {
+			return nil, err
+		}
+		uses = append(uses, r.announcedUse(a.ID, a.name))
+	}
+	return uses, nil
+}
+
+// announcedUse is a call by its id, which tells it from all others wherever it is made.
+func (r *Run) announcedUse(id, tool string) Use {
+	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
+}
+
+// Retract takes back what the running Do has shown, for instance because it tries again: the open message is ended as
+// cut short, and the calls that it has announced get the result interrupted. All of it stays in the log; a text without
+// calls is left out of prompts and of the history. ctx is that of the Do's function.
+func (r *Run) Retract(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.scopeOf(ctx).do
+	if d == nil {
+		return errOutside
+	}
+	var err error
+	if m := r.open; m != nil {
+		err = r.end(&agui.WorkerOutput{
+			Status: agui.StatusFailed, Answer: m.text.String(),
+			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
+		})
+	}
+	r.last = d.before
+	return errors.Join(err, r.withdraw(d))
+}
+
+func (r *Run) withdraw(d *doing) error {
+	var errs []error
+	for _, a := range d.calls {
+		errs = append(errs, a.withdraw())
+	}
+	d.calls = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,31 @@
+package plugins
+
+import (
+	"encoding/json"
+	"path"
+)
+
+// queryParameters are the arguments of an agent that is called as a tool.
+const queryParameters = `{"type":"object","properties":{"query":{"type":"string","description":"What the agent is asked. It sees nothing else of the conversation."}},"required":["query"]}`
+
+// Tools describes what CallTool can call: the tools and the agents whose names match one of the patterns, in the order of the patterns.
+// In a pattern a * stands for any characters, as in files.*. An agent comes with the Parameters that CallTool takes for
+// it, unless a tool has its name. The client's tools are in Input.Tools.
+func (r *Run) Tools(patterns ...string) []Info {
+	tools, agents := r.host.Plugins()
+	for _, a := range agents {
+		a.Parameters = json.RawMessage(queryParameters)
+		tools = append(tools, a)
+	}
+	var list []Info
+	taken := make(map[string]bool)
+	for _, pattern := range patterns {
+		for _, info := range tools {
+			if ok, _ := path.Match(pattern, info.Name); ok && !taken[info.Name] {
+				taken[info.Name] = true
+				list = append(list, info)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,174 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// CallAgent runs another agent inside the step, under an id of its own.
+func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
+	return s.callAgent(ctx, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
+}
+
+// answerAs answers a call of what is no tool with what the agent of that name says.
+func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
+	if s.l.offered(u.Name) {
+		return failure("invalid_arguments", "The arguments are not an object"), nil
+	}
+	if _, ok := s.l.offer.plugins.Agent(u.Name); !ok {
+		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
+	}
+	var args struct {
+		Query *string `json:"query"`
+	}
+	if !isObject(u.Request) || json.Unmarshal(u.Request, &args) != nil || args.Query == nil {
+		return failure("invalid_arguments", "The arguments must be an object with the string query"), nil
+	}
+	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: mustJSON(*args.Query)}
+	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), *args.Query)
+	shown, failed := errors.AsType[*plugins.Error](err)
+	switch {
+	case failed && context.Cause(s.ctx) == nil:
+		result := failure(shown.Code, shown.Message)
+		result.Error.Retryable = shown.Retryable
+		return result, nil
+	case err != nil:
+		return agui.ToolOutput{}, err
+	}
+	result := agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: out.Answer, UIHints: out.UIHints}
+	if out.Status == agui.StatusPartialSuccess {
+		result.Status = agui.StatusPartial
+	}
+	return result, nil
+}
+
+// callAgent runs an agent whose uses are in places that begin with within. opened says what it belongs to.
+func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plugins.Use, within, query string) (agui.WorkerOutput, error) {
+	var out agui.WorkerOutput
+	m, err := s.memo(u)
+	if err != nil {
+		return out, err
+	}
+	if m.Done {
+		err := json.Unmarshal(m.Output, &out)
+		return out, err
+	}
+	agent, ok := s.l.offer.plugins.Agent(u.Name)
+	if !ok {
+		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
+	}
+	if limit := s.l.en.cfg.Depth; s.nested() >= limit {
+		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", limit)}
+	}
+	if limit := s.l.en.cfg.Subagents; int(s.l.subagents.Add(1)) > limit {
+		s.l.subagents.Add(-1)
+		return out, &plugins.Error{Code: "too_many_agents", Message: fmt.Sprintf("A run may have %d sub-agents at once", limit), Retryable: true}
+	}
+	defer s.l.subagents.Add(-1)
+	opened.Name, opened.Description = u.Name, agent.Info().Description
+	sub, err := s.openAgent(ctx, m, opened)
+	if err != nil {
+		return out, err
+	}
+	sub.within = within
+	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
+		Query:    query,
+		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
+		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
+		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
+	}))
+	return out, s.closeAgent(sub, m, u.Name, out, err)
+}
+
+// nested is how deep the step is: 0 for a node's own worker.
+func (s *step) nested() int {
+	n := 0
+	for p := s.parent; p != nil; p = p.parent {
+		n++
+	}
+	return n
+}
+
+// openAgent announces a sub-agent, unless it is open already because its worker is called again.
+func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.SubagentStarted) (*step, error) {
+	again := m.CallID != ""
+	if !again {
+		m.CallID, m.Agent = NewID(), opened.Name
+	}
+	sub := newStep(ctx, s.l, s.number, s.node, opened.Name)
+	sub.subagent, sub.parent = m.CallID, s
+	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.subagent
+	l := s.l
+	l.mu.Lock()
+	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
+	if isOpen {
+		s.note(opened, nil)
+	}
+	l.mu.Unlock()
+	own := opened
+	own.ParentSubagentRunID = "" // that one is the parent's account
+	_ = sub.own.Add(own)
+	if isOpen {
+		return sub, nil
+	}
+	return sub, s.write(m, nil, opened)
+}
+
+// closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
+func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.WorkerOutput, err error) error {
+	sub.end()
+	switch {
+	case err == nil:
+		m.Done, m.Output = true, mustJSON(out)
+		return s.l.wait(func(done func(error)) error {
+			return sub.leave(m, done, agui.WorkerOutput{Status: agui.StatusSuccess})
+		})
+	case errors.Is(err, plugins.ErrWaiting):
+		s.l.mu.Lock()
+		s.held = append(s.held, sub.takeHeld()...)
+		s.l.mu.Unlock()
+		return err
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	shown := s.l.en.shown(name, err)
+	m.CallID = "" // called again after a crash, it is another one
+	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
+		return err
+	}
+	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
+}
+
+// leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
+// together with its memo. done may be nil.
+func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) error {
+	l := s.l
+	l.source.Room()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := s.parent.closedBy(l); err != nil {
+		return err
+	}
+	it := l.item()
+	defer l.en.commits.Add(it) // what was numbered is written
+	for _, ev := range s.takeHeld() {
+		if err := l.stage(it, s, ev); err != nil {
+			return err
+		}
+	}
+	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
+		return err
+	}
+	it.Rows = append(it.Rows, l.know(m))
+	if done != nil {
+		it.Done = append(it.Done, done)
+	}
+	return nil
+}
