@@ -71,9 +71,9 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 	default:
 		again := rec.begun && !h.s.cfg.again
 		rec.begun = true
-		_, _ = h.unlocked(func() (json.RawMessage, error) {
+		_ = h.unlocked(func() error {
 			out = h.result(ctx, tool, blank, again)
-			return nil, nil
+			return nil
 		})
 	}
 	since := len(h.s.events)
@@ -210,9 +210,9 @@ func (h *host) callAgent(
 		return out, err
 	}
 	in := child.input(query, child.subagent)
-	_, err = h.unlocked(func() (_ json.RawMessage, err error) {
+	err = h.unlocked(func() (err error) {
 		out, err = plugins.Execute(ctx, agent, plugins.NewRun(child, in))
-		return nil, err
+		return err
 	})
 	since := len(h.s.events)
 	if n := since - 1; child.wrote == since && child.kept < since && h.s.events[n].Type() == agui.TypeTextMessageEnd {

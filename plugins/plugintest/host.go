@@ -142,9 +142,9 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 	}
 	before := len(h.s.events)
 	var done plugins.Record
-	if _, err := h.unlocked(func() (_ json.RawMessage, err error) {
+	if err := h.unlocked(func() (err error) {
 		done, err = fn(ctx)
-		return nil, err
+		return err
 	}); err != nil {
 		h.s.repeats(before)
 		return nil, err
@@ -187,7 +187,7 @@ func ending(events []agui.Event) int {
 }
 
 // unlocked calls fn without h.s.mu.
-func (h *host) unlocked(fn func() (json.RawMessage, error)) (json.RawMessage, error) {
+func (h *host) unlocked(fn func() error) error {
 	h.s.mu.Unlock()
 	defer h.s.mu.Lock()
 	return fn()

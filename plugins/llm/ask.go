@@ -1,0 +1,273 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// answer is the record of one answer of the model.
+type answer struct {
+	Text    string              `json:"text,omitempty"`
+	Calls   []call              `json:"calls,omitempty"`
+	Carried []carried           `json:"carried,omitempty"`
+	Call    plugins.ModelCall   `json:"call"`
+	Lost    []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed, or whose answer was of no use
+	Output  *agui.WorkerOutput  `json:"output,omitempty"` // a structured one
+}
+
+// call is a tool call of an answer.
+type call struct {
+	ID         string `json:"id"`
+	ProviderID string `json:"providerId"`
+	Name       string `json:"name"` // ours
+	Arguments  string `json:"arguments"`
+}
+
+// carried is a Carried as a record keeps it.
+type carried struct {
+	Provider string          `json:"provider"`
+	Data     json.RawMessage `json:"data"`
+}
+
+// args are a call's arguments: JSON, or a text that its tool refuses.
+func (c call) args() any {
+	if isObject(c.Arguments) {
+		return json.RawMessage(c.Arguments)
+	}
+	return c.Arguments
+}
+
+// output is what the worker returns for its last answer.
+func (ans *answer) output() agui.WorkerOutput {
+	out := agui.WorkerOutput{Answer: ans.Text}
+	if ans.Output != nil {
+		out = *ans.Output
+	}
+	if ans.Call.FinishReason == "length" {
+		out.Status = agui.StatusPartialSuccess
+	}
+	return out
+}
+
+// ask asks the model once, in a Do: what it answers is shown while it is made. What the calls took is counted, also of
+// those that failed.
+func (t *turn) ask(ctx context.Context) (*answer, error) {
+	t.steps++
+	var ans answer
+	err := t.run.Do(ctx, "model", &ans, func(ctx context.Context) error {
+		ans = answer{}
+		return t.answer(ctx, &ans)
+	})
+	calls := ans.Lost
+	if err == nil {
+		calls = append(calls, ans.Call)
+	}
+	for _, c := range calls {
+		t.count(c.Usage)
+		if countErr := t.run.ModelCall(ctx, c); countErr != nil && err == nil {
+			err = countErr
+		}
+	}
+	return &ans, shown(err)
+}
+
+// answer has one of the models answer: the other one is asked when the first has failed.
+func (t *turn) answer(ctx context.Context, ans *answer) error {
+	err := t.answerOf(ctx, t.model, ans)
+	if _, failed := errors.AsType[*Error](err); !failed || t.other == nil || ctx.Err() != nil {
+		return err
+	}
+	if err := t.run.Retract(ctx); err != nil {
+		return err
+	}
+	return t.answerOf(ctx, t.other, ans)
+}
+
+// answerOf asks a model again, after a pause, as long as it fails with what may pass and there are retries left. Each
+// attempt is shown in messages of its own.
+func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
+	req := Request{Messages: t.messages, Options: t.cfg.Options}
+	req.Options.Tools = t.tools.list
+	if t.cfg.Structured {
+		req.Schema = outputSchema
+	}
+	repaired := false
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 500*time.Millisecond, longestPause
+	for tries := 0; ; {
+		err := t.attempt(ctx, m, req, ans)
+		if broken, ok := errors.AsType[*brokenError](err); ok && !repaired {
+			repaired = true
+			req.Messages = slices.Concat(req.Messages, broken.repair())
+			err = t.run.Retract(ctx)
+			if err == nil {
+				continue
+			}
+		} else if ok {
+			return t.settle(ans, broken)
+		}
+		failed, ok := errors.AsType[*Error](err)
+		if !ok || !failed.Retryable || tries == t.cfg.Retries || failed.RetryAfter > longestPause || ctx.Err() != nil {
+			return err
+		}
+		tries++
+		if err := t.run.Retract(ctx); err != nil {
+			return err
+		}
+		if err := rest(ctx, cmp.Or(failed.RetryAfter, pauses.NextBackOff())); err != nil {
+			return err
+		}
+	}
+}
+
+// longestPause is how long a call of the model waits for the next try. A provider that asks for more has failed.
+const longestPause = time.Minute
+
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// attempt asks a model once. What it took is kept also when it fails.
+func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer) error {
+	s := &show{ctx: ctx, run: t.run, tools: t.tools}
+	if req.Schema != nil {
+		s.answer = new(member)
+	}
+	resp, err := m.Stream(ctx, req, s.piece)
+	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
+	if err == nil {
+		err = s.complete(&resp, ans)
+	}
+	if err == nil && len(ans.Calls) == 0 && resp.Text == "" && resp.Finish == "content_filter" {
+		err = &Error{Code: "content_filter", Message: "The model's provider has refused to answer"}
+	}
+	if err == nil && req.Schema != nil && len(ans.Calls) == 0 {
+		err = t.structure(ans)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if ans.Call = spent; err != nil && spent.Usage != (agui.TokenUsage{}) {
+		ans.Lost = append(ans.Lost, plugins.ModelCall{Usage: spent.Usage})
+	}
+	return err
+}
+
+// show shows the pieces of one attempt.
+type show struct {
+	ctx    context.Context
+	run    *plugins.Run
+	tools  *toolbox
+	text   io.WriteCloser
+	reason io.WriteCloser
+	calls  []*plugins.Announced // by index, nil while it has no name
+	answer *member              // of a structured answer, nil of a free one
+	said   int                  // bytes of text
+}
+
+func (s *show) piece(p Piece) error {
+	switch {
+	case p.Call != nil:
+		return s.call(p.Call)
+	case p.Reasoning != "":
+		if s.reason == nil {
+			s.reason = s.run.Reason()
+		}
+		return write(s.reason, p.Reasoning)
+	}
+	if s.said += len(p.Text); s.answer != nil {
+		p.Text = s.answer.next(p.Text)
+	}
+	if p.Text == "" {
+		return nil
+	}
+	if s.text == nil {
+		s.text = s.run.Text()
+	}
+	return write(s.text, p.Text)
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// maxCalls is how many tools one answer may call.
+const maxCalls = 128
+
+func (s *show) call(p *CallPiece) error {
+	if p.Index < 0 || p.Index >= maxCalls {
+		return &Error{Code: "bad_response", Message: "The model has called too many tools at once"}
+	}
+	for len(s.calls) <= p.Index {
+		s.calls = append(s.calls, nil)
+	}
+	a := s.calls[p.Index]
+	if a == nil && p.Name != "" {
+		var err error
+		if a, err = s.run.Announce(s.ctx, s.tools.name(p.Name)); err != nil {
+			return err
+		}
+		s.calls[p.Index] = a
+	}
+	if a == nil || p.Arguments == "" {
+		return nil
+	}
+	return write(writer{a}, p.Arguments)
+}
+
+// writer is an Announced as an io.Writer.
+type writer struct{ *plugins.Announced }
+
+func (w writer) Write(p []byte) (int, error) { return w.WriteString(string(p)) }
+
+// complete shows what was not shown piece by piece and fills in the answer.
+func (s *show) complete(resp *Response, ans *answer) error {
+	if s.said == 0 && resp.Text != "" {
+		if err := s.piece(Piece{Text: resp.Text}); err != nil {
+			return err
+		}
+	}
+	lost := ans.Lost
+	*ans = answer{Text: resp.Text, Lost: lost}
+	for i, c := range resp.Calls {
+		if c.FunctionCall == nil {
+			c.FunctionCall = &llms.FunctionCall{}
+		}
+		if i >= len(s.calls) || s.calls[i] == nil {
+			whole := &CallPiece{Index: i, Name: cmp.Or(c.FunctionCall.Name, "unnamed"), Arguments: c.FunctionCall.Arguments}
+			if err := s.call(whole); err != nil {
+				return err
+			}
+		}
+		if err := s.calls[i].Close(); err != nil {
+			return err
+		}
+		ans.Calls = append(ans.Calls, call{
+			ID: s.calls[i].ID, ProviderID: cmp.Or(c.ID, s.calls[i].ID),
+			Name: s.tools.name(cmp.Or(c.FunctionCall.Name, "unnamed")), Arguments: cmp.Or(c.FunctionCall.Arguments, "{}"),
+		})
+	}
+	for _, c := range resp.Carried {
+		ans.Carried = append(ans.Carried, carried{c.Provider, c.Data})
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func ask(query string) plugins.Input { return plugins.Input{Query: query} }
+
+func TestLoop(t *testing.T) {
+	m := &model{replies: []reply{
+		asks("Let me see.", `files_read {"path": "a"}`, `add {"x":1}`),
+		asks("", `add {"x":2}`),
+		says("It is three."),
+	}}
+	m.replies[0].pieces = append([]llm.Piece{{Reasoning: "hm"}, {Reasoning: "m"}}, m.replies[0].pieces...)
+	m.replies[0].resp.Carried = []llm.Carried{{Provider: "p", Data: json.RawMessage(`"signature"`)}}
+	cfg := plugintest.Config{Input: ask("What is 1 + 2?"), Tools: []plugins.Tool{echo("files.read"), echo("add"), echo("secret")}}
+	a := newAgent(t, llm.Config{Model: m, System: "Be brief.", Tools: []string{"add", "files.*"}})
+	res := plugintest.Run(t, a, cfg)
+	if res.Err != nil || res.Output.Answer != "It is three." || res.Output.Status != agui.StatusSuccess {
+		t.Fatalf("%+v, %v", res.Output, res.Err)
+	}
+	want := "thinks hmm\nassistant Let me see.\ncalls files.read{\"path\": \"a\"} = {\"path\":\"a\"}\ncalls add{\"x\":1} = {\"x\":1}\n" +
+		"calls add{\"x\":2} = {\"x\":2}\nassistant It is three."
+	if diff := cmp.Diff(want, shown(res.Events)); diff != "" {
+		t.Error(diff)
+	}
+	want = "system: Be brief.\nhuman: What is 1 + 2?\n" +
+		"ai: Let me see. | files_read{\"path\": \"a\"} | add{\"x\":1} | carried \"signature\"\n" +
+		"tool: files_read gave {\"path\":\"a\"}\ntool: add gave {\"x\":1}\n" +
+		"ai: add{\"x\":2}\ntool: add gave {\"x\":2}"
+	if diff := cmp.Diff(want, m.request(3)); diff != "" {
+		t.Error(diff)
+	}
+	var offered []string
+	for _, tool := range m.asked[0].Options.Tools {
+		offered = append(offered, tool.Function.Name)
+	}
+	if diff := cmp.Diff([]string{"add", "files_read"}, offered); diff != "" {
+		t.Error(diff)
+	}
+	last := res.Events[len(res.Events)-1].(agui.RunFinished)
+	if want := (agui.FinishMetadata{Provider: "p", Model: "m", InputTokens: 30, OutputTokens: 15, FinishReason: "stop"}); string(last.Metadata) != string(want.JSON()) {
+		t.Errorf("the run ends with %s", last.Metadata)
+	}
+	plugintest.Replay(t, a, cfg)
+}
+
+// The calls of one answer belong to one message, with or without a text.
+func TestCallsBelongToTheirAnswer(t *testing.T) {
+	m := &model{replies: []reply{asks("one", "add {}"), asks("", "add {}", "add {}"), says("done")}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
+	var calls []int
+	for _, msg := range res.Messages() {
+		if msg.Role == agui.RoleAssistant {
+			calls = append(calls, len(msg.ToolCalls))
+		}
+	}
+	if diff := cmp.Diff([]int{1, 2, 0}, calls); diff != "" {
+		t.Errorf("%s\n%s", diff, res.Log())
+	}
+}
+
+func TestFailuresAreToldToTheModel(t *testing.T) {
+	m := &model{replies: []reply{asks("", `gone {}`, `add {"x`, `add [1]`, `boom {}`), says("I see.")}}
+	boom := tool{plugins.Info{Name: "boom"}, func(context.Context, *plugins.Call) (string, error) {
+		return "", &plugins.Error{Code: "no_luck", Message: "No luck", Retryable: true}
+	}}
+	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add"), boom}}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
+	res := plugintest.Run(t, a, cfg)
+	if res.Err != nil || res.Output.Answer != "I see." {
+		t.Fatalf("%+v, %v", res.Output, res.Err)
+	}
+	for _, want := range []string{"unknown_tool", "invalid_arguments", "no_luck"} {
+		if !strings.Contains(m.request(2), want) {
+			t.Errorf("the model is not told of %s:\n%s", want, m.request(2))
+		}
+	}
+	if strings.Contains(m.request(2), `{"x |`) {
+		t.Errorf("broken arguments are sent back:\n%s", m.request(2))
+	}
+	plugintest.Replay(t, a, cfg)
+}
+
+func TestLimitsEndTheTurnWell(t *testing.T) {
+	prices := map[string]llm.Price{"m": {Input: 1e6, Output: 2e6}} // 20 a call
+	for name, cfg := range map[string]llm.Config{
+		"3 steps":   {Steps: 3},
+		"45 tokens": {Tokens: 45},
+		"cost 60":   {Cost: 60, Prices: prices},
+	} {
+		m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), asks("", "add {}"), asks("", "add {}")}}
+		cfg.Model, cfg.Tools = m, []string{"*"}
+		run := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}}
+		res := plugintest.Run(t, newAgent(t, cfg), run)
+		if res.Err != nil || m.calls() != 3 || res.Output.Status != agui.StatusPartialSuccess || !strings.Contains(res.Output.Answer, name) {
+			t.Errorf("%s: %d calls, %+v, %v", name, m.calls(), res.Output, res.Err)
+		}
+		if !strings.Contains(shown(res.Events), name) {
+			t.Errorf("the person is not told:\n%s", shown(res.Events))
+		}
+		plugintest.Replay(t, newAgent(t, cfg), run)
+	}
+}
+
+func TestSteering(t *testing.T) {
+	m := &model{replies: []reply{asks("", "add {}"), says("done")}}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
+	cfg := plugintest.Config{
+		Input: ask("go"), Tools: []plugins.Tool{echo("add")},
+		Next: [][]agui.Message{nil, {{Content: "rather left"}}},
+	}
+	m.replies = append([]reply{m.replies[0]}, m.replies...) // behind a person's message the model begins anew
+	res := plugintest.Run(t, a, cfg)
+	if res.Err != nil || !strings.HasSuffix(m.request(2), "tool: add gave {}\nhuman: rather left") {
+		t.Errorf("%v\n%s", res.Err, m.request(2))
+	}
+	plugintest.Replay(t, a, cfg)
+}
+
+// failing fails the first n calls with err.
+func failing(n int, err error) func(int) error {
+	return func(call int) error {
+		if call <= n {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := &llm.Error{Code: "rate_limited", Message: "Slow down", Retryable: true, RetryAfter: 20 * time.Second}
+		m := &model{replies: []reply{says("done")}, fail: failing(2, busy)}
+		from := time.Now()
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+		if res.Err != nil || res.Output.Answer != "done" || m.calls() != 3 || time.Since(from) != 40*time.Second {
+			t.Errorf("%+v, %v after %d calls and %v", res.Output, res.Err, m.calls(), time.Since(from))
+		}
+	})
+}
+
+func TestRetriesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			err   *llm.Error
+			calls int
+		}{
+			{&llm.Error{Code: "model_overloaded", Message: "Busy", Retryable: true}, 4},
+			{&llm.Error{Code: "rate_limited", Message: "Come back tomorrow", Retryable: true, RetryAfter: 24 * time.Hour}, 1},
+			{&llm.Error{Code: "invalid_api_key", Message: "The key is wrong"}, 1},
+		} {
+			m := &model{fail: failing(99, test.err)}
+			res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+			got, ok := errors.AsType[*plugins.Error](res.Err)
+			if !ok || got.Code != test.err.Code || got.Message != test.err.Message || got.Retryable != test.err.Retryable || m.calls() != test.calls {
+				t.Errorf("%s: %v after %d calls", test.err.Code, res.Err, m.calls())
+			}
+		}
+	})
+}
+
+// What was shown of an attempt that failed is taken back, and what it took is counted.
+func TestAttemptIsMadeAgainInANewMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &model{replies: []reply{asks("half a", `add {"x":1}`), says("done")}}
+		tries := 0
+		m.replies[0].hold = func(context.Context) error {
+			if tries++; tries == 1 {
+				return &llm.Error{Code: "model_overloaded", Message: "Cut", Retryable: true}
+			}
+			return nil
+		}
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
+		want := "assistant half a\ncalls add{\"x\":1} = interrupted\nassistant half a\ncalls add{\"x\":1} = {\"x\":1}\nassistant done"
+		if diff := cmp.Diff(want, shown(res.Events)); diff != "" || res.Err != nil {
+			t.Error(res.Err, diff)
+		}
+		if len(res.Usage) != 1 || res.Usage[0].TotalTokens != 45 {
+			t.Errorf("usage %+v", res.Usage)
+		}
+	})
+}
+
+func TestFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := &model{fail: failing(99, &llm.Error{Code: "model_not_found", Message: "No such model"})}
+		m := &model{replies: []reply{says("done")}}
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: gone, Fallback: m}), plugintest.Config{Input: ask("go")})
+		if res.Err != nil || res.Output.Answer != "done" || gone.calls() != 1 || m.calls() != 1 {
+			t.Errorf("%+v, %v", res.Output, res.Err)
+		}
+	})
+}
+
+func TestCancelClosesTheStream(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var closed atomic.Bool
+	m := &model{replies: []reply{says("half")}}
+	m.replies[0].hold = func(ctx context.Context) error {
+		cancel(plugins.ErrCancelled)
+		<-ctx.Done()
+		closed.Store(true)
+		return context.Cause(ctx)
+	}
+	res, err := plugintest.Execute(ctx, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+	if err != nil || !errors.Is(res.Err, plugins.ErrCancelled) || !closed.Load() || m.calls() != 1 {
+		t.Errorf("%v, %v after %d calls", err, res.Err, m.calls())
+	}
+}
+
+const structured = `{"answer":"It is \"three\".\n\ud83d\ude00","key_points":["1 + 2"],"suggested_actions":["ask on"],"result_type":"text"}`
+
+func TestStructuredOutput(t *testing.T) {
+	r := reply{resp: llm.Response{Text: structured, Finish: "stop", Usage: usage}}
+	for _, c := range []byte(structured) {
+		r.pieces = append(r.pieces, llm.Piece{Text: string(c)})
+	}
+	m := &model{replies: []reply{r}}
+	a := newAgent(t, llm.Config{Model: m, Structured: true})
+	res := plugintest.Run(t, a, plugintest.Config{Input: ask("go")})
+	want := agui.WorkerOutput{
+		Status: agui.StatusSuccess, Answer: "It is \"three\".\n😀", KeyPoints: []string{"1 + 2"},
+		SuggestedActions: []string{"ask on"}, ResultType: "text",
+	}
+	if diff := cmp.Diff(want, res.Output); diff != "" || res.Err != nil {
+		t.Fatal(res.Err, diff)
+	}
+	if got := shown(res.Events); got != "assistant "+want.Answer {
+		t.Errorf("shown: %q", got)
+	}
+	for _, ev := range res.Events {
+		if end, ok := ev.(agui.TextMessageEnd); ok {
+			if diff := cmp.Diff(&want, end.Output); diff != "" {
+				t.Error(diff)
+			}
+		}
+	}
+	if m.asked[0].Schema == nil {
+		t.Error("no schema is asked for")
+	}
+	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
+}
+
+func TestBrokenOutputIsRepairedOnce(t *testing.T) {
+	m := &model{replies: []reply{says(`{"answer":"half"}`)}}
+	m.fail = func(n int) error {
+		if n == 2 { // the repair is behind a message as a person's
+			m.replies[0] = says("```json\n" + structured + "\n```")
+		}
+		return nil
+	}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Structured: true}), plugintest.Config{Input: ask("go")})
+	if res.Err != nil || len(res.Output.KeyPoints) != 1 || m.calls() != 2 {
+		t.Fatalf("%+v, %v after %d calls", res.Output, res.Err, m.calls())
+	}
+	if got := shown(res.Events); got != "assistant half (failed)\nassistant It is \"three\".\n😀" {
+		t.Errorf("shown: %q", got)
+	}
+
+	broken := &model{replies: []reply{says("no object")}}
+	res = plugintest.Run(t, newAgent(t, llm.Config{Model: broken, Structured: true}), plugintest.Config{Input: ask("go")})
+	if res.Err != nil || res.Output.Answer != "no object" || res.Output.Status != agui.StatusPartialSuccess || broken.calls() != 2 {
+		t.Errorf("%+v, %v after %d calls", res.Output, res.Err, broken.calls())
+	}
+}
+
+func TestTruncatedAnswerIsPartial(t *testing.T) {
+	m := &model{replies: []reply{says("as far as")}}
+	m.replies[0].resp.Finish = "length"
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+	if res.Err != nil || res.Output.Status != agui.StatusPartialSuccess || res.Output.Answer != "as far as" {
+		t.Errorf("%+v, %v", res.Output, res.Err)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	m := &model{replies: []reply{{resp: llm.Response{Finish: "content_filter", Usage: usage}}}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+	if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "content_filter" || len(res.Usage) != 1 {
+		t.Errorf("%v, usage %v", res.Err, res.Usage)
+	}
+}
+
+// plain is a llms.Model that streams as langchaingo's OpenAI does: pieces of calls come as JSON on the text's callback.
+type plain struct{ chunks []string }
+
+func (p *plain) GenerateContent(ctx context.Context, msgs []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	var opts llms.CallOptions
+	for _, o := range options {
+		o(&opts)
+	}
+	if msgs[len(msgs)-1].Role == llms.ChatMessageTypeTool {
+		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "done", StopReason: "stop"}}}, nil
+	}
+	for _, c := range p.chunks {
+		if err := opts.StreamingFunc(ctx, []byte(c)); err != nil {
+			return nil, err
+		}
+	}
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{
+		Content: "let me see", StopReason: "tool_calls",
+		ToolCalls:      []llms.ToolCall{{ID: "c1", FunctionCall: &llms.FunctionCall{Name: "add", Arguments: `{"x":1}`}}},
+		GenerationInfo: map[string]any{"PromptTokens": 3, "CompletionTokens": 4, "TotalTokens": 7},
+	}}}, nil
+}
+
+func (p *plain) Call(context.Context, string, ...llms.CallOption) (string, error) {
+	return "", errors.New("not called")
+}
+
+func TestPlainModel(t *testing.T) {
+	p := &plain{chunks: []string{
+		"let me", "", " see", `[{"id":"c1","type":"function","function":{"name":"add","arguments":""}}]`, `[{"function":{"arguments":"{\"x\":1}"}}]`,
+	}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: p, Tools: []string{"add"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
+	want := "assistant let me see\ncalls add{\"x\":1} = {\"x\":1}\nassistant done"
+	if diff := cmp.Diff(want, shown(res.Events)); diff != "" || res.Err != nil {
+		t.Error(res.Err, diff)
+	}
+	if len(res.Usage) == 0 || res.Usage[0].TotalTokens != 7 {
+		t.Errorf("usage %+v", res.Usage)
+	}
+}

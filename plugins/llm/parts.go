@@ -1,0 +1,119 @@
+package llm
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// convert is a message of the thread as the model is shown it.
+func (t *turn) convert(m *agui.Message) []llms.MessageContent {
+	switch m.Role {
+	case agui.RoleUser:
+		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: userParts(m)}}
+	case agui.RoleAssistant:
+		ai := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+		if text := m.Text(); text != "" {
+			ai.Parts = append(ai.Parts, llms.TextContent{Text: text})
+		}
+		for _, c := range m.ToolCalls {
+			t.called(c.ID, c.Name)
+			ai.Parts = append(ai.Parts, toolCall(c.ID, t.tools.wire(c.Name), c.Arguments))
+		}
+		if ai.Parts == nil {
+			return nil
+		}
+		return []llms.MessageContent{ai}
+	case agui.RoleTool:
+		text := m.Text()
+		if m.Error != "" {
+			text = "failed: " + m.Error
+		}
+		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID]), text)}
+	}
+	return nil
+}
+
+// called keeps whose result a tool message is going to be.
+func (t *turn) called(id, name string) {
+	if t.past == nil {
+		t.past = make(map[string]string)
+	}
+	t.past[id] = name
+}
+
+// userParts are the parts of a user's message. What cannot be given to a model is named.
+func userParts(m *agui.Message) (parts []llms.ContentPart) {
+	for _, p := range m.ContentParts() {
+		part := contentPart(&p)
+		if part == nil {
+			part = llms.TextContent{Text: fmt.Sprintf("[a part of type %s, which cannot be shown]", p.Type)}
+		}
+		parts = append(parts, part)
+	}
+	for _, name := range attached(m) {
+		parts = append(parts, llms.TextContent{Text: "[attached: " + name + "]"})
+	}
+	if parts == nil {
+		parts = append(parts, llms.TextContent{})
+	}
+	return parts
+}
+
+// contentPart is a part as a model takes it, nil when it does not. A URL is left to the provider to fetch, which those
+// do for images.
+func contentPart(p *agui.Part) llms.ContentPart {
+	switch {
+	case p.Type == "text":
+		return llms.TextContent{Text: p.Text}
+	case p.Source == nil:
+		return nil
+	case p.Source.Type == "url" && p.Type == "image":
+		return llms.ImageURLContent{URL: p.Source.Value}
+	case p.Source.Type != "data":
+		return nil
+	}
+	data, err := base64.StdEncoding.DecodeString(p.Source.Value)
+	if err != nil {
+		return nil
+	}
+	if strings.HasPrefix(p.Source.MimeType, "text/") {
+		return llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}
+	}
+	return llms.BinaryContent{MIMEType: p.Source.MimeType, Data: data}
+}
+
+// unsupported is the type of the first of a message's parts that a model does not take, "" when it takes all.
+func unsupported(m *agui.Message) string {
+	if m.Role != agui.RoleUser {
+		return ""
+	}
+	for _, p := range m.ContentParts() {
+		if contentPart(&p) == nil {
+			return p.Type
+		}
+	}
+	return ""
+}
+
+// attached are the names of a message's attachments.
+func attached(m *agui.Message) (names []string) {
+	var metadata struct {
+		Attachments []struct {
+			Filename string `json:"filename"`
+			MimeType string `json:"mimeType"`
+		} `json:"attachments"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil {
+		return nil
+	}
+	for _, a := range metadata.Attachments {
+		names = append(names, strings.TrimSpace(a.Filename+" "+a.MimeType))
+	}
+	return names
+}

@@ -1,0 +1,147 @@
+package llm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// streamer returns m as a Streamer.
+func streamer(m llms.Model) Streamer {
+	if s, ok := m.(Streamer); ok {
+		return s
+	}
+	return plainModel{m}
+}
+
+// plainModel is any other llms.Model as a Streamer. Of what it streams the text alone is shown: its calls are those of
+// the whole answer.
+type plainModel struct{ llms.Model }
+
+func (m plainModel) Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error) {
+	req.Options.JSONMode = req.Options.JSONMode || req.Schema != nil
+	req.Options.StreamingFunc = func(_ context.Context, chunk []byte) error {
+		if len(chunk) == 0 || len(req.Options.Tools) > 0 && isCall(chunk) {
+			return nil
+		}
+		return show(Piece{Text: string(chunk)})
+	}
+	messages := plainMessages(req)
+	resp, err := m.GenerateContent(ctx, messages, func(o *llms.CallOptions) { *o = req.Options })
+	if err != nil {
+		return Response{}, plainError(err)
+	}
+	var all Response
+	var texts []string
+	for _, c := range resp.Choices {
+		if c.Content != "" {
+			texts = append(texts, c.Content)
+		}
+		all.Calls = append(all.Calls, c.ToolCalls...)
+		all.Finish = cmp.Or(c.StopReason, all.Finish)
+		all.Usage = plainUsage(c.GenerationInfo)
+	}
+	all.Text = strings.Join(texts, "\n")
+	all.Usage.Model = req.Options.Model
+	if len(all.Calls) == 0 {
+		all.Finish = cmp.Or(all.Finish, "stop")
+	}
+	return all, nil
+}
+
+// isCall reports whether a chunk of text is none, but pieces of calls as JSON, which langchaingo's OpenAI passes off as
+// text.
+func isCall(chunk []byte) bool {
+	switch {
+	case bytes.HasPrefix(chunk, []byte(`[{`)):
+		var calls []struct{ Function json.RawMessage }
+		if json.Unmarshal(chunk, &calls) != nil {
+			return false
+		}
+		for _, c := range calls {
+			if c.Function == nil {
+				return false
+			}
+		}
+		return true
+	case bytes.HasPrefix(chunk, []byte(`{"name":`)):
+		var c struct{ Name, Arguments *string }
+		return json.Unmarshal(chunk, &c) == nil && c.Name != nil && c.Arguments != nil
+	}
+	return false
+}
+
+// plainMessages are the request's, with the schema put in words, and without what is Carried for somebody else.
+func plainMessages(req Request) []llms.MessageContent {
+	list := make([]llms.MessageContent, 0, len(req.Messages)+1)
+	for _, m := range req.Messages {
+		var parts []llms.ContentPart
+		for _, p := range m.Parts {
+			if _, ok := p.(Carried); !ok {
+				parts = append(parts, p)
+			}
+		}
+		list = append(list, llms.MessageContent{Role: m.Role, Parts: parts})
+	}
+	if req.Schema != nil {
+		const instruction = "When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else: "
+		list = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, instruction+string(req.Schema))}, list...)
+	}
+	return list
+}
+
+// plainUsage reads what providers of langchaingo say of tokens, each under names of its own.
+func plainUsage(info map[string]any) agui.TokenUsage {
+	first := func(names ...string) int64 {
+		for _, name := range names {
+			switch n := info[name].(type) {
+			case int:
+				return int64(n)
+			case int32:
+				return int64(n)
+			case int64:
+				return n
+			}
+		}
+		return 0
+	}
+	return agui.TokenUsage{
+		InputTokens:       first("PromptTokens", "InputTokens", "input_tokens"),
+		OutputTokens:      first("CompletionTokens", "OutputTokens", "output_tokens"),
+		TotalTokens:       first("TotalTokens", "total_tokens"),
+		ReasoningTokens:   first("ReasoningTokens"),
+		CachedInputTokens: first("PromptCachedTokens", "CacheReadInputTokens", "CachedTokens"),
+	}
+}
+
+// plainError is an error of langchaingo's as an *Error, when it says what kind it is of.
+func plainError(err error) error {
+	known, ok := errors.AsType[*llms.Error](err)
+	if !ok {
+		return fmt.Errorf("ask the model: %w", err)
+	}
+	e := &Error{Code: "provider_error", Message: known.Message}
+	switch known.Code {
+	case llms.ErrCodeAuthentication:
+		e.Code = "invalid_api_key"
+	case llms.ErrCodeResourceNotFound:
+		e.Code = "model_not_found"
+	case llms.ErrCodeRateLimit:
+		e.Code, e.Retryable = "rate_limited", true
+	case llms.ErrCodeTimeout, llms.ErrCodeProviderUnavailable:
+		e.Code, e.Retryable = "model_overloaded", true
+	case llms.ErrCodeTokenLimit:
+		e.Code = "context_too_long"
+	case llms.ErrCodeInvalidRequest, llms.ErrCodeQuotaExceeded, llms.ErrCodeContentFilter:
+		e.Code = string(known.Code)
+	}
+	return e
+}

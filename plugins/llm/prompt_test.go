@@ -1,0 +1,178 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// thread is a conversation of n turns, each with a call and its result, and a last question.
+func thread(n int) []agui.Message {
+	var msgs []agui.Message
+	for i := range n {
+		id := func(what string) string { return fmt.Sprint(what, i) }
+		msgs = append(msgs,
+			agui.Message{ID: id("u"), Role: agui.RoleUser, Content: strings.Repeat("q", 99) + id("")},
+			agui.Message{ID: id("a"), Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: id("c"), Name: "files.read", Arguments: `{}`}}},
+			agui.Message{ID: id("r"), Role: agui.RoleTool, ToolCallID: id("c"), Content: "text"},
+			agui.Message{ID: id("b"), Role: agui.RoleAssistant, Content: "answer " + id("")},
+		)
+	}
+	return append(msgs, agui.Message{ID: "last", Role: agui.RoleUser, Content: "and now?"})
+}
+
+func TestHistoryKeepsWholeTurns(t *testing.T) {
+	for _, test := range []struct{ budget, turns int }{{10, 0}, {60, 1}, {110, 2}, {10_000, 5}} {
+		m := &model{replies: []reply{says("done")}}
+		a := newAgent(t, llm.Config{Model: m, History: test.budget})
+		cfg := plugintest.Config{Input: plugins.Input{Messages: thread(5)}}
+		res := plugintest.Run(t, a, cfg)
+		prompt := m.request(1)
+		if n := strings.Count(prompt, "human: q"); n != test.turns || strings.Count(prompt, "files_read gave text") != n || !strings.HasSuffix(prompt, "human: and now?") {
+			t.Errorf("a budget of %d keeps\n%s", test.budget, prompt)
+		}
+		if n := strings.Count(shown(res.Events), fmt.Sprintf(`history-trimmed {"summarised":false,"turns":%d}`, 5-test.turns)); n != min(1, 5-test.turns) {
+			t.Errorf("a budget of %d: the log shows %s", test.budget, shown(res.Events))
+		}
+		plugintest.Replay(t, a, cfg)
+	}
+}
+
+// What was summed up once is not summed up again: the summary is an activity of the thread.
+func TestHistoryIsSummedUpOnce(t *testing.T) {
+	m := &model{replies: []reply{says("they spoke of q")}}
+	a := newAgent(t, llm.Config{Model: m, History: 200, Summarise: true})
+	cfg := plugintest.Config{Input: plugins.Input{Messages: thread(6)}}
+	res := plugintest.Run(t, a, cfg)
+	if m.calls() != 2 || !strings.Contains(m.request(1), "user: qqq") {
+		t.Fatalf("%d calls, the first\n%s", m.calls(), m.request(1))
+	}
+	if prompt := m.request(2); !strings.Contains(prompt, "they spoke of q") || strings.Count(prompt, "human: q") != 1 {
+		t.Errorf("the model is shown\n%s", prompt)
+	}
+	if res.Usage[0].TotalTokens != 30 {
+		t.Errorf("usage %+v", res.Usage)
+	}
+	plugintest.Replay(t, a, cfg)
+
+	before := m.calls()
+	again := plugintest.Config{Input: plugins.Input{Messages: append(res.Messages(), agui.Message{ID: "next", Role: agui.RoleUser, Content: "go on"})}}
+	plugintest.Run(t, a, again)
+	prompt := m.request(before + 1)
+	if m.calls() != before+1 || !strings.Contains(prompt, "they spoke of q") || strings.Count(prompt, "human: q") != 1 {
+		t.Errorf("%d calls, the last\n%s", m.calls()-before, prompt)
+	}
+}
+
+func TestWhatTheModelIsTold(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.md": "the item", "long.md": strings.Repeat("x", 100)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	items, err := llm.OpenDirectory(dir, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = items.Close() }()
+	m := &model{replies: []reply{says("done")}}
+	in := plugins.Input{
+		Messages: []agui.Message{
+			{ID: "s", Role: agui.RoleSystem, Content: "from the client"},
+			{ID: "u", Role: agui.RoleUser, Metadata: json.RawMessage(`{"attachments":[{"filename":"b.pdf","mimeType":"application/pdf"}]}`), Parts: json.RawMessage(
+				`[{"type":"text","text":"look"},{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}},` +
+					`{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}},` +
+					`{"type":"document","source":{"type":"data","value":"aGk=","mimeType":"text/plain"}}]`)},
+		},
+		Context:        []agui.Context{{Description: "The page", Value: "home"}},
+		ContextItemIDs: []string{"a.md", "long.md", "../a.md", "gone"},
+		State:          json.RawMessage(`{"n":1}`),
+	}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, System: "Be brief.", Items: items, ShowState: true}), plugintest.Config{Input: in})
+	none := " | Item %s:\n[there is no such item]"
+	want := "system: Be brief. | from the client | The page:\nhome | Item a.md:\nthe item | Item long.md:\n" + strings.Repeat("x", 50) + "\n[cut here]" +
+		fmt.Sprintf(none+none, "../a.md", "gone") + " | The thread's state:\n{\"n\":1}\n" +
+		"human: look | image https://x.example/i.png | image/png \"hi\" | hi | [attached: b.pdf application/pdf]"
+	if diff := cmp.Diff(want, m.request(1)); diff != "" || res.Err != nil {
+		t.Error(res.Err, diff)
+	}
+}
+
+func TestUnsupportedPart(t *testing.T) {
+	video := agui.Message{ID: "v", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"video","source":{"type":"url","value":"https://x.example/v"}}]`)}
+	m := &model{replies: []reply{says("done")}}
+	a := newAgent(t, llm.Config{Model: m})
+	res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: []agui.Message{video}}})
+	if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "unsupported_part" || m.calls() != 0 {
+		t.Errorf("ended with %v", res.Err)
+	}
+	later := plugins.Input{Messages: []agui.Message{video, {ID: "a", Role: agui.RoleAssistant, Content: "no"}, {ID: "u", Role: agui.RoleUser, Content: "text then"}}}
+	res = plugintest.Run(t, a, plugintest.Config{Input: later})
+	if res.Err != nil || !strings.Contains(m.request(1), "[a part of type video, which cannot be shown]") {
+		t.Errorf("ended with %v\n%s", res.Err, m.request(1))
+	}
+}
+
+func TestDirectoryIsNotLeft(t *testing.T) {
+	above := t.TempDir()
+	dir := filepath.Join(above, "items")
+	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(above, "secret"), filepath.Join(dir, "sub", "a")} {
+		if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	items, err := llm.OpenDirectory(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = items.Close() }()
+	if text, err := items.Item(context.Background(), nil, "sub/a"); text != "text" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, id := range []string{"link", "../secret", "sub/../../secret", filepath.Join(above, "secret"), "sub", ".", "", "sub//a", "sub/./a", "a\x00"} {
+		if text, err := items.Item(context.Background(), nil, id); err == nil {
+			t.Errorf("%q gives %q", id, text)
+		}
+	}
+}
+
+func TestNamesThatProvidersTake(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	m := &model{replies: []reply{asks("", "a_b {}", "a_b_2 {}", long[:62]+"_2 {}"), says("done")}}
+	var tools []plugins.Tool
+	for _, name := range []string{"a.b", "a_b", "a-b"} {
+		tools = append(tools, echo(name))
+	}
+	in := plugins.Input{Query: "go", Tools: []agui.Tool{{Name: long}, {Name: long + "n"}, {Name: "é b"}}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: in, Tools: tools})
+	var names []string
+	for _, tool := range m.asked[0].Options.Tools {
+		names = append(names, tool.Function.Name)
+	}
+	want := []string{"a_b", "a_b_2", "a-b", long, long[:62] + "_2", "__b"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if got := shown(res.Events); got != "calls a.b{} = {}\ncalls a_b{} = {}\ncalls "+long+"n{}" {
+		t.Errorf("shown: %s", got)
+	}
+}

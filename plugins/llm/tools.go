@@ -1,0 +1,113 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// toolbox is what a model may call. Providers take names of [a-zA-Z0-9_-]{1,64} alone; ours have dots.
+type toolbox struct {
+	list  []llms.Tool
+	names map[string]string // by the name that the provider knows
+	wires map[string]string // the other way round
+}
+
+// offered returns the tools and agents that match the patterns, and the client's tools.
+func offered(run *plugins.Run, patterns []string) *toolbox {
+	b := &toolbox{names: make(map[string]string), wires: make(map[string]string)}
+	for _, info := range run.Tools(patterns...) {
+		b.add(info.Name, info.Description, info.Parameters)
+	}
+	for _, t := range run.Input.Tools {
+		b.add(t.Name, t.Description, t.Parameters)
+	}
+	return b
+}
+
+func (b *toolbox) add(name, description string, parameters json.RawMessage) {
+	if _, taken := b.wires[name]; taken {
+		return
+	}
+	wire := plain(name)
+	for n := 2; b.names[wire] != ""; n++ {
+		suffix := "_" + strconv.Itoa(n)
+		wire = plain(name)
+		wire = wire[:min(len(wire), 64-len(suffix))] + suffix
+	}
+	b.names[wire], b.wires[name] = name, wire
+	if len(parameters) == 0 {
+		parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	b.list = append(b.list, llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
+		Name: wire, Description: description, Parameters: parameters,
+	}})
+}
+
+// name is that of the tool which the model calls wire. One that is not there keeps its name, and its call fails.
+func (b *toolbox) name(wire string) string {
+	if name, ok := b.names[wire]; ok {
+		return name
+	}
+	return wire
+}
+
+// wire is the provider's name for a tool, also for one that is not offered any more.
+func (b *toolbox) wire(name string) string {
+	if wire, ok := b.wires[name]; ok {
+		return wire
+	}
+	return plain(name)
+}
+
+func plain(name string) string {
+	wire := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, name)
+	if wire == "" {
+		return "_"
+	}
+	return wire[:min(len(wire), 64)]
+}
+
+// message is an answer as the model is shown it again.
+func (b *toolbox) message(ans *answer) llms.MessageContent {
+	m := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+	if ans.Text != "" {
+		m.Parts = append(m.Parts, llms.TextContent{Text: ans.Text})
+	}
+	for _, c := range ans.Calls {
+		m.Parts = append(m.Parts, toolCall(c.ProviderID, b.wire(c.Name), c.Arguments))
+	}
+	for _, c := range ans.Carried {
+		m.Parts = append(m.Parts, Carried{Provider: c.Provider, Data: c.Data})
+	}
+	return m
+}
+
+// toolCall is a call as the model is shown it. Providers refuse arguments that are no object.
+func toolCall(id, wire, arguments string) llms.ToolCall {
+	if !isObject(arguments) {
+		arguments = "{}"
+	}
+	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: wire, Arguments: arguments}}
+}
+
+func result(id, wire, content string) llms.MessageContent {
+	return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+		llms.ToolCallResponse{ToolCallID: id, Name: wire, Content: content},
+	}}
+}
+
+func isObject(raw string) bool {
+	return bytes.HasPrefix(bytes.TrimSpace([]byte(raw)), []byte{'{'}) && json.Valid([]byte(raw))
+}
