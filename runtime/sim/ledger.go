@@ -52,7 +52,7 @@ func (l *ledger) asked(place string, in *plugins.Input) {
 		ids[i] = in.Messages[i].ID
 		l.took(in.RunID, ids[i])
 		for _, c := range in.Messages[i].ToolCalls {
-			if !json.Valid([]byte(c.Arguments)) {
+			if c.Arguments != "" && !json.Valid([]byte(c.Arguments)) {
 				l.w.find(RuleBare, "%s: the call %s has the arguments %q", place, short(c.ID), c.Arguments)
 			}
 		}

@@ -294,14 +294,14 @@ func (pl *player) check(at, tool string, out *agui.ToolOutput) {
 	}
 }
 
-// think announces calls of tools piece by piece, as a model does, and makes them. Of three or more it takes back what
-// it has announced first.
+// think announces calls of tools piece by piece, as a model does, and makes them. Of two it takes back a text first, and of
+// three a text and a call.
 func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 	var calls []plugins.ToolCall
 	err := pl.run.Do(ctx, "think", &calls, func(ctx context.Context) (err error) {
 		pl.w.ledger.does(pl.p.String() + " " + at)
-		if len(tools) > 2 {
-			if _, err := pl.announce(ctx, at, tools[:1]); err != nil {
+		if n := len(tools); n > 1 {
+			if _, err := pl.announce(ctx, at, tools[:n-2]); err != nil {
 				return err
 			}
 			if err := pl.run.Retract(ctx); err != nil {
@@ -319,6 +319,9 @@ func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 		return err
 	}
 	outs, err := pl.run.CallTools(ctx, calls...)
+	if refused, ok := errors.AsType[*plugins.Error](err); ok {
+		pl.w.find(RuleRecord, "%s: calls that were announced are refused: %v", at, refused)
+	}
 	if err != nil {
 		return err
 	}

@@ -349,10 +349,9 @@ func (l *live) owed(begun, answered map[string]bool) []string {
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, and calls that may not be made again get the result interrupted. A message that carries
-// calls is shown: they were made, and are not made again.
+// are ended and hidden, and calls that may not be made again get the result interrupted.
 func (l *live) interrupt(it *commit.Item) error {
-	cut := make(map[string]bool)
+	thoughts := make(map[string]bool)
 	for _, ev := range l.w.ver.Closers() {
 		if isOuter(ev) {
 			continue // steps and sub-agents go on
@@ -363,17 +362,16 @@ func (l *live) interrupt(it *commit.Item) error {
 				Status: agui.StatusFailed, Answer: l.w.fold.Text(e.MessageID),
 				Error: &agui.OutputError{Code: codeInterrupted, Message: "The message was interrupted", Retryable: true},
 			}
-			cut[e.MessageID] = true
 			ev = e
 		case agui.ReasoningMessageEnd:
-			cut[e.MessageID] = true
+			thoughts[e.MessageID] = true
 		}
 		if err := l.w.stage(it, ev); err != nil {
 			return err
 		}
 	}
 	for _, row := range it.Rows {
-		if m, ok := row.(*model.Message); ok && cut[m.ID] && len(m.ToolCalls) == 0 {
+		if m, ok := row.(*model.Message); ok && thoughts[m.ID] {
 			m.State = model.MessageHidden
 			l.w.messages[m.ID].State = model.MessageHidden
 		}

@@ -87,9 +87,20 @@ func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) err
 		return nil // ours alone: it says again what rows already hold
 	}
 	for _, id := range changed {
-		it.Rows = append(it.Rows, w.message(id))
+		row := w.message(id)
+		if isCut(ev) && len(row.ToolCalls) == 0 {
+			row.State, w.messages[id].State = model.MessageHidden, model.MessageHidden
+		}
+		it.Rows = append(it.Rows, row)
 	}
 	return nil
+}
+
+// isCut reports whether ev ends a text that a crash has cut short, or that its worker takes back. It is not shown any
+// more, but for the calls that it carries: they were made, and are not made again.
+func isCut(ev agui.Event) bool {
+	end, ok := ev.(agui.TextMessageEnd)
+	return ok && end.Output != nil && end.Output.Status == agui.StatusFailed && end.Output.Error != nil && end.Output.Error.Code == codeInterrupted
 }
 
 // bounded is an output that fits into an event: a long answer is cut, as its message's deltas tell all of it,

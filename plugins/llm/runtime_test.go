@@ -1,0 +1,389 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+)
+
+var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+
+// bench is a runtime on a database that outlives it.
+type bench struct {
+	*runtime.Runtime
+	t     *testing.T
+	path  string
+	cfg   runtime.Config
+	close func() error
+}
+
+func open(t *testing.T, plugs ...plugins.Plugin) *bench {
+	t.Helper()
+	b := &bench{t: t, path: filepath.Join(t.TempDir(), "baton.db")}
+	b.cfg = runtime.Config{Registry: new(plugins.Registry), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), MaxAttempts: 10}
+	if err := b.cfg.Registry.Add(plugs...); err != nil {
+		t.Fatal(err)
+	}
+	b.up()
+	t.Cleanup(func() { b.down(b.Runtime, b.close) })
+	return b
+}
+
+func (b *bench) up() {
+	b.t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path, Migrate: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cfg.Store, b.close = db, db.Close
+	if b.Runtime, err = runtime.New(b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) down(rt *runtime.Runtime, closeStore func() error) {
+	if err := errors.Join(rt.Shutdown(context.Background()), closeStore()); err != nil && !errors.Is(err, runtime.ErrFenced) {
+		b.t.Error(err)
+	}
+}
+
+// crash has a second runtime take over the database, as if the first had died without a word.
+func (b *bench) crash() {
+	b.t.Helper()
+	old, closeStore := b.Runtime, b.close
+	b.up()
+	_, _ = old.StartRun(context.Background(), local, runtime.StartRequest{Agent: "assistant"})
+	<-old.Fenced()
+	b.t.Cleanup(func() {
+		_ = old.Shutdown(context.Background())
+		_ = closeStore()
+	})
+}
+
+func (b *bench) start(content string, tools ...agui.Tool) runtime.Started {
+	b.t.Helper()
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Agent: "assistant", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: content}}, Tools: tools,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
+	b.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		r, err := b.Run(context.Background(), local, run)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if slices.Contains(want, r.Status) {
+			return r
+		}
+		if r.Status.Final() || time.Now().After(deadline) {
+			b.t.Fatalf("run %s is %s (%+v), want %v", run, r.Status, r.Error, want)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// events is the thread's log, which must be in order.
+func (b *bench) events() (evs []agui.Event) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	th, err := b.Thread(ctx, local, "main")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cur, err := b.Read(ctx, th, 0, false)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer cur.Close()
+	var v agui.Verifier
+	for {
+		recs, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, r := range recs {
+			if err := v.Add(r.Event); err != nil {
+				b.t.Errorf("event %d: %v", r.ID, err)
+			}
+			evs = append(evs, r.Event)
+		}
+	}
+	if open := v.Unanswered(); len(open) > 0 {
+		b.t.Errorf("the log leaves calls without a result: %q", open)
+	}
+	return evs
+}
+
+// assistant is the agent under test.
+func assistant(t *testing.T, m *model) *llm.Agent {
+	return newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
+}
+
+// once calls f the first time.
+func once(f func(ctx context.Context) error) func(context.Context) error {
+	var calls atomic.Int64
+	return func(ctx context.Context) error {
+		if calls.Add(1) > 1 {
+			return nil
+		}
+		return f(ctx)
+	}
+}
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestCrashInsideAModelCall(t *testing.T) {
+	var made atomic.Int64
+	note := tool{plugins.Info{Name: "note"}, func(context.Context, *plugins.Call) (string, error) {
+		return fmt.Sprint("note ", made.Add(1)), nil
+	}}
+	streamed := make(chan struct{}, 1)
+	m := &model{replies: []reply{asks("first", "note {}"), asks("second", "note {}", "note {}"), says("done")}}
+	m.replies[1].hold = once(func(ctx context.Context) error {
+		streamed <- struct{}{}
+		return hang(ctx)
+	})
+	b := open(t, assistant(t, m), note)
+	s := b.start("go")
+	<-streamed
+	b.crash()
+	run := b.wait(s.RunID, runtime.Completed)
+	if m.calls() != 4 || made.Load() != 3 || *run.OutputSummary != "done" {
+		t.Errorf("the model was asked %d times, the tool called %d, answer %q", m.calls(), made.Load(), *run.OutputSummary)
+	}
+	evs := b.events()
+	got := shown(evs)
+	for _, want := range []string{"assistant first\ncalls note{} = note 1\nassistant second\ncalls note{}", "calls note{} = note 3", "assistant done"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the log shows\n%s", got)
+		}
+	}
+	if len(run.Usage) != 1 || run.Usage[0].TotalTokens != 45 {
+		t.Errorf("usage %+v", run.Usage)
+	}
+	want := agui.FinishMetadata{Provider: "p", Model: "m", InputTokens: 30, OutputTokens: 15, FinishReason: "stop"}
+	if end := evs[len(evs)-1].(agui.RunFinished); string(end.Metadata) != string(want.JSON()) {
+		t.Errorf("the run ends with %s", end.Metadata)
+	}
+
+	next := b.start("and now?")
+	b.wait(next.RunID, runtime.Failed, runtime.Completed)
+	checkPrompt(t, m, m.calls())
+}
+
+// checkPrompt checks that each call of a prompt is followed by its result.
+func checkPrompt(t *testing.T, m *model, n int) {
+	t.Helper()
+	owed := 0
+	for line := range strings.Lines(m.request(n)) {
+		switch role, rest, _ := strings.Cut(line, ": "); role {
+		case "ai":
+			if owed != 0 {
+				t.Errorf("calls have no result:\n%s", m.request(n))
+			}
+			owed = strings.Count(rest, "note{")
+		case "tool":
+			owed--
+		}
+	}
+	if owed != 0 {
+		t.Errorf("calls and results do not fit:\n%s", m.request(n))
+	}
+}
+
+func TestCrashInsideAToolCall(t *testing.T) {
+	began := make(chan struct{}, 1)
+	wait := once(func(ctx context.Context) error {
+		began <- struct{}{}
+		return hang(ctx)
+	})
+	note := tool{plugins.Info{Name: "note"}, func(ctx context.Context, _ *plugins.Call) (string, error) { return "noted", wait(ctx) }}
+	m := &model{replies: []reply{asks("", "note {}", "add {}"), says("done")}}
+	b := open(t, assistant(t, m), note, echo("add"))
+	s := b.start("go")
+	<-began
+	b.crash()
+	b.wait(s.RunID, runtime.Completed)
+	if m.calls() != 2 || !strings.Contains(m.request(2), "interrupted") || !strings.Contains(m.request(2), "add gave {}") {
+		t.Errorf("the model was asked %d times, last\n%s", m.calls(), m.request(m.calls()))
+	}
+	b.events()
+}
+
+// Two approvals of one tool in one turn are two questions, each with an answer of its own, also after a restart.
+func TestApprovals(t *testing.T) {
+	gate := tool{plugins.Info{Name: "gate", Approval: true}, func(_ context.Context, call *plugins.Call) (string, error) {
+		return "did " + string(call.Args), nil
+	}}
+	m := &model{replies: []reply{asks("", `gate {"n":1}`, `gate {"n":2}`, `gate {"n":3}`), says("done")}}
+	b := open(t, assistant(t, m), gate)
+	s := b.start("go")
+	b.wait(s.RunID, runtime.Waiting)
+	b.crash()
+	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	if err != nil || len(asked) != 3 {
+		t.Fatalf("asked %+v, %v", asked, err)
+	}
+	answers := map[string]string{`{"n":1}`: `{"approved":true}`, `{"n":2}`: `{"approved":false}`, `{"n":3}`: `{"approved":true,"editedArgs":{"n":4}}`}
+	var entries []agui.ResumeEntry
+	for _, q := range slices.Backward(asked) {
+		var shows struct{ Args json.RawMessage }
+		if err := json.Unmarshal(q.Metadata, &shows); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, agui.ResumeEntry{InterruptID: q.ID, Status: "resolved", Payload: json.RawMessage(answers[string(shows.Args)])})
+	}
+	if _, err := b.Resume(context.Background(), local, s.RunID, entries); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	want := "calls gate{\"n\":1} = did {\"n\":1}\ncalls gate{\"n\":2} = denied\ncalls gate{\"n\":3} = did {\"n\":4}\nassistant done"
+	if diff := cmp.Diff(want, shown(b.events())); diff != "" || m.calls() != 2 {
+		t.Errorf("%d calls, %s", m.calls(), diff)
+	}
+}
+
+func TestClientTools(t *testing.T) {
+	m := &model{replies: []reply{asks("", `pick {"of": 2}`, "add {}"), says("done")}}
+	b := open(t, assistant(t, m), echo("add"))
+	s := b.start("go", agui.Tool{Name: "pick", Description: "Lets the person pick"})
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(context.Background(), local, s.RunID)
+	if err != nil || len(asked) != 1 {
+		t.Fatalf("asked %+v, %v", asked, err)
+	}
+	if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`"the left one"`)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if m.calls() != 2 || !strings.Contains(m.request(2), "pick gave the left one\ntool: add gave {}") {
+		t.Errorf("%d calls, the last\n%s", m.calls(), m.request(m.calls()))
+	}
+	if got := shown(b.events()); got != "calls pick{\"of\": 2} = the left one\ncalls add{} = {}\nassistant done" {
+		t.Errorf("shown\n%s", got)
+	}
+}
+
+// An agent that is called as a tool has its say, its usage counts, and its failure is a result.
+func TestAgentsAsTools(t *testing.T) {
+	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`, `writer {}`, `broken {"query":"x"}`), says("done")}}
+	w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
+	writer := newAgent(t, llm.Config{Name: "writer", Description: "writes", Model: w, Tools: []string{"add"}})
+	broken := newAgent(t, llm.Config{Name: "broken", Model: &model{fail: failing(99, &llm.Error{Code: "invalid_api_key", Message: "The key is wrong"})}})
+	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"writer", "broken"}}), writer, broken, echo("add"))
+	s := b.start("go")
+	run := b.wait(s.RunID, runtime.Completed)
+	if prompt := m.request(2); !strings.Contains(prompt, "writer gave Roses are red") || !strings.Contains(prompt, "invalid_arguments") || !strings.Contains(prompt, "invalid_api_key") {
+		t.Errorf("the model is told\n%s", prompt)
+	}
+	if len(run.Usage) != 1 || run.Usage[0].TotalTokens != 60 || w.request(1) != "human: a poem" {
+		t.Errorf("usage %+v, the writer is asked %q", run.Usage, w.request(1))
+	}
+	b.events()
+}
+
+// A model that calls its own agent again and again comes to an end.
+func TestAgentsThatCallThemselves(t *testing.T) {
+	m := &model{replies: []reply{asks("", `assistant {"query":"again"}`), says("done")}}
+	b := open(t, assistant(t, m))
+	run := b.wait(b.start("go").RunID, runtime.Completed)
+	if n := m.calls(); n != 2*9 || *run.OutputSummary != "done" {
+		t.Errorf("the model was asked %d times: %q", n, *run.OutputSummary)
+	}
+	if !strings.Contains(shown(b.events()), "too_deep") {
+		t.Error("nobody was told that it is too deep")
+	}
+}
+
+func TestCancelStopsADeepModelCall(t *testing.T) {
+	streaming, closed := make(chan struct{}, 1), make(chan struct{}, 1)
+	w := &model{replies: []reply{says("half")}}
+	w.replies[0].hold = func(ctx context.Context) error {
+		streaming <- struct{}{}
+		err := hang(ctx)
+		closed <- struct{}{}
+		return err
+	}
+	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`)}}
+	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"writer"}}), newAgent(t, llm.Config{Name: "writer", Model: w}))
+	s := b.start("go")
+	<-streaming
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	evs := b.events()
+	if end, ok := evs[len(evs)-1].(agui.RunFinished); !ok || end.Outcome.Type != agui.OutcomeCancelled || len(end.Usage) != 1 {
+		t.Errorf("the run ends with %+v", evs[len(evs)-1])
+	}
+	if got := shown(evs); !strings.Contains(got, "assistant half (partial_success)") || !strings.Contains(got, "= cancelled") {
+		t.Errorf("shown\n%s", got)
+	}
+}
+
+func TestAppendedMessageIsInTheNextCall(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {
+		close(began)
+		select {
+		case <-goOn:
+			return "done", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}}
+	first := asks("", "slow {}")
+	m := &model{replies: []reply{first, says("unsteered")}}
+	m.fail = func(n int) error {
+		if n == 2 { // behind the message the model begins anew
+			m.replies[0] = says("left then")
+		}
+		return nil
+	}
+	b := open(t, assistant(t, m), slow)
+	s := b.start("go")
+	<-began
+	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "rather left"}); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	run := b.wait(s.RunID, runtime.Completed)
+	if m.calls() != 2 || !strings.HasSuffix(m.request(2), "slow gave done\nhuman: rather left") || *run.OutputSummary != "left then" || run.Generation != 1 {
+		t.Errorf("%d calls, the last\n%s", m.calls(), m.request(m.calls()))
+	}
+	b.events()
+}

@@ -1,0 +1,47 @@
+package runtime_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// What a Do takes back stays in the log, and is neither shown nor prompted.
+func TestRetractedTextIsHidden(t *testing.T) {
+	prompts := make(chan string, 2)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		var prompt []runtime.Message
+		for _, m := range run.Input.Messages {
+			prompt = append(prompt, runtime.Message{Message: m})
+		}
+		prompts <- texts(prompt)
+		return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
+			if _, err := io.WriteString(run.Text(), "half"); err != nil {
+				return err
+			}
+			if err := run.Retract(ctx); err != nil {
+				return err
+			}
+			_, err := io.WriteString(run.Text(), "whole")
+			return err
+		})
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Completed)
+	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	if err != nil || texts(msgs) != "go, whole" {
+		t.Errorf("shown: %s, %v", texts(msgs), err)
+	}
+	next := b.start("main", "worker", "on")
+	b.wait(next.RunID, runtime.Completed)
+	<-prompts
+	if got := <-prompts; got != "go, whole, on" {
+		t.Errorf("the next prompt is %s", got)
+	}
+	checkLog(t, b.log("main"))
+}
