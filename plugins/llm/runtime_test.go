@@ -28,21 +28,21 @@ var local = runtime.Caller{Project: "default", User: "local", Role: runtime.Role
 // bench is a runtime on a database that outlives it.
 type bench struct {
 	*runtime.Runtime
-	t     *testing.T
+	t     testing.TB
 	path  string
 	cfg   runtime.Config
 	close func() error
 }
 
-func open(t *testing.T, plugs ...plugins.Plugin) *bench {
-	t.Helper()
-	b := &bench{t: t, path: filepath.Join(t.TempDir(), "baton.db")}
-	b.cfg = runtime.Config{Registry: new(plugins.Registry), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), MaxAttempts: 10}
+func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
+	tb.Helper()
+	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db")}
+	b.cfg = runtime.Config{Registry: new(plugins.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b.up()
-	t.Cleanup(func() { b.down(b.Runtime, b.close) })
+	tb.Cleanup(func() { b.down(b.Runtime, b.close) })
 	return b
 }
 
@@ -82,8 +82,13 @@ func (b *bench) crash() {
 
 func (b *bench) start(content string, tools ...agui.Tool) runtime.Started {
 	b.t.Helper()
+	return b.startOn("main", content, tools...)
+}
+
+func (b *bench) startOn(thread, content string, tools ...agui.Tool) runtime.Started {
+	b.t.Helper()
 	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-		Agent: "assistant", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: content}}, Tools: tools,
+		Agent: "assistant", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: content}}, Tools: tools,
 	})
 	if err != nil {
 		b.t.Fatal(err)
