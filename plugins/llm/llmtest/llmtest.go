@@ -1,0 +1,134 @@
+// Package llmtest plays the servers of language models: it answers what a Script says in the streaming protocols of
+// OpenAI (chat completions and responses), Anthropic (messages), Google (streamGenerateContent) and Ollama (chat), and
+// keeps what it was asked. It is for tests, and knows nothing of language.
+package llmtest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// Server plays all the providers at once, told apart by path. Base URLs are URL for Anthropic, Google and Ollama, and
+// URL + "/v1" for OpenAI.
+type Server struct {
+	URL string
+
+	answer func(*Request) Script
+	http   *httptest.Server
+	stop   context.CancelFunc
+
+	mu       sync.Mutex // guards requests
+	requests []*Request
+}
+
+// Request is what a server was asked.
+type Request struct {
+	Path   string
+	Header http.Header
+	Body   []byte
+	Gone   <-chan struct{} // closed when the client leaves before its answer has ended
+}
+
+// New starts a Server on a port of the loopback that asks answer what to say, of several requests at once. The caller
+// closes it.
+func New(answer func(*Request) Script) *Server {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{answer: answer, stop: stop}
+	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(ctx, w, r) }))
+	s.URL = s.http.URL
+	return s
+}
+
+// Close ends the answers that are under way and frees the port.
+func (s *Server) Close() {
+	s.stop()
+	s.http.Close()
+}
+
+// Requests returns what the server was asked so far, in the order of arrival.
+func (s *Server) Requests() []*Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*Request(nil), s.requests...)
+}
+
+// Each answers the nth request with the nth script, and all after the last with a failure.
+func Each(scripts ...Script) func(*Request) Script {
+	var mu sync.Mutex
+	return func(*Request) Script {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(scripts) == 0 {
+			return Script{Fail: &llm.Error{Status: http.StatusTeapot, Message: "no script is left"}}
+		}
+		first := scripts[0]
+		scripts = scripts[1:]
+		return first
+	}
+}
+
+// Always answers every request with script.
+func Always(script Script) func(*Request) Script { return func(*Request) Script { return script } }
+
+func (s *Server) serve(closed context.Context, w http.ResponseWriter, r *http.Request) {
+	p := protocolOf(r.URL.Path)
+	if p == nil || r.Method != http.MethodPost {
+		http.NotFound(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	gone := make(chan struct{})
+	req := &Request{Path: r.URL.RequestURI(), Header: r.Header, Body: body, Gone: gone}
+	s.mu.Lock()
+	s.requests = append(s.requests, req)
+	s.mu.Unlock()
+
+	script := s.answer(req)
+	if script.Fail != nil {
+		fail(w, p, script.Fail)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(closed, cancel)()
+	out := &stream{ctx: ctx, w: w, flush: http.NewResponseController(w).Flush, lines: p.lines}
+	p.answer(out, req, script)
+	if out.lost || r.Context().Err() != nil {
+		close(gone)
+	}
+	if out.cut {
+		panic(http.ErrAbortHandler) // closes the connection without the end that HTTP wants
+	}
+}
+
+// A protocol is how one provider speaks.
+type protocol struct {
+	lines  bool // JSON lines instead of events
+	answer func(*stream, *Request, Script)
+	fault  func(*llm.Error) any // the body of an answer that is no success
+}
+
+func protocolOf(path string) *protocol {
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return &protocol{answer: chat, fault: openaiFault}
+	case strings.HasSuffix(path, "/responses"):
+		return &protocol{answer: responses, fault: openaiFault}
+	case strings.HasSuffix(path, "/v1/messages"):
+		return &protocol{answer: messages, fault: anthropicFault}
+	case strings.HasSuffix(path, ":streamGenerateContent"):
+		return &protocol{answer: generate, fault: googleFault}
+	case path == "/api/chat":
+		return &protocol{lines: true, answer: ollama, fault: ollamaFault}
+	}
+	return nil
+}
