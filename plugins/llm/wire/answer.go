@@ -1,0 +1,112 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Answer gathers a Response while its pieces are shown. Its methods return what show returns.
+type Answer struct {
+	Finish  string
+	Usage   agui.TokenUsage
+	Carried []llm.Carried
+
+	show      func(llm.Piece) error
+	text      strings.Builder
+	reasoning strings.Builder
+	calls     []*call
+}
+
+type call struct {
+	id, name  string
+	arguments strings.Builder
+}
+
+// Answer returns an empty Answer of e's model.
+func (e *Endpoint) Answer(show func(llm.Piece) error) *Answer {
+	return &Answer{show: show, Usage: agui.TokenUsage{Provider: e.Provider, Model: e.Model}}
+}
+
+// Text adds a piece of text.
+func (a *Answer) Text(s string) error {
+	if s == "" {
+		return nil
+	}
+	a.text.WriteString(s)
+	return a.show(llm.Piece{Text: s})
+}
+
+// Reasoning adds a piece of what the model thought.
+func (a *Answer) Reasoning(s string) error {
+	if s == "" {
+		return nil
+	}
+	a.reasoning.WriteString(s)
+	return a.show(llm.Piece{Reasoning: s})
+}
+
+const minted = "baton_"
+
+// Minted tells that the id of a call is ours, which the provider has never seen.
+func Minted(id string) bool { return strings.HasPrefix(id, minted) }
+
+// Call begins a call of a tool and returns its index. A call without an id gets one.
+func (a *Answer) Call(id, name string) (int, error) {
+	if id == "" {
+		id = minted + rand.Text()
+	}
+	a.calls = append(a.calls, &call{id: id, name: name})
+	index := len(a.calls) - 1
+	return index, a.show(llm.Piece{Call: &llm.CallPiece{Index: index, ID: id, Name: name}})
+}
+
+// Arguments adds a piece of the JSON that the call at index is made with.
+func (a *Answer) Arguments(index int, s string) error {
+	if s == "" {
+		return nil
+	}
+	a.calls[index].arguments.WriteString(s)
+	return a.show(llm.Piece{Call: &llm.CallPiece{Index: index, Arguments: s}})
+}
+
+// Calls returns how many calls have begun.
+func (a *Answer) Calls() int { return len(a.calls) }
+
+// ID returns the id of the call at index.
+func (a *Answer) ID(index int) string { return a.calls[index].id }
+
+// Carry keeps v, as JSON, for the provider to see again.
+func (a *Answer) Carry(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	a.Carried = append(a.Carried, llm.Carried{Provider: a.Usage.Provider, Data: data})
+	return nil
+}
+
+// Response returns what was gathered so far.
+func (a *Answer) Response() llm.Response {
+	r := llm.Response{
+		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: a.Finish, Usage: a.Usage, Carried: a.Carried,
+	}
+	for _, c := range a.calls {
+		arguments := c.arguments.String()
+		if strings.TrimSpace(arguments) == "" {
+			arguments = "{}"
+		}
+		r.Calls = append(r.Calls, llms.ToolCall{
+			ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: arguments},
+		})
+	}
+	if len(r.Calls) > 0 && r.Finish == "stop" {
+		r.Finish = "tool_calls" // not every provider says so
+	}
+	return r
+}

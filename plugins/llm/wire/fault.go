@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// A fault is what providers say of a failure, in all the forms that they have for it.
+type fault struct {
+	Error   json.RawMessage `json:"error"` // a fault of its own, or a string
+	Detail  json.RawMessage `json:"detail"`
+	Message string          `json:"message"`
+	Type    string          `json:"type"`
+	Code    any             `json:"code"` // a number of Google, else a word
+	Status  string          `json:"status"`
+	Details []struct {
+		Reason     string `json:"reason"`
+		RetryDelay string `json:"retryDelay"`
+	} `json:"details"`
+}
+
+// Fault returns the failure that body tells of, be it a whole answer of a status or an event within one, of status 0.
+func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
+	var f fault
+	body = bytes.Trim(body, "[] \r\n") // Google may send a list of one
+	text := string(body)
+	if json.Unmarshal(body, &f) == nil {
+		text = f.Message
+		var inner fault
+		switch {
+		case json.Unmarshal(f.Error, &text) == nil && text != "":
+		case json.Unmarshal(f.Error, &inner) == nil:
+			f = inner
+			text = f.Message
+		case len(f.Detail) > 0:
+			text = string(f.Detail)
+		}
+	} else if strings.HasPrefix(strings.TrimSpace(text), "<") {
+		text = "" // a page of something between us and the provider
+	}
+	if n, ok := f.Code.(float64); ok && status == 0 {
+		status = int(n)
+	}
+	words := []string{f.Type, fmt.Sprint(f.Code), f.Status, text}
+	var delay time.Duration
+	for _, d := range f.Details {
+		words = append(words, d.Reason)
+		if after, err := time.ParseDuration(d.RetryDelay); err == nil && after > 0 {
+			delay = after
+		}
+	}
+	code, retryable := codeOf(status, strings.ToLower(strings.Join(words, " ")))
+	if code == "model_not_found" && !strings.Contains(text, e.Model) {
+		text += " (model " + e.Model + ")"
+	}
+	if text == "" {
+		text = http.StatusText(status)
+	}
+	message := e.Provider + ": " + e.clean(text)
+	if status > 0 {
+		message = fmt.Sprintf("%s: %d: %s", e.Provider, status, e.clean(text))
+	}
+	return &llm.Error{Code: code, Message: message, Status: status, RetryAfter: delay, Retryable: retryable}
+}
+
+// codeOf tells what a failure is. Words say more than the status, which providers use loosely.
+func codeOf(status int, words string) (code string, retryable bool) {
+	says := func(any ...string) bool {
+		return slices.ContainsFunc(any, func(w string) bool { return strings.Contains(words, w) })
+	}
+	switch {
+	case says("insufficient_quota", "credit balance is too low", "billing"):
+		return "quota_exceeded", false
+	case says("context_length_exceeded", "maximum context length", "prompt is too long", "context window", "exceeds the maximum number of tokens", "context size", "request_too_large"):
+		return "context_too_long", false
+	case says("content_policy", "content_filter", "content management policy", "safety system"):
+		return "content_refused", false
+	case says("invalid_api_key", "api_key_invalid", "api key not valid", "authentication_error", "unauthenticated", "incorrect api key"):
+		return "invalid_api_key", false
+	case says("model_not_found", "not_found_error"), status == http.StatusNotFound && says("model"):
+		return "model_not_found", false
+	case says("overloaded"):
+		return "overloaded", true
+	case says("rate_limit", "resource_exhausted"):
+		return "rate_limited", true
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return "invalid_api_key", false
+	case http.StatusForbidden:
+		return "permission_denied", false
+	case http.StatusRequestEntityTooLarge:
+		return "context_too_long", false
+	case http.StatusTooManyRequests:
+		return "rate_limited", true
+	case http.StatusServiceUnavailable, 529: // the second is Anthropic's
+		return "overloaded", true
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return "timeout", true
+	}
+	if status >= 300 && status < 500 { // a redirect, which is not followed, is a wrong address
+		return "bad_request", status == http.StatusConflict
+	}
+	return "provider_error", true
+}
+
+// Lost returns what became of a request whose connection failed, or whose answer ended too early, for which err is nil
+// or io.EOF. It is ctx's error when that is why.
+func (e *Endpoint) Lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // without the address, in which there may be secrets
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errRedirect):
+		return &llm.Error{Code: "bad_request", Message: e.Provider + ": the request " + errRedirect.Error()}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return &llm.Error{Code: "timeout", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &llm.Error{Code: "connection_lost", Message: e.Provider + ": the connection was closed before the answer was whole", Retryable: true}
+	}
+	return &llm.Error{Code: "connection_lost", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
+}
+
+// Garbled returns the failure of an answer that cannot be read.
+func (e *Endpoint) Garbled(err error) error {
+	return &llm.Error{Code: "provider_error", Message: e.Provider + ": cannot read the answer: " + e.clean(err.Error()), Retryable: true}
+}
+
+// Refuse returns the failure of a request that cannot be made of this provider.
+func (e *Endpoint) Refuse(format string, args ...any) error {
+	return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(fmt.Sprintf(format, args...))}
+}
+
+// retryAfter returns how long a provider asks to wait, in seconds, milliseconds or as a date.
+func retryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return seconds(ms / 1000)
+	}
+	after := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(after, 64); err == nil && s > 0 {
+		return seconds(s)
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// seconds returns s as a Duration, a day at most.
+func seconds(s float64) time.Duration { return time.Duration(min(s, 86400) * float64(time.Second)) }
