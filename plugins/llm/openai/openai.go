@@ -1,0 +1,134 @@
+// Package openai is the models of OpenAI, and of every server that speaks its protocol: vLLM, llama.cpp, LM Studio,
+// OpenRouter, Azure and many more.
+//
+// Responses are asked for through OpenAI's own module. Chat completions are everybody's protocol by now, with fields that
+// the module does not know, and its package for them takes 18 µs to read a token and adds 13 MB to a program: they are
+// asked for, and the events of both are read, by what is here.
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/wire"
+)
+
+// Config says which model is asked, and where.
+type Config struct {
+	Model   string // needed
+	BaseURL string // OpenAI's when empty. Of another server up to what precedes /chat/completions, mostly ending in /v1
+	APIKey  string // needed by OpenAI; other servers may have none
+
+	// API is "responses" or "chat". When empty it is responses for OpenAI itself and chat for other servers.
+	API string
+	// APIVersion is the api-version of Azure, for which it also makes the key an api-key header.
+	APIVersion string
+
+	Reasoning  string            // how hard it thinks: low, medium, high or another word of the model's; its default when empty
+	MaxTokens  int               // of an answer, where the request does not say; the model's when 0
+	Headers    map[string]string // sent with every request
+	HTTPClient *http.Client      // one of its own when nil; its time limit is not used
+}
+
+const openAI = "https://api.openai.com/v1"
+
+// Model is a model of OpenAI or of a server like it. It is safe for concurrent use.
+type Model struct {
+	cfg       Config
+	own       bool // OpenAI or Azure, which know every option
+	endpoint  wire.Endpoint
+	responses responses.ResponseService
+	uncounted atomic.Bool // the server does not know stream_options
+}
+
+var _ llm.Streamer = (*Model)(nil)
+
+// New returns the model that cfg names. It asks nobody.
+func New(cfg Config) (*Model, error) {
+	if cfg.Model == "" {
+		return nil, errors.New("openai: no model is named")
+	}
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = openAI
+	}
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("openai: base URL %q is no URL", cfg.BaseURL)
+	}
+	official := base.Host == "api.openai.com"
+	if official && cfg.APIKey == "" {
+		return nil, errors.New("openai: an API key is needed: set OPENAI_API_KEY")
+	}
+	if cfg.API == "" {
+		cfg.API = "chat"
+		if official {
+			cfg.API = "responses"
+		}
+	}
+	if cfg.API != "chat" && cfg.API != "responses" {
+		return nil, fmt.Errorf(`openai: API %q is neither "chat" nor "responses"`, cfg.API)
+	}
+	cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
+	m := &Model{cfg: cfg, own: official || cfg.APIVersion != "" || strings.HasSuffix(base.Host, ".azure.com")}
+	m.endpoint = wire.Endpoint{
+		Provider: "openai", Model: cfg.Model, Secret: cfg.APIKey, Client: wire.Client(cfg.HTTPClient), Header: http.Header{},
+	}
+	switch {
+	case cfg.APIVersion != "":
+		m.endpoint.Header.Set("Api-Key", cfg.APIKey)
+	case cfg.APIKey != "":
+		m.endpoint.Header.Set("Authorization", "Bearer "+cfg.APIKey)
+	}
+	for name, value := range cfg.Headers {
+		m.endpoint.Header.Set(name, value)
+	}
+	m.responses = responses.NewResponseService(m.options()...)
+	return m, nil
+}
+
+// options are the module's, which without them tries again and follows its own mind.
+func (m *Model) options() []option.RequestOption {
+	options := []option.RequestOption{
+		option.WithBaseURL(m.cfg.BaseURL), option.WithHTTPClient(m.endpoint.Client), option.WithMaxRetries(0),
+	}
+	for name := range m.endpoint.Header {
+		options = append(options, option.WithHeader(name, m.endpoint.Header.Get(name)))
+	}
+	if m.cfg.APIVersion != "" {
+		options = append(options, option.WithQuery("api-version", m.cfg.APIVersion))
+	}
+	return options
+}
+
+// Stream asks the model as llm.Streamer says.
+func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
+	if req.Options.MaxTokens == 0 {
+		req.Options.MaxTokens = m.cfg.MaxTokens
+	}
+	if m.cfg.API == "responses" {
+		return m.respond(ctx, req, show)
+	}
+	return m.chat(ctx, req, show)
+}
+
+// GenerateContent asks the model as llms.Model says. The text is shown to the StreamingFunc of options.
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	return wire.Generate(ctx, m, messages, options...)
+}
+
+// Call asks the model a single question.
+//
+// Deprecated: use GenerateContent.
+func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}

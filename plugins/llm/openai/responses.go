@@ -1,0 +1,166 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/wire"
+)
+
+func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
+	e := m.endpoint.For(req.Options)
+	params, err := m.responsesParams(e, req)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	var res *http.Response
+	// The stream is not read: its events cost 15 µs each.
+	err = m.responses.NewStreaming(ctx, params, option.WithResponseInto(&res)).Err()
+	if res == nil || err != nil && res.StatusCode == http.StatusOK {
+		return llm.Response{}, e.Lost(ctx, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return llm.Response{}, e.Refused(res)
+	}
+
+	a := &responsesAnswer{Answer: e.Answer(show), calls: map[int]int{}, streamed: map[int]bool{}}
+	events := wire.NewEvents(res.Body)
+	for {
+		data, err := events.Next()
+		if err != nil {
+			return a.Response(), e.Lost(ctx, err)
+		}
+		var ev responsesEvent
+		if err := json.Unmarshal(data, &ev); err != nil {
+			return a.Response(), e.Garbled(err)
+		}
+		switch ev.Type {
+		case "error":
+			return a.Response(), e.Fault(0, data)
+		case "response.failed":
+			a.count(ev.Response)
+			return a.Response(), e.Fault(0, ev.Response.Error)
+		case "response.completed", "response.incomplete":
+			a.count(ev.Response)
+			a.Finish = a.finish(ev.Response)
+			return a.Response(), nil
+		}
+		if err := a.add(&ev); err != nil {
+			return a.Response(), err
+		}
+	}
+}
+
+// responsesEvent is what we read of the events of responses.
+type responsesEvent struct {
+	Type        string          `json:"type"`
+	OutputIndex int             `json:"output_index"`
+	Delta       string          `json:"delta"`
+	Item        json.RawMessage `json:"item"`
+	Response    responsesEnd    `json:"response"`
+}
+
+type responsesItem struct {
+	Type             string `json:"type"`
+	CallID           string `json:"call_id"`
+	Name             string `json:"name"`
+	Arguments        string `json:"arguments"`
+	EncryptedContent string `json:"encrypted_content"`
+}
+
+type responsesEnd struct {
+	Error             json.RawMessage `json:"error"`
+	IncompleteDetails struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Usage struct {
+		InputTokens        int64 `json:"input_tokens"`
+		OutputTokens       int64 `json:"output_tokens"`
+		InputTokensDetails struct {
+			CachedTokens     int64 `json:"cached_tokens"`
+			CacheWriteTokens int64 `json:"cache_write_tokens"`
+		} `json:"input_tokens_details"`
+		OutputTokensDetails struct {
+			ReasoningTokens int64 `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+type responsesAnswer struct {
+	*wire.Answer
+	calls    map[int]int  // ours by the place in the output
+	streamed map[int]bool // calls whose arguments came in pieces
+	refused  bool
+}
+
+func (a *responsesAnswer) add(ev *responsesEvent) error {
+	switch ev.Type {
+	case "response.output_text.delta":
+		return a.Text(ev.Delta)
+	case "response.refusal.delta":
+		a.refused = true
+		return a.Text(ev.Delta)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		return a.Reasoning(ev.Delta)
+	case "response.function_call_arguments.delta":
+		if i, ok := a.calls[ev.OutputIndex]; ok {
+			a.streamed[i] = true
+			return a.Arguments(i, ev.Delta)
+		}
+	case "response.output_item.added", "response.output_item.done":
+		return a.item(ev)
+	}
+	return nil
+}
+
+// item begins calls, ends those of servers that send them whole, and keeps what was thought.
+func (a *responsesAnswer) item(ev *responsesEvent) error {
+	var item responsesItem
+	if err := json.Unmarshal(ev.Item, &item); err != nil {
+		return err
+	}
+	done := ev.Type == "response.output_item.done"
+	switch {
+	case item.Type == "reasoning" && done && item.EncryptedContent != "":
+		return a.Carry(ev.Item)
+	case item.Type != "function_call":
+		return nil
+	}
+	i, ok := a.calls[ev.OutputIndex]
+	if !ok {
+		var err error
+		if i, err = a.Call(item.CallID, item.Name); err != nil {
+			return err
+		}
+		a.calls[ev.OutputIndex] = i
+	}
+	if done && !a.streamed[i] {
+		return a.Arguments(i, item.Arguments)
+	}
+	return nil
+}
+
+func (a *responsesAnswer) count(end responsesEnd) {
+	u := end.Usage
+	a.Usage.InputTokens, a.Usage.OutputTokens = u.InputTokens, u.OutputTokens
+	a.Usage.CachedInputTokens = u.InputTokensDetails.CachedTokens
+	a.Usage.CacheWriteInputTokens = u.InputTokensDetails.CacheWriteTokens
+	a.Usage.ReasoningTokens = u.OutputTokensDetails.ReasoningTokens
+}
+
+func (a *responsesAnswer) finish(end responsesEnd) string {
+	switch reason := end.IncompleteDetails.Reason; {
+	case reason == "max_output_tokens":
+		return "length"
+	case reason != "":
+		return reason
+	case a.refused:
+		return "content_filter"
+	}
+	return "stop"
+}
