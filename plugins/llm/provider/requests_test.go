@@ -1,0 +1,110 @@
+package provider_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+)
+
+var update = flag.Bool("update", false, "write the requests as they are now")
+
+// TestAConversationIsMapped has a turn with thoughts, two calls and their results, and compares the request of the
+// next turn, with all that in it, to the one that a person has read.
+func TestAConversationIsMapped(t *testing.T) {
+	script := llmtest.Script{Steps: []llmtest.Step{
+		llmtest.Reasoning("I look at both."), llmtest.Text("One moment."),
+		llmtest.Call(0, "call_a", "look"), llmtest.Arguments(0, `{"at":"cat"}`), llmtest.Call(1, "call_b", "now"),
+	}}
+	open(t, llmtest.Always(script), func(t *testing.T, i int, m llm.Streamer, server *llmtest.Server) {
+		req := llm.Request{Options: llms.CallOptions{
+			Temperature: 0.5, MaxTokens: 500, StopWords: []string{"END"}, ToolChoice: "auto",
+			Tools: []llms.Tool{
+				{Type: "function", Function: &llms.FunctionDefinition{
+					Name: "look", Description: "Looks at something.",
+					Parameters: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string"}},"required":["at"],"additionalProperties":false}`),
+				}},
+				{Type: "function", Function: &llms.FunctionDefinition{Name: "now", Description: "Tells the time."}},
+			},
+		}}
+		req.Messages = []llms.MessageContent{
+			llms.TextParts(llms.ChatMessageTypeSystem, "Be brief."),
+			{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+				llms.TextPart("What is this, and what time is it?"),
+				llms.BinaryPart("image/png", []byte("\x89PNG")),
+				llms.ImageURLPart("data:image/gif;base64,R0lGODlh"),
+				llms.BinaryPart("text/plain; charset=utf-8", []byte("A note.")),
+			}},
+		}
+		first, err := m.Stream(t.Context(), req, new(seen).show)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+		for _, c := range first.Carried {
+			answer.Parts = append(answer.Parts, c)
+		}
+		answer.Parts = append(answer.Parts, llm.Carried{Provider: "another", Data: json.RawMessage(`{"secret":1}`)}, llms.TextPart(first.Text))
+		for _, c := range first.Calls {
+			answer.Parts = append(answer.Parts, c)
+		}
+		req.Messages = append(req.Messages, answer)
+		for n, c := range first.Calls {
+			req.Messages = append(req.Messages, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+				llms.ToolCallResponse{ToolCallID: c.ID, Name: c.FunctionCall.Name, Content: []string{`{"is":"a cat"}`, "noon"}[n]},
+			}})
+		}
+		req.Messages = append(req.Messages, llms.TextParts(llms.ChatMessageTypeHuman, "And in short?"))
+		if _, err := m.Stream(t.Context(), req, new(seen).show); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, protocols[i].name, server.Requests()[1], first.Calls)
+	})
+}
+
+func TestAnAnswerIsHeldToASchema(t *testing.T) {
+	script := llmtest.Script{Steps: []llmtest.Step{llmtest.Text(`{"answer":"a"}`)}}
+	open(t, llmtest.Always(script), func(t *testing.T, i int, m llm.Streamer, server *llmtest.Server) {
+		req := question()
+		req.Schema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"},"key_points":{"type":"array","items":{"type":"string"}}},"required":["answer"]}`)
+		if _, err := m.Stream(t.Context(), req, new(seen).show); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, protocols[i].name+"_schema", server.Requests()[0], nil)
+	})
+}
+
+// golden compares a request to testdata, with the ids of calls that differ from time to time by their numbers.
+func golden(t *testing.T, name string, req *llmtest.Request, calls []llms.ToolCall) {
+	t.Helper()
+	var got bytes.Buffer
+	if err := json.Indent(&got, req.Body, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	body := append([]byte(req.Path+"\n"), got.Bytes()...)
+	for i, c := range calls {
+		body = bytes.ReplaceAll(body, []byte(c.ID), []byte("call_"+string(rune('a'+i))))
+	}
+	body = append(bytes.TrimSpace(body), '\n')
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(body)); diff != "" {
+		t.Error(diff)
+	}
+}
