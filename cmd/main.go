@@ -93,6 +93,9 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		restoreCommand(),
 		vacuumCommand(),
 		healthCommand(),
+		p.checkCommand(),
+		initCommand(),
+		schemaCommand(),
 		configCommand(),
 		versionCommand(),
 	)

@@ -55,8 +55,12 @@ func (p *Program) mcp(ctx context.Context, cfg config.Config, server string, in 
 
 // serveTools serves the tools in this process.
 func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reader) error {
+	o, err := p.offers(cfg, offers{})
+	if err != nil {
+		return err
+	}
 	log := newLogger(cfg.Log, p.Stderr)
-	e, err := startEngine(ctx, cfg, log, p.Plugins)
+	e, err := startEngine(ctx, cfg, log, o.list)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,11 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server string, re
 	if url != "" {
 		return startRemote(ctx, url, req)
 	}
-	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), p.Plugins)
+	o, err := p.offers(cfg, offers{})
+	if err != nil {
+		return nil, err
+	}
+	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), o.list)
 }
 
 // findServer returns the URL of the server whose client a command is: the one it was given, else the one that has

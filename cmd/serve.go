@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +25,9 @@ func (p *Program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API",
-		Long: "Serve runs the server. At the first SIGINT or SIGTERM it takes no more runs and lets those at work end\n" +
+		Long: "Serve runs the server, with the agents, tool servers and workflows that the settings file declares. At a\n" +
+			"SIGHUP it reads those again: runs at work keep theirs, and a file with mistakes changes nothing.\n\n" +
+			"At the first SIGINT or SIGTERM it takes no more runs and lets those at work end\n" +
 			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.\n\n" +
 			"One server at a time runs what is in a database. A second one on the same PostgreSQL database stands by:\n" +
 			"GET /readyz says so, and it begins when the first has stopped, has died, or was silent for\n" +
@@ -36,22 +42,35 @@ func (p *Program) serveCommand() *cobra.Command {
 			}
 			log := newLogger(cfg.Log, cmd.ErrOrStderr())
 			slog.SetDefault(log) // for plugins
-			return p.serve(cmd.Context(), cfg, log)
+			return p.serve(cmd.Context(), cfg, log, func() (config.Config, error) { return load(cmd) })
 		},
 	}
 	config.Flags(cmd.Flags())
 	return cmd
 }
 
-func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger, again func() (config.Config, error)) error {
 	stop, now, release := interrupts(ctx)
 	defer release()
-	s, err := Start(stop, cfg, log, p.Plugins...)
+	offered, err := p.offers(cfg, offers{})
 	if err != nil {
 		return err
 	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	s, err := Start(stop, cfg, log, offered.list...)
+	if err != nil {
+		return err
+	}
+	var reloading sync.WaitGroup
+	defer reloading.Wait()
+	reading, unread := context.WithCancel(stop)
+	defer unread()
+	files := &reloader{program: p, server: s, load: again, started: cfg, now: offered, log: log}
+	reloading.Go(func() { files.follow(reading, hangups) }) // ends with reading
 	log.Info("serving", "url", s.URL(), "version", buildVersion())
-	if err := greet(p.Stdout, s.URL(), cfg, p.Plugins); err != nil {
+	if err := greet(p.Stdout, s.URL(), cfg, offered.list); err != nil {
 		return errors.Join(err, s.Shutdown(now))
 	}
 	if err := s.Wait(stop); err != nil {

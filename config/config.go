@@ -27,6 +27,10 @@ type Config struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	Commit   Commit   `yaml:"commit"`
 	Stream   Stream   `yaml:"stream"`
+
+	// Path is the file that was read, "" for none. Its sections agents, mcp and workflows are no settings: they are
+	// left to who makes plugins of them.
+	Path string `yaml:"-"`
 }
 
 // Log says what is logged, to standard error.

@@ -72,7 +72,9 @@ func TestNothingSaidIsDefault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(config.Default(), got); diff != "" {
+			want := config.Default()
+			want.Path = got.Path
+			if diff := cmp.Diff(want, got); diff != "" || (got.Path == config.File) != (file != "") {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})
@@ -105,6 +107,7 @@ timeouts: {step: 90s}
 		t.Fatal(err)
 	}
 	want := config.Default()
+	want.Path = config.File
 	want.Listen = "127.0.0.1:3"
 	want.Database = "sqlite:env.db"
 	want.Hosts = []string{"a.example", "b.example"}
@@ -155,24 +158,24 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		args       []string
 		want       string
 	}{
-		{name: "unknown key", file: "colour: red", want: "baton.yaml, line 1: colour is not a setting"},
-		{name: "near miss", file: "\nlimits:\n  rusn: 3", want: "baton.yaml, line 3: limits.rusn is not a setting; did you mean limits.runs?"},
-		{name: "section forgotten", file: "step: 3s", want: "baton.yaml, line 1: step is not a setting; did you mean timeouts.step?"},
-		{name: "unknown section", file: "limit: {runs: 3}", want: "baton.yaml, line 1: limit is not a setting"},
-		{name: "merge key", file: "<<: {listen: 127.0.0.1:1}", want: "baton.yaml, line 1: << is not a setting"},
-		{name: "twice", file: "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", want: "baton.yaml, line 2: listen is set twice"},
-		{name: "twice, once null", file: "listen: 127.0.0.1:1\nlisten:", want: "baton.yaml, line 2: listen is set twice"},
-		{name: "section as value", file: "limits: 3", want: "baton.yaml, line 1: want lines of name: value"},
-		{name: "list of settings", file: "- listen", want: "baton.yaml, line 1: want lines of name: value"},
+		{name: "unknown key", file: "colour: red", want: "baton.yaml:1:1: colour is not a setting"},
+		{name: "near miss", file: "\nlimits:\n  rusn: 3", want: "baton.yaml:3:3: limits.rusn is not a setting; did you mean limits.runs?"},
+		{name: "section forgotten", file: "step: 3s", want: "baton.yaml:1:1: step is not a setting; did you mean timeouts.step?"},
+		{name: "unknown section", file: "limit: {runs: 3}", want: "baton.yaml:1:1: limit is not a setting"},
+		{name: "merge key", file: "<<: {listen: 127.0.0.1:1}", want: "baton.yaml:1:1: << is not a setting"},
+		{name: "twice", file: "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", want: "baton.yaml:2:1: listen is set twice"},
+		{name: "twice, once null", file: "listen: 127.0.0.1:1\nlisten:", want: "baton.yaml:2:1: listen is set twice"},
+		{name: "section as value", file: "limits: 3", want: "baton.yaml:1:9: want lines of name: value"},
+		{name: "list of settings", file: "- listen", want: "baton.yaml:1:1: want lines of name: value"},
 		{name: "two documents", file: "insecure: true\n---\ninsecure: false", want: "baton.yaml: want one YAML document, got more"},
 		{name: "not YAML", file: "a: b: c", want: "baton.yaml: yaml:"},
-		{name: "structure", file: "listen: {port: 1}", want: "baton.yaml, line 1: listen: want a value, got a structure"},
-		{name: "alias to itself", file: "hosts: &a [*a]", want: "baton.yaml, line 1: hosts: want a value, got a structure"},
-		{name: "list", file: "listen: [a, b]", want: "baton.yaml, line 1: listen: want one value, got a list of 2"},
-		{name: "fraction", file: "limits: {runs: 2.5}", want: `baton.yaml, line 1: limits.runs: want a whole number, got "2.5"`},
-		{name: "not a switch", file: "insecure: yes", want: `baton.yaml, line 1: insecure: want true or false, got "yes"`},
-		{name: "no unit", file: "timeouts: {step: 10}", want: `baton.yaml, line 1: timeouts.step: want a duration such as 1m30s, got "10"`},
-		{name: "no size", file: "limits: {body: 2 apples}", want: `baton.yaml, line 1: limits.body: want a size such as 8MiB, got "2 apples"`},
+		{name: "structure", file: "listen: {port: 1}", want: "baton.yaml:1:1: listen: want a value, got a structure"},
+		{name: "alias to itself", file: "hosts: &a [*a]", want: "baton.yaml:1:1: hosts: want a value, got a structure"},
+		{name: "list", file: "listen: [a, b]", want: "baton.yaml:1:1: listen: want one value, got a list of 2"},
+		{name: "fraction", file: "limits: {runs: 2.5}", want: `baton.yaml:1:10: limits.runs: want a whole number, got "2.5"`},
+		{name: "not a switch", file: "insecure: yes", want: `baton.yaml:1:1: insecure: want true or false, got "yes"`},
+		{name: "no unit", file: "timeouts: {step: 10}", want: `baton.yaml:1:12: timeouts.step: want a duration such as 1m30s, got "10"`},
+		{name: "no size", file: "limits: {body: 2 apples}", want: `baton.yaml:1:10: limits.body: want a size such as 8MiB, got "2 apples"`},
 		{name: "size overflow", file: "limits: {body: 9999999999GiB}", want: `want a size such as 8MiB, got "9999999999GiB"`},
 		{name: "level", args: []string{"--log-level", "loud"}, want: `--log-level: want debug, info, warn or error, got "loud"`},
 		{name: "format", args: []string{"--log-format", "xml"}, want: `log.format: want text, json or auto, got "xml"`},
@@ -200,6 +203,20 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestAllThatIsWrongIsToldWithItsPlace(t *testing.T) {
+	file := "limits:\n  rusn: 3\n  runs: -1\n  body: much\nagents: {a: [1]}\nmcp: 1\nworkflows:\ntimeouts: {run: 0s}\n"
+	_, err := load(t, file, map[string]string{"BATON_TIMEOUTS_RUN": "-1s"}, "--log-level=loud", "--listen=1")
+	want := `baton.yaml:2:3: limits.rusn is not a setting; did you mean limits.runs?
+baton.yaml:4:3: limits.body: want a size such as 8MiB, got "much"
+--log-level: want debug, info, warn or error, got "loud"
+listen: want an address and a port such as 127.0.0.1:8080, got "1"
+baton.yaml:3:3: limits.runs: want a positive number, or 0 for the default, got -1
+timeouts.run: want more than 0, got -1s`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

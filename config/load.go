@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -53,22 +54,25 @@ func Load(fs *pflag.FlagSet) (Config, error) {
 				file = f.Value.String()
 			}
 			if keys := f.Annotations[annotation]; len(keys) == 1 {
-				flags[keys[0]] = entry{"--" + f.Name, []string{f.Value.String()}}
+				flags[keys[0]] = entry{where: "--" + f.Name, text: []string{f.Value.String()}}
 			}
 		})
 	}
-	written, err := fromFile(file)
-	if err != nil {
-		return Config{}, err
+	written, path, fileErr := fromFile(file)
+	if fileErr != nil && written == nil {
+		return Config{}, fileErr
 	}
-	return merge(written, env, flags)
+	cfg, err := merge(written, env, flags)
+	cfg.Path = path
+	return cfg, errors.Join(fileErr, err)
 }
 
 // A layer maps keys of settings to what one source says of them.
 type layer map[string]entry
 
 type entry struct {
-	where string   // for whoever wrote it: "baton.yaml, line 3: limits.runs", "BATON_LIMITS_RUNS"
+	where string   // for whoever wrote it: "baton.yaml:3:3: limits.runs", "BATON_LIMITS_RUNS"
+	file  bool     // it stands in a file
 	text  []string // more or less than one only if written as a list
 }
 
@@ -79,15 +83,21 @@ func merge(layers ...layer) (Config, error) {
 		types[s.key] = s.typ
 	}
 	k := koanf.New(".")
+	var wrong []error
+	where := map[string]string{} // of the settings that a file names
 	for _, l := range layers {
 		typed := map[string]any{}
 		for _, key := range slices.Sorted(maps.Keys(l)) { // in order, so that the first error is always the same
 			e := l[key]
 			v, err := parse(types[key], e.text)
 			if err != nil {
-				return Config{}, fmt.Errorf("%s: %w", e.where, err)
+				wrong = append(wrong, fmt.Errorf("%s: %w", e.where, err))
+				continue
 			}
 			typed[key] = v
+			if where[key] = e.where; !e.file {
+				delete(where, key)
+			}
 		}
 		if err := k.Load(confmap.Provider(typed, "."), nil); err != nil {
 			return Config{}, err
@@ -97,7 +107,13 @@ func merge(layers ...layer) (Config, error) {
 	if err := k.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "yaml"}); err != nil {
 		return Config{}, err
 	}
-	return cfg, cfg.Validate()
+	for _, err := range cfg.problems() {
+		if key, _, _ := strings.Cut(err.Error(), ": "); where[key] != "" {
+			err = fmt.Errorf("%s%s", where[key], strings.TrimPrefix(err.Error(), key))
+		}
+		wrong = append(wrong, err)
+	}
+	return cfg, errors.Join(wrong...)
 }
 
 // parse reads a value of type t. Every source hands over text, so what is a number and what is not is
@@ -157,6 +173,9 @@ func settings() []setting {
 	var all []setting
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		name := f.Tag.Get("yaml")
+		if name == "-" {
+			continue
+		}
 		if f.Type.Kind() != reflect.Struct {
 			all = append(all, setting{name, f.Type, f.Index})
 			continue

@@ -36,7 +36,7 @@ func fromEnv(environ []string) (l layer, file string, err error) {
 		case key == "":
 			file = val
 		default:
-			l[key] = entry{name, []string{val}}
+			l[key] = entry{where: name, text: []string{val}}
 		}
 	}
 	return l, file, nil
@@ -55,39 +55,42 @@ func foreign(name, val string) bool {
 		kubernetes.MatchString(name) || strings.HasSuffix(name, "_PORT") && kubernetesPort.MatchString(val)
 }
 
-// fromFile reads the named file, or without a name the usual one if it exists.
-func fromFile(name string) (layer, error) {
+// fromFile reads the named file, or without a name the usual one if it exists, and returns its name.
+func fromFile(name string) (l layer, file string, err error) {
 	f, err := os.Open(cmp.Or(name, File))
 	if name == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 
 	dec := yaml.NewDecoder(f)
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
+		return nil, f.Name(), nil
 	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, "", fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: want one YAML document, got more", f.Name())
+		return nil, "", fmt.Errorf("%s: want one YAML document, got more", f.Name())
 	}
-	l := layer{}
-	return l, l.add(f.Name(), "", doc.Content[0])
+	l = layer{}
+	return l, f.Name(), errors.Join(l.add(f.Name(), "", doc.Content[0])...)
 }
 
+// declarations are the sections of a file that hold no settings.
+func declarations() []string { return []string{"agents", "mcp", "workflows"} }
+
 // add reads the settings in n, a mapping whose keys go on after prefix. What is null counts as not
-// there, so that a section may hold nothing but comments.
-func (l layer) add(file, prefix string, n *yaml.Node) error {
+// there, so that a section may hold nothing but comments. It returns all that is wrong.
+func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 	if n.Tag == "!!null" {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s, line %d: want lines of name: value", file, n.Line)
+		return []error{fmt.Errorf("%s:%d:%d: want lines of name: value", file, n.Line, n.Column)}
 	}
 	var names []string
 	for _, s := range settings() {
@@ -95,32 +98,36 @@ func (l layer) add(file, prefix string, n *yaml.Node) error {
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, val := prefix+n.Content[i].Value, n.Content[i+1]
-		where := fmt.Sprintf("%s, line %d: %s", file, n.Content[i].Line, key)
+		where := fmt.Sprintf("%s:%d:%d: %s", file, n.Content[i].Line, n.Content[i].Column, key)
 		if val.Kind == yaml.AliasNode {
 			val = val.Alias
 		}
 		if slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, key+".") }) {
-			if err := l.add(file, key+".", val); err != nil {
-				return err
-			}
+			wrong = append(wrong, l.add(file, key+".", val)...)
+			continue
+		}
+		if slices.Contains(declarations(), key) {
 			continue
 		}
 		if !slices.Contains(names, key) {
-			return fmt.Errorf("%s is not a setting%s", where, hint(key, names))
+			wrong = append(wrong, fmt.Errorf("%s is not a setting%s", where, hint(key, slices.Concat(names, declarations()))))
+			continue
 		}
 		if _, twice := l[key]; twice {
-			return fmt.Errorf("%s is set twice", where)
+			wrong = append(wrong, fmt.Errorf("%s is set twice", where))
+			continue
 		}
 		if val.Tag == "!!null" {
 			continue
 		}
 		text, err := scalars(val)
 		if err != nil {
-			return fmt.Errorf("%s: %w", where, err)
+			wrong = append(wrong, fmt.Errorf("%s: %w", where, err))
+			continue
 		}
-		l[key] = entry{where, text}
+		l[key] = entry{where, true, text}
 	}
-	return nil
+	return wrong
 }
 
 // scalars returns the text of a value or of a list of values.

@@ -13,7 +13,10 @@ import (
 )
 
 // Validate returns what is wrong with c, one line for each setting, or nil.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return errors.Join(c.problems()...) }
+
+// problems are the errors of Validate, each beginning with the name of its setting.
+func (c Config) problems() []error {
 	errs := []error{c.validListen(), c.validDatabase()}
 	for _, h := range c.Hosts {
 		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/@*, \t")) {
@@ -36,7 +39,7 @@ func (c Config) Validate() error {
 	if c.Stream.RingBytes > c.Stream.Rings {
 		errs = append(errs, fmt.Errorf("stream.ring_bytes: %v for one thread is more than stream.rings, %v for all", c.Stream.RingBytes, c.Stream.Rings))
 	}
-	return errors.Join(errs...)
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 func (c Config) validListen() error {

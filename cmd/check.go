@@ -1,0 +1,184 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/declared"
+)
+
+func (p *Program) checkCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a settings file and what it declares",
+		Long: "Check reads " + config.File + ", or the file that is named, as serve would, and tells all that is wrong with it,\n" +
+			"each on a line with its place. It connects to nothing and starts no program. The exit code is 1 when\n" +
+			"something is wrong.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if err := cmd.Flags().Set("config", args[0]); err != nil {
+					return err
+				}
+			}
+			return p.check(cmd, asJSON)
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write what is wrong as JSON")
+	return cmd
+}
+
+// verdict is what check has to say of a file.
+type verdict struct {
+	File   string          `json:"file"`
+	OK     bool            `json:"ok"`
+	Errors declared.Errors `json:"errors"`
+}
+
+func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
+	cfg, err := config.Load(cmd.Flags())
+	file := cfg.Path
+	if named := cmd.Flags().Lookup("config").Value.String(); named != "" {
+		file = named
+	}
+	v := verdict{File: file, Errors: problems(file, err)}
+	if file == "" && err == nil {
+		v.File = config.File
+		v.Errors = declared.Errors{{File: config.File, Message: "there is no such file here; baton init writes one"}}
+	}
+	var o offers
+	if cfg.Path != "" {
+		cfg.Path = file
+		o, err = p.offers(cfg, offers{})
+		found, ok := errors.AsType[declared.Errors](err)
+		if !ok {
+			found = problems(file, err)
+		}
+		v.Errors = append(v.Errors, found...)
+	}
+	slices.SortStableFunc(v.Errors, func(a, b *declared.Error) int { return a.Line - b.Line })
+	v.OK = len(v.Errors) == 0
+	if err := v.write(p.Stdout, o, asJSON); err != nil {
+		return err
+	}
+	if !v.OK {
+		return exitCode(exitFailure)
+	}
+	return nil
+}
+
+func (v *verdict) write(w io.Writer, o offers, asJSON bool) error {
+	if asJSON {
+		if v.Errors == nil {
+			v.Errors = declared.Errors{}
+		}
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	}
+	if !v.OK {
+		_, err := fmt.Fprintln(w, v.Errors)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s is in order", v.File)
+	if names := o.declared.String(); names != "" && err == nil {
+		_, err = fmt.Fprintf(w, ": %s", names)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w)
+	}
+	return err
+}
+
+// problems are the lines of an error of the settings, with their places as far as they tell any.
+func problems(file string, err error) (all declared.Errors) {
+	if err == nil {
+		return nil
+	}
+	for line := range strings.Lines(err.Error()) {
+		e := &declared.Error{File: file, Message: strings.TrimSpace(line)}
+		if rest, ok := strings.CutPrefix(e.Message, file+":"); ok {
+			parts := strings.SplitN(rest, ":", 3)
+			if len(parts) == 3 {
+				e.Line, _ = strconv.Atoi(parts[0])
+				e.Column, _ = strconv.Atoi(parts[1])
+				e.Message = strings.TrimSpace(parts[2])
+			} else {
+				e.Message = strings.TrimSpace(rest)
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a settings file, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(schema())
+			return err
+		},
+	}
+}
+
+// schema is the JSON Schema of a settings file.
+func schema() []byte {
+	properties := config.Schema()
+	for section, s := range declared.Schema() {
+		properties[section] = s
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"$schema":              "https://json-schema.org/draft/2020-12/schema",
+		"title":                "Baton",
+		"description":          "Settings of a Baton server, and the agents, tool servers and workflows that it offers.",
+		"type":                 "object",
+		"properties":           properties,
+		"additionalProperties": false,
+	}, "", "  ")
+	if err != nil {
+		panic(err) // it is made of strings and numbers
+	}
+	return append(text, '\n')
+}
+
+func initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Write a commented " + config.File + " that runs",
+		Long: "Init writes " + config.File + " into this directory, with an agent of the provider whose key is in the environment,\n" +
+			"and " + schemaFile + " beside it, for editors. It does not touch a " + config.File + " that is there.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := os.OpenFile(config.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("%s is there already, and is left as it is", config.File)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString(template(os.Getenv))
+			if err = errors.Join(err, f.Close(), os.WriteFile(schemaFile, schema(), 0o644)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; next: baton check, baton serve\n", config.File)
+			return err
+		},
+	}
+}
+
+// schemaFile is beside the settings file, which names it.
+const schemaFile = "baton.schema.json"

@@ -1,0 +1,106 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+func TestCheckTellsAllThatIsWrong(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := baton(t.Context(), "check").want(t, 1)
+	if want := "baton.yaml: there is no such file here; baton init writes one\n"; r.stdout != want {
+		t.Errorf("got %q, want %q", r.stdout, want)
+	}
+	put(t, "baton.yaml", "limits: {rusn: 3}\nworkflows:\n  w: {nodes: {n: {agent: ecko}}}\nlisten: 8080\n")
+	want := `baton.yaml:1:10: limits.rusn is not a setting; did you mean limits.runs?
+baton.yaml:3:26: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?
+baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "8080"
+`
+	if r := baton(t.Context(), "check").want(t, 1); r.stdout != want || r.stderr != "" {
+		t.Errorf("got\n%swant\n%s%s", r.stdout, want, r.stderr)
+	}
+	var v struct {
+		File   string
+		OK     bool
+		Errors []struct {
+			File, Path, Message string
+			Line, Column        int
+		}
+	}
+	if err := json.Unmarshal([]byte(baton(t.Context(), "check", "--json", "baton.yaml").want(t, 1).stdout), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Errors) != 3 || v.OK || v.Errors[1].Line != 3 || v.Errors[1].Column != 26 || v.Errors[1].Path != "workflows.w.nodes.n.agent" {
+		t.Errorf("got %+v", v)
+	}
+	for _, args := range []string{"serve --listen 127.0.0.1:0", "run echo hello", "mcp"} {
+		put(t, "baton.yaml", "agents:\n  a: {}\n")
+		r := baton(t.Context(), strings.Fields(args)...).want(t, 2)
+		if !strings.Contains(r.stderr, "baton.yaml:2:3: agents.a: agui, command or provider is missing") {
+			t.Errorf("%s: got %q", args, r.stderr)
+		}
+	}
+	put(t, "other.yaml", "workflows:\n  w: {nodes: {n: {agent: echo}}}\n")
+	if r := baton(t.Context(), "check", "other.yaml").want(t, 0); r.stdout != "other.yaml is in order: workflows.w\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+	if r := baton(t.Context(), "check", "gone.yaml").want(t, 1); !strings.Contains(r.stdout, "gone.yaml") {
+		t.Errorf("got %q", r.stdout)
+	}
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInitWritesWhatRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OLLAMA_HOST"} {
+		t.Setenv(name, "")
+	}
+	baton(t.Context(), "init").want(t, 0)
+	if r := baton(t.Context(), "check").want(t, 0); r.stdout != "baton.yaml is in order: workflows.answer\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+	r := baton(t.Context(), "run", "--workflow", "answer", "hello", "-o", "text").want(t, 0)
+	if !strings.Contains(r.stdout, "hello") || !strings.Contains(r.stdout, "Allow clock?") {
+		t.Errorf("the workflow of the file says %q", r.stdout)
+	}
+	before, _ := os.ReadFile("baton.yaml")
+	if r := baton(t.Context(), "init").want(t, 1); !strings.Contains(r.stderr, "is there already") {
+		t.Errorf("got %q", r.stderr)
+	}
+	if after, _ := os.ReadFile("baton.yaml"); string(after) != string(before) {
+		t.Error("init has changed a file")
+	}
+	if !strings.HasPrefix(string(before), "# yaml-language-server: $schema=./baton.schema.json\n") {
+		t.Errorf("the file begins %.60q", before)
+	}
+	if text, err := os.ReadFile("baton.schema.json"); err != nil || string(text) != baton(t.Context(), "schema").stdout {
+		t.Errorf("the schema beside it is another, %v", err)
+	}
+}
+
+func TestSchemaIsTheOneInDocs(t *testing.T) {
+	text := baton(t.Context(), "schema").want(t, 0).stdout
+	const name = "../docs/baton.schema.json"
+	if *update {
+		put(t, name, text)
+	}
+	if there, err := os.ReadFile(name); err != nil || string(there) != text {
+		t.Errorf("%s is not what baton schema prints (%v); go test ./cmd -run SchemaIs -update writes it", name, err)
+	}
+}
+
+// programOf is a serve command that runs in this process.
+func programOf(stdout, stderr *output, args ...string) *cmd.Program {
+	return &cmd.Program{Plugins: builtin.Plugins(), Stdout: stdout, Stderr: stderr, Args: args}
+}

@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/declared"
+)
+
+// offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
+// a model for.
+type offers struct {
+	list     []plugins.Plugin
+	declared *declared.Set
+}
+
+// offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
+func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
+	o := offers{list: slices.Clone(p.Plugins)}
+	if cfg.Path != "" {
+		var err error
+		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: p.Plugins, Makers: makers()}, before.declared)
+		if err != nil {
+			return o, &usageError{err}
+		}
+		o.list = append(o.list, o.declared.Plugins()...)
+	}
+	helper, err := assistant(o.list, before.list)
+	if helper != nil {
+		o.list = append(o.list, helper)
+	}
+	return o, err
+}
+
+// reloader has a server offer what its file declares, anew whenever it is told to.
+type reloader struct {
+	program *Program
+	server  *baton.Server
+	load    func() (config.Config, error)
+	started config.Config // the settings that the server has
+	now     offers
+	log     *slog.Logger
+}
+
+// follow reads the file again for each value of again, until stop ends. What is wrong with it changes nothing.
+func (r *reloader) follow(stop context.Context, again <-chan os.Signal) {
+	for {
+		select {
+		case <-stop.Done():
+			return
+		case <-again:
+		}
+		if err := r.reload(stop); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				r.log.Error("not reloaded", "error", strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+func (r *reloader) reload(ctx context.Context) error {
+	cfg, err := r.load()
+	if err != nil {
+		return err
+	}
+	next, err := r.program.offers(cfg, r.now)
+	if err != nil {
+		return err
+	}
+	if err := r.server.Replace(ctx, next.list...); err != nil {
+		return err
+	}
+	if cfg.String() != r.started.String() {
+		r.log.Warn("settings have changed, which takes effect at the next start", "file", cfg.Path)
+	}
+	c := next.declared.Since(r.now.declared)
+	r.log.Info("reloaded", "file", cfg.Path, "added", c.Added, "changed", c.Changed, "removed", c.Removed)
+	r.now = next
+	return nil
+}

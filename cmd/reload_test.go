@@ -1,0 +1,71 @@
+//go:build unix
+
+package cmd_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestHangupReadsTheFileAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "baton.yaml", "workflows:\n  first: {nodes: {n: {agent: echo}}}\n")
+	var stdout, stderr output
+	p := programOf(&stdout, &stderr, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:baton.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	code := make(chan int, 1)
+	go func() { code <- p.Run(ctx) }()
+	stdout.until(t, "try: curl ")
+	url := strings.Fields(stdout.String())[4]
+	offers := func() string {
+		res, err := http.Get(url + "/api/v1/workflows")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	hangup := func(file, log string) {
+		t.Helper()
+		put(t, "baton.yaml", file)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(stderr.String(), log); <-time.After(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %q in:\n%s", log, stderr.String())
+			}
+		}
+	}
+	if got := offers(); !strings.Contains(got, `"first"`) {
+		t.Errorf("offered is %s", got)
+	}
+	hangup("limits: {queue: 5}\nworkflows:\n  second: {nodes: {n: {agent: echo}}}\n", `removed`)
+	for _, want := range []string{"workflows.second", "workflows.first", "takes effect at the next start"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("no %q in the log:\n%s", want, stderr.String())
+		}
+	}
+	if got := offers(); !strings.Contains(got, `"second"`) || strings.Contains(got, `"first"`) {
+		t.Errorf("offered is %s", got)
+	}
+	hangup("workflows:\n  third: {nodes: {n: {agent: ecko}}}\n", "baton.yaml:2:30: workflows.third.nodes.n.agent")
+	if got := offers(); !strings.Contains(got, `"second"`) {
+		t.Errorf("a bad file has changed what is offered: %s", got)
+	}
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d\n%s", got, stderr.String())
+	}
+}

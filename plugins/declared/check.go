@@ -1,0 +1,238 @@
+package declared
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// checker says what is wrong with declarations that are well formed each by itself.
+type checker struct {
+	r         *reader
+	f         *file
+	agents    map[string]bool // that can be run: those declared, and those that are offered
+	tools     map[string]bool // likewise, but for those of toolboxes
+	boxes     map[string]bool // toolboxes that are offered
+	taken     map[string]string
+	workflows map[string]plugins.Workflow // compiled
+}
+
+func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
+	c := &checker{
+		r: r, f: f, agents: map[string]bool{}, tools: map[string]bool{}, boxes: map[string]bool{}, taken: map[string]string{},
+		workflows: map[string]plugins.Workflow{},
+	}
+	for _, p := range offered {
+		name := p.Info().Name
+		switch p.(type) {
+		case plugins.Agent:
+			c.agents[name], c.taken[name] = true, "agent"
+		case plugins.Workflow:
+			c.taken[name] = "workflow"
+		case plugins.Toolbox:
+			c.boxes[name] = true
+		case plugins.Tool:
+			c.tools[name] = true
+		}
+	}
+	for name := range f.Agents {
+		c.agents[name] = true
+	}
+	return c
+}
+
+// properName is what plugins are called.
+var properName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+func (c *checker) check() {
+	for _, n := range inOrder(c.r, "mcp", c.f.MCP) {
+		c.f.MCP[n].Name = n
+		c.server("mcp."+n, c.f.MCP[n])
+	}
+	for _, n := range inOrder(c.r, "agents", c.f.Agents) {
+		c.f.Agents[n].Name = n
+		c.name("agents."+n, n)
+		c.agent("agents."+n, c.f.Agents[n])
+	}
+	for _, n := range inOrder(c.r, "workflows", c.f.Workflows) {
+		c.name("workflows."+n, n)
+		c.workflow("workflows."+n, n, c.f.Workflows[n])
+	}
+}
+
+// name checks the name of something that runs.
+func (c *checker) name(at, n string) {
+	if !properName.MatchString(n) {
+		c.r.errorf(at, "a name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
+	}
+	if what := c.taken[n]; what != "" {
+		c.r.errorf(at, "there is %s %s %q already", article(what), what, n)
+		return
+	}
+	kind, _, _ := strings.Cut(at, ".")
+	c.taken[n] = map[string]string{"agents": "agent", "workflows": "workflow"}[kind]
+}
+
+func article(what string) string {
+	if what == "agent" {
+		return "an"
+	}
+	return "a"
+}
+
+func (c *checker) server(at string, s *Server) {
+	switch {
+	case !properName.MatchString(s.Name) || strings.Contains(s.Name, "."):
+		c.r.errorf(at, "a server's name is 1 to 64 letters, digits, dashes and underscores, and begins with a letter or digit")
+	case c.tools[s.Name] || c.boxes[s.Name]:
+		c.r.errorf(at, "there is a tool, or a server of tools, %q already", s.Name)
+	}
+	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
+	c.command(at, s.Command)
+	c.only(at, "a server with a command", s.Command != nil, "env")
+	c.only(at, "a server with a url", s.URL != "", "headers")
+	c.url(at+".url", s.URL)
+	if s.Allow != nil && len(s.Allow) == 0 {
+		c.r.errorf(at+".allow", "name a tool, or leave it out to offer all")
+	}
+	for i, tool := range s.Approval {
+		if s.Allow != nil && !slices.Contains(s.Allow, tool) {
+			c.r.errorf(fmt.Sprintf("%s.approval[%d]", at, i), "%q is not in allow%s", tool, hint(tool, s.Allow))
+		}
+	}
+}
+
+func (c *checker) agent(at string, a *Agent) {
+	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
+	c.only(at, "an agent with a provider", a.Provider != "", "model", "base_url", "api_key", "system", "tools", "limits.max_steps")
+	c.only(at, "an agent with a command", a.Command != nil, "env")
+	c.command(at, a.Command)
+	c.url(at+".base_url", a.BaseURL)
+	if a.AGUI != nil {
+		if a.AGUI.URL == "" {
+			c.r.errorf(at+".agui", "url is missing")
+		}
+		c.url(at+".agui.url", a.AGUI.URL)
+	}
+	for i, pattern := range a.Tools {
+		c.pattern(fmt.Sprintf("%s.tools[%d]", at, i), a.Name, pattern)
+	}
+}
+
+// oneOf wants exactly one of some keys.
+func (c *checker) oneOf(at string, there map[string]bool) {
+	names := slices.Sorted(maps.Keys(there))
+	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	found := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !there[n] })
+	switch {
+	case len(found) == 0:
+		c.r.errorf(at, "%s is missing", list)
+	case len(found) > 1:
+		c.r.errorf(at, "want one of %s, got %s", list, strings.Join(found, " and "))
+	}
+}
+
+// only refuses keys that mean nothing here.
+func (c *checker) only(at, where string, here bool, keys ...string) {
+	for _, key := range keys {
+		if p := at + "." + key; !here && c.r.at[p] != nil {
+			c.r.errorf(p, "is for %s", where)
+		}
+	}
+}
+
+func (c *checker) command(at string, argv []string) {
+	if argv != nil && (len(argv) == 0 || argv[0] == "") {
+		c.r.errorf(at+".command", "name a program")
+	}
+}
+
+// url checks an address without quoting it, as it may hold a password.
+func (c *checker) url(at, s string) {
+	if s == "" {
+		return
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		c.r.errorf(at, "want a URL such as https://example.com/path")
+	}
+}
+
+// pattern checks what an agent may call: a name, or a pattern of names, that something has.
+func (c *checker) pattern(at, agent, pattern string) {
+	if pattern == agent {
+		c.r.errorf(at, "an agent does not call itself")
+		return
+	}
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		c.r.errorf(at, "want a name or a pattern such as files.*, got %q", pattern)
+		return
+	}
+	if server, tool, ok := strings.Cut(pattern, "."); ok && c.f.MCP[server] != nil {
+		c.serverTool(at, server, tool)
+		return
+	} else if ok && c.boxes[server] {
+		return
+	}
+	names := c.callable(agent)
+	matches := func(n string) bool { ok, _ := path.Match(pattern, n); return ok }
+	if slices.ContainsFunc(names, matches) || strings.ContainsAny(pattern, "*?[") && c.anyServer(matches) {
+		return
+	}
+	what := "tool or agent"
+	if strings.ContainsAny(pattern, "*?[") {
+		what = "tool or agent that matches"
+	}
+	c.r.errorf(at, "there is no %s %q%s", what, pattern, hint(pattern, names))
+}
+
+// serverTool checks a tool, or a pattern, of a declared server: only what it may offer is known.
+func (c *checker) serverTool(at, server, tool string) {
+	allow := c.f.MCP[server].Allow
+	matches := func(n string) bool { ok, _ := path.Match(tool, n); return ok }
+	switch {
+	case tool == "":
+		c.r.errorf(at, "name a tool of %s, or %s.* for all", server, server)
+	case allow != nil && !slices.ContainsFunc(allow, matches):
+		c.r.errorf(at, "mcp.%s.allow does not offer %q%s", server, tool, hint(tool, allow))
+	}
+}
+
+// anyServer reports whether a server may have a tool whose name matches.
+func (c *checker) anyServer(matches func(string) bool) bool {
+	for server, s := range c.f.MCP {
+		for _, tool := range append([]string{"x"}, s.Allow...) {
+			if matches(server + "." + tool) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// callable are the names of what an agent can call, but for the tools of servers.
+func (c *checker) callable(agent string) []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(c.tools)), maps.Keys(c.agents))
+	for server := range c.f.MCP {
+		names = append(names, server+".*")
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(n string) bool { return n == agent })
+}
+
+// inOrder returns the names of a section as they stand in the file.
+func inOrder[T any](r *reader, section string, named map[string]*T) []string {
+	names := slices.Collect(maps.Keys(named))
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := r.at[join(section, a)], r.at[join(section, b)]
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+	return names
+}

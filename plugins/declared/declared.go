@@ -1,0 +1,165 @@
+// Package declared makes plugins of what a YAML file declares: agents, servers of tools and workflows, in the sections
+// agents, mcp and workflows. What else stands in the file, the settings of the server, is left to who reads those.
+//
+// All that is wrong is told at once, each with its line and column. A text may name environment variables as ${NAME};
+// their values are in no error.
+package declared
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// Sections are the keys of a file that are read here.
+func Sections() []string { return []string{"agents", "mcp", "workflows"} }
+
+// Config says what surrounds a file. Its zero fields mean the defaults that they name.
+type Config struct {
+	Offered []plugins.Plugin                 // what is there without the file, under names that it may use and not take
+	Getenv  func(name string) (string, bool) // default os.LookupEnv
+	Makers  Makers                           // of the kinds that the program has
+}
+
+// Set is what a file declares.
+type Set struct {
+	declared map[string]any // by path, such as agents.researcher
+	plugins  map[string]plugins.Plugin
+	order    []string // paths, as they stand in the file
+}
+
+// Load reads a file. What is declared as it was in before, which may be nil, is the same plugin there and here, so that
+// a server which replaces one set by the other leaves it alone. Nothing is opened, and no program started. The error is
+// an Errors.
+func Load(name string, cfg Config, before *Set) (*Set, error) {
+	r := &reader{file: name, getenv: cfg.Getenv, at: map[string]*yaml.Node{}, secrets: map[string]string{}, left: maxNodes}
+	if r.getenv == nil {
+		r.getenv = os.LookupEnv
+	}
+	var f file
+	if root := r.open(); root != nil {
+		r.sections(root, &f)
+	}
+	c := newChecker(r, &f, cfg.Offered)
+	c.check()
+	if len(r.errs) > 0 {
+		r.errs.sort()
+		return nil, r.errs
+	}
+	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}}
+	s.build(c, cfg.Makers, before)
+	if len(r.errs) > 0 {
+		r.errs.sort()
+		return nil, r.errs
+	}
+	return s, nil
+}
+
+// sections reads what is declared and passes over the rest.
+func (r *reader) sections(root *yaml.Node, f *file) {
+	v := reflect.ValueOf(f).Elem()
+	if root.Tag == "!!null" {
+		return
+	}
+	r.pairs("", root, func(name, at string, val *yaml.Node) {
+		for _, section := range shapeOf(v.Type()) {
+			if section.name == name {
+				r.read(at, val, v.FieldByIndex(section.index))
+			}
+		}
+	})
+}
+
+// build makes the plugins that before has not.
+func (s *Set) build(c *checker, m Makers, before *Set) {
+	add := func(path string, declaration any, build func() (plugins.Plugin, error)) {
+		p := before.same(path, declaration)
+		if p == nil {
+			var err error
+			if p, err = build(); err != nil {
+				c.r.errorf(path, "%s", err)
+				return
+			}
+		}
+		s.declared[path], s.plugins[path] = declaration, p
+		s.order = append(s.order, path)
+	}
+	for _, name := range inOrder(c.r, "mcp", c.f.MCP) {
+		d := c.f.MCP[name]
+		add("mcp."+name, *d, func() (plugins.Plugin, error) { return m.server(d) })
+	}
+	for _, name := range inOrder(c.r, "agents", c.f.Agents) {
+		d := c.f.Agents[name]
+		add("agents."+name, *d, func() (plugins.Plugin, error) { return m.agent(d) })
+	}
+	for _, name := range inOrder(c.r, "workflows", c.f.Workflows) {
+		w := c.workflows[name]
+		add("workflows."+name, w, func() (plugins.Plugin, error) { return w, nil })
+	}
+}
+
+// same returns the plugin of a declaration that has not changed, nil when there is none.
+func (s *Set) same(path string, declaration any) plugins.Plugin {
+	if s == nil || !reflect.DeepEqual(s.declared[path], declaration) {
+		return nil
+	}
+	return s.plugins[path]
+}
+
+// Plugins returns what is declared, servers of tools first. A nil Set has none.
+func (s *Set) Plugins() []plugins.Plugin {
+	if s == nil {
+		return nil
+	}
+	list := make([]plugins.Plugin, len(s.order))
+	for i, path := range s.order {
+		list[i] = s.plugins[path]
+	}
+	return list
+}
+
+// Changes are the paths, such as agents.researcher, of what is not the same in two sets. Each list is sorted.
+type Changes struct{ Added, Changed, Removed []string }
+
+// Since returns what has changed since before. Both may be nil.
+func (s *Set) Since(before *Set) (c Changes) {
+	now, then := s.all(), before.all()
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		switch old, ok := then[path]; {
+		case !ok:
+			c.Added = append(c.Added, path)
+		case !reflect.DeepEqual(old, now[path]):
+			c.Changed = append(c.Changed, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(then)) {
+		if _, ok := now[path]; !ok {
+			c.Removed = append(c.Removed, path)
+		}
+	}
+	return c
+}
+
+func (s *Set) all() map[string]any {
+	if s == nil {
+		return nil
+	}
+	return s.declared
+}
+
+// Has reports whether a path such as agents.assistant is declared.
+func (s *Set) Has(path string) bool { return s.all()[path] != nil }
+
+// String lists the paths.
+func (s *Set) String() string {
+	if s == nil {
+		return ""
+	}
+	return strings.Join(s.order, " ")
+}

@@ -1,0 +1,313 @@
+package declared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// made is a plugin that tells what it was made of.
+type made struct {
+	name  string
+	agent declared.Agent
+}
+
+func (m *made) Info() plugins.Info { return plugins.Info{Name: m.name} }
+
+func (m *made) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+	return agui.WorkerOutput{}, nil
+}
+
+// box is a toolbox that tells what it was made of.
+type box struct{ server declared.Server }
+
+func (b *box) Info() plugins.Info    { return plugins.Info{Name: b.server.Name} }
+func (b *box) Tools() []plugins.Tool { return nil }
+
+func makeAgent(a declared.Agent) (plugins.Agent, error) {
+	if a.APIKey == "wrong-key" {
+		return nil, fmt.Errorf("the provider cannot use the key %q", a.APIKey)
+	}
+	return &made{a.Name, a}, nil
+}
+
+func config(env map[string]string) declared.Config {
+	return declared.Config{
+		Offered: builtin.Plugins(),
+		Getenv: func(name string) (string, bool) {
+			v, ok := env[name]
+			return v, ok
+		},
+		Makers: declared.Makers{
+			Model: makeAgent, AGUI: makeAgent, Command: makeAgent,
+			Server: func(s declared.Server) (plugins.Toolbox, error) { return &box{s}, nil },
+		},
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "baton.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// all is the whole shape.
+const all = `
+listen: 127.0.0.1:1 # not ours
+agents:
+  researcher:
+    description: Finds things out.
+    provider: openai
+    model: gpt-4o-mini
+    base_url: "http://127.0.0.1:1/v1"
+    api_key: "${KEY}"
+    system: "Costs $${KEY}, $5 and 100 $"
+    tools: [calculator, files.*, writer]
+    limits: {timeout: 2m, max_steps: 12, concurrency: 8}
+  writer: {agui: {url: "http://127.0.0.1:1/agui", headers: {Authorization: "Bearer ${TOKEN}", X-N: 3}}}
+  scorer: {command: [python3, scorer.py], env: {DEBUG: true}}
+mcp:
+  files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file], timeout: 5s}
+  docs:  {url: "http://127.0.0.1:1/mcp", headers: {A: b}}
+workflows:
+  triage:
+    description: Sorts.
+    nodes:
+      plan: {agent: researcher}
+      score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s}
+      publish:
+        tool: files.write_file
+        input: {path: "'out.md'", content: "plan.answer // all of it", n: 3, deep: {list: ["query", null]}}
+        needs: [plan, score]
+        when: "score.status == 'success'"
+        approval: required
+`
+
+func TestWholeShapeIsRead(t *testing.T) {
+	set, err := declared.Load(write(t, all), config(map[string]string{"KEY": "k1", "TOKEN": "t1"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{
+		declared.Server{
+			Name: "files", Command: []string{"npx", "-y", "some-server"}, Allow: []string{"read_file", "write_file"},
+			Approval: []string{"write_file"}, Timeout: 5 * time.Second,
+		},
+		declared.Server{Name: "docs", URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "b"}},
+		declared.Agent{
+			Name: "researcher", Description: "Finds things out.", Provider: "openai", Model: "gpt-4o-mini",
+			BaseURL: "http://127.0.0.1:1/v1", APIKey: "k1", System: "Costs ${KEY}, $5 and 100 $",
+			Tools:  []string{"calculator", "files.*", "writer"},
+			Limits: declared.Limits{Timeout: 2 * time.Minute, MaxSteps: 12, Concurrency: 8},
+		},
+		declared.Agent{Name: "writer", AGUI: &declared.Endpoint{
+			URL: "http://127.0.0.1:1/agui", Headers: map[string]string{"Authorization": "Bearer t1", "X-N": "3"},
+		}},
+		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Env: map[string]string{"DEBUG": "true"}},
+		plugins.Workflow{Name: "triage", Description: "Sorts.", Nodes: []plugins.Node{
+			{ID: "plan", Agent: "researcher"},
+			{
+				ID: "score", Agent: "scorer", Needs: []string{"plan"}, Timeout: 30 * time.Second,
+				Retry: plugins.Retry{Attempts: 4},
+			},
+			{
+				ID: "publish", Tool: "files.write_file", Needs: []string{"plan", "score"},
+				When: "score.status == 'success'", Approval: true,
+				Input: `{"path": ('out.md'` + "\n)" + `, "content": (plan.answer // all of it` + "\n)" + `, "n": (3` + "\n)" +
+					`, "deep": {"list": [(query` + "\n)" + `, nil]}}`,
+			},
+		}},
+	}
+	var got []any
+	for _, p := range set.Plugins() {
+		switch p := p.(type) {
+		case *made:
+			got = append(got, p.agent)
+		case *box:
+			got = append(got, p.server)
+		default:
+			got = append(got, p)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	var reg plugins.Registry
+	if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsNameTheirPlace(t *testing.T) {
+	flow := func(nodes string) string { return "workflows:\n  w:\n    nodes:\n" + nodes }
+	for _, tt := range []struct{ name, file, want string }{
+		{"not YAML", "agents:\n  a: b: c\n", "2:1: mapping values are not allowed"},
+		{"two documents", "a: 1\n---\nb: 1\n", "want one YAML document"},
+		{"section", "agents: 3\n", "1:9: agents: want lines of name: value"},
+		{"list", "agents:\n  - echo\n", "1:1: agents: want lines of name: value"},
+		{"nothing", "agents:\n  a:\n", "2:3: agents.a: agui, command or provider is missing"},
+		{"both", "agents:\n  a: {provider: openai, command: [x]}\n", "2:3: agents.a: want one of agui, command or provider, got command and provider"},
+		{"key", "agents:\n  a: {provider: openai, sistem: x}\n", "2:33: agents.a.sistem: there is no such key; did you mean system?"},
+		{"merge", "agents:\n  a: {<<: {provider: openai}}\n", "agents.a.<<: there is no such key"},
+		{"twice", "agents:\n  a: {provider: openai}\n  a: {provider: openai}\n", "3:3: agents.a: is there twice"},
+		{"provider", "agents:\n  a: {provider: opnai}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
+		{"text", "agents:\n  a: {provider: openai, model: 4}\n", "2:32: agents.a.model: want a text; put it in quotes"},
+		{"no text", "agents:\n  a: {provider: openai, model: [x]}\n", "agents.a.model: want a text"},
+		{"no list", "agents:\n  a: {command: x}\n", "2:16: agents.a.command: want a list"},
+		{"empty command", "agents:\n  a: {command: []}\n", "agents.a.command: name a program"},
+		{"duration", "agents:\n  a: {command: [x], limits: {timeout: 30}}\n", `2:39: agents.a.limits.timeout: want a duration such as 1m30s, got "30"`},
+		{"negative", "agents:\n  a: {command: [x], limits: {timeout: -1s}}\n", `want a duration such as 1m30s, got "-1s"`},
+		{"count", "agents:\n  a: {command: [x], limits: {concurrency: -1}}\n", `want a whole number, not below 0, got "-1"`},
+		{"other kind", "agents:\n  a: {command: [x], system: y}\n", "2:29: agents.a.system: is for an agent with a provider"},
+		{"steps", "agents:\n  a: {command: [x], limits: {max_steps: 1}}\n", "agents.a.limits.max_steps: is for an agent with a provider"},
+		{"name", "agents:\n  'a b': {command: [x]}\n", "2:3: agents.a b: a name is 1 to 64"},
+		{"taken", "agents:\n  echo: {command: [x]}\n", `2:3: agents.echo: there is an agent "echo" already`},
+		{"taken twice", "agents:\n  a: {command: [x]}\nworkflows:\n  a: {nodes: {n: {agent: echo}}}\n", `4:3: workflows.a: there is an agent "a" already`},
+		{"demo", "agents:\n  demo: {command: [x]}\n", `there is a workflow "demo" already`},
+		{"variable", "agents:\n  a: {command: ['${GONE}']}\n", "2:17: agents.a.command[0]: the environment variable GONE is not set"},
+		{"empty variable", "agents:\n  a: {command: ['${EMPTY}']}\n", "the environment variable EMPTY is not set"},
+		{"no variable", "agents:\n  a: {command: ['${A:-b}']}\n", "want the name of an environment variable"},
+		{"unclosed", "agents:\n  a: {command: ['${A']}\n", "want the name of an environment variable"},
+		{"url", "agents:\n  a: {agui: {url: 'ftp://${SECRET}@x'}}\n", "2:19: agents.a.agui.url: want a URL such as"},
+		{"no url", "agents:\n  a: {agui: {}}\n", "agents.a.agui: url is missing"},
+		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", `2:3: agents.a: the provider cannot use the key "${SECRET}"`},
+		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculater]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculater"; did you mean calculator?`},
+		{"itself", "agents:\n  a: {provider: openai, tools: [a]}\n", "an agent does not call itself"},
+		{"pattern", "agents:\n  a: {provider: openai, tools: ['files.*']}\n", `there is no tool or agent that matches "files.*"`},
+		{"bad pattern", "agents:\n  a: {provider: openai, tools: ['[']}\n", "want a name or a pattern"},
+		{"not allowed", "agents:\n  a: {provider: openai, tools: [f.reed]}\nmcp: {f: {command: [x], allow: [read]}}\n", `mcp.f.allow does not offer "reed"; did you mean read?`},
+		{"server", "mcp:\n  a.b: {command: [x]}\n", "2:3: mcp.a.b: a server's name is 1 to 64 letters, digits, dashes"},
+		{"server is tool", "mcp:\n  clock: {command: [x]}\n", `"clock" already`},
+		{"both ways", "mcp:\n  f: {command: [x], url: 'http://x'}\n", "mcp.f: want one of command or url"},
+		{"env of url", "mcp:\n  f: {url: 'http://x', env: {A: b}}\n", "mcp.f.env: is for a server with a command"},
+		{"approval", "mcp:\n  f: {command: [x], allow: [read], approval: [write]}\n", `2:47: mcp.f.approval[0]: "write" is not in allow`},
+		{"none", "mcp:\n  f: {command: [x], allow: []}\n", "mcp.f.allow: name a tool, or leave it out to offer all"},
+		{"no nodes", "workflows:\n  w: {nodes: {}}\n", "2:3: workflows.w: has no nodes"},
+		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent or tool is missing"},
+		{"node's agent", flow("      n: {agent: ecko}\n"), `4:18: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?`},
+		{"workflow in workflow", flow("      n: {agent: demo}\n"), `there is no agent "demo"`},
+		{"node's tool", flow("      n: {tool: files.x}\n"), `there is no tool "files.x"`},
+		{"need", flow("      plan: {agent: echo}\n      n: {agent: echo, needs: [plam]}\n"), `5:32: workflows.w.nodes.n.needs[0]: there is no node "plam"; did you mean plan?`},
+		{"need twice", flow("      p: {agent: echo}\n      n: {agent: echo, needs: [p, p]}\n"), `needs[1]: "p" is there twice`},
+		{"cycle", flow("      o: {agent: echo, needs: [n]}\n      n: {agent: echo, needs: [m]}\n      m: {agent: echo, needs: [n]}\n"), "5:24: workflows.w.nodes.n.needs: a cycle: n needs m needs n"},
+		{"id", flow("      a-b: {agent: echo}\n"), "workflows.w"},
+		{"approval word", flow("      n: {agent: echo, approval: maybe}\n"), `approval: want required, got "maybe"`},
+		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
+		{"when", flow("      n: {agent: echo, when: 'quary == 1'}\n"), "4:30: workflows.w.nodes.n.when: unknown name quary (1:1)"},
+		{"when's type", flow("      n: {agent: echo, when: 'query'}\n"), "expected bool, but got string"},
+		{"not needed", flow("      a: {agent: echo}\n      n: {agent: echo, input: a.answer}\n"), "5:31: workflows.w.nodes.n.input: unknown name a (1:1)"},
+		{"member", flow("      n: {tool: clock, input: {x: 'query', y: [1 +]}}\n"), "4:48: workflows.w.nodes.n.input.y[0]: unexpected token EOF"},
+		{"too much", "agents:\n  a: &a {command: [x]}\nmcp: " + strings.Repeat("[", 1) + strings.Repeat("*a,", 1) + "]\n", "want lines of name: value"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			name := write(t, tt.file)
+			_, err := declared.Load(name, config(map[string]string{"SECRET": "wrong-key", "EMPTY": ""}), nil)
+			if err == nil {
+				t.Fatalf("it was taken, want %q", tt.want)
+			}
+			found := false
+			for _, e := range err.(declared.Errors) {
+				found = found || strings.Contains(strings.TrimPrefix(e.Error(), name+":"), tt.want) && strings.HasPrefix(e.Error(), name+":")
+			}
+			if !found || strings.Contains(err.Error(), "wrong-key") {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllErrorsAreToldInOrder(t *testing.T) {
+	file := "workflows: {w: {nodes: {n: {agent: nobody}}}}\nagents:\n  a: {colour: red}\nmcp:\n  f: {}\n"
+	_, err := declared.Load(write(t, file), config(nil), nil)
+	var lines []int
+	for _, e := range err.(declared.Errors) {
+		lines = append(lines, e.Line)
+	}
+	if !slices.Equal(lines, []int{1, 3, 3, 5}) {
+		t.Errorf("lines %v in:\n%v", lines, err)
+	}
+}
+
+func TestAliasesAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("x0: &x0 {a: q}\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "x%d: &x%d {a: *x%d, b: *x%d}\n", i+1, i+1, i, i)
+	}
+	b.WriteString("workflows: {w: {nodes: {n: {tool: clock, input: *x40}}}}\n")
+	if _, err := declared.Load(write(t, b.String()), config(nil), nil); err == nil || !strings.Contains(err.Error(), "more than 20000 values") {
+		t.Errorf("got %.200v", err)
+	}
+	if _, err := declared.Load(write(t, "workflows: {w: {nodes: {n: {tool: clock, input: &a [*a]}}}}\n"), config(nil), nil); err == nil {
+		t.Error("an alias of itself was taken")
+	}
+	good := "agents: {a: &a {command: [x]}, b: *a}\n"
+	if _, err := declared.Load(write(t, good), config(nil), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMissingFileAndKinds(t *testing.T) {
+	_, err := declared.Load("gone.yaml", config(nil), nil)
+	if err == nil || err.Error() != "gone.yaml: no such file or directory" {
+		t.Errorf("got %v", err)
+	}
+	_, err = declared.Load(write(t, "agents: {a: {command: [x]}}\nmcp: {f: {command: [x]}}\n"), declared.Config{}, nil)
+	for _, want := range []string{"1:10: agents.a: command: this program has no such agents", "2:7: mcp.f: this program has no servers of tools"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestWhatHasNotChangedIsTheSamePlugin(t *testing.T) {
+	env := map[string]string{"KEY": "k1", "TOKEN": "t1"}
+	first, err := declared.Load(write(t, all), config(env), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["TOKEN"] = "t2"
+	changed := strings.Replace(all, "docs:", "news:", 1)
+	second, err := declared.Load(write(t, "# moved down\n"+changed), config(env), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := declared.Changes{Added: []string{"mcp.news"}, Changed: []string{"agents.writer"}, Removed: []string{"mcp.docs"}}
+	if diff := cmp.Diff(want, second.Since(first)); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	same := 0
+	for _, p := range second.Plugins() {
+		for _, q := range first.Plugins() {
+			switch p.(type) {
+			case *made, *box:
+				if p == q {
+					same++
+				}
+			}
+		}
+	}
+	if same != 3 { // files, researcher, scorer
+		t.Errorf("%d plugins are the same, want 3", same)
+	}
+	var none *declared.Set
+	if got := none.Since(second).Removed; len(got) != 6 || len(none.Plugins()) != 0 || none.Has("mcp.files") {
+		t.Errorf("no set: removed %v", got)
+	}
+}

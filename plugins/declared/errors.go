@@ -1,0 +1,85 @@
+package declared
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is one thing that is wrong in a file.
+type Error struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`           // from 1, 0 for the file as a whole
+	Column  int    `json:"column"`         // likewise
+	Path    string `json:"path,omitempty"` // of the value, such as agents.researcher.tools
+	Message string `json:"message"`
+}
+
+// Error returns file:line:column, the path and the message.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	if e.Path != "" {
+		b.WriteString(": " + e.Path)
+	}
+	return b.String() + ": " + e.Message
+}
+
+// Errors are all that is wrong in a file, in the order of its lines.
+type Errors []*Error
+
+// Error returns a line for each.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (es Errors) sort() {
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+	})
+}
+
+// hint proposes the name that was probably meant, if one is near.
+func hint(got string, names []string) string {
+	best, least := "", 3
+	for _, name := range names {
+		if d := distance(got, name); d < least && d < len(name) {
+			best, least = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance counts the letters to insert, delete or replace to get from a to b.
+func distance(a, b string) int {
+	if max(len(a), len(b)) > 100 {
+		return 100
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

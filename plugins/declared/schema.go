@@ -1,0 +1,70 @@
+package declared
+
+import (
+	"reflect"
+	"time"
+)
+
+// Schema returns the JSON Schema of each section, for editors. It says of a file's form what Load says; that names are
+// there and expressions sound is for Load alone.
+func Schema() map[string]any {
+	return properties(reflect.TypeFor[file]())
+}
+
+func properties(t reflect.Type) map[string]any {
+	all := map[string]any{}
+	for _, m := range shapeOf(t) {
+		s := schemaOf(m.typ)
+		if m.doc != "" {
+			s["description"] = m.doc
+		}
+		if m.enum != nil {
+			s["enum"] = m.enum
+		}
+		all[m.name] = s
+	}
+	return all
+}
+
+func schemaOf(t reflect.Type) map[string]any {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return map[string]any{"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`}
+	case reflect.TypeFor[*Input]():
+		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
+	}
+	//nolint:exhaustive // these are what a shape is made of
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.Struct:
+		s := map[string]any{"type": "object", "properties": properties(t), "additionalProperties": false}
+		if one := alternatives(t); one != nil {
+			s["oneOf"] = one
+		}
+		return s
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.String {
+			return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}}
+		}
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
+	case reflect.Int:
+		return map[string]any{"type": "integer", "minimum": 0}
+	}
+	return map[string]any{"type": "string"}
+}
+
+// alternatives are the keys of which a declaration has one.
+func alternatives(t reflect.Type) (one []map[string]any) {
+	keys := map[reflect.Type][]string{
+		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},
+		reflect.TypeFor[Server](): {"command", "url"},
+		reflect.TypeFor[Node]():   {"agent", "tool"},
+	}
+	for _, key := range keys[t] {
+		one = append(one, map[string]any{"required": []string{key}})
+	}
+	return one
+}

@@ -1,0 +1,192 @@
+package declared
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/graph"
+)
+
+// workflow checks a workflow and compiles it, if its graph is sound.
+func (c *checker) workflow(at, name string, w *Workflow) {
+	if len(w.Nodes) == 0 {
+		c.r.errorf(at, "has no nodes")
+		return
+	}
+	ids := inOrder(c.r, at+".nodes", w.Nodes)
+	flow := plugins.Workflow{Name: name, Description: w.Description}
+	sound := true
+	for _, id := range ids {
+		n, before := w.Nodes[id], len(c.r.errs)
+		p := at + ".nodes." + id
+		c.node(p, n, ids)
+		sound = sound && len(c.r.errs) == before
+		flow.Nodes = append(flow.Nodes, plugins.Node{
+			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: n.When, Input: n.Input.expression(),
+			Timeout: n.Timeout, Retry: retries(n.Retry), Approval: n.Approval != "",
+		})
+	}
+	if sound && c.acyclic(at, w, ids) {
+		if err := flow.Validate(); err != nil {
+			c.r.errorf(at, "%s", err)
+			return
+		}
+		for _, id := range ids {
+			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id), w.Nodes[id])
+		}
+		c.workflows[name] = flow
+	}
+}
+
+func retries(n int) plugins.Retry {
+	if n == 0 {
+		return plugins.Retry{}
+	}
+	return plugins.Retry{Attempts: n + 1}
+}
+
+func (c *checker) node(at string, n *Node, ids []string) {
+	c.oneOf(at, map[string]bool{"agent": n.Agent != "", "tool": n.Tool != ""})
+	if n.Agent != "" && !c.agents[n.Agent] {
+		c.r.errorf(at+".agent", "there is no agent %q%s", n.Agent, hint(n.Agent, slices.Sorted(maps.Keys(c.agents))))
+	}
+	if n.Tool != "" && !c.tools[n.Tool] {
+		c.nodeTool(at+".tool", n.Tool)
+	}
+	for i, need := range n.Needs {
+		p := fmt.Sprintf("%s.needs[%d]", at, i)
+		switch {
+		case !slices.Contains(ids, need):
+			c.r.errorf(p, "there is no node %q%s", need, hint(need, ids))
+		case slices.Contains(n.Needs[:i], need):
+			c.r.errorf(p, "%q is there twice", need)
+		}
+	}
+}
+
+func (c *checker) nodeTool(at, tool string) {
+	server, rest, ok := strings.Cut(tool, ".")
+	if ok && c.f.MCP[server] != nil && !strings.ContainsAny(rest, "*?[") {
+		c.serverTool(at, server, rest)
+		return
+	} else if ok && c.boxes[server] {
+		return
+	}
+	names := slices.Sorted(maps.Keys(c.tools))
+	for server, s := range c.f.MCP {
+		for _, t := range s.Allow {
+			names = append(names, server+"."+t)
+		}
+	}
+	c.r.errorf(at, "there is no tool %q%s", tool, hint(tool, names))
+}
+
+// acyclic takes away the nodes whose needs are all gone until none is left; a cycle stays.
+func (c *checker) acyclic(at string, w *Workflow, ids []string) bool {
+	left := slices.Clone(ids)
+	for {
+		before := len(left)
+		left = slices.DeleteFunc(left, func(id string) bool {
+			return !slices.ContainsFunc(w.Nodes[id].Needs, func(need string) bool { return slices.Contains(left, need) })
+		})
+		if len(left) == before {
+			break
+		}
+	}
+	for _, id := range left {
+		if way := w.wayBack(id); way != nil {
+			c.r.errorf(at+".nodes."+id+".needs", "a cycle: %s", strings.Join(way, " needs "))
+			return false
+		}
+	}
+	return true
+}
+
+// wayBack returns the shortest way over needs from a node to itself, nil when there is none.
+func (w *Workflow) wayBack(id string) []string {
+	seen := map[string]bool{}
+	for ways := [][]string{{id}}; len(ways) > 0; ways = ways[1:] {
+		way := ways[0]
+		for _, need := range w.Nodes[way[len(way)-1]].Needs {
+			next := append(slices.Clone(way), need)
+			if need == id {
+				return next
+			}
+			if !seen[need] {
+				seen[need] = true
+				ways = append(ways, next)
+			}
+		}
+	}
+	return nil
+}
+
+// expressions compiles what a node says against what it can name.
+func (c *checker) expressions(at string, names graph.Names, n *Node) {
+	if err := names.CheckWhen(n.When); err != nil {
+		c.r.errorf(at+".when", "%s", expressionError(err))
+	}
+	if n.Input == nil {
+		return
+	}
+	for _, p := range slices.Sorted(maps.Keys(n.Input.members)) {
+		if err := names.CheckInput(n.Input.members[p]); err != nil {
+			c.r.errorf(p, "%s", expressionError(err))
+		}
+	}
+}
+
+// expressionError is what a person learns of a mistake in an expression: its first line says it and where.
+func expressionError(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// input reads an expression, or a structure of such, as one expression.
+func (r *reader) input(path string, n *yaml.Node) *Input {
+	in := &Input{members: map[string]string{}}
+	in.code = r.expression(path, n, in.members)
+	return in
+}
+
+func (r *reader) expression(path string, n *yaml.Node, members map[string]string) string {
+	if n = r.visit(path, n); n == nil {
+		return "nil"
+	}
+	//nolint:exhaustive // an alias was followed, and a document is no value
+	switch n.Kind {
+	case yaml.MappingNode:
+		var parts []string
+		r.pairs(path, n, func(name, at string, val *yaml.Node) {
+			parts = append(parts, strconv.Quote(name)+": "+r.expression(at, val, members))
+		})
+		return "{" + strings.Join(parts, ", ") + "}"
+	case yaml.SequenceNode:
+		var parts []string
+		for i, item := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			r.at[at] = item
+			parts = append(parts, r.expression(at, item, members))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if n.Tag == "!!null" {
+		return "nil"
+	}
+	code := r.scalar(path, n)
+	members[path] = code
+	return "(" + code + "\n)" // a comment at its end ends with its line
+}
+
+func (in *Input) expression() string {
+	if in == nil {
+		return ""
+	}
+	return in.code
+}
