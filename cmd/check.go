@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -138,9 +139,7 @@ func schemaCommand() *cobra.Command {
 // schema is the JSON Schema of a settings file.
 func schema() []byte {
 	properties := config.Schema()
-	for section, s := range declared.Schema() {
-		properties[section] = s
-	}
+	maps.Copy(properties, declared.Schema())
 	text, err := json.MarshalIndent(map[string]any{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
 		"title":                "Baton",

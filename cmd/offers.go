@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/plugins/declared/makers"
 )
 
 // offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
@@ -25,17 +26,13 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	o := offers{list: slices.Clone(p.Plugins)}
 	if cfg.Path != "" {
 		var err error
-		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: p.Plugins, Makers: makers()}, before.declared)
+		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: p.Plugins, Makers: makers.All()}, before.declared)
 		if err != nil {
 			return o, &usageError{err}
 		}
 		o.list = append(o.list, o.declared.Plugins()...)
 	}
-	helper, err := assistant(o.list, before.list)
-	if helper != nil {
-		o.list = append(o.list, helper)
-	}
-	return o, err
+	return o, nil
 }
 
 // reloader has a server offer what its file declares, anew whenever it is told to.

@@ -40,7 +40,6 @@ func schemaOf(t reflect.Type) map[string]any {
 	case reflect.TypeFor[Size]():
 		return map[string]any{"type": []string{"string", "integer"}}
 	}
-	//nolint:exhaustive // these are what settings are made of
 	switch t.Kind() {
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}

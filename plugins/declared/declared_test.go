@@ -187,7 +187,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"url", "agents:\n  a: {agui: {url: 'ftp://${SECRET}@x'}}\n", "2:19: agents.a.agui.url: want a URL such as"},
 		{"no url", "agents:\n  a: {agui: {}}\n", "agents.a.agui: url is missing"},
 		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", `2:3: agents.a: the provider cannot use the key "${SECRET}"`},
-		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculater]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculater"; did you mean calculator?`},
+		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculatr]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculatr"; did you mean calculator?`},
 		{"itself", "agents:\n  a: {provider: openai, tools: [a]}\n", "an agent does not call itself"},
 		{"pattern", "agents:\n  a: {provider: openai, tools: ['files.*']}\n", `there is no tool or agent that matches "files.*"`},
 		{"bad pattern", "agents:\n  a: {provider: openai, tools: ['[']}\n", "want a name or a pattern"},
@@ -222,7 +222,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 				t.Fatalf("it was taken, want %q", tt.want)
 			}
 			found := false
-			for _, e := range err.(declared.Errors) {
+			all, _ := errors.AsType[declared.Errors](err)
+			for _, e := range all {
 				found = found || strings.Contains(strings.TrimPrefix(e.Error(), name+":"), tt.want) && strings.HasPrefix(e.Error(), name+":")
 			}
 			if !found || strings.Contains(err.Error(), "wrong-key") {
@@ -236,7 +237,8 @@ func TestAllErrorsAreToldInOrder(t *testing.T) {
 	file := "workflows: {w: {nodes: {n: {agent: nobody}}}}\nagents:\n  a: {colour: red}\nmcp:\n  f: {}\n"
 	_, err := declared.Load(write(t, file), config(nil), nil)
 	var lines []int
-	for _, e := range err.(declared.Errors) {
+	all, _ := errors.AsType[declared.Errors](err)
+	for _, e := range all {
 		lines = append(lines, e.Line)
 	}
 	if !slices.Equal(lines, []int{1, 3, 3, 5}) {

@@ -91,7 +91,7 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	if n = r.visit(path, n); n == nil || n.Tag == "!!null" {
 		return
 	}
-	if custom, ok := v.Addr().Interface().(**Input); ok {
+	if custom, ok := reflect.TypeAssert[**Input](v.Addr()); ok {
 		*custom = r.input(path, n)
 		return
 	}
@@ -99,7 +99,6 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		v.SetInt(int64(r.duration(path, n)))
 		return
 	}
-	//nolint:exhaustive // these are what a shape is made of
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -138,11 +137,11 @@ func (r *reader) visit(path string, n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// pairs calls f for each member of a mapping, and reports whether n is one.
-func (r *reader) pairs(path string, n *yaml.Node, f func(name, path string, val *yaml.Node)) bool {
+// pairs calls f for each member of a mapping.
+func (r *reader) pairs(path string, n *yaml.Node, f func(name, path string, val *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.errorf(path, "want lines of name: value")
-		return false
+		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -158,7 +157,6 @@ func (r *reader) pairs(path string, n *yaml.Node, f func(name, path string, val 
 		}
 		f(key.Value, at, val)
 	}
-	return true
 }
 
 func join(path, name string) string {

@@ -33,7 +33,6 @@ func schemaOf(t reflect.Type) map[string]any {
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}
-	//nolint:exhaustive // these are what a shape is made of
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schemaOf(t.Elem())

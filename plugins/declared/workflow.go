@@ -159,7 +159,6 @@ func (r *reader) expression(path string, n *yaml.Node, members map[string]string
 	if n = r.visit(path, n); n == nil {
 		return "nil"
 	}
-	//nolint:exhaustive // an alias was followed, and a document is no value
 	switch n.Kind {
 	case yaml.MappingNode:
 		var parts []string
