@@ -87,6 +87,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 	root.AddCommand(
 		p.serveCommand(),
 		p.runCommand(),
+		p.chatCommand(),
 		p.mcpCommand(),
 		migrateCommand(),
 		backupCommand(),

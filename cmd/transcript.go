@@ -146,10 +146,14 @@ func (t *transcript) write(s, style string) {
 	}
 }
 
-// printable returns s without control characters, so that no agent's text commands the terminal.
+// printable returns s without control characters and those that reorder a line, so that no agent's text commands the
+// terminal or looks like another.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
+		switch {
+		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0: // controls
+			return -1
+		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // turn the direction of what follows
 			return -1
 		}
 		return r

@@ -1,0 +1,297 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func (p *Program) chatCommand() *cobra.Command {
+	var server, thread string
+	cmd := &cobra.Command{
+		Use:   "chat [AGENT]",
+		Short: "Talk to an agent in the terminal",
+		Long: "Chat sends each line to an agent and shows what it does: on the server that has the database, or on the one\n" +
+			"given with --server; without any, on one that this process starts. It asks for approvals and answers.\n" +
+			"Without AGENT it talks to the thread's agent, to the one named assistant, or to the only one there is.\n\n" +
+			"Ctrl-C cancels the turn, twice leaves; /new begins a new thread, /quit leaves. From a pipe each line is a\n" +
+			"turn, or the answer to a question, and the exit code is 1 when the last turn has failed.",
+		Example: "  baton chat\n  baton chat researcher --thread trip",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			s := &chat{thread: thread, out: newTranscript(p.Stdout), keys: newKeyboard(cmd.InOrStdin(), p.Stdout)}
+			if len(args) == 1 {
+				s.agent = args[0]
+			}
+			return p.chat(cmd.Context(), cfg, server, s)
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server to talk to")
+	cmd.Flags().StringVar(&thread, "thread", "", "`thread` to go on with (default a new one)")
+	return cmd
+}
+
+func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s *chat) (err error) {
+	defer s.keys.close()
+	if s.server, err = findServer(ctx, cfg, server); err != nil {
+		return err
+	}
+	if s.server == "" {
+		o, err := p.offers(cfg, offers{})
+		if err != nil {
+			return err
+		}
+		cfg.Listen = "127.0.0.1:0" // for itself
+		own, err := Start(ctx, cfg, newLogger(cfg.Log, p.Stderr), o.list...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, own.Close()) }()
+		s.server = own.URL()
+	}
+	err = s.talk(ctx)
+	if errors.Is(err, errLeft) || errors.Is(err, io.EOF) && (s.keys.terminal || !s.failed) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return exitCode(exitFailure)
+	}
+	return err
+}
+
+// chat is a conversation with an agent of a server.
+type chat struct {
+	server string // its URL
+	agent  string // empty for the thread's
+	thread string
+	out    *transcript
+	keys   *keyboard
+	failed bool // the last turn
+}
+
+// errLeft says that the person has left.
+var errLeft = errors.New("left")
+
+// talk makes a turn of each line until there is none.
+func (s *chat) talk(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	for pressed := false; ; {
+		line, err := s.keys.line(ctx, s.prompt())
+		if errors.Is(err, errPressed) && !pressed {
+			pressed = true
+			s.out.line("Ctrl-C again leaves", dim)
+			continue
+		}
+		if errors.Is(err, errPressed) {
+			return errLeft
+		}
+		if err != nil {
+			return err
+		}
+		pressed = false
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case line == "/quit" || line == "/exit":
+			return errLeft
+		case line == "/new":
+			s.thread = uuid.NewString()
+			s.out.line("a new thread: "+s.thread, dim)
+		case strings.HasPrefix(line, "/") && !strings.Contains(line, " "):
+			s.out.line("there are /new and /quit; Ctrl-C cancels a turn", dim)
+		default:
+			if err := s.turn(ctx, line); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *chat) prompt() string {
+	if s.agent == "" {
+		return "> "
+	}
+	return s.agent + "> "
+}
+
+// open takes up the thread: it shows its last messages, and goes on with what it waits for.
+func (s *chat) open(ctx context.Context) error {
+	if s.thread == "" {
+		s.thread = uuid.NewString()
+		return s.choose(ctx)
+	}
+	err := s.history(ctx)
+	if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		s.out.line("a new thread: "+s.thread, dim)
+		return s.choose(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.out.line("thread "+s.thread, dim)
+	return s.resume(ctx)
+}
+
+// choose picks the agent of a new thread.
+func (s *chat) choose(ctx context.Context) error {
+	if s.agent != "" {
+		return nil
+	}
+	var offered struct{ Agents []struct{ Name string } }
+	if err := s.get(ctx, "/api/v1/agents", &offered); err != nil {
+		return err
+	}
+	var names []string
+	for _, a := range offered.Agents {
+		names = append(names, a.Name)
+	}
+	own := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "echo" || n == "scripted" })
+	switch {
+	case slices.Contains(names, "assistant"):
+		s.agent = "assistant"
+	case len(own) == 1:
+		s.agent = own[0]
+	default:
+		return &usageError{fmt.Errorf("name an agent: %s. With OPENAI_API_KEY or the like set there is also assistant", strings.Join(names, ", "))}
+	}
+	return nil
+}
+
+// shownMessages are those of a thread that is taken up.
+const shownMessages = 20
+
+func (s *chat) history(ctx context.Context) error {
+	var found struct{ Messages []agui.Message }
+	if err := s.get(ctx, "/api/v1/threads/"+url.PathEscape(s.thread)+"/messages", &found); err != nil {
+		return err
+	}
+	msgs := slices.DeleteFunc(found.Messages, func(m agui.Message) bool {
+		return m.Content == "" || m.Role != agui.RoleUser && m.Role != agui.RoleAssistant
+	})
+	for _, m := range msgs[max(len(msgs)-shownMessages, 0):] {
+		style := ""
+		if m.Role == agui.RoleUser {
+			style = dim
+			m.Content = "> " + m.Content
+		}
+		s.out.line(m.Content, style)
+	}
+	return s.out.err
+}
+
+// resume goes on with the run that waits for an answer in the thread, if there is one.
+func (s *chat) resume(ctx context.Context) error {
+	var found struct {
+		Items []struct {
+			RunID      string `json:"id"`
+			Interrupts []agui.Interrupt
+		}
+	}
+	path := "/api/projects/default/agent-runs?status=WAITING&threadId=" + url.QueryEscape(s.thread)
+	if err := s.get(ctx, path, &found); err != nil || len(found.Items) == 0 || len(found.Items[0].Interrupts) == 0 {
+		return err
+	}
+	run := found.Items[0]
+	r := &remote{server: s.server, threadID: s.thread, runID: run.RunID, path: "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events?after_event_id=latest"}
+	answered, err := s.answer(ctx, r, run.Interrupts)
+	if err != nil || !answered {
+		return err
+	}
+	return s.follow(ctx, r)
+}
+
+// turn says something to the agent and shows what becomes of it.
+func (s *chat) turn(ctx context.Context, text string) error {
+	f, err := startRemote(ctx, s.server, request{name: s.agent, text: text, thread: s.thread})
+	if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		s.failed = true
+		s.out.line(err.Error(), red)
+		return s.out.err
+	}
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, f.(*remote))
+}
+
+// follow shows a run until it has ended, and asks what it asks.
+func (s *chat) follow(ctx context.Context, r *remote) error {
+	for {
+		o, err := s.watch(ctx, r)
+		if err != nil {
+			return err
+		}
+		asks, waits := o.asks()
+		_, s.failed = o.failure()
+		if !waits {
+			return s.out.err
+		}
+		answered, err := s.answer(ctx, r, asks)
+		if err != nil || !answered {
+			return err
+		}
+	}
+}
+
+// watch shows the run until its span ends. Ctrl-C cancels it, a second one leaves.
+func (s *chat) watch(ctx context.Context, r *remote) (outcome, error) {
+	stop, now, release := s.keys.turn(ctx)
+	defer release()
+	o, err := follow(stop, now, r, turnView{s.out})
+	err = errors.Join(err, r.close(now))
+	if now.Err() != nil || ctx.Err() != nil {
+		return o, errLeft
+	}
+	return o, err
+}
+
+// get reads an answer of the server.
+func (s *chat) get(ctx context.Context, path string, out any) error {
+	return retry(ctx, firstPatience, func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server+path, http.NoBody)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return &awayError{err}
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode >= 300 {
+			return statusError(res)
+		}
+		return json.NewDecoder(res.Body).Decode(out)
+	})
+}
+
+// turnView shows a run as a part of a conversation.
+type turnView struct{ *transcript }
+
+func (v turnView) end(o outcome) error {
+	v.close()
+	clear(v.calls)
+	if e, failed := o.failure(); failed && e.Code == codeCancelled {
+		v.line("cancelled", red)
+	} else if failed {
+		v.line(fmt.Sprintf("failed: %s (%s)", e.Message, e.Code), red)
+	}
+	return v.err
+}

@@ -1,0 +1,124 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// keyboard is where a person's lines and Ctrl-C come from.
+type keyboard struct {
+	out      io.Writer
+	terminal bool // a person sits there
+	lines    chan typed
+	signals  chan os.Signal
+	done     chan struct{}
+	once     sync.Once
+	reading  atomic.Bool
+	in       *bufio.Reader
+}
+
+type typed struct {
+	text string
+	err  error
+}
+
+const maxLine = 1 << 20
+
+func newKeyboard(in io.Reader, out io.Writer) *keyboard {
+	k := &keyboard{
+		out: out, terminal: isTerminal(in) && isTerminal(out), lines: make(chan typed),
+		signals: make(chan os.Signal, 2), done: make(chan struct{}), in: bufio.NewReaderSize(in, 64<<10),
+	}
+	signal.Notify(k.signals, os.Interrupt)
+	return k
+}
+
+func (k *keyboard) close() {
+	k.once.Do(func() {
+		signal.Stop(k.signals)
+		close(k.done)
+	})
+}
+
+// read reads one line and hands it over. It ends with its line, at the latest with the input.
+func (k *keyboard) read() {
+	var b strings.Builder
+	for {
+		part, err := k.in.ReadSlice('\n')
+		if b.Len()+len(part) > maxLine {
+			err = fmt.Errorf("a line may hold %d bytes", maxLine)
+		}
+		b.Write(part)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if errors.Is(err, io.EOF) && b.Len() > 0 {
+			err = nil
+		}
+		k.reading.Store(false)
+		select {
+		case k.lines <- typed{strings.TrimRight(b.String(), "\r\n"), err}:
+		case <-k.done:
+		}
+		return
+	}
+}
+
+// errPressed says that a person has pressed Ctrl-C.
+var errPressed = errors.New("Ctrl-C")
+
+// line returns the next line. It fails with io.EOF behind the last one, with errPressed at Ctrl-C, and with errLeft
+// when ctx ends.
+func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
+	if k.terminal {
+		_, _ = io.WriteString(k.out, printable(prompt))
+	}
+	if !k.reading.Swap(true) {
+		go k.read() // ends with a line, at the latest with the process
+	}
+	select {
+	case l := <-k.lines:
+		if errors.Is(l.err, io.EOF) && k.terminal {
+			_, _ = fmt.Fprintln(k.out)
+		}
+		return l.text, l.err
+	case <-k.signals:
+		_, _ = fmt.Fprintln(k.out)
+		return "", errPressed
+	case <-ctx.Done():
+		return "", errLeft
+	}
+}
+
+// turn returns two contexts: stop ends with ctx or at the first Ctrl-C, now at the second. No line is read until release
+// is called, which ends both.
+func (k *keyboard) turn(ctx context.Context) (stop, now context.Context, release func()) {
+	stop, stopNow := context.WithCancel(ctx)
+	now, nowNow := context.WithCancel(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { // ends with release
+		for _, cancel := range []context.CancelFunc{stopNow, nowNow} {
+			select {
+			case <-k.signals:
+				cancel()
+			case <-over:
+				return
+			}
+		}
+	})
+	return stop, now, func() {
+		close(over)
+		watching.Wait()
+		stopNow()
+		nowNow()
+	}
+}

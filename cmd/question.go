@@ -1,0 +1,168 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// answer has a person answer all that a run asks, and hands it in. It reports false when they have cancelled the run.
+func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bool, error) {
+	for {
+		entries := make([]agui.ResumeEntry, 0, len(asks))
+		for i := range asks {
+			payload, err := s.question(ctx, &asks[i])
+			if errors.Is(err, errPressed) {
+				return false, s.giveUp(ctx, r)
+			}
+			if err != nil {
+				return false, err
+			}
+			entries = append(entries, agui.ResumeEntry{InterruptID: asks[i].ID, Status: "resolved", Payload: payload})
+		}
+		body, err := json.Marshal(map[string]any{"resume": entries})
+		if err != nil {
+			return false, err
+		}
+		path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/resume"
+		err = retry(ctx, patience, func() error { return r.post(ctx, path, body, "", nil) })
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			s.out.line(err.Error(), red)
+			if refused.status == 409 { // somebody else has answered
+				return false, s.out.err
+			}
+			continue
+		}
+		r.over = false
+		return err == nil, err
+	}
+}
+
+// giveUp cancels a run that waits for an answer.
+func (s *chat) giveUp(ctx context.Context, r *remote) error {
+	s.failed = true
+	if err := r.cancel(ctx); err != nil {
+		return err
+	}
+	s.out.line("cancelled", red)
+	return s.out.err
+}
+
+// question asks until the answer can be one, and returns it.
+func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessage, error) {
+	var call struct {
+		ToolName string          `json:"toolName"`
+		Args     json.RawMessage `json:"args"`
+	}
+	_ = json.Unmarshal(in.Metadata, &call) // of others there is nothing to show
+	s.out.line("? "+in.Message, "")
+	if in.Reason == "tool_call" {
+		s.out.line("  "+call.ToolName+" "+compact(call.Args), "")
+		return s.approval(ctx)
+	}
+	if in.Reason == "confirmation" && in.ResponseSchema == nil {
+		for {
+			line, err := s.keys.line(ctx, "[y]es or [n]o: ")
+			if err != nil {
+				return nil, err
+			}
+			if yes, ok := yesOrNo(line); ok {
+				return json.RawMessage(fmt.Sprintf(`{"approved":%t}`, yes)), nil
+			}
+			if v := jsonOf(line); v != nil {
+				return v, nil
+			}
+		}
+	}
+	if in.ResponseSchema != nil {
+		s.out.line("  "+compact(in.ResponseSchema), dim)
+	}
+	line, err := s.keys.line(ctx, "answer: ")
+	return reply(line, in.ResponseSchema), err
+}
+
+// approval asks whether a call may be made, with which arguments.
+func (s *chat) approval(ctx context.Context) (json.RawMessage, error) {
+	for {
+		line, err := s.keys.line(ctx, "[a]pprove, [e]dit or [r]efuse: ")
+		if err != nil {
+			return nil, err
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if yes, ok := yesOrNo(word); ok {
+			return json.RawMessage(fmt.Sprintf(`{"approved":%t}`, yes)), nil
+		}
+		if word != "e" && word != "edit" {
+			continue
+		}
+		if rest == "" {
+			if rest, err = s.keys.line(ctx, "arguments, a JSON object: "); err != nil {
+				return nil, err
+			}
+		}
+		if args := jsonOf(rest); len(args) > 0 && args[0] == '{' {
+			return json.Marshal(map[string]any{"approved": true, "editedArgs": args})
+		}
+		s.out.line("the arguments are no JSON object", red)
+	}
+}
+
+func yesOrNo(word string) (yes, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case "a", "approve", "y", "yes":
+		return true, true
+	case "r", "refuse", "n", "no":
+		return false, true
+	}
+	return false, false
+}
+
+// jsonOf returns a line that is JSON, nil when it is not.
+func jsonOf(line string) json.RawMessage {
+	line = strings.TrimSpace(line)
+	if !json.Valid([]byte(line)) {
+		return nil
+	}
+	return json.RawMessage(line)
+}
+
+// reply is what a line means as an answer: JSON as it is, anything else as text; where one member is asked for, the line
+// is that member.
+func reply(line string, schema json.RawMessage) json.RawMessage {
+	v := jsonOf(line)
+	var shape struct {
+		Type       string
+		Properties map[string]struct{ Type string }
+	}
+	_ = json.Unmarshal(schema, &shape)
+	text, _ := json.Marshal(line) // a text always encodes
+	switch {
+	case shape.Type == "string" && (v == nil || v[0] != '"'), v == nil && shape.Type != "object":
+		return text
+	case shape.Type == "object" && len(shape.Properties) == 1 && (v == nil || v[0] != '{'):
+		for name, p := range shape.Properties {
+			if v == nil || p.Type == "string" && v[0] != '"' {
+				v = text
+			}
+			v, _ = json.Marshal(map[string]json.RawMessage{name: v})
+		}
+	case v == nil:
+		return text
+	}
+	return v
+}
+
+// compact is JSON on one line.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
