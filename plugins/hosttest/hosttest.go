@@ -63,6 +63,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"RetractedCallsAreNotMade", testRetracted},
 		{"CallsInVainAreResults", testInVain},
 		{"AgentsAreTools", testAgentsAreTools},
+		{"WhatAWorkerOpenedIsEndedByACrash", testOwnScopes},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, &suite{t: t, run: run, crash: make(chan struct{})}) })
 	}

@@ -51,3 +51,35 @@ func testParts(t *testing.T, s *suite) {
 		t.Errorf("parts shown: %v, progress told: %v", shown, half)
 	}
 }
+
+// testOwnScopes has a worker die within a step and a sub-agent that it tells of by itself. It opens them again.
+func testOwnScopes(t *testing.T, s *suite) {
+	times := 0
+	s.check("done", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		times++
+		sub := agui.Base{SubagentRunID: fmt.Sprint("sub-agent ", times)}
+		for _, ev := range []agui.Event{
+			agui.StepStarted{StepName: "inner"}, agui.SubagentStarted{Base: sub, Name: "critic"}, agui.StepStarted{Base: sub, StepName: "read"},
+		} {
+			if err := run.Emit(ev); err != nil {
+				return "", err
+			}
+		}
+		if err := run.Do(ctx, "stored", nil, func(context.Context) error { return nil }); err != nil {
+			return "", err
+		}
+		if times == 1 {
+			return "", s.die(ctx)
+		}
+		for _, ev := range []agui.Event{
+			agui.StepFinished{Base: sub, StepName: "read"},
+			agui.SubagentFinished{Base: agui.Base{SubagentRunID: sub.SubagentRunID, Metadata: json.RawMessage(`{"name":"critic"}`)}},
+			agui.StepFinished{StepName: "inner"},
+		} {
+			if err := run.Emit(ev); err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
+	})
+}

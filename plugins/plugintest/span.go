@@ -108,21 +108,32 @@ func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []s
 	return ids
 }
 
-// cutShort closes what a crash left open. Steps and sub-agents stay open, the worker goes on in them. Calls that were
-// announced, and that no record has, are not made.
+// cutShort closes what a crash left open, but for the sub-agents of CallAgent: their callers go on in them. Steps, and
+// sub-agents that a worker has told of by itself, it opens anew. Calls that were announced, and that no record has, are
+// not made.
 func (s *session) cutShort() {
 	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted, "")}
 	for _, id := range s.closeMessages("", out) {
 		s.interrupted[id] = true
 	}
-	made := make(map[string]bool)
+	made, called := make(map[string]bool), make(map[string]bool)
 	for _, rec := range s.records {
-		made[rec.id] = true
+		made[rec.id], called[rec.id] = true, !rec.done
 	}
 	for _, id := range s.verifier.Unanswered() {
 		if !made[id] {
 			s.interrupted[id] = true
 			s.fail(id)
+		}
+	}
+	for _, ev := range s.verifier.Closers() {
+		switch e := ev.(type) {
+		case agui.StepFinished:
+			s.write(e)
+		case agui.SubagentFinished:
+			if !called[e.SubagentRunID] {
+				s.write(agui.SubagentError{Base: e.Base, Message: errInterrupted.Message, Code: errInterrupted.Code})
+			}
 		}
 	}
 }

@@ -349,14 +349,17 @@ func (l *live) owed(begun, answered map[string]bool) []string {
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, and calls that may not be made again get the result interrupted.
+// are ended and hidden, and calls that may not be made again get the result interrupted. Nodes' steps and the sub-agents
+// of CallAgent go on; those that a worker has told of by itself it opens anew.
 func (l *live) interrupt(it *commit.Item) error {
 	thoughts := make(map[string]bool)
 	for _, ev := range l.w.ver.Closers() {
-		if isOuter(ev) {
-			continue // steps and sub-agents go on
+		if l.goesOnIn(ev) {
+			continue
 		}
 		switch e := ev.(type) {
+		case agui.SubagentFinished:
+			ev = agui.SubagentError{Base: e.Base, Message: "The agent was interrupted", Code: codeInterrupted}
 		case agui.TextMessageEnd:
 			e.Output = &agui.WorkerOutput{
 				Status: agui.StatusFailed, Answer: l.w.fold.Text(e.MessageID),
@@ -390,6 +393,25 @@ func (l *live) interrupt(it *commit.Item) error {
 		}
 	}
 	return nil
+}
+
+// goesOnIn reports whether ev would end a step or a sub-agent in which a worker goes on after a crash.
+func (l *live) goesOnIn(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case agui.StepFinished:
+		for _, st := range l.steps {
+			if st.Name == e.StepName && e.SubagentRunID == "" {
+				return true
+			}
+		}
+	case agui.SubagentFinished:
+		for _, m := range l.memos {
+			if m.Agent != "" && !m.Done && m.CallID == e.SubagentRunID {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
