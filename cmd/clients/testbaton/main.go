@@ -1,5 +1,5 @@
 // Command testbaton is Baton with agents that emit whatever they are told to, also what no built-in plugin has a
-// use for.
+// use for, and with the agent far, which is the AG-UI endpoint that REMOTE_URL names.
 package main
 
 import (
@@ -7,15 +7,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/remote"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func main() { cmd.Main(append(builtin.Plugins(), puppet("outer"), puppet("inner"))...) }
+func main() {
+	list := append(builtin.Plugins(), puppet("outer"), puppet("inner"))
+	if url := os.Getenv("REMOTE_URL"); url != "" {
+		far, err := remote.New(remote.Config{Name: "far", Description: "Is elsewhere.", URL: url})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		list = append(list, far)
+	}
+	cmd.Main(list...)
+}
 
 // puppet is an agent that does what the query tells it to: {"pauseMs": 5, "do": […]}, where what to do is an
 // event, which it emits, or a move. pauseMs is how long it rests before each.
