@@ -1,0 +1,226 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/mcp"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+const everything = "node_modules/.bin/mcp-server-everything"
+
+// overStdio is the public test server as a program.
+func overStdio(t *testing.T) mcp.Config {
+	t.Helper()
+	needs(t, "everything")
+	path, err := filepath.Abs(filepath.Join("everything", everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mcp.Config{Command: []string{path, "stdio"}}
+}
+
+// overHTTP is the same server as an endpoint.
+func overHTTP(t *testing.T) mcp.Config {
+	t.Helper()
+	needs(t, "everything")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	cmd := exec.CommandContext(t.Context(), everything, "streamableHttp")
+	cmd.Dir, cmd.Env = "everything", append(os.Environ(), fmt.Sprint("PORT=", port))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() })
+	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	until(t, "listening", func() bool {
+		res, err := http.Get(url)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err == nil
+	})
+	return mcp.Config{URL: url}
+}
+
+// offer has a Baton offer the tools of a server, and returns where it is.
+func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
+	t.Helper()
+	cfg.Name, cfg.Log = "all", slog.New(slog.NewTextHandler(t.Output(), nil))
+	tools, err := mcp.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tools.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list := builtin.Plugins()
+	for _, tool := range tools.Tools() {
+		list = append(list, tool)
+	}
+	b, err := baton.New(t.Context(), baton.Config{
+		Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: list, Log: cfg.Log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(b.Handler())
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		srv.Close()
+		if err := tools.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.URL, tools
+}
+
+// asked runs a script and returns the events of the run.
+func asked(t *testing.T, url, ops string) (list []agui.Event) {
+	t.Helper()
+	body, err := json.Marshal(object{"content": `{"do":[` + ops + `]}`, "protocolVersion": "1.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agui/scripted", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for _, raw := range stream(t, req) {
+		ev, err := agui.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, ev)
+	}
+	return list
+}
+
+// results are those of the calls in events.
+func results(events []agui.Event) (list []agui.ToolCallResult) {
+	for _, ev := range events {
+		if e, ok := ev.(agui.ToolCallResult); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// What the public test server of MCP offers is there in a run, over either transport.
+func TestEverythingServer(t *testing.T) {
+	for name, transport := range map[string]func(*testing.T) mcp.Config{"stdio": overStdio, "http": overHTTP} {
+		t.Run(name, func(t *testing.T) {
+			url, tools := offer(t, transport(t))
+			if n := len(tools.Tools()); n < 10 {
+				t.Errorf("it has %d tools", n)
+			}
+			events := asked(t, url, `{"tool":"all.echo","args":{"message":"hi"}},
+				{"tool":"all.get-sum","args":{"a":2,"b":3}},
+				{"tool":"all.get-tiny-image"},
+				{"tool":"all.get-structured-content","args":{"location":"New York"}},
+				{"tool":"all.get-resource-reference","args":{"resourceType":"Text","resourceId":1}},
+				{"tool":"all.trigger-long-running-operation","args":{"duration":1,"steps":2}},
+				{"tool":"all.echo","args":{"massage":1}}`)
+			got := results(events)
+			if len(got) != 7 {
+				t.Fatalf("%d results of %s", len(got), told(events))
+			}
+			for i, want := range []string{"hi", "5", "MCP logo", "temperature", "resource", "completed", ""} {
+				if !strings.Contains(got[i].Content, want) {
+					t.Errorf("result %d is %.300q, want %q in it", i+1, got[i].Content, want)
+				}
+			}
+			if image := string(got[2].Parts); !strings.Contains(image, `"type":"image"`) || !strings.Contains(image, `"mimeType":"image/png"`) {
+				t.Errorf("the image is %.200s", image)
+			}
+			progress := 0
+			for _, ev := range events {
+				if e, ok := ev.(agui.Custom); ok && e.Name == plugins.ProgressEvent {
+					progress++
+				}
+			}
+			if progress < 1 { // the last may come behind its result
+				t.Error("no progress is told")
+			}
+			if last := string(got[6].Metadata); !strings.Contains(last, "invalid_arguments") {
+				t.Errorf("wrong arguments: %.300q %s", got[6].Content, last)
+			}
+		})
+	}
+}
+
+// A server that is killed in a call costs that call, and is there for the next.
+func TestEverythingServerIsKilled(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		t.Skip("there is no /proc")
+	}
+	url, _ := offer(t, overStdio(t))
+	ended := make(chan []agui.Event, 1)
+	go func() {
+		ended <- asked(t, url, `{"tool":"all.trigger-long-running-operation","args":{"duration":60,"steps":60}},
+			{"tool":"all.echo","args":{"message":"still here"}}`)
+	}()
+	var runs struct{ Items []object }
+	until(t, "calling", func() bool {
+		res, err := http.Get(url + "/api/projects/default/agent-runs?status=RUNNING")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return json.NewDecoder(res.Body).Decode(&runs) == nil && len(runs.Items) == 1
+	})
+	pids := programs(t)
+	if len(pids) != 1 {
+		t.Fatalf("programs: %v", pids)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	got := results(<-ended)
+	if len(got) != 2 || !strings.Contains(string(got[0].Metadata), "tool_unavailable") || !strings.Contains(got[1].Content, "still here") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// programs are the test servers that this process has started.
+func programs(t *testing.T) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		list, _ := os.ReadFile(file)
+		for pid := range strings.FieldsSeq(string(list)) {
+			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			if n, err := strconv.Atoi(pid); err == nil && strings.Contains(string(line), "server-everything") && !slices.Contains(pids, n) {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids
+}
