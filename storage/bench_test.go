@@ -93,12 +93,13 @@ func BenchmarkDeleteThread(b *testing.B) {
 }
 
 // BenchmarkDecide commits decisions as runs of new threads begin and end: some at once in one batch, and as many in the
-// next. One op is one run.
+// next, beside others that go on. One op is one run.
 func BenchmarkDecide(b *testing.B) {
 	for name, open := range databases {
-		for _, n := range []int{1, 32} {
-			b.Run(fmt.Sprintf("%s/at once=%d", name, n), func(b *testing.B) {
-				log := newLog(b, joined(b, open(b)), 1)
+		for _, c := range []struct{ n, beside int }{{1, 1}, {32, 1}, {32, 1000}} {
+			n := c.n
+			b.Run(fmt.Sprintf("%s/at once=%d/beside=%d", name, n, c.beside), func(b *testing.B) {
+				log := newLog(b, joined(b, open(b)), c.beside)
 				b.ReportAllocs()
 				b.ResetTimer()
 				for done := 0; done < b.N; done += n {

@@ -43,7 +43,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, model.ErrUnavailable},
 		{code("23505"), nil}, // unique violation
 		{violation("messages_seq"), nil},
-		{violation("runs_active"), model.ErrConflict},
+		{violation("runs_open"), model.ErrConflict},
 		{violation("run_names_pkey"), model.ErrConflict},
 		{code("22021"), nil}, // a character that is none
 		{code("54000"), nil}, // too long

@@ -83,7 +83,7 @@ SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY creat
 
 	selectExpired = `
 SELECT ` + interruptColumns + ` FROM interrupts
-WHERE status = 'open' AND expires_at <= ? AND EXISTS (SELECT 1 FROM runs WHERE runs.key = interrupts.run_key AND runs.status = 'WAITING')
+WHERE status = 'open' AND expires_at <= ? AND (SELECT status FROM runs WHERE runs.key = interrupts.run_key) = 'WAITING'
 ORDER BY expires_at LIMIT ?`
 )
 

@@ -100,7 +100,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 
 // guards are the constraints that only what another instance has written can violate: decisions see to the rest.
 var guards = []string{
-	"threads_project_id_user_id_thread_id_key", "threads_conversation_id_key", "run_names_pkey", "runs_active",
+	"threads_project_id_user_id_thread_id_key", "threads_conversation_id_key", "run_names_pkey", "runs_open",
 }
 
 // explainPostgres takes what is not about the statement or its data for trouble that may pass.

@@ -62,6 +62,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 				if strings.HasSuffix(name, "since") && strings.HasPrefix(line, "SEARCH runs ") && !strings.Contains(line, "created_at>") {
 					t.Errorf("%s reads what is older:\n%s", name, line)
 				}
+				if strings.Contains(line, "(status=?)") && !slices.Contains(mayScan, name) {
+					t.Errorf("%s reads the open runs of all threads:\n%s", name, line)
+				}
 				if scansSQLite(line) && !slices.Contains(mayScan, name) {
 					t.Errorf("%s reads a whole table:\n%s\n%s", name, statements[name], strings.Join(plan, "\n"))
 				}

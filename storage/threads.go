@@ -70,7 +70,8 @@ SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.la
 	COALESCE(r.workflow_id, ''), COALESCE(r.status, '')
 FROM threads t
 LEFT JOIN runs r ON r.key = COALESCE(
-	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('RUNNING', 'WAITING') LIMIT 1),
+	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
+		LIMIT 1),
 	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))`
 
 	selectListedThread = selectListed + `
