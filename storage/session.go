@@ -22,7 +22,7 @@ type session struct {
 	types map[string][]uint32 // of the parameters of queries for many rows
 
 	parts   map[inForm]gathered
-	sheaves int // that were to be prepared
+	sheaves map[string]string // by the numbers of their parts
 }
 
 // inForm is a query in one of its forms.
@@ -79,7 +79,10 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 			}
 			return nil, err
 		}
-		db.session = &session{conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32), parts: make(map[inForm]gathered)}
+		db.session = &session{
+			conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32),
+			parts: make(map[inForm]gathered), sheaves: make(map[string]string),
+		}
 	}
 	return db.session, nil
 }

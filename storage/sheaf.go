@@ -11,6 +11,7 @@ import (
 // a sheaf holds at most one for each table. What they refer to among each other is checked at its end.
 type sheaf struct {
 	queries []string
+	numbers []byte // of the queries
 	tables  []string
 	args    [][]any
 	size    int
@@ -32,7 +33,8 @@ func (tx *tx) gather(query string, f form, args []any, size int) error {
 		}
 	}
 	s := &tx.sheaf
-	s.queries, s.tables, s.args = append(s.queries, g.query), append(s.tables, g.table), append(s.args, args)
+	s.queries, s.numbers = append(s.queries, g.query), append(s.numbers, g.number)
+	s.tables, s.args = append(s.tables, g.table), append(s.args, args)
 	s.size += size
 	return nil
 }
@@ -44,8 +46,8 @@ func (tx *tx) send() error {
 	if tx.err != nil || len(s.queries) == 0 {
 		return tx.err
 	}
-	if together := s.query(); len(s.queries) > 1 && tx.session.takes(together) {
-		_, err := tx.run(together, slices.Concat(s.args...))
+	if query, ok := tx.session.together(&s); ok {
+		_, err := tx.run(query, slices.Concat(s.args...))
 		return err
 	}
 	for i, query := range s.queries {
@@ -77,13 +79,16 @@ func (s *sheaf) query() string {
 }
 
 // gathered is a statement as it stands in a sheaf.
-type gathered struct{ query, table string }
+type gathered struct {
+	query, table string
+	number       byte // how many the session had gathered before it
+}
 
 func (s *session) gathered(query string, f form) gathered {
 	key := inForm{query, f}
 	g, ok := s.parts[key]
 	if !ok {
-		g = gathered{query, written.FindStringSubmatch(query)[1]}
+		g = gathered{query, written.FindStringSubmatch(query)[1], byte(len(s.parts))} // there are some thirty
 		if f == rows {
 			g.query = manyRows(query)
 		}
@@ -92,11 +97,14 @@ func (s *session) gathered(query string, f form) gathered {
 	return g
 }
 
-// takes reports whether the session has prepared the sheaf, or prepares one more.
-func (s *session) takes(sheaf string) bool {
-	if _, ok := s.stmts[inForm{sheaf, plain}]; ok {
-		return true
+// together returns the sheaf as one statement, if it is more than one and the session prepares it.
+func (s *session) together(of *sheaf) (query string, ok bool) {
+	if len(of.queries) < 2 {
+		return "", false
 	}
-	s.sheaves++
-	return s.sheaves <= maxSheaves
+	if query, ok = s.sheaves[string(of.numbers)]; !ok && len(s.sheaves) < maxSheaves {
+		query, ok = of.query(), true
+		s.sheaves[string(of.numbers)] = query
+	}
+	return query, ok
 }
