@@ -1,0 +1,112 @@
+package anthropic_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+	"go.uber.org/goleak"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/anthropic"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ask(t *testing.T, cfg anthropic.Config, messages ...llms.MessageContent) (llm.Response, error) {
+	t.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	cfg.Model, cfg.APIKey, cfg.HTTPClient = "m", "k", &http.Client{Transport: transport}
+	m, err := anthropic.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Stream(t.Context(), llm.Request{Messages: messages}, func(llm.Piece) error { return nil })
+}
+
+var question = llms.TextParts(llms.ChatMessageTypeHuman, "?")
+
+func TestWhatIsCachedIsCounted(t *testing.T) {
+	want := agui.TokenUsage{InputTokens: 100, OutputTokens: 20, CachedInputTokens: 60, CacheWriteInputTokens: 30}
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}, Usage: &want}))
+	defer server.Close()
+	res, err := ask(t, anthropic.Config{BaseURL: server.URL + "/v1/"}, question)
+	want.Provider, want.Model = "anthropic", "m"
+	if diff := cmp.Diff(want, res.Usage); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+func TestNoEnvironmentIsRead(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "not-this")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "nor-this")
+	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Other: 1")
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}}))
+	defer server.Close()
+	if _, err := ask(t, anthropic.Config{BaseURL: server.URL, Headers: map[string]string{"Anthropic-Beta": "b"}}, question); err != nil {
+		t.Fatal(err)
+	}
+	h := server.Requests()[0].Header
+	if h.Get("X-Api-Key") != "k" || h.Get("Authorization") != "" || h.Get("X-Other") != "" || h.Get("Anthropic-Beta") != "b" || h.Get("Anthropic-Version") == "" {
+		t.Errorf("%v", h)
+	}
+}
+
+// TestHiddenThoughtsAreCarried has thoughts that only Anthropic can read, and a call that comes whole.
+func TestHiddenThoughtsAreCarried(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, data := range []string{
+			`{"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"c2VjcmV0"}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c","name":"look","input":{"at":"cat"}}}`,
+			`{"type":"content_block_stop","index":1}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`,
+			`{"type":"message_stop"}`,
+		} {
+			fmt.Fprintf(w, "event: x\ndata: %s\n\n", data)
+		}
+	}))
+	defer server.Close()
+	res, err := ask(t, anthropic.Config{BaseURL: server.URL}, question)
+	if err != nil || len(res.Carried) != 1 || len(res.Calls) != 1 || res.Calls[0].FunctionCall.Arguments != `{"at":"cat"}` {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	said := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{res.Calls[0], res.Carried[0]}}
+	steer := llms.TextParts(llms.ChatMessageTypeHuman, "hurry")
+	result := llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "c", Content: "ok"}}}
+	if _, err := ask(t, anthropic.Config{BaseURL: server.URL}, question, said, steer, result); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(asked[1], `[{"type":"redacted_thinking","data":"c2VjcmV0"}`) && !strings.Contains(asked[1], `[{"data":"c2VjcmV0","type":"redacted_thinking"}`) {
+		t.Errorf("thoughts are not first: %s", asked[1])
+	}
+	if strings.Index(asked[1], "tool_result") > strings.Index(asked[1], "hurry") {
+		t.Errorf("the result is not first: %s", asked[1])
+	}
+}
+
+func TestThinkingInTokensLeavesRoomForTheAnswer(t *testing.T) {
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}}))
+	defer server.Close()
+	if _, err := ask(t, anthropic.Config{BaseURL: server.URL, Reasoning: "4096", MaxTokens: 1000}, question); err != nil {
+		t.Fatal(err)
+	}
+	body := string(server.Requests()[0].Body)
+	if !strings.Contains(body, `"max_tokens":5096`) || !strings.Contains(body, `"budget_tokens":4096`) {
+		t.Error(body)
+	}
+}
