@@ -6,111 +6,126 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
-// params asks for an answer with what stays the same from turn to turn marked to be cached: the tools, the system's
+type request struct {
+	Model         string    `json:"model"`
+	MaxTokens     int       `json:"max_tokens"`
+	System        []object  `json:"system,omitempty"`
+	Messages      []message `json:"messages"`
+	Stream        bool      `json:"stream"`
+	Tools         []object  `json:"tools,omitempty"`
+	ToolChoice    object    `json:"tool_choice,omitempty"`
+	Thinking      object    `json:"thinking,omitempty"`
+	OutputConfig  object    `json:"output_config,omitempty"`
+	StopSequences []string  `json:"stop_sequences,omitempty"`
+	Temperature   *float64  `json:"temperature,omitempty"`
+	TopP          *float64  `json:"top_p,omitempty"`
+	TopK          *int      `json:"top_k,omitempty"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"` // objects, and thoughts as they came
+}
+
+type object = map[string]any
+
+// request asks for an answer with what stays the same from turn to turn marked to be cached: the tools, the system's
 // text, and the conversation so far.
-func (m *Model) params(e *wire.Endpoint, req llm.Request) (anthropic.MessageNewParams, error) {
+func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 	o := req.Options
-	p := anthropic.MessageNewParams{Model: e.Model, MaxTokens: int64(m.cfg.MaxTokens), StopSequences: o.StopWords}
+	r := &request{
+		Model: e.Model, MaxTokens: m.cfg.MaxTokens, Stream: true, StopSequences: o.StopWords, OutputConfig: object{},
+		Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP), TopK: wire.Number(o.TopK),
+	}
 	if o.MaxTokens > 0 {
-		p.MaxTokens = int64(o.MaxTokens)
+		r.MaxTokens = o.MaxTokens
 	}
-	if o.Temperature != 0 {
-		p.Temperature = param.NewOpt(o.Temperature)
-	}
-	if o.TopP != 0 {
-		p.TopP = param.NewOpt(o.TopP)
-	}
-	if o.TopK != 0 {
-		p.TopK = param.NewOpt(int64(o.TopK))
-	}
-	m.think(&p)
-	if err := tools(e, o, &p); err != nil {
-		return p, err
+	m.think(r)
+	if err := tools(e, o, r); err != nil {
+		return nil, err
 	}
 	if len(req.Schema) > 0 {
 		var schema any
 		if err := json.Unmarshal(req.Schema, &schema); err != nil {
-			return p, e.Refuse("the schema of the answer: %s", err)
+			return nil, e.Refuse("the schema of the answer: %s", err)
 		}
 		closeObjects(schema)
-		p.OutputConfig.Format.Schema, _ = schema.(map[string]any)
+		r.OutputConfig["format"] = object{"type": "json_schema", "schema": schema}
 	}
-	for _, message := range req.Messages {
-		if err := add(e, &p, message); err != nil {
-			return p, err
+	for _, given := range req.Messages {
+		if err := add(e, r, given); err != nil {
+			return nil, err
 		}
 	}
-	if n := len(p.System); n > 0 {
-		p.System[n-1].CacheControl = anthropic.NewCacheControlEphemeralParam()
+	if n := len(r.System); n > 0 {
+		r.System[n-1]["cache_control"] = object{"type": "ephemeral"}
 	}
-	if n := len(p.Messages); n > 0 {
-		cacheLast(p.Messages[n-1].Content)
+	if n := len(r.Messages); n > 0 {
+		cacheLast(r.Messages[n-1].Content)
 	}
-	return p, nil
+	return r, nil
 }
 
-func (m *Model) think(p *anthropic.MessageNewParams) {
+func (m *Model) think(r *request) {
 	if m.cfg.Reasoning == "" {
 		return
 	}
-	p.Temperature, p.TopK = param.Opt[float64]{}, param.Opt[int64]{} // may not be set beside thought
-	tokens, err := strconv.ParseInt(m.cfg.Reasoning, 10, 64)
+	r.Temperature, r.TopK = nil, nil // may not be set beside thought
+	tokens, err := strconv.Atoi(m.cfg.Reasoning)
 	if err != nil {
-		p.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{Display: anthropic.ThinkingConfigAdaptiveDisplaySummarized}
-		p.OutputConfig.Effort = anthropic.OutputConfigEffort(m.cfg.Reasoning)
+		r.Thinking = object{"type": "adaptive", "display": "summarized"}
+		r.OutputConfig["effort"] = m.cfg.Reasoning
 		return
 	}
-	p.Thinking.OfEnabled = &anthropic.ThinkingConfigEnabledParam{BudgetTokens: tokens}
-	if p.MaxTokens <= tokens {
-		p.MaxTokens += tokens // what is thought counts as answer
+	r.Thinking = object{"type": "enabled", "budget_tokens": tokens}
+	if r.MaxTokens <= tokens {
+		r.MaxTokens += tokens // what is thought counts as answer
 	}
 }
 
-func tools(e *wire.Endpoint, o llms.CallOptions, p *anthropic.MessageNewParams) error {
+func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
 	for _, f := range wire.Functions(o) {
 		parameters, err := e.Parameters(f)
 		if err != nil {
 			return err
 		}
-		tool := &anthropic.ToolParam{Name: f.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](parameters)}
+		tool := object{"name": f.Name, "input_schema": parameters}
 		if f.Description != "" {
-			tool.Description = param.NewOpt(f.Description)
+			tool["description"] = f.Description
 		}
 		if f.Strict {
-			tool.Strict = param.NewOpt(true)
+			tool["strict"] = true
 		}
-		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: tool})
+		r.Tools = append(r.Tools, tool)
 	}
-	if len(p.Tools) == 0 {
+	if len(r.Tools) == 0 {
 		return nil
 	}
-	p.Tools[len(p.Tools)-1].OfTool.CacheControl = anthropic.NewCacheControlEphemeralParam()
+	r.Tools[len(r.Tools)-1]["cache_control"] = object{"type": "ephemeral"}
 	switch mode, name := wire.Choice(o); {
 	case name != "":
-		p.ToolChoice.OfTool = &anthropic.ToolChoiceToolParam{Name: name}
+		r.ToolChoice = object{"type": "tool", "name": name}
 	case mode == "required":
-		p.ToolChoice.OfAny = &anthropic.ToolChoiceAnyParam{}
+		r.ToolChoice = object{"type": "any"}
 	case mode == "none":
-		p.ToolChoice.OfNone = &anthropic.ToolChoiceNoneParam{}
+		r.ToolChoice = object{"type": "none"}
 	}
 	return nil
 }
 
 // add adds a message: to the system's text, or to the last message where that has the same role, for Anthropic wants
 // them to take turns. Results come before all else of theirs.
-func add(e *wire.Endpoint, p *anthropic.MessageNewParams, message llms.MessageContent) error {
-	var thoughts, results, blocks []anthropic.ContentBlockParamUnion
-	for _, part := range message.Parts {
+func add(e *wire.Endpoint, r *request, given llms.MessageContent) error {
+	var thoughts, results, blocks []any
+	for _, part := range given.Parts {
 		if data, ok := e.Mine(part); ok {
-			thoughts = append(thoughts, param.Override[anthropic.ContentBlockParamUnion](data))
+			thoughts = append(thoughts, data)
 			continue
 		}
 		switch part := part.(type) {
@@ -118,18 +133,23 @@ func add(e *wire.Endpoint, p *anthropic.MessageNewParams, message llms.MessageCo
 			if strings.TrimSpace(part.Text) == "" {
 				continue // is refused
 			}
-			if message.Role == llms.ChatMessageTypeSystem {
-				p.System = append(p.System, anthropic.TextBlockParam{Text: part.Text})
+			text := object{"type": "text", "text": part.Text}
+			if given.Role == llms.ChatMessageTypeSystem {
+				r.System = append(r.System, text)
 				continue
 			}
-			blocks = append(blocks, anthropic.NewTextBlock(part.Text))
+			blocks = append(blocks, text)
 			continue
 		case llms.ToolCall:
 			name, arguments := wire.Arguments(part)
-			blocks = append(blocks, anthropic.NewToolUseBlock(part.ID, arguments, name))
+			blocks = append(blocks, object{"type": "tool_use", "id": part.ID, "name": name, "input": arguments})
 			continue
 		case llms.ToolCallResponse:
-			results = append(results, result(part))
+			result := object{"type": "tool_result", "tool_use_id": part.ToolCallID}
+			if part.Content != "" {
+				result["content"] = []object{{"type": "text", "text": part.Content}}
+			}
+			results = append(results, result)
 			continue
 		}
 		media, ok, err := e.MediaOf(part)
@@ -139,25 +159,28 @@ func add(e *wire.Endpoint, p *anthropic.MessageNewParams, message llms.MessageCo
 		if !ok {
 			continue // carried for another provider
 		}
-		b, err := mediaBlock(e, media)
+		block, err := mediaBlock(e, media)
 		if err != nil {
 			return err
 		}
-		blocks = append(blocks, b)
+		blocks = append(blocks, block)
 	}
-	role := anthropic.MessageParamRoleUser
-	if message.Role == llms.ChatMessageTypeAI {
-		role = anthropic.MessageParamRoleAssistant
+	role := "user"
+	if given.Role == llms.ChatMessageTypeAI {
+		role = "assistant"
 	}
 	blocks = append(thoughts, blocks...)
 	if len(results)+len(blocks) == 0 {
 		return nil
 	}
-	if n := len(p.Messages); n == 0 || p.Messages[n-1].Role != role {
-		p.Messages = append(p.Messages, anthropic.MessageParam{Role: role})
+	if n := len(r.Messages); n == 0 || r.Messages[n-1].Role != role {
+		r.Messages = append(r.Messages, message{Role: role})
 	}
-	last := &p.Messages[len(p.Messages)-1]
-	first := slices.IndexFunc(last.Content, func(b anthropic.ContentBlockParamUnion) bool { return b.OfToolResult == nil })
+	last := &r.Messages[len(r.Messages)-1]
+	first := slices.IndexFunc(last.Content, func(b any) bool {
+		block, ok := b.(object)
+		return !ok || block["type"] != "tool_result"
+	})
 	if first < 0 {
 		first = len(last.Content)
 	}
@@ -165,34 +188,27 @@ func add(e *wire.Endpoint, p *anthropic.MessageNewParams, message llms.MessageCo
 	return nil
 }
 
-func result(r llms.ToolCallResponse) anthropic.ContentBlockParamUnion {
-	block := &anthropic.ToolResultBlockParam{ToolUseID: r.ToolCallID}
-	if r.Content != "" {
-		block.Content = []anthropic.ToolResultBlockParamContentUnion{{OfText: &anthropic.TextBlockParam{Text: r.Content}}}
-	}
-	return anthropic.ContentBlockParamUnion{OfToolResult: block}
-}
-
-func mediaBlock(e *wire.Endpoint, m wire.Media) (anthropic.ContentBlockParamUnion, error) {
+func mediaBlock(e *wire.Endpoint, m wire.Media) (object, error) {
 	if text, ok := m.Text(); ok {
-		return anthropic.NewTextBlock(text), nil
+		return object{"type": "text", "text": text}, nil
 	}
+	bytes := func() object { return object{"type": "base64", "media_type": m.Type, "data": m.Base64()} }
 	switch {
 	case m.URL != "":
-		return anthropic.NewImageBlock(anthropic.URLImageSourceParam{URL: m.URL}), nil
+		return object{"type": "image", "source": object{"type": "url", "url": m.URL}}, nil
 	case m.Image():
-		return anthropic.NewImageBlockBase64(m.Type, m.Base64()), nil
+		return object{"type": "image", "source": bytes()}, nil
 	case m.Type == "application/pdf":
-		return anthropic.NewDocumentBlock(anthropic.Base64PDFSourceParam{Data: m.Base64()}), nil
+		return object{"type": "document", "source": bytes()}, nil
 	}
-	return anthropic.ContentBlockParamUnion{}, e.Refuse("cannot read %s", m.Type)
+	return nil, e.Refuse("cannot read %s", m.Type)
 }
 
 // cacheLast marks the last of blocks that can be marked: thoughts cannot.
-func cacheLast(blocks []anthropic.ContentBlockParamUnion) {
-	for _, block := range slices.Backward(blocks) {
-		if mark := block.GetCacheControl(); mark != nil {
-			*mark = anthropic.NewCacheControlEphemeralParam()
+func cacheLast(blocks []any) {
+	for _, b := range slices.Backward(blocks) {
+		if block, ok := b.(object); ok {
+			block["cache_control"] = object{"type": "ephemeral"}
 			return
 		}
 	}
@@ -205,7 +221,7 @@ func closeObjects(v any) {
 		for _, w := range v {
 			closeObjects(w)
 		}
-	case map[string]any:
+	case object:
 		if _, ok := v["properties"]; ok {
 			if _, said := v["additionalProperties"]; !said {
 				v["additionalProperties"] = false

@@ -3,9 +3,6 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -14,19 +11,15 @@ import (
 // Stream asks the model as llm.Streamer says.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	params, err := m.params(e, req)
+	body, err := m.request(e, req)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	var res *http.Response
-	err = m.messages.NewStreaming(ctx, params, option.WithResponseInto(&res)).Err() // the stream is not read
-	if res == nil || err != nil && res.StatusCode == http.StatusOK {
-		return llm.Response{}, e.Lost(ctx, err)
+	res, err := e.Post(ctx, m.cfg.BaseURL+"/v1/messages", body)
+	if err != nil {
+		return llm.Response{}, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return llm.Response{}, e.Refused(res)
-	}
 
 	a := &answer{Answer: e.Answer(show)}
 	events := wire.NewEvents(res.Body)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
@@ -19,10 +18,7 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	if err != nil {
 		return llm.Response{}, err
 	}
-	address := m.cfg.BaseURL + "/chat/completions"
-	if m.cfg.APIVersion != "" {
-		address += "?api-version=" + url.QueryEscape(m.cfg.APIVersion)
-	}
+	address := m.address("/chat/completions")
 	if m.uncounted.Load() {
 		body.StreamOptions = nil
 	}

@@ -1,9 +1,8 @@
 // Package openai is the models of OpenAI, and of every server that speaks its protocol: vLLM, llama.cpp, LM Studio,
 // OpenRouter, Azure and many more.
 //
-// Responses are asked for through OpenAI's own module. Chat completions are everybody's protocol by now, with fields that
-// the module does not know, and its package for them takes 18 µs to read a token and adds 13 MB to a program: they are
-// asked for, and the events of both are read, by what is here.
+// It does without OpenAI's own module. That reads a token of chat completions in 18 µs and one of responses in 15, does
+// not know what other servers have added, and makes a program up to 18 MB larger with what nobody calls.
 package openai
 
 import (
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/responses"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
@@ -47,7 +44,6 @@ type Model struct {
 	cfg       Config
 	own       bool // OpenAI or Azure, which know every option
 	endpoint  wire.Endpoint
-	responses responses.ResponseService
 	uncounted atomic.Bool // the server does not know stream_options
 }
 
@@ -92,22 +88,15 @@ func New(cfg Config) (*Model, error) {
 	for name, value := range cfg.Headers {
 		m.endpoint.Header.Set(name, value)
 	}
-	m.responses = responses.NewResponseService(m.options()...)
 	return m, nil
 }
 
-// options are the module's, which without them tries again and follows its own mind.
-func (m *Model) options() []option.RequestOption {
-	options := []option.RequestOption{
-		option.WithBaseURL(m.cfg.BaseURL), option.WithHTTPClient(m.endpoint.Client), option.WithMaxRetries(0),
+// address returns where path is asked.
+func (m *Model) address(path string) string {
+	if m.cfg.APIVersion == "" {
+		return m.cfg.BaseURL + path
 	}
-	for name := range m.endpoint.Header {
-		options = append(options, option.WithHeader(name, m.endpoint.Header.Get(name)))
-	}
-	if m.cfg.APIVersion != "" {
-		options = append(options, option.WithQuery("api-version", m.cfg.APIVersion))
-	}
-	return options
+	return m.cfg.BaseURL + path + "?api-version=" + url.QueryEscape(m.cfg.APIVersion)
 }
 
 // Stream asks the model as llm.Streamer says.

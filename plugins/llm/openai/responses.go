@@ -3,9 +3,6 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-
-	"github.com/openai/openai-go/v3/option"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -13,20 +10,15 @@ import (
 
 func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	params, err := m.responsesParams(e, req)
+	body, err := m.responsesRequest(e, req)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	var res *http.Response
-	// The stream is not read: its events cost 15 µs each.
-	err = m.responses.NewStreaming(ctx, params, option.WithResponseInto(&res)).Err()
-	if res == nil || err != nil && res.StatusCode == http.StatusOK {
-		return llm.Response{}, e.Lost(ctx, err)
+	res, err := e.Post(ctx, m.address("/responses"), body)
+	if err != nil {
+		return llm.Response{}, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return llm.Response{}, e.Refused(res)
-	}
 
 	a := &responsesAnswer{Answer: e.Answer(show), calls: map[int]int{}, streamed: map[int]bool{}}
 	events := wire.NewEvents(res.Body)

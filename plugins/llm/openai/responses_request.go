@@ -4,111 +4,96 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
-// responsesParams asks for an answer that OpenAI does not keep: we send the conversation each time, and with it what
+type responsesRequest struct {
+	Model           string   `json:"model"`
+	Input           []any    `json:"input"`
+	Stream          bool     `json:"stream"`
+	Store           bool     `json:"store"`
+	MaxOutputTokens *int     `json:"max_output_tokens,omitempty"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	TopP            *float64 `json:"top_p,omitempty"`
+	Reasoning       object   `json:"reasoning,omitempty"`
+	Include         []string `json:"include,omitempty"`
+	Text            object   `json:"text,omitempty"`
+	Tools           []object `json:"tools,omitempty"`
+	ToolChoice      any      `json:"tool_choice,omitempty"`
+}
+
+// responsesRequest asks for an answer that OpenAI does not keep: we send the conversation each time, and with it what
 // the model thought, encrypted.
-func (m *Model) responsesParams(e *wire.Endpoint, req llm.Request) (responses.ResponseNewParams, error) {
+func (m *Model) responsesRequest(e *wire.Endpoint, req llm.Request) (*responsesRequest, error) {
 	o := req.Options
-	p := responses.ResponseNewParams{Model: e.Model, Store: param.NewOpt(false)}
-	if o.MaxTokens > 0 {
-		p.MaxOutputTokens = param.NewOpt(int64(o.MaxTokens))
-	}
-	if o.Temperature != 0 {
-		p.Temperature = param.NewOpt(o.Temperature)
-	}
-	if o.TopP != 0 {
-		p.TopP = param.NewOpt(o.TopP)
+	r := &responsesRequest{
+		Model: e.Model, Stream: true, MaxOutputTokens: wire.Number(o.MaxTokens),
+		Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP),
 	}
 	if m.cfg.Reasoning != "" {
-		p.Reasoning = shared.ReasoningParam{Effort: shared.ReasoningEffort(m.cfg.Reasoning), Summary: shared.ReasoningSummaryAuto}
-		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+		r.Reasoning = object{"effort": m.cfg.Reasoning, "summary": "auto"}
+		r.Include = []string{"reasoning.encrypted_content"}
 	}
-	if err := responsesTools(e, o, &p); err != nil {
-		return p, err
+	for _, f := range wire.Functions(o) {
+		parameters, err := e.Parameters(f)
+		if err != nil {
+			return nil, err
+		}
+		tool := object{"type": "function", "name": f.Name, "parameters": parameters, "strict": f.Strict}
+		if f.Description != "" {
+			tool["description"] = f.Description
+		}
+		r.Tools = append(r.Tools, tool)
 	}
-	if len(req.Schema) > 0 {
-		var schema map[string]any
-		if err := json.Unmarshal(req.Schema, &schema); err != nil {
-			return p, e.Refuse("the schema of the answer: %s", err)
-		}
-		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
-			Name: "answer", Schema: schema, Strict: param.NewOpt(strict(req.Schema)),
-		}
-	} else if o.JSONMode {
-		p.Text.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+	if mode, name := wire.Choice(o); len(r.Tools) > 0 && name != "" {
+		r.ToolChoice = object{"type": "function", "name": name}
+	} else if len(r.Tools) > 0 && mode != "" {
+		r.ToolChoice = mode
+	}
+	switch {
+	case len(req.Schema) > 0:
+		r.Text = object{"format": object{"type": "json_schema", "name": "answer", "schema": req.Schema, "strict": strict(req.Schema)}}
+	case o.JSONMode:
+		r.Text = object{"format": object{"type": "json_object"}}
 	}
 	for _, message := range req.Messages {
 		items, err := responsesItems(e, message)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		p.Input.OfInputItemList = append(p.Input.OfInputItemList, items...)
+		r.Input = append(r.Input, items...)
 	}
-	return p, nil
-}
-
-func responsesTools(e *wire.Endpoint, o llms.CallOptions, p *responses.ResponseNewParams) error {
-	for _, f := range wire.Functions(o) {
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return err
-		}
-		tool := &responses.FunctionToolParam{Name: f.Name, Strict: param.NewOpt(f.Strict)}
-		if err := json.Unmarshal(parameters, &tool.Parameters); err != nil {
-			return e.Refuse("the parameters of tool %s: %s", f.Name, err)
-		}
-		if f.Description != "" {
-			tool.Description = param.NewOpt(f.Description)
-		}
-		p.Tools = append(p.Tools, responses.ToolUnionParam{OfFunction: tool})
-	}
-	if len(p.Tools) == 0 {
-		return nil
-	}
-	if mode, name := wire.Choice(o); name != "" {
-		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: name}
-	} else if mode != "" {
-		p.ToolChoice.OfToolChoiceMode = param.NewOpt(responses.ToolChoiceOptions(mode))
-	}
-	return nil
+	return r, nil
 }
 
 // responsesItems returns a message as the items that responses have for it: thoughts, text, calls and results are each
 // one.
-func responsesItems(e *wire.Endpoint, message llms.MessageContent) (responses.ResponseInputParam, error) {
-	var thoughts, items responses.ResponseInputParam
-	var content responses.ResponseInputMessageContentListParam
+func responsesItems(e *wire.Endpoint, message llms.MessageContent) ([]any, error) {
+	var thoughts, items []any
+	var content []object
 	var text strings.Builder
 	for _, p := range message.Parts {
 		if data, ok := e.Mine(p); ok {
 			var kind struct{ Type string }
 			if json.Unmarshal(data, &kind) == nil && kind.Type == "reasoning" {
-				thoughts = append(thoughts, param.Override[responses.ResponseInputItemUnionParam](data))
+				thoughts = append(thoughts, data)
 			}
 			continue
 		}
 		switch p := p.(type) {
 		case llms.TextContent:
 			text.WriteString(p.Text)
-			content = append(content, responses.ResponseInputContentParamOfInputText(p.Text))
+			content = append(content, object{"type": "input_text", "text": p.Text})
 			continue
 		case llms.ToolCall:
 			name, arguments := wire.Arguments(p)
-			items = append(items, responses.ResponseInputItemParamOfFunctionCall(string(arguments), p.ID, name))
+			items = append(items, object{"type": "function_call", "call_id": p.ID, "name": name, "arguments": string(arguments)})
 			continue
 		case llms.ToolCallResponse:
-			items = append(items, responses.ResponseInputItemUnionParam{OfFunctionCallOutput: &responses.ResponseInputItemFunctionCallOutputParam{
-				CallID: param.NewOpt(p.ToolCallID),
-				Output: responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: param.NewOpt(p.Content)},
-			}})
+			items = append(items, object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content})
 			continue
 		}
 		media, ok, err := e.MediaOf(p)
@@ -126,34 +111,25 @@ func responsesItems(e *wire.Endpoint, message llms.MessageContent) (responses.Re
 	}
 	if message.Role == llms.ChatMessageTypeAI {
 		if text.Len() > 0 {
-			thoughts = append(thoughts, responses.ResponseInputItemParamOfMessage(text.String(), responses.EasyInputMessageRoleAssistant))
+			thoughts = append(thoughts, object{"role": "assistant", "content": text.String()})
 		}
 		return append(thoughts, items...), nil
 	}
 	if len(content) > 0 {
-		role := responses.EasyInputMessageRoleUser
-		if message.Role == llms.ChatMessageTypeSystem {
-			role = responses.EasyInputMessageRoleSystem
-		}
-		items = append(items, responses.ResponseInputItemParamOfMessage(content, role))
+		items = append(items, object{"role": roleOf(message.Role), "content": content})
 	}
 	return items, nil
 }
 
-func responsesMedia(e *wire.Endpoint, m wire.Media) (responses.ResponseInputContentUnionParam, error) {
-	var none responses.ResponseInputContentUnionParam
+func responsesMedia(e *wire.Endpoint, m wire.Media) (object, error) {
 	if text, ok := m.Text(); ok {
-		return responses.ResponseInputContentParamOfInputText(text), nil
+		return object{"type": "input_text", "text": text}, nil
 	}
 	if m.Image() {
-		return responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{
-			Detail: responses.ResponseInputImageDetailAuto, ImageURL: param.NewOpt(m.Reference()),
-		}}, nil
+		return object{"type": "input_image", "detail": "auto", "image_url": m.Reference()}, nil
 	}
 	if m.Type == "application/pdf" {
-		return responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{
-			Filename: param.NewOpt("file.pdf"), FileData: param.NewOpt(m.Reference()),
-		}}, nil
+		return object{"type": "input_file", "filename": "file.pdf", "file_data": m.Reference()}, nil
 	}
-	return none, e.Refuse("cannot read %s", m.Type)
+	return nil, e.Refuse("cannot read %s", m.Type)
 }
