@@ -25,7 +25,7 @@ func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
 type MessageFilter struct {
 	Before string // a message's id: those before it; the newest when empty
 	Hidden bool   // with those that an edit, another answer or a rewind has hidden; only stored ones then
-	Limit  int    // 0 means as many as fit
+	Limit  int    // 0 means as many as fit; results of calls may come on top
 }
 
 // ThreadMessages is Snapshot with those of the thread's messages that f asks for, as many as fit 8 MB. As far as
@@ -40,9 +40,8 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, th Thread, f MessageFilte
 		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
-		if s.Messages, err = rt.messagesBefore(ctx, th.Key, f, shown == 0); err != nil {
-			return s, unavailable(model.Gone(err, ErrThreadNotFound))
-		}
+		s.Messages, err = rt.messagesBefore(ctx, th.Key, f, shown == 0)
+		return s, unavailable(model.Gone(err, ErrThreadNotFound))
 	}
 	if f.Limit > 0 {
 		s.Messages = s.Messages[max(len(s.Messages)-f.Limit, 0):]
@@ -72,8 +71,63 @@ func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFi
 	if f.Limit > 0 {
 		limit = min(f.Limit, limit)
 	}
-	rows, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
-	return log.Newest(log.Contents(rows)), err
+	for {
+		rows, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
+		if err != nil {
+			return nil, err
+		}
+		page := rows
+		if len(rows) == limit {
+			if page, err = rt.withoutResults(ctx, thread, f.Hidden, rows); err != nil {
+				return nil, err
+			}
+			if len(page) == 0 && limit < log.LatestMessages { // results of one message alone
+				limit = min(2*limit, log.LatestMessages)
+				continue
+			}
+		}
+		page, err = rt.withResults(ctx, thread, before, f.Hidden, page)
+		return log.Newest(log.Contents(page)), err
+	}
+}
+
+// withoutResults leaves out of messages the results that stand with their calls, on an earlier page.
+func (rt *Runtime) withoutResults(ctx context.Context, thread int64, hidden bool, rows []Message) ([]Message, error) {
+	calls := callsOf(rows)
+	missing := func(m Message) bool { return m.Role == agui.RoleTool && !slices.Contains(calls, m.ToolCallID) }
+	if !slices.ContainsFunc(rows, missing) {
+		return rows, nil
+	}
+	earlier, err := rt.store.MessagesBefore(ctx, thread, rows[0].Seq, hidden, log.LatestMessages)
+	calls = callsOf(earlier)
+	return slices.DeleteFunc(rows, func(m Message) bool {
+		return m.Role == agui.RoleTool && slices.Contains(calls, m.ToolCallID)
+	}), err
+}
+
+func callsOf(rows []Message) (ids []string) {
+	for i := range rows {
+		for _, c := range rows[i].ToolCalls {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// withResults adds to messages from before a seq the results of their calls that were written behind it.
+func (rt *Runtime) withResults(ctx context.Context, thread, before int64, hidden bool, rows []Message) ([]Message, error) {
+	calls := callsOf(rows)
+	if before == 0 || len(calls) == 0 {
+		return rows, nil
+	}
+	found, err := rt.store.MessagesByID(ctx, thread, calls)
+	for _, m := range found {
+		shown := m.State == MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
+		if m.Role == agui.RoleTool && m.Seq >= before && shown {
+			rows = append(rows, m)
+		}
+	}
+	return rows, err
 }
 
 // RunSnapshot returns the thread as the run's latest span left it. Of a run that has not started yet it

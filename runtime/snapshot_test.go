@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 
@@ -252,5 +253,47 @@ func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
 	}
 	if calls != 9 {
 		t.Errorf("the prompt holds %d calls, want 9", calls)
+	}
+}
+
+// Pages are cut between messages: the results of a message's calls stay with it, whatever was written between them.
+func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: "look"}} }
+	b.wait(b.ask("first", runtime.StartRequest{},
+		said("1", "one"),
+		agui.Message{ID: "2", Role: agui.RoleAssistant, ToolCalls: append(call("a"), call("b")...)},
+		agui.Message{ID: "3", Role: agui.RoleAssistant, ToolCalls: call("c")},
+		agui.Message{ID: "4", Role: agui.RoleTool, ToolCallID: "a", Content: "of a"},
+		agui.Message{ID: "5", Role: agui.RoleTool, ToolCallID: "c", Content: "of c"},
+		agui.Message{ID: "6", Role: agui.RoleTool, ToolCallID: "b", Content: "of b"},
+		said("7", "two"),
+	).RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hidden := range []bool{false, true} {
+		for limit := 1; limit < 9; limit++ {
+			var got []string
+			for before, pages := "", 0; ; pages++ {
+				s, err := b.ThreadMessages(t.Context(), th, runtime.MessageFilter{Before: before, Hidden: hidden, Limit: limit})
+				if err != nil || pages > 10 {
+					t.Fatalf("%d pages, %v", pages, err)
+				}
+				if len(s.Messages) == 0 {
+					break
+				}
+				before = s.Messages[0].ID
+				var page []string
+				for _, m := range s.Messages {
+					page = append(page, m.ID)
+				}
+				got = append(page, got...)
+			}
+			if len(got) != 8 || !slices.Equal(got[:7], []string{"1", "2", "4", "6", "3", "5", "7"}) {
+				t.Errorf("hidden %t, %d a page: %q", hidden, limit, got)
+			}
+		}
 	}
 }

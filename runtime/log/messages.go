@@ -19,12 +19,16 @@ func Contents(rows []model.Message) []agui.Message {
 	return inOrder(msgs)
 }
 
-// Newest returns the newest messages that fit into one event.
+// Newest returns the newest messages that fit into one event, each result with its call.
 func Newest(msgs []agui.Message) []agui.Message {
 	size := 0
 	for i, m := range slices.Backward(msgs) {
 		if size += len(m.AppendJSON(nil, agui.Stored)); size > MaxMessages {
-			return msgs[i+1:]
+			msgs = msgs[i+1:]
+			if first := slices.IndexFunc(msgs, func(m agui.Message) bool { return m.Role != agui.RoleTool }); first > 0 {
+				msgs = msgs[first:]
+			}
+			return msgs
 		}
 	}
 	return msgs
