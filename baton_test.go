@@ -23,6 +23,7 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // temp is a directory for Examples, which have no test's.
@@ -53,7 +54,7 @@ const patience = 30 * time.Second
 func open(tb testing.TB, cfg baton.Config) *baton.Server {
 	tb.Helper()
 	if cfg.Database == "" {
-		cfg.Database = "sqlite:" + filepath.Join(tb.TempDir(), "baton.db")
+		cfg.Database = "sqlite:" + sqlitetest.New(tb)
 	}
 	if cfg.Plugins == nil {
 		cfg.Plugins = builtin.Plugins()

@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -48,7 +49,7 @@ func (r result) want(t *testing.T, code int) result {
 // database names a new SQLite database.
 func database(t *testing.T) string {
 	t.Helper()
-	return "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
+	return "sqlite:" + sqlitetest.New(t)
 }
 
 // serve starts a server in process, on a free port or on the address given.

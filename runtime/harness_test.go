@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +57,7 @@ type bench struct {
 
 func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	t.Helper()
-	b := &bench{t: t, path: filepath.Join(t.TempDir(), "baton.db"), cfg: cfg}
+	b := &bench{t: t, path: sqlitetest.New(t), cfg: cfg}
 	b.cfg.Registry = new(plugins.Registry)
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)

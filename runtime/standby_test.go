@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -139,7 +140,7 @@ func TestTakeoverIsNoCrash(t *testing.T) {
 // An instance whose row is gone, or behind, has been fenced, though it has nothing to write.
 func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
 	for name, database := range map[string]func() string{
-		"sqlite":   func() string { return "sqlite:" + t.TempDir() + "/baton.db" },
+		"sqlite":   func() string { return "sqlite:" + sqlitetest.New(t) },
 		"postgres": func() string { return storagetest.Postgres(t).NewDatabase(t) },
 	} {
 		t.Run(name, func(t *testing.T) {

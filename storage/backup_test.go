@@ -107,7 +107,7 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 			}
 		})
 	}
-	fresh := newSQLite(t)
+	fresh := noSQLite(t)
 	if kept, err := storage.Restore(t.Context(), fresh, backup, false); err != nil || kept != "" {
 		t.Errorf("where there was none: %q, %v", kept, err)
 	}

@@ -226,7 +226,7 @@ func TestServerFencesTheOneBefore(t *testing.T) {
 
 func TestOpenNeedsTheSchema(t *testing.T) {
 	for name, url := range map[string]string{
-		"no file":      newSQLite(t),
+		"no file":      noSQLite(t),
 		"no tables":    emptySQLite(t),
 		"no tables PG": storagetest.Postgres(t).NewDatabase(t),
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -22,6 +23,12 @@ var databases = map[string]func(testing.TB) *storage.DB{
 }
 
 func newSQLite(tb testing.TB) string {
+	tb.Helper()
+	return "sqlite:" + sqlitetest.New(tb)
+}
+
+// noSQLite is the URL of a file that is not there.
+func noSQLite(tb testing.TB) string {
 	tb.Helper()
 	return "sqlite:" + filepath.Join(tb.TempDir(), "baton.db")
 }

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
 )
 
@@ -93,7 +93,7 @@ func serve(tb testing.TB, cfg transports.Config) *server {
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		tb.Fatal(err)
 	}
-	db, err := storage.Open(tb.Context(), storage.Config{URL: "sqlite:" + filepath.Join(tb.TempDir(), "baton.db"), Migrate: true})
+	db, err := storage.Open(tb.Context(), storage.Config{URL: "sqlite:" + sqlitetest.New(tb)})
 	if err != nil {
 		tb.Fatal(err)
 	}

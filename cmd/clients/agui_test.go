@@ -3,8 +3,9 @@ package clients
 import (
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
+
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // HttpAgent of either dialect ends with the thread's messages and state, whatever runs do, whenever it joins,
@@ -32,7 +33,7 @@ func eachDialect(t *testing.T, test func(t *testing.T, folder, database string))
 	t.Run("agui0", func(t *testing.T) {
 		t.Parallel()
 		needs(t, "agui0")
-		test(t, "agui0", "BATON_DATABASE=sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+		test(t, "agui0", "BATON_DATABASE=sqlite:"+sqlitetest.New(t))
 	})
 	t.Run("agui1", func(t *testing.T) {
 		t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -79,7 +80,7 @@ func judge(t *testing.T, folder, script string, stdin io.Reader, env ...string) 
 func onEachDatabase(t *testing.T, test func(t *testing.T, database string)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, "BATON_DATABASE=sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+		test(t, "BATON_DATABASE=sqlite:"+sqlitetest.New(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -114,7 +115,7 @@ func startProgram(t *testing.T, program string, env ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, program: program, dir: t.TempDir(), addr: ln.Addr().String(), env: env}
+	s := &server{t: t, program: program, dir: filepath.Dir(sqlitetest.New(t)), addr: ln.Addr().String(), env: env}
 	_ = ln.Close()
 	if err := s.up(); err != nil {
 		t.Fatal(err)

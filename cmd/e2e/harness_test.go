@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -52,7 +53,7 @@ func count(n int) int {
 // onBoth runs a test on SQLite and on PostgreSQL.
 func onBoth(t *testing.T, f func(t *testing.T, db database)) {
 	t.Run("sqlite", func(t *testing.T) {
-		f(t, database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")})
+		f(t, database{url: "sqlite:" + sqlitetest.New(t)})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		c := storagetest.Postgres(t)

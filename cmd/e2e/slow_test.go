@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // flood is more than the buffers between the server and a client hold.
@@ -18,7 +19,7 @@ const endless = `{"do":[{"tokens":2,"delayMs":500000}]}`
 
 func sqlite(t *testing.T) database {
 	t.Helper()
-	return database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}
+	return database{url: "sqlite:" + sqlitetest.New(t)}
 }
 
 // slowReader is a client that reads nothing, or a byte a second, until it is told to hurry.

@@ -1,16 +1,15 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/sim/memory"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // database is where a history's processes keep what they know: in memory, or in a SQLite file or on PostgreSQL as servers
@@ -26,7 +25,7 @@ func newDatabase(h *History) (*database, error) {
 	if !h.SQLite {
 		return &database{}, nil
 	}
-	raw, err := template()
+	raw, err := sqlitetest.File()
 	if err != nil {
 		return nil, err
 	}
@@ -76,21 +75,3 @@ func room() string {
 	}
 	return os.TempDir()
 }
-
-// template is the file of an empty database, made once.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "baton-sim")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "baton.db")
-	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + path, Migrate: true})
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})

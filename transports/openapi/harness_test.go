@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ type client struct {
 func serve(t *testing.T) *client {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "baton.db")
+	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+sqlitetest.New(t)
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
 	if err != nil {
 		t.Fatal(err)

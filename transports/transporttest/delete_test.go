@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
@@ -116,7 +116,7 @@ func never(string) bool { return false }
 // Whoever watches a thread that is deleted comes to an end, and a run's own stream to the run's.
 func TestWatchersOfADeletedThreadComeToAnEnd(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "baton.db") },
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
 	} {
 		t.Run(name, func(t *testing.T) {

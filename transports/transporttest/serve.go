@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
 )
 
@@ -67,7 +67,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 		tb.Fatal(err)
 	}
 	if cfg.Database == "" {
-		cfg.Database = "sqlite:" + filepath.Join(tb.TempDir(), "baton.db")
+		cfg.Database = "sqlite:" + sqlitetest.New(tb)
 	}
 	db, err := storage.Open(tb.Context(), storage.Config{URL: cfg.Database, Migrate: true})
 	if err != nil {

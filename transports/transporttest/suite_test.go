@@ -1,10 +1,10 @@
 package transporttest_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports"
 	aguidoor "github.com/batonrun/baton/transports/agui"
@@ -17,7 +17,7 @@ import (
 
 func TestTransportsShowOneLog(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "baton.db") },
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
