@@ -159,7 +159,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	if err == nil && len(ans.Calls) == 0 && resp.Text == "" && resp.Finish == "content_filter" {
 		err = &Error{Code: "content_filter", Message: "The model's provider has refused to answer"}
 	}
-	if err == nil && req.Schema != nil && len(ans.Calls) == 0 {
+	if err == nil && req.Schema != nil && len(ans.Calls) == 0 && resp.Finish != "content_filter" {
 		err = t.structure(ans)
 	}
 	if err != nil && ctx.Err() != nil {

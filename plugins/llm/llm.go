@@ -28,6 +28,7 @@ type Config struct {
 	Description string
 	System      string        // what the model is told first
 	Timeout     time.Duration // of one run, 0 means the server's default
+	Concurrency int           // runs at once, 0 means no limit of its own
 
 	// Model is asked. A Streamer shows text, reasoning and calls while they are made; of any other model its text is
 	// shown, if it streams that.
@@ -107,7 +108,7 @@ func New(cfg Config) (*Agent, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout}
+	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency}
 }
 
 // Run plays one turn of the conversation.
@@ -168,8 +169,13 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		return err
 	}
 	t.messages = append(t.messages, t.tools.message(ans))
+	var media []llms.ContentPart // providers take texts alone as results
 	for i, c := range ans.Calls {
 		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), told(&outs[i])))
+		media = append(media, mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
+	}
+	if media != nil {
+		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})
 	}
 	return nil
 }

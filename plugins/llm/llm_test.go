@@ -41,7 +41,7 @@ func TestLoop(t *testing.T) {
 		t.Error(diff)
 	}
 	want = "system: Be brief.\nhuman: What is 1 + 2?\n" +
-		"ai: Let me see. | files_read{\"path\": \"a\"} | add{\"x\":1} | carried \"signature\"\n" +
+		"ai: carried \"signature\" | Let me see. | files_read{\"path\": \"a\"} | add{\"x\":1}\n" +
 		"tool: files_read gave {\"path\":\"a\"}\ntool: add gave {\"x\":1}\n" +
 		"ai: add{\"x\":2}\ntool: add gave {\"x\":2}"
 	if diff := cmp.Diff(want, m.request(3)); diff != "" {
@@ -132,6 +132,30 @@ func TestSteering(t *testing.T) {
 		t.Errorf("%v\n%s", res.Err, m.request(2))
 	}
 	plugintest.Replay(t, a, cfg)
+}
+
+// painter is a tool whose result has an image.
+type painter struct{}
+
+func (painter) Info() plugins.Info { return plugins.Info{Name: "paint"} }
+
+func (painter) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{ResultSummary: "a dot", Parts: json.RawMessage(
+		`[{"type":"text","text":"a dot"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]`)}, nil
+}
+
+func TestImagesOfResults(t *testing.T) {
+	m := &model{replies: []reply{asks("", "paint {}")}}
+	m.fail = func(n int) error {
+		if n == 2 { // behind what is shown as a person's message the model begins anew
+			m.replies[0] = says("nice")
+		}
+		return nil
+	}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{painter{}}})
+	if res.Err != nil || !strings.HasSuffix(m.request(2), "tool: paint gave a dot\nhuman: From the result of paint: | image/png \"hi\"") {
+		t.Errorf("%v\n%s", res.Err, m.request(2))
+	}
 }
 
 // failing fails the first n calls with err.
@@ -252,7 +276,7 @@ func TestStructuredOutput(t *testing.T) {
 			}
 		}
 	}
-	if m.asked[0].Schema == nil {
+	if m.asked[0].Schema == nil || !strings.Contains(m.request(1), `"suggested_actions"`) { // not all providers take one
 		t.Error("no schema is asked for")
 	}
 	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
@@ -278,6 +302,16 @@ func TestBrokenOutputIsRepairedOnce(t *testing.T) {
 	res = plugintest.Run(t, newAgent(t, llm.Config{Model: broken, Structured: true}), plugintest.Config{Input: ask("go")})
 	if res.Err != nil || res.Output.Answer != "no object" || res.Output.Status != agui.StatusPartialSuccess || broken.calls() != 2 {
 		t.Errorf("%+v, %v after %d calls", res.Output, res.Err, broken.calls())
+	}
+}
+
+// Who refuses does so in words, and is not asked for a form.
+func TestRefusalIsNotRepaired(t *testing.T) {
+	m := &model{replies: []reply{says("I will not.")}}
+	m.replies[0].resp.Finish = "content_filter"
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Structured: true}), plugintest.Config{Input: ask("go")})
+	if res.Err != nil || res.Output.Answer != "I will not." || m.calls() != 1 || shown(res.Events) != "assistant I will not." {
+		t.Errorf("%+v, %v after %d calls: %s", res.Output, res.Err, m.calls(), shown(res.Events))
 	}
 }
 

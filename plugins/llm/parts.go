@@ -88,6 +88,22 @@ func contentPart(p *agui.Part) llms.ContentPart {
 	return llms.BinaryContent{MIMEType: p.Source.MimeType, Data: data}
 }
 
+// mediaOf are the images and files of a tool's result, introduced by its name; none is nil.
+func mediaOf(tool string, parts json.RawMessage) (list []llms.ContentPart) {
+	if parts == nil {
+		return nil
+	}
+	for _, p := range (agui.Message{Role: agui.RoleTool, Parts: parts}).ContentParts() {
+		if part := contentPart(&p); part != nil && p.Type != "text" {
+			list = append(list, part)
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	return append([]llms.ContentPart{llms.TextContent{Text: "From the result of " + tool + ":"}}, list...)
+}
+
 // unsupported is the type of the first of a message's parts that a model does not take, "" when it takes all.
 func unsupported(m *agui.Message) string {
 	if m.Role != agui.RoleUser {

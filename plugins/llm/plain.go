@@ -34,8 +34,7 @@ func (m plainModel) Stream(ctx context.Context, req Request, show func(Piece) er
 		}
 		return show(Piece{Text: string(chunk)})
 	}
-	messages := plainMessages(req)
-	resp, err := m.GenerateContent(ctx, messages, func(o *llms.CallOptions) { *o = req.Options })
+	resp, err := m.GenerateContent(ctx, plainMessages(req.Messages), func(o *llms.CallOptions) { *o = req.Options })
 	if err != nil {
 		return Response{}, plainError(err)
 	}
@@ -79,10 +78,10 @@ func isCall(chunk []byte) bool {
 	return false
 }
 
-// plainMessages are the request's, with the schema put in words, and without what is Carried for somebody else.
-func plainMessages(req Request) []llms.MessageContent {
-	list := make([]llms.MessageContent, 0, len(req.Messages)+1)
-	for _, m := range req.Messages {
+// plainMessages are messages without what is Carried for somebody else.
+func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
+	list := make([]llms.MessageContent, 0, len(messages))
+	for _, m := range messages {
 		var parts []llms.ContentPart
 		for _, p := range m.Parts {
 			if _, ok := p.(Carried); !ok {
@@ -90,10 +89,6 @@ func plainMessages(req Request) []llms.MessageContent {
 			}
 		}
 		list = append(list, llms.MessageContent{Role: m.Role, Parts: parts})
-	}
-	if req.Schema != nil {
-		const instruction = "When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else: "
-		list = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, instruction+string(req.Schema))}, list...)
 	}
 	return list
 }

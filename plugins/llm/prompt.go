@@ -55,6 +55,9 @@ func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
 		parts = append(parts, llms.TextContent{Text: text})
 	}
 	tell("", t.cfg.System)
+	if t.cfg.Structured { // also in words: not every provider takes a schema, or one beside tools
+		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(outputSchema))
+	}
 	for i := range in.Messages {
 		if m := &in.Messages[i]; m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper {
 			tell("", m.Text())

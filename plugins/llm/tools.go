@@ -82,14 +82,14 @@ func plain(name string) string {
 // message is an answer as the model is shown it again.
 func (b *toolbox) message(ans *answer) llms.MessageContent {
 	m := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+	for _, c := range ans.Carried { // what was thought comes before what was said
+		m.Parts = append(m.Parts, Carried{Provider: c.Provider, Data: c.Data})
+	}
 	if ans.Text != "" {
 		m.Parts = append(m.Parts, llms.TextContent{Text: ans.Text})
 	}
 	for _, c := range ans.Calls {
 		m.Parts = append(m.Parts, toolCall(c.ProviderID, b.wire(c.Name), c.Arguments))
-	}
-	for _, c := range ans.Carried {
-		m.Parts = append(m.Parts, Carried{Provider: c.Provider, Data: c.Data})
 	}
 	return m
 }
