@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,16 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(served); dir != "" {
+		if err := serve(dir, os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // model is a Streamer that plays replies. Which of them it plays tells what it is asked: the n-th reply is to a request
 // with n-1 answers of the model behind the last message of a person, so that a model which is asked again after a crash
