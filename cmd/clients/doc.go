@@ -4,4 +4,7 @@
 // what they are told to, for instance the scenarios of agui/events.json. What each client depends on stands in
 // its package-lock.json and is installed by .ci/setup. The scripts assert by themselves; a test here starts the
 // server, runs a script, and fails with what it printed.
+//
+// The other way round, a Baton uses what others have made: an agent of Mastra, another Baton, and the public test server
+// of MCP.
 package clients

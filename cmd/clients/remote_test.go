@@ -18,10 +18,10 @@ type pair struct {
 	runs        int
 }
 
-func startPair(t *testing.T, agent string, env ...string) *pair {
+func startPair(t *testing.T, env ...string) *pair {
 	t.Helper()
 	there := start(t, env...)
-	return &pair{near: startProgram(t, testBinary, "REMOTE_URL="+there.url("/api/v1/agui/"+agent)), there: there, thread: t.Name()}
+	return &pair{near: startProgram(t, testBinary, "REMOTE_URL="+there.url("/api/v1/agui/scripted")), there: there, thread: t.Name()}
 }
 
 // turn asks far and returns the events of the answer.
@@ -75,7 +75,7 @@ func (p *pair) tells(t *testing.T, events []agui.Event, want string) {
 
 func TestBatonIsTheRemoteOfAnother(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "scripted")
+	p := startPair(t)
 	p.tells(t, p.turn(t, script(`{"say":"hello there"},{"tool":"calculator","args":{"expression":"6*7"}},{"state":{"n":{"m":1}}},{"say":"done"}`)),
 		`hello there call:calculator result:42 state:[{"op":"add","path":"/n","value":{"m":1}}] done success`)
 	p.tells(t, p.turn(t, script(`{"state":{"n":{"m":2}}},{"say":"again"}`)), `state:[{"op":"replace","path":"/n/m","value":2}] again success`)
@@ -90,7 +90,7 @@ func TestBatonIsTheRemoteOfAnother(t *testing.T) {
 
 func TestFrontendToolsAndQuestionsOfARemote(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "scripted")
+	p := startPair(t)
 	tools := []object{{"name": "pick", "description": "Pick", "parameters": object{}}}
 	ask := script(`{"say":"well"},{"tool":"pick","args":{"of":2}},{"say":"thanks"}`)
 	ask["tools"] = tools
@@ -117,7 +117,7 @@ func TestFrontendToolsAndQuestionsOfARemote(t *testing.T) {
 
 func TestCancelReachesTheRemote(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "scripted", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=50ms")
+	p := startPair(t, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=50ms")
 	var begun struct{ RunID string }
 	p.near.send(t, http.MethodPost, "/api/v1/agent/runs", object{"agent": "far", "content": `{"do":[{"say":"well"},{"tool":"sleep","args":{"ms":60000}}]}`}, &begun)
 	p.there.awaitRun(t, "RUNNING")
@@ -134,7 +134,7 @@ func TestKillsOnEitherSideOfARemote(t *testing.T) {
 		"here":  func(p *pair) *server { return p.near },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startPair(t, "scripted")
+			p := startPair(t)
 			p.thread = "main"
 			var begun struct{ RunID string }
 			p.near.send(t, http.MethodPost, "/api/v1/agent/runs", object{
