@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/batonrun/baton"
@@ -72,15 +71,8 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tools.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	list := builtin.Plugins()
-	for _, tool := range tools.Tools() {
-		list = append(list, tool)
-	}
 	b, err := baton.New(t.Context(), baton.Config{
-		Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: list, Log: cfg.Log,
+		Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: append(builtin.Plugins(), tools), Log: cfg.Log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,9 +83,6 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 			t.Error(err)
 		}
 		srv.Close()
-		if err := tools.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	return srv.URL, tools
 }
@@ -197,7 +186,11 @@ func TestEverythingServerIsKilled(t *testing.T) {
 	if len(pids) != 1 {
 		t.Fatalf("programs: %v", pids)
 	}
-	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+	program, err := os.FindProcess(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	got := results(<-ended)

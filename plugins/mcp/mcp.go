@@ -75,7 +75,7 @@ type Server struct {
 }
 
 var (
-	_ plugins.Plugin  = (*Server)(nil)
+	_ plugins.Toolbox = (*Server)(nil)
 	_ plugins.Starter = (*Server)(nil)
 	_ plugins.Closer  = (*Server)(nil)
 	_ plugins.Checker = (*Server)(nil)
