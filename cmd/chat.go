@@ -285,6 +285,13 @@ func (s *chat) get(ctx context.Context, path string, out any) error {
 // turnView shows a run as a part of a conversation.
 type turnView struct{ *transcript }
 
+func (v turnView) show(ev event) error {
+	if e, ok := ev.Event.(agui.StepStarted); ok && e.StepName == e.Agent { // it is who the person talks to
+		return v.err
+	}
+	return v.transcript.show(ev)
+}
+
 func (v turnView) end(o outcome) error {
 	v.close()
 	clear(v.calls)

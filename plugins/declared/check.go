@@ -103,7 +103,7 @@ func (c *checker) server(at string, s *Server) {
 		c.r.errorf(at+".allow", "name a tool, or leave it out to offer all")
 	}
 	for i, tool := range s.Approval {
-		if s.Allow != nil && !slices.Contains(s.Allow, tool) {
+		if s.Allow != nil && !overlaps(s.Allow, tool) {
 			c.r.errorf(fmt.Sprintf("%s.approval[%d]", at, i), "%q is not in allow%s", tool, hint(tool, s.Allow))
 		}
 	}
@@ -196,13 +196,21 @@ func (c *checker) pattern(at, agent, pattern string) {
 // serverTool checks a tool, or a pattern, of a declared server: only what it may offer is known.
 func (c *checker) serverTool(at, server, tool string) {
 	allow := c.f.MCP[server].Allow
-	matches := func(n string) bool { ok, _ := path.Match(tool, n); return ok }
 	switch {
 	case tool == "":
 		c.r.errorf(at, "name a tool of %s, or %s.* for all", server, server)
-	case allow != nil && !slices.ContainsFunc(allow, matches):
+	case allow != nil && !overlaps(allow, tool):
 		c.r.errorf(at, "mcp.%s.allow does not offer %q%s", server, tool, hint(tool, allow))
 	}
+}
+
+// overlaps reports whether what a list offers, by names or patterns, may be what a name or pattern is for.
+func overlaps(list []string, pattern string) bool {
+	return slices.ContainsFunc(list, func(n string) bool {
+		one, _ := path.Match(pattern, n)
+		other, _ := path.Match(n, pattern)
+		return one || other || strings.ContainsAny(n, "*?[") && strings.ContainsAny(pattern, "*?[")
+	})
 }
 
 // anyServer reports whether a server may have a tool whose name matches.

@@ -49,7 +49,7 @@ type Server struct {
 	Env      map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
 	URL      string            `yaml:"url" doc:"An endpoint of MCP's streamable HTTP."`
 	Headers  map[string]string `yaml:"headers" doc:"Sent with each request."`
-	Allow    []string          `yaml:"allow" doc:"The server's tools that are offered, default all."`
+	Allow    []string          `yaml:"allow" doc:"The server's tools that are offered, by names or patterns such as read_*, default all."`
 	Approval []string          `yaml:"approval" doc:"Those before each call of which a person is asked."`
 	Timeout  time.Duration     `yaml:"timeout" doc:"One call, default timeouts.tool."`
 }

@@ -1,0 +1,160 @@
+//go:build unix
+
+package cmd_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+// talk has a conversation through a pipe, in which each line is there at once.
+func talk(t *testing.T, lines string, args ...string) result {
+	t.Helper()
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Args: append([]string{"chat"}, args...), Stdout: &stdout, Stderr: &stderr,
+		Stdin: strings.NewReader(lines),
+	}
+	code := p.Run(t.Context())
+	return result{code, stdout.String(), stderr.String()}
+}
+
+var aThread = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+func TestChatIsAConversation(t *testing.T) {
+	for _, where := range []string{"in process", "as a client"} {
+		t.Run(where, func(t *testing.T) {
+			db := database(t)
+			if where == "as a client" {
+				serve(t, db)
+			}
+			r := talk(t, "hello there\n"+
+				`{"do":[{"reason":"hm"},{"tool":"calculator","args":{"expression":"6*7"}},{"say":"it is\u001b[31m \u202ered"}]}`+"\n\n/what\n"+
+				`{"do":[{"fail":"boom"}]}`+"\n/new\nbye\n/quit\nnever", "scripted", "--database", db, "--thread", "t1").want(t, 0)
+			want := "a new thread: t1\nhello there\nhm\n→ calculator {\"expression\":\"6*7\"}\n← 42\nit is[31m red\n" +
+				"there are /new and /quit; Ctrl-C cancels a turn\nfailed: boom (failed)\na new thread: …\nbye\n"
+			if got := aThread.ReplaceAllString(r.stdout, "…"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			r = talk(t, "more\n", "--database", db, "--thread", "t1").want(t, 0)
+			if !strings.HasPrefix(r.stdout, "> hello there\nhello there\n> {") || !strings.HasSuffix(r.stdout, "thread t1\nmore\n") {
+				t.Errorf("the thread goes on as\n%s", r.stdout)
+			}
+			if r := talk(t, `{"do":[{"fail":"boom"}]}`, "scripted", "--database", db); r.code != 1 {
+				t.Errorf("exit code %d after a failure, want 1", r.code)
+			}
+		})
+	}
+}
+
+func TestChatAsks(t *testing.T) {
+	db := database(t)
+	schema := `{"type":"object","properties":{"to":{"type":"string"}}}`
+	r := talk(t, `{"do":[{"ask":{"message":"Where?","schema":`+schema+`}},{"say":"thanks"}]}`+"\n7\n", "scripted", "--database", db).want(t, 0)
+	if want := "? Where?\n" + schema + "\nanswer: {\"to\":\"7\"}\nthanks\n"; r.stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", r.stdout, want)
+	}
+	t.Chdir(t.TempDir())
+	put(t, "baton.yaml", "workflows:\n  w: {nodes: {n: {tool: sleep, input: {ms: 1}, approval: required}}}\n")
+	for answer, want := range map[string]string{
+		"maybe\na\n":             "\n← slept 1 ms\n",
+		"e [1]\ne {\"ms\": 2}\n": "\n← slept 2 ms\n",
+		"edit\n{\"ms\": 3}\n":    "\n← slept 3 ms\n",
+		"r\n":                    "(denied)\n",
+	} {
+		thread := fmt.Sprintf("t%d", len(answer))
+		first := baton(t.Context(), "run", "--workflow", "w", "go", "--thread", thread, "-o", "text").want(t, 0)
+		if !strings.Contains(first.stdout, "? Allow sleep?") {
+			t.Fatalf("got\n%s", first.stdout)
+		}
+		r := talk(t, answer, "--thread", thread)
+		if !strings.Contains(r.stdout, "? Allow sleep?\nsleep {\"ms\":1}\n") || !strings.Contains(r.stdout, want) {
+			t.Errorf("%q: got\n%s\nwant %q", answer, r.stdout, want)
+		}
+	}
+}
+
+func TestInterruptCancelsTheTurnAndThenLeaves(t *testing.T) {
+	db := database(t)
+	in, lines := io.Pipe()
+	defer lines.Close()
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Args: []string{"chat", "scripted", "--database", db}, Stdout: &stdout, Stderr: &stderr, Stdin: in,
+	}
+	code := make(chan int, 1)
+	go func() { code <- p.Run(context.WithoutCancel(t.Context())) }()
+	say := func(line, until string) {
+		t.Helper()
+		if _, err := io.WriteString(lines, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		stdout.until(t, until)
+	}
+	press := func() {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(`{"do":[{"say":"one"},{"tool":"sleep","args":{"ms":600000}}]}`, "→ sleep")
+	press()
+	stdout.until(t, "cancelled\n")
+	say("two", "two\n")
+	say(`{"do":[{"ask":{"message":"Sure?"}}]}`, "? Sure?\n")
+	press()
+	for deadline := time.Now().Add(time.Minute); strings.Count(stdout.String(), "cancelled\n") < 2; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the question was not cancelled:\n%s", stdout.String())
+		}
+	}
+	press()
+	stdout.until(t, "Ctrl-C again leaves\n")
+	press()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())
+	}
+}
+
+func TestChatSurvivesARestartOfTheServer(t *testing.T) {
+	db, addr := database(t), freeAddr(t)
+	s := serve(t, db, addr)
+	in, lines := io.Pipe()
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Args: []string{"chat", "scripted", "--server", "http://" + addr}, Stdout: &stdout, Stderr: &stderr, Stdin: in,
+	}
+	code := make(chan int, 1)
+	go func() { code <- p.Run(t.Context()) }()
+	if _, err := io.WriteString(lines, `{"do":[{"say":"one"},{"tool":"sleep","args":{"ms":1000}},{"say":"two"}]}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	stdout.until(t, "→ sleep")
+	stop(t, s)
+	serve(t, db, addr)
+	stdout.until(t, "two\n")
+	lines.Close()
+	if got := <-code; got != 0 || strings.Count(stdout.String(), "one\n") != 1 {
+		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())
+	}
+}
+
+func TestChatNeedsAnAgent(t *testing.T) {
+	r := talk(t, "", "--database", database(t)).want(t, 2)
+	if !strings.Contains(r.stderr, "echo, scripted. With OPENAI_API_KEY") {
+		t.Errorf("got %q", r.stderr)
+	}
+	if r := talk(t, "hello\n", "nobody", "--database", database(t)).want(t, 1); !strings.Contains(r.stdout, `There is no agent "nobody"`) {
+		t.Errorf("got %q", r.stdout)
+	}
+}
