@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -17,8 +18,9 @@ import (
 // offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
 // a model for.
 type offers struct {
-	list     []plugins.Plugin
-	declared *declared.Set
+	list      []plugins.Plugin
+	declared  *declared.Set
+	assistant plugins.Agent // nil when the environment has no model
 }
 
 // offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
@@ -32,7 +34,29 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 		}
 		o.list = append(o.list, o.declared.Plugins()...)
 	}
+	if slices.ContainsFunc(o.list, func(p plugins.Plugin) bool { return p.Info().Name == "assistant" }) {
+		return o, nil
+	}
+	if o.assistant = before.assistant; o.assistant == nil {
+		var err error
+		if o.assistant, err = makers.Assistant(p.tools()); err != nil {
+			return o, &usageError{fmt.Errorf("assistant: %w", err)}
+		}
+	}
+	if o.assistant != nil {
+		o.list = append(o.list, o.assistant)
+	}
 	return o, nil
+}
+
+// tools are the names of the program's own, but for those that are there to try things out.
+func (p *Program) tools() (names []string) {
+	for _, plugin := range p.Plugins {
+		if t, ok := plugin.(plugins.Tool); ok && !slices.Contains([]string{"sleep", "stubborn", "fail"}, t.Info().Name) {
+			names = append(names, t.Info().Name)
+		}
+	}
+	return names
 }
 
 // reloader has a server offer what its file declares, anew whenever it is told to.

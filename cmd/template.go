@@ -10,7 +10,7 @@ func template(getenv func(string) string) string {
 		{"OPENAI_API_KEY", "    provider: openai\n    model: gpt-4o-mini\n    api_key: ${OPENAI_API_KEY}\n"},
 		{"ANTHROPIC_API_KEY", "    provider: anthropic\n    model: claude-3-5-haiku-latest\n    api_key: ${ANTHROPIC_API_KEY}\n"},
 		{"GOOGLE_API_KEY", "    provider: google\n    model: gemini-2.0-flash\n    api_key: ${GOOGLE_API_KEY}\n"},
-		{"OLLAMA_HOST", "    provider: ollama\n    model: llama3.2\n    base_url: ${OLLAMA_HOST}\n"},
+		{"OLLAMA_HOST", "    provider: ollama\n    model: qwen3\n"},
 	} {
 		if getenv(p.variable) != "" {
 			agent = p.agent

@@ -2,8 +2,14 @@
 package makers
 
 import (
+	"errors"
+	"os"
+	"strings"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/provider"
 	"github.com/batonrun/baton/plugins/mcp"
 	"github.com/batonrun/baton/plugins/process"
 	"github.com/batonrun/baton/plugins/remote"
@@ -11,7 +17,54 @@ import (
 
 // All returns the makers of all kinds.
 func All() declared.Makers {
-	return declared.Makers{AGUI: agui, Command: command, Server: server}
+	return declared.Makers{Model: model, AGUI: agui, Command: command, Server: server}
+}
+
+func model(a declared.Agent) (plugins.Agent, error) {
+	m, err := provider.Open(surrounded(a, os.Getenv))
+	if err != nil {
+		return nil, err
+	}
+	return llm.New(llm.Config{
+		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps,
+	})
+}
+
+// surrounded is the model of a declaration, with what the environment has for its provider. A key of the environment goes
+// to the provider itself alone.
+func surrounded(a declared.Agent, getenv func(string) string) provider.Config {
+	cfg := provider.Config{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
+	if cfg.BaseURL != "" || cfg.APIKey != "" {
+		return cfg
+	}
+	switch a.Provider {
+	case "ollama":
+		cfg.BaseURL, cfg.APIKey = getenv("OLLAMA_HOST"), getenv("OLLAMA_API_KEY")
+	default:
+		cfg.APIKey = getenv(strings.ToUpper(a.Provider) + "_API_KEY")
+	}
+	return cfg
+}
+
+// Assistant returns the agent assistant, played by the model that the environment names, with the tools. It returns nil
+// when the environment names none.
+func Assistant(tools []string) (plugins.Agent, error) {
+	cfg, err := provider.FromEnv(os.Getenv)
+	if errors.Is(err, provider.ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := provider.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return llm.New(llm.Config{
+		Name: "assistant", Description: "Answers with the help of tools.", Model: m, Tools: tools,
+		System: "You are a helpful assistant. Answer briefly, and use your tools where they help.",
+	})
 }
 
 func agui(a declared.Agent) (plugins.Agent, error) {

@@ -1,0 +1,85 @@
+package cmd_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+)
+
+// TestMain takes the models of whoever runs the tests out of the environment.
+func TestMain(m *testing.M) {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		for _, provider := range []string{"OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "OLLAMA_"} {
+			if strings.HasPrefix(name, provider) {
+				_ = os.Unsetenv(name)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// model is a server that calls the calculator and then answers.
+func model(t *testing.T) *llmtest.Server {
+	t.Helper()
+	s := llmtest.New(llmtest.Each(
+		llmtest.Script{Steps: []llmtest.Step{llmtest.Call(0, "c1", "calculator"), llmtest.Arguments(0, `{"expression":`), llmtest.Arguments(0, `"6*7"}`)}},
+		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("It is "), llmtest.Text("42.")}},
+	))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAssistantIsThereWithAKeyAlone(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := model(t)
+	t.Setenv("OPENAI_API_KEY", "sk-secret")
+	t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+	r := talk(t, "What is 6 times 7?\n").want(t, 0)
+	if want := "→ calculator {\"expression\":\"6*7\"}\n← 42\nIt is 42.\n"; r.stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", r.stdout, want)
+	}
+	asked := s.Requests()
+	if len(asked) != 2 || !strings.Contains(string(asked[0].Body), `"calculator"`) || strings.Contains(string(asked[0].Body), `"stubborn"`) {
+		t.Errorf("the model was asked %d times, first\n%s", len(asked), asked[0].Body)
+	}
+}
+
+func TestDeclaredAgentTalksToItsModel(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := model(t)
+	t.Setenv("KEY", "sk-secret")
+	t.Setenv("OPENAI_API_KEY", "sk-other")
+	put(t, "baton.yaml", "agents:\n  assistant:\n    provider: openai\n    model: some-model\n    base_url: "+s.URL+"/v1\n"+
+		"    api_key: ${KEY}\n    system: Be brief.\n    tools: [calc*]\n    limits: {max_steps: 3}\n")
+	r := talk(t, "What is 6 times 7?\n").want(t, 0)
+	if !strings.HasSuffix(r.stdout, "← 42\nIt is 42.\n") {
+		t.Errorf("got\n%s", r.stdout)
+	}
+	for _, req := range s.Requests() {
+		if key := req.Header.Get("Authorization"); key != "Bearer sk-secret" || !strings.Contains(string(req.Body), "some-model") || !strings.Contains(string(req.Body), "Be brief.") {
+			t.Errorf("asked with %s\n%s", key, req.Body)
+		}
+	}
+	put(t, "baton.yaml", "agents:\n  a: {provider: anthropic}\n")
+	if r := baton(t.Context(), "check").want(t, 1); !strings.HasPrefix(r.stdout, "baton.yaml:2:3: agents.a: ") {
+		t.Errorf("a missing key: %s", r.stdout)
+	} else {
+		t.Log(r.stdout)
+	}
+}
+
+func TestInitWritesAnAgentOfTheKeyThatIsThere(t *testing.T) {
+	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OLLAMA_HOST"} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv(name, "127.0.0.1:1")
+			baton(t.Context(), "init").want(t, 0)
+			if r := baton(t.Context(), "check"); r.code != 0 || !strings.Contains(r.stdout, "agents.researcher") {
+				t.Errorf("exit code %d: %s", r.code, r.stdout)
+			}
+		})
+	}
+}
