@@ -57,7 +57,7 @@ func (p *Program) Run(ctx context.Context) int {
 		return int(code)
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), strings.TrimRight(line, "\n"))
+		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // a server may have said it
 	}
 	if usage := (*usageError)(nil); !*entered || errors.As(err, &usage) {
 		return exitUsage
