@@ -313,3 +313,20 @@ func TestWhatHasNotChangedIsTheSamePlugin(t *testing.T) {
 		t.Errorf("no set: removed %v", got)
 	}
 }
+
+// FuzzLoad asks that no file makes Load panic, and that what it takes is what a registry takes.
+func FuzzLoad(f *testing.F) {
+	f.Add(all)
+	f.Add("agents: {a: &a {command: [x]}, b: *a}\nworkflows: {w: {nodes: {n: {agent: a, input: [1, {x: query}]}}}}\n")
+	f.Add("mcp: {f: {url: 'http://x', allow: ['r*'], approval: [read]}}\nworkflows: {w: {nodes: {n: {tool: f.read, when: 'true'}}}}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		set, err := declared.Load(write(t, text), config(map[string]string{"KEY": "k1", "TOKEN": "t1"}), nil)
+		if err != nil {
+			return
+		}
+		var reg plugins.Registry
+		if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
+			t.Errorf("%q was taken: %v", text, err)
+		}
+	})
+}
