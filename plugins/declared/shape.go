@@ -16,7 +16,7 @@ type Agent struct {
 
 	Provider string   `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"Who has the model."`
 	Model    string   `yaml:"model" doc:"The model's name at the provider."`
-	BaseURL  string   `yaml:"base_url" doc:"Where the provider's API is, for servers that speak it too."`
+	BaseURL  string   `yaml:"base_url" doc:"Where the provider's API is, for servers that speak it too; by default what its environment variable says, or the provider's own."`
 	APIKey   string   `yaml:"api_key" doc:"The provider's key, by default that of its environment variable."`
 	System   string   `yaml:"system" doc:"What the model is told before all else."`
 	Tools    []string `yaml:"tools" doc:"Tools and agents that it may call: names, or patterns such as files.*"`

@@ -2,9 +2,9 @@
 package makers
 
 import (
+	"cmp"
 	"errors"
 	"os"
-	"strings"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
@@ -31,19 +31,14 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	})
 }
 
-// surrounded is the model of a declaration, with what the environment has for its provider. A key of the environment goes
-// to the provider itself alone.
+// surrounded is the model of a declaration, with what the environment says of its provider. A key of the environment does
+// not go to a base_url of the file.
 func surrounded(a declared.Agent, getenv func(string) string) provider.Config {
-	cfg := provider.Config{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
-	if cfg.BaseURL != "" || cfg.APIKey != "" {
-		return cfg
+	if a.BaseURL != "" {
+		return provider.Config{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
 	}
-	switch a.Provider {
-	case "ollama":
-		cfg.BaseURL, cfg.APIKey = getenv("OLLAMA_HOST"), getenv("OLLAMA_API_KEY")
-	default:
-		cfg.APIKey = getenv(strings.ToUpper(a.Provider) + "_API_KEY")
-	}
+	cfg := provider.Of(a.Provider, getenv)
+	cfg.Model, cfg.APIKey = cmp.Or(a.Model, cfg.Model), cmp.Or(a.APIKey, cfg.APIKey)
 	return cfg
 }
 

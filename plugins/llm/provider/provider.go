@@ -85,29 +85,36 @@ var ErrNone = errors.New("no model: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGL
 //
 // The Config has a Model even where the environment names none.
 func FromEnv(getenv func(string) string) (Config, error) {
-	switch {
-	case getenv("OPENAI_API_KEY") != "" || getenv("OPENAI_BASE_URL") != "":
-		return Config{
-			Provider: "openai", APIKey: getenv("OPENAI_API_KEY"), BaseURL: getenv("OPENAI_BASE_URL"),
-			Model: or(getenv("OPENAI_MODEL"), defaultOpenAI),
-		}, nil
-	case getenv("ANTHROPIC_API_KEY") != "":
-		return Config{
-			Provider: "anthropic", APIKey: getenv("ANTHROPIC_API_KEY"), BaseURL: getenv("ANTHROPIC_BASE_URL"),
-			Model: or(getenv("ANTHROPIC_MODEL"), defaultAnthropic),
-		}, nil
-	case getenv("GOOGLE_API_KEY") != "" || getenv("GEMINI_API_KEY") != "":
-		return Config{
-			Provider: "google", APIKey: or(getenv("GOOGLE_API_KEY"), getenv("GEMINI_API_KEY")), BaseURL: getenv("GOOGLE_BASE_URL"),
-			Model: or(getenv("GOOGLE_MODEL"), defaultGoogle),
-		}, nil
-	case getenv("OLLAMA_HOST") != "":
-		return Config{
-			Provider: "ollama", BaseURL: getenv("OLLAMA_HOST"), APIKey: getenv("OLLAMA_API_KEY"),
-			Model: or(getenv("OLLAMA_MODEL"), defaultOllama),
-		}, nil
+	for _, name := range []string{"openai", "anthropic", "google", "ollama"} {
+		cfg := Of(name, getenv)
+		switch {
+		case name == "ollama" && cfg.BaseURL == "":
+		case cfg.APIKey == "" && (cfg.BaseURL == "" || name == "anthropic" || name == "google"):
+		default:
+			return cfg, nil
+		}
 	}
 	return Config{}, ErrNone
+}
+
+// Of returns what the environment says of one provider, by the variables of FromEnv.
+func Of(name string, getenv func(string) string) Config {
+	cfg := Config{Provider: name}
+	switch name {
+	case "openai":
+		cfg.Model = or(getenv("OPENAI_MODEL"), defaultOpenAI)
+		cfg.APIKey, cfg.BaseURL = getenv("OPENAI_API_KEY"), getenv("OPENAI_BASE_URL")
+	case "anthropic":
+		cfg.Model = or(getenv("ANTHROPIC_MODEL"), defaultAnthropic)
+		cfg.APIKey, cfg.BaseURL = getenv("ANTHROPIC_API_KEY"), getenv("ANTHROPIC_BASE_URL")
+	case "google":
+		cfg.Model = or(getenv("GOOGLE_MODEL"), defaultGoogle)
+		cfg.APIKey, cfg.BaseURL = or(getenv("GOOGLE_API_KEY"), getenv("GEMINI_API_KEY")), getenv("GOOGLE_BASE_URL")
+	case "ollama":
+		cfg.Model = or(getenv("OLLAMA_MODEL"), defaultOllama)
+		cfg.APIKey, cfg.BaseURL = getenv("OLLAMA_API_KEY"), getenv("OLLAMA_HOST")
+	}
+	return cfg
 }
 
 // or returns s, or other for an empty one.

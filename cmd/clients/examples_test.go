@@ -1,0 +1,43 @@
+package clients
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The page of the React example talks to an agent, answers what it asks, and stops it.
+func TestReactExample(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	needs(t, "../examples/react")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := "http://" + ln.Addr().String()
+	_, port, _ := strings.Cut(ln.Addr().String(), ":")
+	_ = ln.Close() // the script serves there
+	s := start(t, "BATON_ORIGINS="+page)
+	serves := exec.CommandContext(t.Context(), "node", "start.mjs")
+	serves.Dir, serves.Env = "../examples/react", append(os.Environ(), "BATON="+s.url(""), "PORT="+port)
+	said, err := serves.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serves.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = serves.Process.Signal(syscall.SIGTERM)
+		_ = serves.Wait()
+	})
+	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, page) {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	judge(t, "browser", "react.mjs", nil, "PAGE="+page, chromium)
+}
