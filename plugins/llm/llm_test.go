@@ -98,6 +98,29 @@ func TestFailuresAreToldToTheModel(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
+// Whatever a model was talked into, it calls what its agent has: neither another tool nor another agent, by whatever name.
+func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
+	called := atomic.Int32{}
+	secret := tool{plugins.Info{Name: "files.delete"}, func(context.Context, *plugins.Call) (string, error) {
+		called.Add(1)
+		return "deleted", nil
+	}}
+	other := newAgent(t, llm.Config{Name: "other", Model: &model{replies: []reply{says("I was called")}}})
+	m := &model{replies: []reply{asks("", `files.delete {"path":"/"}`, `other {"query":"hi"}`, `files.read {}`, "\x1b[2J\x00 {}"), says("I see.")}}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"files.read"}})
+	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{secret, echo("files.read")}, Agents: []plugins.Agent{other}}
+	res := plugintest.Run(t, a, cfg)
+	want := `calls _files_delete{"path":"/"} = unknown_tool` + "\n" + `calls _other{"query":"hi"} = unknown_tool` + "\n" +
+		"calls files.read{} = {}\ncalls ___2J_{} = unknown_tool\nassistant I see."
+	if diff := cmp.Diff(want, shown(res.Events)); diff != "" || res.Err != nil || called.Load() != 0 {
+		t.Errorf("%v, called %d times\n%s", res.Err, called.Load(), diff)
+	}
+	if got := strings.Count(m.request(2), "unknown_tool"); got != 3 {
+		t.Errorf("the model is told of %d refusals:\n%s", got, m.request(2))
+	}
+	plugintest.Replay(t, a, cfg)
+}
+
 func TestLimitsEndTheTurnWell(t *testing.T) {
 	prices := map[string]llm.Price{"m": {Input: 1e6, Output: 2e6}} // 20 a call
 	for name, cfg := range map[string]llm.Config{

@@ -49,12 +49,16 @@ func (b *toolbox) add(name, description string, parameters json.RawMessage) {
 	}})
 }
 
-// name is that of the tool which the model calls wire. One that is not there keeps its name, and its call fails.
+// name is that of the tool which the model calls wire, by the provider's name or by ours. What it was not offered goes by
+// a name that no plugin can have: its call is shown and fails, whatever else the server has.
 func (b *toolbox) name(wire string) string {
 	if name, ok := b.names[wire]; ok {
 		return name
 	}
-	return wire
+	if _, ok := b.wires[wire]; ok {
+		return wire
+	}
+	return plain("_" + wire)
 }
 
 // wire is the provider's name for a tool, also for one that is not offered any more.
