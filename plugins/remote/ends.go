@@ -22,7 +22,7 @@ func (r *relay) finished(e agui.RunFinished) {
 	}
 }
 
-// failed takes the failure of the remote's run, also one that follows its end.
+// failed takes the failure of the remote's run.
 func (r *relay) failed(e agui.RunError) {
 	r.ended = true
 	r.count(e.Usage, nil)

@@ -137,10 +137,12 @@ func (r *relay) event(ev agui.Event) error {
 		r.finished(e)
 		return nil
 	case agui.RunError:
-		r.failed(e)
-		return nil
+		if !r.ended {
+			r.failed(e)
+			return nil
+		}
 	}
-	if r.ended {
+	if r.ended { // also an error is too late: what the remote has done is done, and must not be asked for again
 		r.drop(string(ev.Type()), errEnded)
 		return nil
 	}

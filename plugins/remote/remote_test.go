@@ -207,6 +207,12 @@ func TestEventsBecomeOurs(t *testing.T) {
 			thinks hm
 			REASONING_MESSAGE_END
 			REASONING_END`},
+		"an error behind the end": {hello + finished + `
+			{"type":"RUN_ERROR","message":"not saved","code":"rate_limited"}`, `
+			text assistant
+			+ hello 
+			+ world
+			end success hello world`},
 		"an attribution that was not announced": {`{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant","subagentRunId":"s"}
 			{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"hi","subagentRunId":"s"}`, `
 			text assistant
@@ -462,7 +468,6 @@ func TestFailuresHaveCodes(t *testing.T) {
 		retryable bool
 	}{
 		"run error":         {stream(started + `{"type":"RUN_ERROR","message":"no luck","code":"unlucky"}`), "unlucky", "no luck", false},
-		"late run error":    {stream(started + hello + finished + "\n" + `{"type":"RUN_ERROR","message":"no luck","code":"rate_limited"}`), "rate_limited", "no luck", true},
 		"cancelled there":   {stream(started + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"cancelled"}}`), "remote_cancelled", "", false},
 		"cut":               {stream(started + hello), "connection_lost", "", true},
 		"nothing":           {stream(""), "connection_lost", "", true},
