@@ -11,7 +11,8 @@ func (rt *Runtime) Plugins() *plugins.Registry { return rt.work.Plugins() }
 
 // Replace offers what reg holds from now on, and nothing else; Start must have returned. It compiles reg, which was
 // validated and not started, and starts the plugins that are new in it. One that is in both registries, as the same value,
-// is neither started again nor closed. When Replace fails nothing has changed.
+// is neither started again nor closed; nor is one that comes back while runs still have it. When Replace fails nothing has
+// changed.
 //
 // No run is disturbed. One that is RUNNING goes on with the plugins that were offered when it was claimed, until it ends or
 // waits; those that are offered no more are closed after the last such run. One that is QUEUED or WAITING meets what is

@@ -21,6 +21,7 @@ type version struct {
 	entered    chan struct{} // nil does not wait
 	leave      chan struct{}
 	startErr   error
+	started    atomic.Int64
 	closed     atomic.Bool
 }
 
@@ -40,7 +41,10 @@ func (v *version) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput,
 	return agui.WorkerOutput{Answer: v.says + " " + out.ResultSummary}, err
 }
 
-func (v *version) Start(context.Context) error { return v.startErr }
+func (v *version) Start(context.Context) error {
+	v.started.Add(1)
+	return v.startErr
+}
 
 func (v *version) Close() error {
 	if v.closed.Swap(true) {
@@ -176,6 +180,61 @@ func TestWaitingRunMeetsWhatIsOfferedThen(t *testing.T) {
 	b.resume(goes.RunID, `true`)
 	if run := b.wait(goes.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "agent_gone" {
 		t.Errorf("the run fails with %+v", run.Error)
+	}
+}
+
+func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
+	busy := &version{name: "busy", says: "busy", entered: make(chan struct{}), leave: make(chan struct{})}
+	back := &version{name: "back", says: "back"}
+	b := open(t, runtime.Config{}, busy, back, which("one"))
+	run := b.start("a", "busy", "go")
+	<-busy.entered
+	for _, reg := range []*plugins.Registry{registry(t, which("two")), registry(t, back, which("three"))} {
+		if err := b.Replace(t.Context(), reg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(busy.leave)
+	b.wait(run.RunID, runtime.Completed)
+	for deadline := time.Now().Add(time.Minute); !busy.closed.Load(); <-tick() {
+		if time.Now().After(deadline) {
+			t.Fatal("the plugin that is gone was not closed")
+		}
+	}
+	if back.started.Load() != 1 || back.closed.Load() {
+		t.Errorf("it was started %d times, closed %v", back.started.Load(), back.closed.Load())
+	}
+	if got := b.answer(b.start("b", "back", "go").RunID); got != "back three" {
+		t.Errorf("a run answers %q", got)
+	}
+}
+
+func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
+	calls := make(chan string, 9)
+	pay := func(approval bool) tool {
+		return tool{plugins.Info{Name: "pay", Approval: approval}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+			calls <- string(c.Args)
+			return agui.ToolOutput{ResultSummary: "paid"}, nil
+		}}
+	}
+	payer := agent{"payer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, "pay", map[string]int{"euros": 100})
+		return agui.WorkerOutput{Answer: string(out.Status)}, err
+	}}
+	b := open(t, runtime.Config{}, payer, pay(true))
+	denied, edited := b.start("a", "payer", "go"), b.start("b", "payer", "go")
+	b.wait(denied.RunID, runtime.Waiting)
+	b.wait(edited.RunID, runtime.Waiting)
+	if err := b.Replace(t.Context(), registry(t, payer, pay(false))); err != nil {
+		t.Fatal(err)
+	}
+	b.resume(denied.RunID, `{"approved":false}`)
+	if got := b.answer(denied.RunID); got != string(agui.StatusFailure) || len(calls) != 0 {
+		t.Errorf("a call that was denied: %s, called %d times", got, len(calls))
+	}
+	b.resume(edited.RunID, `{"approved":true,"editedArgs":{"euros":1}}`)
+	if got := b.answer(edited.RunID); got != string(agui.StatusSuccess) || <-calls != `{"euros":1}` {
+		t.Errorf("a call that was approved: %s, or other arguments", got)
 	}
 }
 

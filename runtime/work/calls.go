@@ -148,7 +148,7 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ag
 	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
-	if s.approval || info.Approval {
+	if s.asks(&info, u) {
 		approved, edited, err := s.approve(m, u)
 		if err != nil {
 			return agui.ToolOutput{}, err
@@ -179,6 +179,13 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ag
 			_ = s.Emit(plugins.ProgressOf(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
 		},
 	})
+}
+
+// asks reports whether a person is asked before a call. Who was asked before the tool was replaced by one that needs no
+// approval has a say all the same.
+func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
+	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
+	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
 // approve asks a person whether the call may be made; an answer may edit its arguments. The answer is a record of

@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/batonrun/baton/plugins"
@@ -72,6 +74,13 @@ func (o *offers) replace(next *offer) (over *offer) {
 	return nil
 }
 
+// open returns the offers whose plugins are not closed: the earlier ones, and the one in force at the end.
+func (o *offers) open() []*offer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append(slices.Collect(maps.Keys(o.earlier)), o.now)
+}
+
 // all returns and forgets the earlier offers, with the one in force at the end.
 func (o *offers) all() []*offer {
 	o.mu.Lock()
@@ -95,7 +104,9 @@ func (en *Engine) Replace(ctx context.Context, reg *plugins.Registry) error {
 	if err != nil {
 		return err
 	}
-	reg.Share(en.Plugins())
+	for _, o := range en.offers.open() { // what is offered again may still be at work
+		reg.Share(o.plugins)
+	}
 	if err := reg.Start(ctx); err != nil {
 		en.shut(next)
 		return err
