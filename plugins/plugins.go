@@ -78,7 +78,8 @@ type Toolbox interface {
 	Tools() []Tool
 }
 
-// Starter is implemented by a plugin that must be set up before the server takes runs.
+// Starter is implemented by a plugin that must be set up before the server takes runs. A Start that fails leaves nothing
+// behind: Close is not called after it.
 type Starter interface {
 	Start(ctx context.Context) error
 }

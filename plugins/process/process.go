@@ -69,17 +69,15 @@ func (a *Agent) Info() plugins.Info {
 	return info
 }
 
-// Start starts the program and waits until it is ready. It fails when there is no such program, and when it is no agent.
+// Start starts the program and waits until it is ready. It fails when there is no such program, and when it is no agent;
+// then the program has ended.
 func (a *Agent) Start(ctx context.Context) error {
-	c, err := a.program.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.leave()
-	if c.said.Agent == nil {
-		return errors.New("the program says in its answer to initialize that it is no agent")
-	}
-	return nil
+	return a.program.open(ctx, func(h *hello) error {
+		if h.Agent == nil {
+			return errors.New("the program says in its answer to initialize that it is no agent")
+		}
+		return nil
+	})
 }
 
 // Check fails while the program cannot be started.

@@ -77,6 +77,19 @@ func newProgram(cfg Config) (*program, error) {
 	return &program{cfg: cfg, stop: make(chan struct{})}, nil
 }
 
+// open starts the program and has what it says of itself checked. When that fails it is closed: nobody else does it.
+func (p *program) open(ctx context.Context, check func(*hello) error) error {
+	c, err := p.connect(ctx)
+	if err == nil {
+		defer c.leave()
+		err = check(&c.said)
+	}
+	if err != nil {
+		p.close()
+	}
+	return err
+}
+
 // connect returns the running program, which it starts when there is none, after the pause that its crashes have
 // earned it. The caller leaves the connection.
 func (p *program) connect(ctx context.Context) (*conn, error) {
@@ -188,6 +201,13 @@ func (p *program) greet(c *conn) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), p.cfg.Start,
 		fmt.Errorf("the program has not answered within %v", p.cfg.Start))
 	defer cancel()
+	p.working.Go(func() { // ends with the greeting
+		select {
+		case <-p.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	raw, err := c.ask(ctx, "initialize", struct {
 		Protocol int    `json:"protocol"`
 		Name     string `json:"name"`

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -57,6 +58,30 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 	}
 	if err := a.Check(t.Context()); err == nil {
 		t.Error("its health does not show that it cannot be started")
+	}
+}
+
+func TestStartThatFailsLeavesNoProgram(t *testing.T) {
+	var out buffer
+	a := shell(t, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
+	if err := a.Start(t.Context()); err == nil {
+		t.Fatal("a program that is no agent was started as one")
+	}
+	if log := out.String(); !strings.Contains(log, "gone") {
+		t.Errorf("the program goes on: %s", log)
+	}
+}
+
+func TestStartThatIsGivenUpLeavesNoProgram(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := buffer{told: cancel} // with the program's first word
+	a := shell(t, `echo born >&2; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
+	if err := a.Start(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if log := out.String(); !strings.Contains(log, "gone") {
+		t.Errorf("the program goes on: %s", log)
 	}
 }
 
@@ -155,6 +180,8 @@ func TestAFloodIsBounded(t *testing.T) {
 }
 
 type buffer struct {
+	told func() // is called with each write; nil is not
+
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
@@ -162,6 +189,9 @@ type buffer struct {
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.told != nil {
+		b.told()
+	}
 	return b.buf.Write(p)
 }
 

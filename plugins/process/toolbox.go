@@ -41,17 +41,15 @@ func NewToolbox(cfg Config) (*Toolbox, error) {
 // Info describes the toolbox.
 func (b *Toolbox) Info() plugins.Info { return b.info }
 
-// Start starts the program and waits until it is ready. It fails when there is no such program, and when it has no tools.
+// Start starts the program and waits until it is ready. It fails when there is no such program, and when it has no tools;
+// then the program has ended.
 func (b *Toolbox) Start(ctx context.Context) error {
-	c, err := b.program.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.leave()
-	if len(c.said.Tools) == 0 {
-		return errors.New("the program says in its answer to initialize that it has no tools")
-	}
-	return nil
+	return b.program.open(ctx, func(h *hello) error {
+		if len(h.Tools) == 0 {
+			return errors.New("the program says in its answer to initialize that it has no tools")
+		}
+		return nil
+	})
 }
 
 // Check fails while the program cannot be started.
