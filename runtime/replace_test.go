@@ -219,7 +219,7 @@ func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
 	}
 	payer := agent{"payer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		out, err := run.CallTool(ctx, "pay", map[string]int{"euros": 100})
-		return agui.WorkerOutput{Answer: string(out.Status)}, err
+		return agui.WorkerOutput{Answer: out.Status}, err
 	}}
 	b := open(t, runtime.Config{}, payer, pay(true))
 	denied, edited := b.start("a", "payer", "go"), b.start("b", "payer", "go")
@@ -229,11 +229,11 @@ func TestAnswerToAnApprovalCountsAlsoWhenNoneIsAskedForAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.resume(denied.RunID, `{"approved":false}`)
-	if got := b.answer(denied.RunID); got != string(agui.StatusFailure) || len(calls) != 0 {
+	if got := b.answer(denied.RunID); got != agui.StatusFailure || len(calls) != 0 {
 		t.Errorf("a call that was denied: %s, called %d times", got, len(calls))
 	}
 	b.resume(edited.RunID, `{"approved":true,"editedArgs":{"euros":1}}`)
-	if got := b.answer(edited.RunID); got != string(agui.StatusSuccess) || <-calls != `{"euros":1}` {
+	if got := b.answer(edited.RunID); got != agui.StatusSuccess || <-calls != `{"euros":1}` {
 		t.Errorf("a call that was approved: %s, or other arguments", got)
 	}
 }
