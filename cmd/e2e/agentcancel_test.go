@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+)
+
+// deaf is a program that is an agent and pays no heed to a cancel.
+const deaf = `import os, sys, time
+sys.path.insert(0, %q)
+import baton
+
+def agent(run):
+    if run.query == "hello":
+        return "here"
+    run.text("deaf ")
+    while True:
+        time.sleep(1)
+
+baton.serve(agent)
+`
+
+// A cancel ends a run wherever it hangs: it is answered and the log ends while what hangs goes on, nothing follows, and
+// no connection, process or goroutine is left of the run.
+func TestCancelAgents(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		sdk, err := filepath.Abs("../../plugins/process/sdk/python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(t.TempDir(), "deaf.py")
+		if err := os.WriteFile(program, fmt.Appendf(nil, deaf, sdk), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		far := stalling(t)
+		w := declare(t, db, `
+agents:
+  stalls: {$PROVIDER, model: stalls}
+  middle: {$PROVIDER, model: middle, tools: [stalls]}
+  over:   {$PROVIDER, model: over, tools: [middle]}
+  hangs:  {$PROVIDER, model: hangs, tools: [tools.*]}
+  asks:   {$PROVIDER, model: asks, tools: [deaf]}
+  deaf:   {command: [python3, $DEAF]}
+  far:    {agui: {url: $FAR}}
+mcp:
+  tools: {$TOOLS}
+`, hanging, "$DEAF", program, "$FAR", far.url)
+
+		for _, c := range []struct {
+			agent  string
+			inside func() bool
+			left   func() bool // nothing of the run hangs any more
+		}{
+			{"stalls", w.asked(1), w.hungUp},
+			{"hangs", func() bool { return len(w.noted()) == 1 }, w.hungUp},
+			{"over", w.asked(5), w.hungUp},
+			{"asks", w.says("asks", "deaf "), w.noProgram(program)},
+			{"deaf", w.says("deaf", "deaf "), w.noProgram(program)},
+			{"far", far.asked, far.hungUp},
+		} {
+			t.Run(c.agent, func(t *testing.T) {
+				run := w.ask(c.agent, c.agent, "go")
+				v := w.watch(c.agent)
+				w.until("hanging", c.inside)
+				began := time.Now()
+				if status, out := w.cancel(run); status != http.StatusOK || out["status"] != "CANCELLED" {
+					t.Fatalf("cancel: %d %v", status, out)
+				}
+				answered := time.Since(began)
+				frames := v.wait(t)
+				ended := time.Since(began)
+				w.until("left", c.left)
+				t.Logf("answered in %v, ended in %v, nothing left in %v", answered, ended, time.Since(began))
+				checkLog(t, c.agent, frames)
+				w.checkRun(t, run, frames)
+				if last := frames[len(frames)-1].event(); last["code"] != "CANCELLED" {
+					t.Errorf("the log ends with %v", last)
+				}
+				sameFrames(t, "when nothing is left", frames, w.all(c.agent))
+			})
+		}
+		for agent, want := range map[string]string{"hangs": "noted 2", "deaf": "here"} { // the program and the server serve others
+			if row := w.ended(w.ask(agent, "next "+agent, "hello")); row["status"] != "COMPLETED" || !strings.Contains(fmt.Sprint(row["outputSummary"]), want) {
+				t.Errorf("the next run of %s is %v, says %v: %v", agent, row["status"], row["outputSummary"], row["error"])
+			}
+		}
+		for _, stack := range w.stacks() {
+			for _, own := range []string{"plugins/llm.", "plugins/remote.", "work.(*step)", "work.(*live)", "process.(*session)"} {
+				if strings.Contains(stack, own) {
+					t.Errorf("a goroutine is left:\n%s", stack)
+				}
+			}
+		}
+	})
+}
+
+// hanging is what the models answer: one stalls, the others call what hangs.
+func hanging(p prompt) llmtest.Script {
+	call := func(tool, args string) []llmtest.Step {
+		return []llmtest.Step{llmtest.Text("I call " + tool), llmtest.Call(0, "call_1", tool), llmtest.Arguments(0, args)}
+	}
+	hello := p.said("user", "hello") > 0
+	switch {
+	case p.Model == "stalls":
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("I begin "), llmtest.Stall(nil)}}
+	case hello && p.turn() > 0:
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text(fmt.Sprint(p.Messages[len(p.Messages)-1].Content))}}
+	case hello:
+		return llmtest.Script{Steps: note(0, "note", 2)}
+	case p.Model == "hangs":
+		return llmtest.Script{Steps: note(0, "hang", 1)}
+	}
+	tool := map[string]string{"over": "middle", "middle": "stalls", "asks": "deaf"}[p.Model]
+	return llmtest.Script{Steps: call(tool, `{"query":"go"}`)}
+}
+
+// asked tells that the provider has been asked n times.
+func (w *world) asked(n int) func() bool {
+	return func() bool { return len(w.provider.Requests()) >= n }
+}
+
+// hungUp tells that the connection of every answer that stalled is closed.
+func (w *world) hungUp() bool {
+	for _, r := range w.provider.Requests() {
+		if asked(r).Model != "stalls" {
+			continue
+		}
+		if !over(r.Gone) {
+			return false
+		}
+	}
+	return true
+}
+
+// says tells that a thread's log has a text.
+func (w *world) says(thread, text string) func() bool {
+	return func() (found bool) {
+		_, _ = w.read(events(thread), 0, func(f frame) bool {
+			found = f.event()["delta"] == text
+			return !found
+		})
+		return found
+	}
+}
+
+// noProgram tells that no process of the server runs the program.
+func (w *world) noProgram(path string) func() bool {
+	return func() bool {
+		names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, name := range names {
+			line, _ := os.ReadFile(name) // gone when the process is
+			if strings.Contains(string(line), path) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// stacks ends the server and returns the stack of each of its goroutines.
+func (s *server) stacks() []string {
+	s.t.Helper()
+	before := len(s.output())
+	s.signal(syscall.SIGQUIT)
+	var list []string
+	for stack := range strings.SplitSeq(s.output()[before:], "\n\n") {
+		if strings.HasPrefix(stack, "goroutine ") {
+			list = append(list, stack)
+		}
+	}
+	if len(list) < 5 {
+		s.t.Errorf("the server has told of %d goroutines:\n%s", len(list), s.output()[before:])
+	}
+	return list
+}
+
+// remote is an AG-UI agent that begins to speak and stalls.
+type remote struct {
+	url        string
+	came, left chan struct{}
+}
+
+func stalling(t *testing.T) *remote {
+	r := &remote{came: make(chan struct{}), left: make(chan struct{})}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, ev := range []string{
+			`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,
+			`{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}`,
+			`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"I begin "}`,
+		} {
+			fmt.Fprintf(w, "data: %s\n\n", ev)
+		}
+		_ = http.NewResponseController(w).Flush()
+		close(r.came)
+		<-req.Context().Done()
+		close(r.left)
+	}))
+	t.Cleanup(srv.Close)
+	r.url = srv.URL
+	return r
+}
+
+func (r *remote) asked() bool  { return over(r.came) }
+func (r *remote) hungUp() bool { return over(r.left) }
+
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+)
+
+// notes is set in a process of this program that is an MCP server: the file that its tools append to.
+const notes = "BATON_E2E_NOTES"
+
+// serveTools is such a process. note appends its n to the file and takes some time; hang does too, and ends when the
+// server is gone, whoever cancels it.
+func serveTools(file string) error {
+	s := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
+	add := func(name string, after func()) {
+		t := &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}
+		s.AddTool(t, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var args struct{ N int }
+			if err := json.Unmarshal(req.Params.Arguments, &args); err != nil {
+				return nil, err
+			}
+			f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := fmt.Fprintln(f, args.N); err != nil {
+				return nil, err
+			}
+			if err := f.Close(); err != nil {
+				return nil, err
+			}
+			after()
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("noted %d", args.N)}}}, nil
+		})
+	}
+	add("note", func() { pause(20 * time.Millisecond) })
+	parent := os.Getppid()
+	add("hang", func() {
+		for os.Getppid() == parent {
+			pause(50 * time.Millisecond)
+		}
+		os.Exit(0)
+	})
+	return s.Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// world is a server with declared agents, and what they talk to.
+type world struct {
+	*server
+	provider *llmtest.Server
+	file     string // baton.yaml
+	notes    string // what the tools have noted
+}
+
+// declare starts a server with a baton.yaml, in which $PROVIDER is a provider that answers by answer, $TOOLS a server with
+// the tools note and hang, and other words are replaced by pairs.
+func declare(t *testing.T, db database, file string, answer func(prompt) llmtest.Script, replace ...string) *world {
+	t.Helper()
+	provider := llmtest.New(func(r *llmtest.Request) llmtest.Script { return answer(asked(r)) })
+	t.Cleanup(provider.Close)
+	dir := t.TempDir()
+	w := &world{provider: provider, file: filepath.Join(dir, "baton.yaml"), notes: filepath.Join(dir, "notes")}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, strings.NewReplacer(append(replace,
+		"$PROVIDER", "provider: openai, base_url: "+provider.URL+"/v1, api_key: key",
+		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}", self, notes, w.notes))...).Replace(file))
+	w.server = start(t, db, "BATON_CONFIG="+w.file)
+	return w
+}
+
+func (w *world) write(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(w.file, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noted is what the tools have noted so far.
+func (w *world) noted() []string {
+	text, _ := os.ReadFile(w.notes) // there is none at first
+	return strings.Fields(string(text))
+}
+
+// ask starts a run of an agent and returns its id.
+func (w *world) ask(agent, thread, content string) string {
+	w.t.Helper()
+	status, out := w.call("POST", "/api/v1/agent/runs", map[string]any{"agent": agent, "threadId": thread, "content": content})
+	if status != http.StatusAccepted {
+		w.t.Fatalf("start: %d %v", status, out)
+	}
+	return out["runId"].(string)
+}
+
+// prompt is what a model was asked by OpenAI's chat completions.
+type prompt struct {
+	Model    string
+	Messages []struct {
+		Role      string
+		Content   any
+		ToolCalls []struct {
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+		ToolCallID string `json:"tool_call_id"`
+	}
+}
+
+func asked(r *llmtest.Request) prompt {
+	var p prompt
+	_ = json.Unmarshal(r.Body, &p) // a body that is no JSON asks nothing
+	return p
+}
+
+// turn is how often the model has answered since a person spoke last.
+func (p prompt) turn() (n int) {
+	for _, m := range p.Messages {
+		switch m.Role {
+		case "user":
+			n = 0
+		case "assistant":
+			n++
+		}
+	}
+	return n
+}
+
+// said counts the messages of a role that say text.
+func (p prompt) said(role, text string) (n int) {
+	for _, m := range p.Messages {
+		if m.Role == role && strings.Contains(fmt.Sprint(m.Content), text) {
+			n++
+		}
+	}
+	return n
+}
+
+// err says why providers would refuse the prompt: calls and results belong together.
+func (p prompt) err() error {
+	var owed []string
+	for i, m := range p.Messages {
+		if m.Role != "tool" && len(owed) > 0 {
+			return fmt.Errorf("message %d, of %s, comes before the results of %q", i, m.Role, owed)
+		}
+		for _, c := range m.ToolCalls {
+			owed = append(owed, c.ID)
+			if !json.Valid([]byte(c.Function.Arguments)) {
+				return fmt.Errorf("call %s has the arguments %q", c.ID, c.Function.Arguments)
+			}
+		}
+		if m.Role == "tool" {
+			at := slices.Index(owed, m.ToolCallID)
+			if at < 0 {
+				return fmt.Errorf("message %d is the result of %q, which nobody called", i, m.ToolCallID)
+			}
+			owed = slices.Delete(owed, at, at+1)
+		}
+	}
+	if len(owed) > 0 {
+		return fmt.Errorf("%q have no results", owed)
+	}
+	return nil
+}
+
+// note is the call of a tool of the server tools, whose arguments come in two pieces.
+func note(index int, tool string, n int) []llmtest.Step {
+	return []llmtest.Step{
+		llmtest.Call(index, fmt.Sprintf("call_%d", n), "tools_"+tool),
+		llmtest.Arguments(index, `{"n":`), llmtest.Arguments(index, fmt.Sprintf(`%d}`, n)),
+	}
+}
