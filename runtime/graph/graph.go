@@ -11,7 +11,6 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/model"
@@ -20,7 +19,7 @@ import (
 // Set is what a registry's workflows and tool schemas compile to.
 type Set struct {
 	workflows map[string]*Graph
-	schemas   map[string]*jsonschema.Schema // by their text
+	schemas   map[string]*schema // by their text
 }
 
 // Graph is a workflow ready to run. A single agent is a graph of one node.
@@ -37,7 +36,7 @@ type Node struct {
 
 // Compile compiles a registry's workflows and tool schemas.
 func Compile(reg *plugins.Registry) (*Set, error) {
-	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*jsonschema.Schema)}
+	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*schema)}
 	for _, w := range reg.Workflows() {
 		compiled, err := compileWorkflow(w)
 		if err != nil {

@@ -3,12 +3,20 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/batonrun/baton/plugins"
+)
+
+const (
+	maxSchema = 256 << 10 // bytes of a tool's parameters
+	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most
 )
 
 // CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes. A tool that came to
@@ -22,17 +30,45 @@ func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 		return fmt.Errorf("the arguments are not an object")
 	}
 	info := tool.Info()
-	schema := s.schemas[string(info.Parameters)]
-	if schema == nil && len(info.Parameters) > 0 {
-		schema, _ = compileSchema(info.Parameters)
+	known := s.schemas[string(info.Parameters)]
+	if known == nil && len(info.Parameters) > 0 {
+		known, _ = compileSchema(info.Parameters)
 	}
-	if schema == nil {
+	if known == nil {
 		return nil
 	}
-	if err := schema.Validate(v); err != nil {
-		return fmt.Errorf("the arguments do not fit the tool's parameters: %s", lastLine(err.Error()))
+	if err := known.validate(v); err != nil {
+		return fmt.Errorf("the arguments do not fit the tool's parameters: %s", err)
 	}
 	return nil
+}
+
+// schema is the schema of a tool's parameters, which may be a stranger's: a short one can have a short text checked for
+// years, so each check has a number of steps.
+type schema struct {
+	root *jsonschema.Schema
+
+	mu   sync.Mutex // guards left, and is held during a check
+	left int        // steps of the check under way
+}
+
+var errSteps = errors.New("checking them takes too long")
+
+func (s *schema) validate(v any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = maxSteps
+	err := s.root.Validate(v)
+	if s.left < 0 {
+		return errSteps
+	}
+	if failed := (*jsonschema.ValidationError)(nil); errors.As(err, &failed) {
+		for len(failed.Causes) > 0 { // the last is as good as any, and all of them may be many
+			failed = failed.Causes[len(failed.Causes)-1]
+		}
+		return errors.New(lastLine(failed.Error()))
+	}
+	return err
 }
 
 func lastLine(s string) string {
@@ -40,14 +76,84 @@ func lastLine(s string) string {
 	return strings.TrimPrefix(strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:]), "- ")
 }
 
-func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+func compileSchema(raw json.RawMessage) (*schema, error) {
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("a schema may have %d bytes", maxSchema)
+	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
+	const name = "tool:///parameters"
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("schema.json")
+	s := new(schema)
+	if s.root, err = c.Compile(name); err != nil {
+		return nil, err
+	}
+	return s, s.count(reflect.ValueOf(s.root), map[*jsonschema.Schema]bool{})
+}
+
+// noLoader keeps schemas from naming files and addresses that we would read.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("a schema refers to nothing outside of it")
+}
+
+// count has each part of a schema that v leads to take a step when it is checked: as its format, which is checked before
+// anything that goes deeper.
+func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error {
+	switch v.Kind() {
+	case reflect.Interface:
+		return s.count(v.Elem(), seen)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := s.count(v.Index(i), seen); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, e := range v.Seq2() {
+			if err := s.count(e, seen); err != nil {
+				return err
+			}
+		}
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type() != reflect.TypeFor[*jsonschema.Schema]() {
+		return nil
+	}
+	part := v.Interface().(*jsonschema.Schema)
+	if seen[part] {
+		return nil
+	}
+	seen[part] = true
+	if part.DynamicRef != nil || part.RecursiveRef != nil {
+		return errors.New("$dynamicRef and $recursiveRef are not supported")
+	}
+	for _, f := range reflect.VisibleFields(v.Type().Elem()) {
+		if !f.IsExported() {
+			continue
+		}
+		if err := s.count(v.Elem().FieldByIndex(f.Index), seen); err != nil {
+			return err
+		}
+	}
+	was := part.Format
+	part.Format = &jsonschema.Format{Validate: func(v any) error {
+		if s.left--; s.left < 0 {
+			return errSteps
+		}
+		if was != nil {
+			return was.Validate(v)
+		}
+		return nil
+	}}
+	if was != nil {
+		part.Format.Name = was.Name
+	}
+	return nil
 }

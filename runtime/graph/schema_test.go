@@ -1,0 +1,86 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/graph"
+)
+
+// tool has parameters.
+type tool struct{ parameters string }
+
+func (t tool) Info() plugins.Info {
+	return plugins.Info{Name: "box.tool", Parameters: json.RawMessage(t.parameters)}
+}
+
+func (tool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{}, nil
+}
+
+func check(parameters, args string) error {
+	return new(graph.Set).CheckArgs(tool{parameters}, json.RawMessage(args))
+}
+
+func TestArgumentsFit(t *testing.T) {
+	const schema = `{"type":"object","properties":{"n":{"$ref":"#/$defs/count"},"list":{"type":"array","items":{"format":"date","type":"string"}}},` +
+		`"required":["n"],"$defs":{"count":{"type":"integer","minimum":1}},"$schema":"http://json-schema.org/draft-07/schema#"}`
+	for args, want := range map[string]string{
+		`{"n":1,"list":["2026-01-31"]}`: "",
+		`{"n":0}`:                       "at '/n': minimum: got 0, want 1",
+		`{}`:                            "at '': missing property 'n'",
+		`{"n":1,"list":["then"]}`:       "at '/list/0': 'then' is not valid date",
+		`[]`:                            "the arguments are not an object",
+	} {
+		err := check(schema, args)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// A schema of a few lines may have a call checked for longer than anybody lives, at each level of the schema or of the arguments.
+func TestCheckingIsBounded(t *testing.T) {
+	var wide, deep strings.Builder
+	wide.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
+	for i := range 200 {
+		fmt.Fprintf(&wide, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+	}
+	wide.WriteString(`"a200":{"type":"object"}}}`)
+	deep.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
+	for i := range 5000 {
+		fmt.Fprintf(&deep, `"a%d":{"$ref":"#/$defs/a%d"},`, i, i+1)
+	}
+	deep.WriteString(`"a5000":{"properties":{"a":{"$ref":"#"}}}}}`)
+	nested := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+	for name, schema := range map[string]string{
+		"wide": wide.String(), "deep": deep.String(),
+		"draft 7":    strings.Replace(wide.String(), "{", `{"$schema":"http://json-schema.org/draft-07/schema#",`, 1),
+		"each level": `{"anyOf":[{"properties":{"a":{"$ref":"#"}},"required":["b"]},{"properties":{"a":{"$ref":"#"}}}]}`,
+	} {
+		if err := check(schema, nested); err == nil || !strings.Contains(err.Error(), "takes too long") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+// A schema that a stranger's server has names nothing of ours.
+func TestSchemasReadNoFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret.json")
+	if err := os.WriteFile(file, []byte(`{"required":["secret"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(`{"$ref":"file://`+file+`"}`, `{}`); err != nil {
+		t.Errorf("the file was read: %v", err)
+	}
+	if err := check(`{"$ref":"#/$defs/b","$defs":{"b":{"$ref":"#/$defs/c"},"c":{"$ref":"#/$defs/b"}}}`, `{}`); err == nil || strings.Contains(err.Error(), "file:") {
+		t.Errorf("a cycle: %v", err)
+	}
+}
