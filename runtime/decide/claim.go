@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -34,12 +36,15 @@ type Claim struct {
 	Instance    string
 	Basis       Basis
 	Span        model.Span
+	Shows       []int64 // other runs whose messages the rows and events repeat
 	Rows        model.Rows
 	Events      []model.StoredEvent
 }
 
 // Ask says what the decision has to see.
-func (c *Claim) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *Claim) Ask() model.Ask {
+	return model.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...)}
+}
 
 func (c *Claim) decide(d *decision) error {
 	if n := next(d.v); n.Do != ToClaim || n.Run.Key != c.Run {
@@ -49,7 +54,7 @@ func (c *Claim) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if !c.Basis.holds(d.v, run) {
+	if !c.Basis.holds(d.v, run) || slices.ContainsFunc(c.Shows, func(key int64) bool { return d.v.Run(key) == nil }) {
 		return ErrStale
 	}
 	d.begin(run, c)

@@ -56,7 +56,7 @@ func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, q
 	if err := l.open(ctx, it, th, run, queued); err != nil {
 		return nil, err
 	}
-	c.Rows, c.Events = it.Rows, it.Events
+	c.Shows, c.Rows, c.Events = l.began.shows, it.Rows, it.Events
 	return &commit.Item{
 		Run: l.w.run, Records: it.Records, Command: c, Takes: true, Began: l.executions(),
 		Then: l.begins,
@@ -256,6 +256,11 @@ func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, h
 		case m.Role == agui.RoleTool && called[m.ToolCallID]:
 			left = append(left, m)
 			before = append(before, &m) // is shown again
+		}
+	}
+	for i := range left {
+		if key := left[i].RunKey; key != 0 && key != l.run.Key && !slices.Contains(l.began.shows, key) {
+			l.began.shows = append(l.began.shows, key)
 		}
 	}
 	it.Rows = append(before, it.Rows...)

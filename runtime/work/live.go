@@ -70,6 +70,7 @@ type live struct {
 type began struct {
 	state json.RawMessage // the thread's
 	upTo  int64           // the event up to which messages belong to the prompt
+	shows []int64         // the runs whose messages it has shown again
 }
 
 // memoKey is where a memo stands: in which step, and in which place of its code.
