@@ -181,10 +181,20 @@ type show struct {
 	calls  []*plugins.Announced // by index, nil while it has no name
 	answer *member              // of a structured answer, nil of a free one
 	said   int                  // bytes of text
+	size   int                  // bytes of all
 }
 
+// maxAnswer is how much one answer may hold, in bytes, its reasoning and its calls included.
+const maxAnswer = 8 << 20
+
 func (s *show) piece(p Piece) error {
+	s.size += len(p.Text) + len(p.Reasoning)
+	if p.Call != nil {
+		s.size += len(p.Call.ID) + len(p.Call.Name) + len(p.Call.Arguments)
+	}
 	switch {
+	case s.size > maxAnswer:
+		return &Error{Code: "answer_too_large", Message: "The model's answer is larger than what is taken"}
 	case p.Call != nil:
 		return s.call(p.Call)
 	case p.Reasoning != "":

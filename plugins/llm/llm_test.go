@@ -347,6 +347,23 @@ func TestTruncatedAnswerIsPartial(t *testing.T) {
 	}
 }
 
+// A model that does not come to an end is not asked again, and holds no more of us than an answer may.
+func TestAnEndlessAnswerFails(t *testing.T) {
+	much := strings.Repeat("much ", 50_000)
+	for name, p := range map[string]llm.Piece{
+		"text": {Text: much}, "reasoning": {Reasoning: much}, "arguments": {Call: &llm.CallPiece{Arguments: much}},
+	} {
+		m := &model{replies: []reply{asks("", "add {}")}}
+		for range 100 {
+			m.replies[0].pieces = append(m.replies[0].pieces, p)
+		}
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
+		if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "answer_too_large" || m.calls() != 1 {
+			t.Errorf("%s: %v after %d calls", name, res.Err, m.calls())
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	m := &model{replies: []reply{{resp: llm.Response{Finish: "content_filter", Usage: usage}}}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})

@@ -153,9 +153,18 @@ func (m *Model) explain(e *wire.Endpoint, err error) error {
 	case failure.Code == "model_not_found":
 		failure.Message = fmt.Sprintf("ollama: there is no model %s: get it with: ollama pull %s", e.Model, e.Model)
 	case failure.Code == "connection_lost" && failure.Status == 0:
-		failure.Message += ": is Ollama running at " + m.cfg.BaseURL + "?"
+		failure.Message += ": is Ollama running at " + m.place() + "?"
 	}
 	return failure
+}
+
+// place is where the server is, without what stands in its URL for who we are.
+func (m *Model) place() string {
+	u, err := url.Parse(m.cfg.BaseURL)
+	if err != nil {
+		return "its address"
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // line is what we read of a piece of an answer.

@@ -38,6 +38,10 @@ func TestANewcomerIsToldWhatToDo(t *testing.T) {
 	if err := ask(t, ollama.Config{Model: "qwen3:4b", BaseURL: server.URL}, question); err == nil || !strings.Contains(err.Error(), "is Ollama running at "+server.URL) {
 		t.Errorf("no server: %v", err)
 	}
+	guarded := strings.Replace(server.URL, "://", "://me:pass@", 1) + "/?token=pass"
+	if err := ask(t, ollama.Config{Model: "qwen3:4b", BaseURL: guarded}, question); err == nil || strings.Contains(err.Error(), "pass") {
+		t.Errorf("the address shows a password: %v", err)
+	}
 	if err := ask(t, ollama.Config{}, question); err == nil || !strings.Contains(err.Error(), "no model is named") {
 		t.Errorf("no name: %v", err)
 	}

@@ -17,7 +17,7 @@ type Events struct {
 // MaxEvent is the longest event or line that is read, in bytes.
 const MaxEvent = 16 << 20
 
-var errLong = errors.New("a line of more than 16 MiB")
+var errLong = errors.New("the answer, or a line of it, is too long")
 
 // NewEvents reads from r.
 func NewEvents(r io.Reader) *Events { return &Events{r: bufio.NewReaderSize(r, 16<<10)} }

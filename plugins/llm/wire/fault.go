@@ -130,6 +130,8 @@ func (e *Endpoint) Lost(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errRedirect):
 		return &llm.Error{Code: "bad_request", Message: e.Provider + ": the request " + errRedirect.Error()}
+	case errors.Is(err, errLong):
+		return &llm.Error{Code: "answer_too_large", Message: e.Provider + ": " + errLong.Error()}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &llm.Error{Code: "timeout", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

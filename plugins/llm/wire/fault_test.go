@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
@@ -31,6 +33,39 @@ func TestFaultsAreReadInAllTheirForms(t *testing.T) {
 	}
 	if got := e.Fault(http.StatusBadRequest, []byte(strings.Repeat("ü", 5000))); len(got.Message) > 1100 {
 		t.Errorf("a message of %d bytes", len(got.Message))
+	}
+}
+
+// ceaseless is a body that says one thing for ever.
+type ceaseless string
+
+func (e ceaseless) Read(p []byte) (int, error) {
+	return copy(p, strings.Repeat(string(e), len(p)/len(e)+1)), nil
+}
+
+func (ceaseless) Close() error { return nil }
+
+type answering func(*http.Request) (*http.Response, error)
+
+func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
+
+func TestAnEndlessAnswerEnds(t *testing.T) {
+	for _, said := range []ceaseless{": still here\n", "data: {}\n\n", "\n", "data: no end of it, "} {
+		e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: said}, nil
+		})}}
+		res, err := e.Post(t.Context(), "http://model.test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := wire.NewEvents(res.Body)
+		for err == nil {
+			_, err = events.Next()
+		}
+		var lost *llm.Error
+		if !errors.As(e.Lost(t.Context(), err), &lost) || lost.Code != "answer_too_large" || lost.Retryable {
+			t.Errorf("%q: %+v", said, lost)
+		}
 	}
 }
 

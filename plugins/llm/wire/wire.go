@@ -86,7 +86,26 @@ func (e *Endpoint) Post(ctx context.Context, url string, body any) (*http.Respon
 		defer res.Body.Close()
 		return nil, e.Refused(res)
 	}
+	res.Body = &bounded{res.Body, maxAnswer}
 	return res, nil
+}
+
+// maxAnswer is how much of an answer is read, in bytes. One of 200 000 tokens has some 60 MB of events.
+const maxAnswer = 128 << 20
+
+// bounded is a body that fails with errLong when it is longer than left.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // maxFault is how much of a provider's complaint is read, in bytes.
