@@ -50,21 +50,23 @@ type answering func(*http.Request) (*http.Response, error)
 func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
 
 func TestAnEndlessAnswerEnds(t *testing.T) {
-	for _, said := range []ceaseless{": still here\n", "data: {}\n\n", "\n", "data: no end of it, "} {
+	long := strings.Repeat("x", 4000)
+	for _, said := range []string{": " + long + "\n", "data: " + long + "\n\n", "data: " + long} {
 		e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Body: said}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: ceaseless(said)}, nil
 		})}}
 		res, err := e.Post(t.Context(), "http://model.test", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer res.Body.Close()
 		events := wire.NewEvents(res.Body)
 		for err == nil {
 			_, err = events.Next()
 		}
 		var lost *llm.Error
 		if !errors.As(e.Lost(t.Context(), err), &lost) || lost.Code != "answer_too_large" || lost.Retryable {
-			t.Errorf("%q: %+v", said, lost)
+			t.Errorf("%.10q: %+v", said, lost)
 		}
 	}
 }
