@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -81,5 +82,61 @@ func TestInitWritesAnAgentOfTheKeyThatIsThere(t *testing.T) {
 				t.Errorf("exit code %d: %s", r.code, r.stdout)
 			}
 		})
+	}
+}
+
+func TestInitWritesAnAgentOfTheServerThatIsThere(t *testing.T) {
+	for _, key := range []string{"", "sk-secret"} {
+		t.Chdir(t.TempDir())
+		s := model(t)
+		t.Setenv("OPENAI_API_KEY", key)
+		t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+		t.Setenv("OPENAI_MODEL", "some-model")
+		baton(t.Context(), "init").want(t, 0)
+		r := talk(t, "What is 6 times 7?\n", "researcher").want(t, 0)
+		if !strings.HasSuffix(r.stdout, "It is 42.\n") {
+			t.Errorf("got\n%s", r.stdout)
+		}
+		for _, req := range s.Requests() {
+			if got := req.Header.Get("Authorization"); strings.TrimPrefix(got, "Bearer ") != key || !strings.Contains(string(req.Body), `"some-model"`) {
+				t.Errorf("asked with %q, want the key %q\n%s", got, key, req.Body)
+			}
+		}
+		if text, err := os.ReadFile("baton.yaml"); err != nil || strings.Contains(string(text), "sk-secret") {
+			t.Errorf("the file holds the key, or %v:\n%s", err, text)
+		}
+	}
+}
+
+func TestServeProposesAConversation(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := model(t)
+	t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+	var stdout, stderr output
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() { code <- programOf(&stdout, &stderr, "serve", "--listen", "127.0.0.1:0").Run(ctx) }()
+	stdout.until(t, "try: baton chat --server http://")
+	_, proposed, _ := strings.Cut(stdout.String(), "try: baton chat ")
+	r := talk(t, "What is 6 times 7?\n", strings.Fields(proposed)...).want(t, 0)
+	if !strings.HasSuffix(r.stdout, "It is 42.\n") {
+		t.Errorf("got\n%s", r.stdout)
+	}
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d\n%s", got, &stderr)
+	}
+}
+
+func TestAnAnswerThatWasCutShortIsShownAsSuch(t *testing.T) {
+	s := llmtest.New(llmtest.Each(
+		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Half of "), llmtest.Cut()}},
+		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("All of it.")}},
+	))
+	t.Cleanup(s.Close)
+	t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+	r := talk(t, "hello\n", "--database", database(t)).want(t, 0)
+	if want := "Half of \n… cut short\nAll of it.\n"; r.stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", r.stdout, want)
 	}
 }

@@ -26,8 +26,9 @@ func (p *Program) chatCommand() *cobra.Command {
 		Long: "Chat sends each line to an agent and shows what it does: on the server that has the database, or on the one\n" +
 			"given with --server; without any, on one that this process starts. It asks for approvals and answers.\n" +
 			"Without AGENT it talks to the thread's agent, to the one named assistant, or to the only one there is.\n\n" +
-			"Ctrl-C cancels the turn, twice leaves; /new begins a new thread, /quit leaves. From a pipe each line is a\n" +
-			"turn, or the answer to a question, and the exit code is 1 when the last turn has failed.",
+			"Ctrl-C cancels the turn, twice leaves; /new begins a new thread, /quit leaves. Lines that are pasted are one\n" +
+			"message. From a pipe each line is a turn, or the answer to a question, and the exit code is 1 when the last\n" +
+			"turn has failed.",
 		Example: "  baton chat\n  baton chat researcher --thread trip",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,6 +68,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s 
 		s.server = own.URL()
 	}
 	err = s.talk(ctx)
+	s.goodbye()
 	if errors.Is(err, errLeft) || errors.Is(err, io.EOF) && (s.keys.terminal || !s.failed) {
 		return nil
 	}
@@ -83,6 +85,7 @@ type chat struct {
 	thread string
 	out    *transcript
 	keys   *keyboard
+	said   bool // there is something in the thread
 	failed bool // the last turn
 }
 
@@ -94,8 +97,14 @@ func (s *chat) talk(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	s.greet()
+	if s.said {
+		if err := s.resume(ctx); err != nil {
+			return err
+		}
+	}
 	for pressed := false; ; {
-		line, err := s.keys.line(ctx, s.prompt())
+		line, err := s.keys.message(ctx, s.prompt())
 		if errors.Is(err, errPressed) && !pressed {
 			pressed = true
 			s.out.line("Ctrl-C again leaves", dim)
@@ -113,9 +122,9 @@ func (s *chat) talk(ctx context.Context) error {
 		case line == "/quit" || line == "/exit":
 			return errLeft
 		case line == "/new":
-			s.thread = uuid.NewString()
+			s.thread, s.said = uuid.NewString(), false
 			s.out.line("a new thread: "+s.thread, dim)
-		case strings.HasPrefix(line, "/") && !strings.Contains(line, " "):
+		case isCommand(line):
 			s.out.line("there are /new and /quit; Ctrl-C cancels a turn", dim)
 		default:
 			if err := s.turn(ctx, line); err != nil {
@@ -126,13 +135,28 @@ func (s *chat) talk(ctx context.Context) error {
 }
 
 func (s *chat) prompt() string {
-	if s.agent == "" {
-		return "> "
-	}
-	return s.agent + "> "
+	return s.out.styled(printable(s.agent)+">", bold) + " "
 }
 
-// open takes up the thread: it shows its last messages, and goes on with what it waits for.
+// greet tells a person whom they talk to, and how to stop.
+func (s *chat) greet() {
+	who := s.agent
+	if who == "" {
+		who = "the workflow of the thread"
+	}
+	if s.keys.terminal {
+		s.out.line("talking to "+who+"; Ctrl-C cancels a turn, /quit leaves", dim)
+	}
+}
+
+// goodbye tells a person how to go on.
+func (s *chat) goodbye() {
+	if s.keys.terminal && s.said {
+		s.out.line("to go on: baton chat --thread "+s.thread, dim)
+	}
+}
+
+// open takes up the thread: it shows its last messages.
 func (s *chat) open(ctx context.Context) error {
 	if s.thread == "" {
 		s.thread = uuid.NewString()
@@ -146,8 +170,9 @@ func (s *chat) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.said = true
 	s.out.line("thread "+s.thread, dim)
-	return s.resume(ctx)
+	return s.whose(ctx)
 }
 
 // choose picks the agent of a new thread.
@@ -165,12 +190,13 @@ func (s *chat) choose(ctx context.Context) error {
 	}
 	own := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "echo" || n == "scripted" })
 	switch {
-	case slices.Contains(names, "assistant"):
-		s.agent = "assistant"
+	case slices.Contains(names, assistant):
+		s.agent = assistant
 	case len(own) == 1:
 		s.agent = own[0]
 	default:
-		return &usageError{fmt.Errorf("name an agent: %s. With OPENAI_API_KEY or the like set there is also assistant", strings.Join(names, ", "))}
+		return &usageError{fmt.Errorf("name an agent: %s\nfor the agent assistant set OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or OLLAMA_HOST "+
+			"where the server runs, or declare agents of your own: baton init", strings.Join(names, ", "))}
 	}
 	return nil
 }
@@ -195,6 +221,17 @@ func (s *chat) history(ctx context.Context) error {
 		s.out.line(m.Content, style)
 	}
 	return s.out.err
+}
+
+// whose picks the agent that the thread had last. A workflow's thread has none.
+func (s *chat) whose(ctx context.Context) error {
+	var found struct{ Items []struct{ Agent string } }
+	path := "/api/projects/default/agent-runs?limit=1&threadId=" + url.QueryEscape(s.thread)
+	if err := s.get(ctx, path, &found); err != nil || s.agent != "" || len(found.Items) == 0 {
+		return err
+	}
+	s.agent = found.Items[0].Agent
+	return nil
 }
 
 // resume goes on with the run that waits for an answer in the thread, if there is one.
@@ -229,6 +266,7 @@ func (s *chat) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	s.said = true
 	return s.follow(ctx, f.(*remote))
 }
 

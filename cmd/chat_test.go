@@ -151,7 +151,7 @@ func TestChatSurvivesARestartOfTheServer(t *testing.T) {
 
 func TestChatNeedsAnAgent(t *testing.T) {
 	r := talk(t, "", "--database", database(t)).want(t, 2)
-	if !strings.Contains(r.stderr, "echo, scripted. With OPENAI_API_KEY") {
+	if !strings.Contains(r.stderr, "echo, scripted\nbaton: for the agent assistant set OPENAI_API_KEY") {
 		t.Errorf("got %q", r.stderr)
 	}
 	if r := talk(t, "hello\n", "nobody", "--database", database(t)).want(t, 1); !strings.Contains(r.stdout, `There is no agent "nobody"`) {

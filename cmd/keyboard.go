@@ -16,7 +16,8 @@ import (
 // keyboard is where a person's lines and Ctrl-C come from.
 type keyboard struct {
 	out      io.Writer
-	terminal bool // a person sits there
+	file     *os.File // that is read, nil when it is none
+	terminal bool     // a person sits there
 	lines    chan typed
 	signals  chan os.Signal
 	done     chan struct{}
@@ -37,6 +38,7 @@ func newKeyboard(in io.Reader, out io.Writer) *keyboard {
 		out: out, terminal: isTerminal(in) && isTerminal(out), lines: make(chan typed),
 		signals: make(chan os.Signal, 2), done: make(chan struct{}), in: bufio.NewReaderSize(in, 64<<10),
 	}
+	k.file, _ = in.(*os.File)
 	signal.Notify(k.signals, os.Interrupt)
 	return k
 }
@@ -75,11 +77,28 @@ func (k *keyboard) read() {
 // errPressed says that a person has pressed Ctrl-C.
 var errPressed = errors.New("Ctrl-C")
 
+// message returns the next line and, of a person, those that came with it: what is pasted is one message.
+func (k *keyboard) message(ctx context.Context, prompt string) (string, error) {
+	text, err := k.line(ctx, prompt)
+	for err == nil && k.terminal && !isCommand(text) && len(text) < maxLine && (k.in.Buffered() > 0 || moreToRead(k.file)) {
+		var next string
+		if next, err = k.line(ctx, ""); err == nil {
+			text += "\n" + next
+		}
+	}
+	if errors.Is(err, io.EOF) && text != "" {
+		err = nil // and again for the next
+	}
+	return text, err
+}
+
+func isCommand(line string) bool { return strings.HasPrefix(line, "/") && !strings.Contains(line, " ") }
+
 // line returns the next line. It fails with io.EOF behind the last one, with errPressed at Ctrl-C, and with errLeft
 // when ctx ends.
 func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
 	if k.terminal {
-		_, _ = io.WriteString(k.out, printable(prompt))
+		_, _ = io.WriteString(k.out, prompt)
 	}
 	if !k.reading.Swap(true) {
 		go k.read() // ends with a line, at the latest with the process

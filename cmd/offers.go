@@ -23,6 +23,9 @@ type offers struct {
 	assistant plugins.Agent // nil when the environment has no model
 }
 
+// assistant is the agent that the environment has a model for.
+const assistant = "assistant"
+
 // offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
 func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	o := offers{list: slices.Clone(p.Plugins)}
@@ -34,7 +37,7 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 		}
 		o.list = append(o.list, o.declared.Plugins()...)
 	}
-	if slices.ContainsFunc(o.list, func(p plugins.Plugin) bool { return p.Info().Name == "assistant" }) {
+	if slices.ContainsFunc(o.list, func(p plugins.Plugin) bool { return p.Info().Name == assistant }) {
 		return o, nil
 	}
 	if o.assistant = before.assistant; o.assistant == nil {

@@ -85,7 +85,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	return shutdown(now, s)
 }
 
-// greet says where the server is and what to try.
+// greet says where the server is and what to try: a conversation with the assistant, or else a run.
 func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) error {
 	_, err := fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
 	agents := slices.DeleteFunc(slices.Clone(list), func(p plugins.Plugin) bool {
@@ -93,6 +93,10 @@ func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) er
 		return !ok
 	})
 	if err != nil || len(agents) == 0 {
+		return err
+	}
+	if slices.ContainsFunc(agents, func(p plugins.Plugin) bool { return p.Info().Name == assistant }) {
+		_, err = fmt.Fprintf(w, "try: baton chat --server %s\n", url)
 		return err
 	}
 	agent := agents[0].Info().Name

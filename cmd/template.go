@@ -1,25 +1,30 @@
 package cmd
 
-import "strings"
+import (
+	"strings"
 
-// template is the file that init writes: with an agent of the first provider that the environment has, and with the
-// lines of one as a comment when it has none.
+	"github.com/batonrun/baton/plugins/llm/provider"
+)
+
+// template is the file that init writes: with an agent of the model that the environment names, and with the lines of one
+// as a comment when it names none.
 func template(getenv func(string) string) string {
-	agent := ""
-	for _, p := range []struct{ variable, agent string }{
-		{"OPENAI_API_KEY", "    provider: openai\n    model: gpt-4o-mini\n    api_key: ${OPENAI_API_KEY}\n"},
-		{"ANTHROPIC_API_KEY", "    provider: anthropic\n    model: claude-3-5-haiku-latest\n    api_key: ${ANTHROPIC_API_KEY}\n"},
-		{"GOOGLE_API_KEY", "    provider: google\n    model: gemini-2.0-flash\n    api_key: ${GOOGLE_API_KEY}\n"},
-		{"OLLAMA_HOST", "    provider: ollama\n    model: qwen3\n"},
-	} {
-		if getenv(p.variable) != "" {
-			agent = p.agent
-			break
-		}
-	}
-	there := agent != ""
+	model, err := provider.FromEnv(getenv)
+	there := err == nil
 	if !there {
-		agent = "    provider: openai\n    model: gpt-4o-mini\n    api_key: ${OPENAI_API_KEY}\n"
+		getenv = func(name string) string { return map[string]string{"OPENAI_API_KEY": "…"}[name] }
+		model, _ = provider.FromEnv(getenv) // names one
+	}
+	agent := "    provider: " + model.Provider + "\n    model: " + model.Model + "\n"
+	of := strings.ToUpper(model.Provider)
+	if getenv(of+"_BASE_URL") != "" {
+		agent += "    base_url: ${" + of + "_BASE_URL}\n"
+	}
+	switch {
+	case getenv(of+"_API_KEY") != "":
+		agent += "    api_key: ${" + of + "_API_KEY}\n"
+	case model.APIKey != "":
+		agent += "    api_key: ${GEMINI_API_KEY}\n"
 	}
 	agents := "agents:\n  researcher:\n    description: Finds things out.\n" + agent + templateAgent
 	workflow := strings.ReplaceAll(templateWorkflow, "AGENT", "researcher")

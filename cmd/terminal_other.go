@@ -2,6 +2,11 @@
 
 package cmd
 
-import "io"
+import (
+	"io"
+	"os"
+)
 
 func terminalWidth(io.Writer) int { return 80 }
+
+func moreToRead(*os.File) bool { return false }

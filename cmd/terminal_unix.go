@@ -18,3 +18,11 @@ func terminalWidth(w io.Writer) int {
 	}
 	return 80
 }
+
+// moreToRead reports whether another line is there, or comes before a person could type one.
+func moreToRead(terminal *os.File) bool {
+	const pause = 20 // milliseconds
+	ready := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(ready, pause)
+	return err == nil && n == 1 && ready[0].Revents&unix.POLLIN != 0
+}

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -15,7 +17,6 @@ import (
 // what is done, dimmed and cut to a line each.
 type transcript struct {
 	w      io.Writer
-	width  int // of a line of the second kind
 	colour bool
 	began  time.Time
 
@@ -29,13 +30,14 @@ type transcript struct {
 // The styles, as terminals know them.
 const (
 	plain = "\x1b[0m"
+	bold  = "\x1b[1m"
 	dim   = "\x1b[2m"
 	red   = "\x1b[31m"
 )
 
 func newTranscript(w io.Writer) *transcript {
 	return &transcript{
-		w: w, width: terminalWidth(w), colour: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		w: w, colour: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		began: time.Now(), calls: make(map[string]string),
 	}
 }
@@ -48,7 +50,12 @@ func (t *transcript) show(ev event) error {
 		t.text(e.Delta, "")
 	case agui.ReasoningMessageContent:
 		t.text(e.Delta, dim)
-	case agui.TextMessageEnd, agui.ReasoningMessageEnd:
+	case agui.TextMessageEnd:
+		t.close()
+		if e.Output != nil && e.Output.Status == agui.StatusFailed {
+			t.detail("… cut short")
+		}
+	case agui.ReasoningMessageEnd:
 		t.close()
 	case agui.StepStarted:
 		t.detail("▸ " + e.StepName)
@@ -83,7 +90,7 @@ func (t *transcript) end(o outcome) error {
 		for i := range asks {
 			t.line("? "+asks[i].Message+" ("+asks[i].ID+")", "")
 		}
-		t.line(fmt.Sprintf("waits for an answer after %v · run %s · thread %s", took, o.run, o.thread), dim)
+		t.line(fmt.Sprintf("waits for an answer after %v · run %s · to answer: baton chat --thread %s", took, o.run, o.thread), dim)
 	case !failed:
 		t.line(fmt.Sprintf("completed in %v · run %s · thread %s", took, o.run, o.thread), dim)
 	case e.Code == codeCancelled:
@@ -121,10 +128,7 @@ func (t *transcript) close() {
 // detail writes a dimmed line, or the beginning of one that is too long for the terminal.
 func (t *transcript) detail(s string) {
 	s = strings.Join(strings.Fields(printable(s)), " ")
-	if runes := []rune(s); len(runes) > t.width {
-		s = string(runes[:t.width-1]) + "…"
-	}
-	t.line(s, dim)
+	t.line(runewidth.Truncate(s, terminalWidth(t.w), "…"), dim)
 }
 
 // line writes a line of its own, when no text is under way.
@@ -138,12 +142,16 @@ func (t *transcript) line(s, style string) {
 }
 
 func (t *transcript) write(s, style string) {
-	if t.colour && style != "" {
-		s = style + s + plain
-	}
 	if t.err == nil {
-		_, t.err = io.WriteString(t.w, s)
+		_, t.err = io.WriteString(t.w, t.styled(s, style))
 	}
+}
+
+func (t *transcript) styled(s, style string) string {
+	if !t.colour || style == "" {
+		return s
+	}
+	return style + s + plain
 }
 
 // printable returns s without control characters and those that reorder a line, so that no agent's text commands the
