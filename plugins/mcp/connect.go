@@ -29,6 +29,7 @@ const (
 	minPause = 250 * time.Millisecond // before a connection is tried again
 	maxPause = 30 * time.Second
 	steady   = 10 * time.Second // a connection that has stood so long is tried again at once
+	between  = time.Second      // from one list of its tools to the next
 	maxFrame = 8 << 20          // bytes of a message of the server
 )
 
@@ -41,6 +42,7 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 		if err == nil {
 			s.set(conn, nil)
 		} else {
+			err = s.redact(err)
 			s.set(nil, fmt.Errorf("the tool server is not connected: %w", err))
 		}
 		if tried != nil {
@@ -48,7 +50,7 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 			tried = nil
 		}
 		if err == nil {
-			err = s.serve(ctx, conn)
+			err = s.redact(s.serve(ctx, conn))
 			s.set(nil, fmt.Errorf("the connection to the tool server is lost: %w", err))
 			conn.close()
 		}
@@ -129,14 +131,19 @@ func (s *Server) transport(conn *connection) (sdk.Transport, error) {
 func (s *Server) serve(ctx context.Context, conn *connection) error {
 	ended := make(chan error, 1)
 	go func() { ended <- conn.session.Wait() }() // ends with the session, which close ends
+	listed := conn.listed
+	var calm <-chan time.Time
 	for {
 		select {
-		case <-conn.listed:
+		case <-calm:
+			listed, calm = conn.listed, nil
+		case <-listed:
+			listed, calm = nil, time.After(between)
 			listing, cancel := context.WithTimeout(ctx, s.cfg.Connect)
 			err := s.list(listing, conn)
 			cancel()
 			if err != nil {
-				s.log.Warn("tools could not be listed", "error", err)
+				s.log.Warn("tools could not be listed", "error", s.redact(err))
 			}
 		case err := <-ended:
 			if err == nil {
@@ -159,36 +166,76 @@ func (c *connection) close() {
 	}
 }
 
-// maxTools is how many tools of a server are listed.
-const maxTools = 1000
+// What is taken of a server's list.
+const (
+	maxTools   = 1000
+	maxPages   = 1000
+	maxListed  = maxFrame // bytes of all names, descriptions and schemas
+	maxLeftOut = 10       // tools that are left out of which the log tells one by one
+)
 
 // list asks the server for its tools.
 func (s *Server) list(ctx context.Context, conn *connection) error {
-	tools := []plugins.Tool{}
-	names := map[string]bool{}
-	for t, err := range conn.session.Tools(ctx, nil) {
-		switch {
-		case err != nil:
-			return fmt.Errorf("list tools: %w", err)
-		case len(s.cfg.Allow) > 0 && !matches(s.cfg.Allow, t.Name):
-			continue
-		case len(tools) == maxTools:
-			return fmt.Errorf("the server has more than %d tools", maxTools)
-		}
-		tool, err := s.tool(t)
-		if err == nil && names[tool.info.Name] {
-			err = errors.New("two tools would be of one name")
-		}
+	l := &listing{server: s, tools: []plugins.Tool{}, names: map[string]bool{}}
+	cursor := ""
+	for range maxPages {
+		page, err := conn.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		if err != nil {
-			s.log.Warn("a tool is left out", "tool", t.Name, "error", err)
-			continue
+			return fmt.Errorf("list tools: %w", err)
 		}
-		names[tool.info.Name] = true
-		tools = append(tools, tool)
+		for _, t := range page.Tools {
+			if err := l.add(t); err != nil {
+				return err
+			}
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			l.done()
+			return nil
+		}
 	}
-	slices.SortFunc(tools, func(a, b plugins.Tool) int { return strings.Compare(a.Info().Name, b.Info().Name) })
-	s.tools.Store(&tools)
+	return fmt.Errorf("the server's list has more than %d pages", maxPages)
+}
+
+// listing is a list of tools that is being made.
+type listing struct {
+	server  *Server
+	tools   []plugins.Tool
+	names   map[string]bool
+	size    int // of tools, in bytes
+	leftOut int
+}
+
+// add takes a tool, or leaves it out. It fails when the server has too many.
+func (l *listing) add(t *sdk.Tool) error {
+	if allow := l.server.cfg.Allow; len(allow) > 0 && !matches(allow, t.Name) {
+		return nil
+	}
+	tool, err := l.server.tool(t)
+	if err == nil && l.names[tool.info.Name] {
+		err = errors.New("two tools would be of one name")
+	}
+	if err != nil {
+		if l.leftOut++; l.leftOut <= maxLeftOut {
+			l.server.log.Warn("a tool is left out", "tool", clip(t.Name, maxName), "error", err)
+		}
+		return nil
+	}
+	l.size += len(tool.info.Name) + len(tool.info.Description) + len(tool.info.Parameters)
+	if len(l.tools) == maxTools || l.size > maxListed {
+		return fmt.Errorf("the server's tools are more than %d, or than %d bytes", maxTools, maxListed)
+	}
+	l.names[tool.info.Name] = true
+	l.tools = append(l.tools, tool)
 	return nil
+}
+
+// done has the server offer what was listed.
+func (l *listing) done() {
+	if l.leftOut > maxLeftOut {
+		l.server.log.Warn("tools were left out", "tools", l.leftOut)
+	}
+	slices.SortFunc(l.tools, func(a, b plugins.Tool) int { return strings.Compare(a.Info().Name, b.Info().Name) })
+	l.server.tools.Store(&l.tools)
 }
 
 // reach returns the connection, and waits a little for one that is being made again.

@@ -44,7 +44,7 @@ type Config struct {
 	Env     map[string]string // its environment beside PATH, HOME and LANG
 
 	URL     string            // of the endpoint, http or https
-	Headers map[string]string // of each request to it, such as Authorization
+	Headers map[string]string // of each request to it, such as Authorization; their values are in no error and no log
 
 	Allow    []string // the tools that are offered, by the server's names or patterns such as read_*; default all
 	Approval []string // those that a person is asked about before each call, likewise
@@ -59,9 +59,10 @@ type Config struct {
 
 // Server is a server of tools.
 type Server struct {
-	cfg  Config
-	log  *slog.Logger
-	http *http.Client
+	cfg    Config
+	log    *slog.Logger
+	http   *http.Client
+	secret []string // what no error shows
 
 	tools atomic.Pointer[[]plugins.Tool]
 
@@ -114,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
 	s := &Server{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), changed: make(chan struct{}), trouble: errAway}
-	s.http = newClient(&cfg)
+	s.http, s.secret = newClient(&cfg), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil
 }

@@ -77,7 +77,7 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	case context.Cause(ctx) != nil:
 		return agui.ToolOutput{}, context.Cause(ctx)
 	case refused:
-		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(refusal.Message, maxMessage)}
+		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(t.server.shown(refusal.Message), maxMessage)}
 	}
 	if conn != nil && conn.child == nil { // an endpoint that does not answer; a program's end is seen by itself
 		_ = conn.session.Close()
@@ -90,7 +90,7 @@ func (t *tool) away(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	t.server.log.Warn("a tool was called in vain", "tool", t.name, "error", err)
+	t.server.log.Warn("a tool was called in vain", "tool", t.name, "error", t.server.redact(err))
 	return &plugins.Error{
 		Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is away, or went away during the call", t.server.cfg.Name), Retryable: true,
 	}

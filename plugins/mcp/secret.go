@@ -1,0 +1,46 @@
+package mcp
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// secrets lists what no error may show: values of headers, their last words (a token behind Bearer), and what stands in
+// the URL for who we are. The longest come first, as one may be a part of another.
+func secrets(cfg *Config) []string {
+	var list []string
+	for v := range maps.Values(cfg.Headers) {
+		list = append(list, v, v[strings.LastIndexByte(v, ' ')+1:])
+	}
+	if u, err := url.Parse(cfg.URL); err == nil {
+		password, _ := u.User.Password()
+		list = append(list, password, url.QueryEscape(password), url.PathEscape(password))
+		for _, values := range u.Query() {
+			for _, v := range values {
+				list = append(list, v, url.QueryEscape(v))
+			}
+		}
+	}
+	list = slices.DeleteFunc(list, func(s string) bool { return len(s) < 4 })
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(list)
+}
+
+// shown is s without secrets.
+func (s *Server) shown(text string) string {
+	for _, secret := range s.secret {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+// redact is err without secrets. It is not unwrapped any more.
+func (s *Server) redact(err error) error {
+	if err == nil || len(s.secret) == 0 {
+		return err
+	}
+	return errors.New(s.shown(err.Error()))
+}
