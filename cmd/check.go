@@ -162,21 +162,35 @@ func initCommand() *cobra.Command {
 			"and " + schemaFile + " beside it, for editors. It does not touch a " + config.File + " that is there.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := os.OpenFile(config.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			err := create(config.File, []byte(template(os.Getenv)))
 			if errors.Is(err, os.ErrExist) {
 				return fmt.Errorf("%s is there already, and is left as it is", config.File)
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				if err = os.Remove(schemaFile); errors.Is(err, os.ErrNotExist) {
+					err = nil
+				}
 			}
-			_, err = f.WriteString(template(os.Getenv))
-			if err = errors.Join(err, f.Close(), os.WriteFile(schemaFile, schema(), 0o644)); err != nil {
+			if err == nil {
+				err = create(schemaFile, schema())
+			}
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; next: baton check, baton serve\n", config.File)
 			return err
 		},
 	}
+}
+
+// create writes a file that is not there; a link would lead elsewhere.
+func create(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // schemaFile is beside the settings file, which names it.

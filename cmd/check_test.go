@@ -89,6 +89,22 @@ func TestInitWritesWhatRuns(t *testing.T) {
 	}
 }
 
+// A directory that somebody else has made may hold links to what is ours.
+func TestInitWritesThroughNoLink(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "precious", "keep")
+	for _, name := range []string{"baton.schema.json", "baton.yaml"} {
+		if err := os.Symlink("precious", name); err != nil {
+			t.Fatal(err)
+		}
+		baton(t.Context(), "init")
+		if text, err := os.ReadFile("precious"); err != nil || string(text) != "keep" {
+			t.Errorf("%s: a link led to %.20q, %v", name, text, err)
+		}
+		_ = os.Remove("baton.yaml")
+	}
+}
+
 func TestSchemaIsTheOneInDocs(t *testing.T) {
 	text := baton(t.Context(), "schema").want(t, 0).stdout
 	const name = "../docs/baton.schema.json"
