@@ -214,6 +214,7 @@ func (c *conn) answer(m message) {
 	defer c.mu.Unlock()
 	if s := c.sessions[id]; s != nil {
 		s.put(m, 0)
+		delete(c.sessions, id) // nothing follows it
 	}
 	if waits := c.asked[id]; waits != nil {
 		waits <- m

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -176,6 +177,36 @@ func TestAFloodIsBounded(t *testing.T) {
 	var shown *plugins.Error
 	if !errors.As(err, &shown) || shown.Code != "overrun" {
 		t.Error(err)
+	}
+}
+
+// TestARunHasOneAnswer has a program answer a run again and again while what it said before cannot be taken yet.
+func TestARunHasOneAnswer(t *testing.T) {
+	gate := make(chan struct{})
+	host := &watcher{saw: func(string) { <-gate }}
+	mark := t.TempDir() + "/mark"
+	script := hello + `read b; echo '{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"a"}}'; ` +
+		`line='{"jsonrpc":"2.0","id":2,"result":"'$(head -c 1000000 /dev/zero | tr '\0' x)'"}'; ` +
+		`for i in $(seq 200); do echo "$line"; done; touch ` + mark + `; cat >/dev/null`
+	a := shell(t, script, nil)
+	kept := make(chan uint64, 1)
+	go func() { // ends when the program has written all of it
+		defer close(gate)
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+			if _, err := os.Stat(mark); err == nil {
+				break
+			}
+		}
+		var mem runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&mem)
+		kept <- mem.HeapAlloc
+	}()
+	if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err != nil {
+		t.Error(err)
+	}
+	if n := <-kept; n > 50<<20 {
+		t.Errorf("%d MiB are kept of answers that nobody reads", n>>20)
 	}
 }
 
