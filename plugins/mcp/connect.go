@@ -124,7 +124,7 @@ func (s *Server) transport(conn *connection) (sdk.Transport, error) {
 		return nil, err
 	}
 	conn.child = c
-	return &sdk.IOTransport{Reader: c.Output, Writer: c.Input, MaxLineLength: maxFrame}, nil
+	return &pipe{sdk.IOTransport{Reader: c.Output, Writer: c.Input, MaxLineLength: maxFrame}}, nil
 }
 
 // serve lists the tools anew when they have changed, and returns why the connection has ended.

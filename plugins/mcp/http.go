@@ -57,10 +57,17 @@ func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, v := range c.headers {
 		req.Header.Set(name, v)
 	}
+	posts := req.Method == http.MethodPost // any other only asks for the answer
+	if posts {
+		mark(ctx, true)
+	}
 	res, err := c.next.RoundTrip(req)
 	if err != nil {
 		cancel()
 		return nil, err
+	}
+	if posts && res.StatusCode == http.StatusNotFound { // it knows no such session
+		mark(ctx, false)
 	}
 	body := &answer{ReadCloser: res.Body, done: cancel, left: -1}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" { // whose events are bounded

@@ -11,10 +11,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -302,5 +304,67 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 	}
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestServersErrorIsNoLostConnection has a server say with the code of its own choice that it does not do it, which is what
+// the SDK's connections say of calls that were not sent.
+func TestServersErrorIsNoLostConnection(t *testing.T) {
+	for _, code := range []int64{-32003, -32004} {
+		var calls atomic.Int64
+		server := newServer(nil)
+		server.AddTool(&sdk.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				calls.Add(1)
+				return nil, &jsonrpc.Error{Code: code, Message: "the account is empty"}
+			})
+		s := started(t, endpoint(t, server))
+		_, err := call(t, s, "it.pay", "{}")
+		shown, ok := errors.AsType[*plugins.Error](err)
+		if !ok || shown.Code != "tool_failed" || !strings.Contains(shown.Message, "the account is empty") || calls.Load() != 1 {
+			t.Errorf("%d: called %d times: %v", code, calls.Load(), err)
+		}
+	}
+}
+
+// TestCallUnderWayIsNotMadeAgain has a server forget its sessions, which another call is the first to learn.
+func TestCallUnderWayIsNotMadeAgain(t *testing.T) {
+	var calls atomic.Int64
+	began, release := make(chan struct{}, 9), make(chan struct{})
+	serve := func() http.Handler {
+		server := newServer(nil)
+		server.AddTool(&sdk.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				calls.Add(1)
+				began <- struct{}{}
+				<-release
+				return &sdk.CallToolResult{}, nil
+			})
+		return handle(t, server)
+	}
+	var now atomic.Pointer[http.Handler]
+	first, second := serve(), serve()
+	now.Store(&first)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	s := started(t, mcp.Config{URL: web.URL})
+	paid := make(chan error, 1)
+	go func() { // ends with its call
+		_, err := find(t, s, "it.pay").Call(context.Background(), &plugins.Call{ID: "c", Args: json.RawMessage(`{}`)})
+		paid <- err
+	}()
+	<-began
+	now.Store(&second)
+	if out, err := call(t, s, "it.echo", `{"text":"a"}`); err != nil || out.ResultSummary != `{"text":"a"}` {
+		t.Errorf("echo: %+v, %v", out, err)
+	}
+	close(release)
+	err := <-paid
+	if shown, ok := errors.AsType[*plugins.Error](err); !ok || shown.Code != "tool_unavailable" {
+		t.Errorf("pay: %v", err)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("called %d times", n)
 	}
 }

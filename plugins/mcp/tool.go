@@ -61,28 +61,40 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	if err != nil {
 		return agui.ToolOutput{}, t.away(ctx, err)
 	}
-	res, err := conn.call(ctx, t.name, call)
-	if errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed) { // the server has not seen it: so once more
+	res, sent, err := conn.call(ctx, t.name, call)
+	if !sent && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)) { // so once more
 		if conn.child == nil {
 			_ = conn.session.Close()
 		}
 		if conn, err = t.server.other(ctx, conn); err == nil {
-			res, err = conn.call(ctx, t.name, call)
+			res, sent, err = conn.call(ctx, t.name, call)
 		}
 	}
-	refusal, refused := errors.AsType[*jsonrpc.Error](err)
-	switch {
+	switch said, refused := refusal(err); {
 	case err == nil:
 		return output(res), nil
 	case context.Cause(ctx) != nil:
 		return agui.ToolOutput{}, context.Cause(ctx)
-	case refused:
-		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(t.server.shown(refusal.Message), maxMessage)}
+	case sent && refused:
+		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(t.server.shown(said), maxMessage)}
 	}
 	if conn != nil && conn.child == nil { // an endpoint that does not answer; a program's end is seen by itself
 		_ = conn.session.Close()
 	}
 	return agui.ToolOutput{}, t.away(ctx, err)
+}
+
+// refusal is what the server has said of a call that it does not make. Of an error whose code is one of those that the SDK
+// has for the ends of connections, it leaves the text alone.
+func refusal(err error) (said string, ok bool) {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return e.Message, true
+	}
+	if !errors.Is(err, sdk.ErrConnectionClosed) {
+		return "", false
+	}
+	_, said, _ = strings.Cut(err.Error(), `"tools/call": `)
+	return said, true
 }
 
 // away is the error of a call that the server could not answer.
@@ -113,8 +125,8 @@ func (s *Server) other(ctx context.Context, conn *connection) (*connection, erro
 	}
 }
 
-// call makes a call and passes its progress on.
-func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (*sdk.CallToolResult, error) {
+// call makes a call and passes its progress on. sent says whether the server may have got it.
+func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (res *sdk.CallToolResult, sent bool, err error) {
 	params := &sdk.CallToolParams{Name: name, Arguments: call.Args}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
@@ -128,7 +140,9 @@ func (c *connection) call(ctx context.Context, name string, call *plugins.Call) 
 		defer c.mu.Unlock()
 		delete(c.progress, call.ID)
 	}()
-	return c.session.CallTool(ctx, params)
+	ctx, d := withDelivery(ctx)
+	res, err = c.session.CallTool(ctx, params)
+	return res, d.sent.Load(), err
 }
 
 // progressed tells a call how far it is.
