@@ -316,7 +316,7 @@ func (s *chat) get(ctx context.Context, path string, out any) error {
 		if res.StatusCode >= 300 {
 			return statusError(res)
 		}
-		return json.NewDecoder(res.Body).Decode(out)
+		return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
 	})
 }
 

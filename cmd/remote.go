@@ -28,6 +28,9 @@ type remote struct {
 	stream *sseReader // nil while there is no connection
 }
 
+// maxAnswer is how much of an answer of a server is read, in bytes.
+const maxAnswer = 64 << 20
+
 // How long a server may be away before run gives up on it: one that restarts, and one that was never there.
 const (
 	patience      = time.Minute
@@ -58,6 +61,9 @@ func (r *remote) next(ctx context.Context) (event, error) {
 			continue
 		}
 		f, err := r.stream.next()
+		if errors.Is(err, errLongFrame) {
+			return event{}, err
+		}
 		if err != nil { // the server ended it, or the connection broke: the next one tells
 			_ = r.close(ctx)
 			if ctx.Err() != nil {
@@ -150,7 +156,7 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 	if out == nil {
 		return nil
 	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
 		return &awayError{err}
 	}
 	return nil

@@ -3,6 +3,7 @@ package cmd
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"strconv"
 )
@@ -27,7 +28,7 @@ func newSSEReader(body io.ReadCloser) *sseReader {
 func (r *sseReader) next() (frame, error) {
 	var f frame
 	for {
-		line, err := r.lines.ReadBytes('\n')
+		line, err := r.line()
 		if err != nil {
 			return frame{}, err
 		}
@@ -42,6 +43,25 @@ func (r *sseReader) next() (frame, error) {
 			f.id, _ = strconv.ParseInt(string(value), 10, 64) // else it is no event's
 		case "data":
 			f.data = value
+		}
+	}
+}
+
+// maxFrame is how long a line may be, in bytes. An event of Baton's has 8 MB at most.
+const maxFrame = 16 << 20
+
+var errLongFrame = errors.New("the server sends an event of more than 16 MiB")
+
+// line returns the next line with its end.
+func (r *sseReader) line() (line []byte, err error) {
+	for {
+		piece, err := r.lines.ReadSlice('\n')
+		if len(line)+len(piece) > maxFrame {
+			return nil, errLongFrame
+		}
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
 		}
 	}
 }

@@ -35,6 +35,9 @@ const (
 	red   = "\x1b[31m"
 )
 
+// maxDetail is how many bytes of a call are kept for a line that shows its beginning.
+const maxDetail = 16 << 10
+
 func newTranscript(w io.Writer) *transcript {
 	return &transcript{
 		w: w, colour: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
@@ -62,7 +65,9 @@ func (t *transcript) show(ev event) error {
 	case agui.ToolCallStart:
 		t.calls[e.ToolCallID] = e.ToolCallName + " "
 	case agui.ToolCallArgs:
-		t.calls[e.ToolCallID] += e.Delta
+		if args := t.calls[e.ToolCallID]; len(args) < maxDetail {
+			t.calls[e.ToolCallID] = args + e.Delta
+		}
 	case agui.ToolCallEnd:
 		t.detail("→ " + t.calls[e.ToolCallID])
 		delete(t.calls, e.ToolCallID)
