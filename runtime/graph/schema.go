@@ -38,7 +38,7 @@ func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 		return nil
 	}
 	if err := known.validate(v); err != nil {
-		return fmt.Errorf("the arguments do not fit the tool's parameters: %s", err)
+		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil
 }
