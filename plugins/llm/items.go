@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 
 	"github.com/batonrun/baton/plugins"
 )
@@ -46,18 +47,21 @@ func OpenDirectory(dir string, limit int64) (*Directory, error) {
 func (d *Directory) Close() error { return d.root.Close() }
 
 // Item returns what is in a file.
-func (d *Directory) Item(_ context.Context, _ *plugins.Input, id string) (string, error) {
+func (d *Directory) Item(ctx context.Context, _ *plugins.Input, id string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", context.Cause(ctx)
+	}
 	if !fs.ValidPath(id) || path.Clean(id) != id {
 		return "", ErrNoItem
 	}
-	if info, err := d.root.Stat(id); err != nil || !info.Mode().IsRegular() { // others may wait for a writer
-		return "", ErrNoItem
-	}
-	file, err := d.root.Open(id)
-	if err != nil { // whatever keeps it from being read is nobody's business
+	file, err := d.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
+	if err != nil {                                                     // whatever keeps it from being read is nobody's business
 		return "", ErrNoItem
 	}
 	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", ErrNoItem
+	}
 	text, err := io.ReadAll(io.LimitReader(file, d.bytes+1))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", id, err)

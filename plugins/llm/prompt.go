@@ -71,6 +71,10 @@ func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
 		if t.cfg.Items == nil {
 			break
 		}
+		if left <= 0 {
+			tell("", "[the other items are left out, as they are too many]")
+			break
+		}
 		text, err := t.cfg.Items.Item(ctx, in, id)
 		switch {
 		case errors.Is(err, ErrNoItem):

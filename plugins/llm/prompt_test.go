@@ -155,6 +155,29 @@ func TestDirectoryIsNotLeft(t *testing.T) {
 	}
 }
 
+// source counts what it is asked for.
+type source struct{ asked int }
+
+func (s *source) Item(context.Context, *plugins.Input, string) (string, error) {
+	s.asked++
+	return strings.Repeat("x", 1000), nil
+}
+
+// A client names as many items as fit its request; no more of them are read than a prompt has room for.
+func TestItemsAreReadWhileThereIsRoom(t *testing.T) {
+	m, items := &model{replies: []reply{says("fine")}}, new(source)
+	in := plugins.Input{Query: "go", ContextItemIDs: make([]string, 100_000)}
+	if _, err := plugintest.Execute(t.Context(), newAgent(t, llm.Config{Model: m, Items: items}), plugintest.Config{Input: in}); err != nil {
+		t.Fatal(err)
+	}
+	if items.asked > 3000 {
+		t.Errorf("%d items were read", items.asked)
+	}
+	if !strings.Contains(m.request(1), "the other items are left out") {
+		t.Error("the model is not told")
+	}
+}
+
 func TestNamesThatProvidersTake(t *testing.T) {
 	long := strings.Repeat("n", 64)
 	m := &model{replies: []reply{asks("", "a_b {}", "a_b_2 {}", long[:62]+"_2 {}"), says("done")}}
