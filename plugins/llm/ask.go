@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/tmc/langchaingo/llms"
@@ -152,6 +154,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		s.answer = new(member)
 	}
 	resp, err := m.Stream(ctx, req, s.piece)
+	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -169,6 +172,25 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		ans.Lost = append(ans.Lost, plugins.ModelCall{Usage: spent.Usage})
 	}
 	return err
+}
+
+// sane is what a provider counts, without what would make the sum of many calls none.
+func sane(u agui.TokenUsage) agui.TokenUsage {
+	const most = 1e12
+	for _, n := range []*int64{
+		&u.InputTokens, &u.OutputTokens, &u.TotalTokens, &u.ReasoningTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens,
+	} {
+		*n = max(0, min(*n, most))
+	}
+	return u
+}
+
+// word is a provider's own word for how an answer has ended, if it is one.
+func word(s string) string {
+	if len(s) > 64 || strings.ContainsFunc(s, unicode.IsControl) {
+		return "other"
+	}
+	return s
 }
 
 // show shows the pieces of one attempt.

@@ -392,3 +392,22 @@ func TestAppendedMessageIsInTheNextCall(t *testing.T) {
 	}
 	b.events()
 }
+
+// What a provider says beside its answer becomes no record that cannot be kept.
+func TestSenselessCountsAndWords(t *testing.T) {
+	m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), says("done")}}
+	for i := range m.replies {
+		r := &m.replies[i].resp
+		r.Finish = strings.Repeat("\x1b", 9<<20)
+		r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.TotalTokens, r.Usage.CachedInputTokens = 1<<62, -5, 1<<62, -1<<63
+	}
+	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}, Tokens: 1 << 50}), echo("add"))
+	r := b.wait(b.start("go").RunID, runtime.Completed)
+	if len(r.Usage) != 1 || r.Usage[0].InputTokens < 1<<30 || r.Usage[0].OutputTokens != 0 || r.Usage[0].CachedInputTokens != 0 {
+		t.Errorf("usage: %+v", r.Usage)
+	}
+	evs := b.events()
+	if end := evs[len(evs)-1].(agui.RunFinished); len(end.Metadata) > 1000 {
+		t.Errorf("the end has %d bytes of metadata", len(end.Metadata))
+	}
+}
