@@ -34,7 +34,7 @@ func (r *relay) failed(e agui.RunError) {
 	if code == "" {
 		code = "remote_failed"
 	}
-	r.failure = &agui.OutputError{Code: code, Message: r.a.redact(clip(e.Message, maxMessage)), Retryable: slices.Contains(passing, code)}
+	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.redact(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
 }
 
 // passing are the codes of failures that may not be there the next time.

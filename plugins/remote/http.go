@@ -139,7 +139,7 @@ func (a *Agent) detail(text []byte) string {
 	for _, name := range []string{"detail", "message", "error"} {
 		var s string
 		if json.Unmarshal(members[name], &s) == nil && s != "" {
-			return a.redact(clip(s, 500))
+			return clip(a.redact(s), 500)
 		}
 	}
 	return ""

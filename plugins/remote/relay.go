@@ -260,7 +260,7 @@ const maxLeftOut = 10
 func (r *relay) drop(what string, why error) {
 	if r.leftOut++; r.leftOut <= maxLeftOut {
 		r.a.cfg.Log.Warn("an event of a remote agent is left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID,
-			"event", clip(what, 64), "error", r.a.redact(clip(why.Error(), 300)))
+			"event", clip(what, 64), "error", clip(r.a.redact(why.Error()), 300))
 	}
 }
 

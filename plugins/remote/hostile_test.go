@@ -1,0 +1,20 @@
+package remote_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/remote"
+)
+
+// A secret that stands where a message is cut is not shown by half.
+func TestACutMessageShowsNoSecret(t *testing.T) {
+	const secret = "first-half-second-half"
+	s := serve(t, stream(started+`{"type":"RUN_ERROR","message":"`+strings.Repeat("x", 8<<10-10)+secret+`"}`))
+	a := s.agent(t, func(cfg *remote.Config) { cfg.Headers = map[string]string{"Authorization": "Bearer " + secret} })
+	res, err := plugintest.Execute(t.Context(), a, plugintest.Config{})
+	if err != nil || res.Err == nil || strings.Contains(res.Err.Error(), "first") {
+		t.Errorf("%v, %.20v … %v", err, res.Err, strings.TrimLeft(res.Err.Error(), "x"))
+	}
+}
