@@ -66,7 +66,7 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 		if !ok {
 			found = problems(file, err)
 		}
-		v.Errors = append(v.Errors, found...)
+		v.Errors = append(v.Errors, v.without(found)...)
 	}
 	slices.SortStableFunc(v.Errors, func(a, b *declared.Error) int { return a.Line - b.Line })
 	v.OK = len(v.Errors) == 0
@@ -77,6 +77,15 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 		return exitCode(exitFailure)
 	}
 	return nil
+}
+
+// without returns what is not told already: both readers of a file see where it is no YAML that they could take.
+func (v *verdict) without(found declared.Errors) declared.Errors {
+	return slices.DeleteFunc(found, func(e *declared.Error) bool {
+		return slices.ContainsFunc(v.Errors, func(told *declared.Error) bool {
+			return told.Line == e.Line && told.Column == e.Column && e.Line > 0
+		})
+	})
 }
 
 func (v *verdict) write(w io.Writer, o offers, asJSON bool) error {

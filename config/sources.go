@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/batonrun/baton/config/document"
 )
 
 // fromEnv reads the variables that begin with BATON_; an empty one counts as not set. It also returns
@@ -57,27 +57,18 @@ func foreign(name, val string) bool {
 
 // fromFile reads the named file, or without a name the usual one if it exists, and returns its name.
 func fromFile(name string) (l layer, file string, err error) {
-	f, err := os.Open(cmp.Or(name, File))
-	if name == "" && errors.Is(err, fs.ErrNotExist) {
+	file = cmp.Or(name, File)
+	root, err := document.Read(file)
+	switch {
+	case name == "" && errors.Is(err, fs.ErrNotExist):
 		return nil, "", nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, "", err
-	}
-	defer f.Close()
-
-	dec := yaml.NewDecoder(f)
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, f.Name(), nil
-	} else if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, "", fmt.Errorf("%s: want one YAML document, got more", f.Name())
+	case root == nil:
+		return nil, file, nil
 	}
 	l = layer{}
-	return l, f.Name(), errors.Join(l.add(f.Name(), "", doc.Content[0])...)
+	return l, file, errors.Join(l.add(file, "", root)...)
 }
 
 // declarations are the sections of a file that hold no settings.
@@ -110,7 +101,7 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 			continue
 		}
 		if !slices.Contains(names, key) {
-			wrong = append(wrong, fmt.Errorf("%s is not a setting%s", where, hint(key, slices.Concat(names, declarations()))))
+			wrong = append(wrong, fmt.Errorf("%s is not a setting%s", where, unknown(prefix, key, slices.Concat(names, declarations()))))
 			continue
 		}
 		if _, twice := l[key]; twice {
@@ -147,6 +138,14 @@ func scalars(n *yaml.Node) ([]string, error) {
 		text[i] = item.Value
 	}
 	return text, nil
+}
+
+// unknown proposes the name that was probably meant, or tells where all names are.
+func unknown(prefix, key string, names []string) string {
+	if h := hint(key, names); h != "" || prefix != "" {
+		return h
+	}
+	return "; there are " + strings.Join(declarations(), ", ") + " and what baton config prints"
 }
 
 // hint proposes the name that was probably meant, if one is near.

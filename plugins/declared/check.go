@@ -2,6 +2,7 @@ package declared
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -17,16 +18,17 @@ import (
 type checker struct {
 	r         *reader
 	f         *file
-	agents    map[string]bool // that can be run: those declared, and those that are offered
-	tools     map[string]bool // likewise, but for those of toolboxes
-	boxes     map[string]bool // toolboxes that are offered
+	agents    map[string]bool            // that can be run: those declared, and those that are offered
+	tools     map[string]bool            // likewise, but for those of toolboxes
+	arguments map[string]json.RawMessage // the schemas of those tools' arguments
+	boxes     map[string]bool            // toolboxes that are offered
 	taken     map[string]string
 	workflows map[string]plugins.Workflow // compiled
 }
 
 func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
 	c := &checker{
-		r: r, f: f, agents: map[string]bool{}, tools: map[string]bool{}, boxes: map[string]bool{}, taken: map[string]string{},
+		r: r, f: f, agents: map[string]bool{}, tools: map[string]bool{}, arguments: map[string]json.RawMessage{}, boxes: map[string]bool{}, taken: map[string]string{},
 		workflows: map[string]plugins.Workflow{},
 	}
 	for _, p := range offered {
@@ -39,7 +41,7 @@ func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
 		case plugins.Toolbox:
 			c.boxes[name] = true
 		case plugins.Tool:
-			c.tools[name] = true
+			c.tools[name], c.arguments[name] = true, p.Info().Parameters
 		}
 	}
 	for name := range f.Agents {
@@ -96,8 +98,8 @@ func (c *checker) server(at string, s *Server) {
 	}
 	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
 	c.command(at, s.Command)
-	c.only(at, "a server with a command", s.Command != nil, "env")
-	c.only(at, "a server with a url", s.URL != "", "headers")
+	c.only(at, "a server", "command", "env")
+	c.only(at, "a server", "url", "headers")
 	c.url(at+".url", s.URL)
 	if s.Allow != nil && len(s.Allow) == 0 {
 		c.r.errorf(at+".allow", "name a tool, or leave it out to offer all")
@@ -111,12 +113,12 @@ func (c *checker) server(at string, s *Server) {
 
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
-	c.only(at, "an agent with a provider", a.Provider != "", "model", "base_url", "api_key", "system", "tools", "limits.max_steps")
-	c.only(at, "an agent with a command", a.Command != nil, "env")
+	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "system", "tools", "limits.max_steps")
+	c.only(at, "an agent", "command", "env")
 	c.command(at, a.Command)
 	c.url(at+".base_url", a.BaseURL)
 	if a.AGUI != nil {
-		if a.AGUI.URL == "" {
+		if a.AGUI.URL == "" && !c.r.wrong(at+".agui", at+".agui.url") {
 			c.r.errorf(at+".agui", "url is missing")
 		}
 		c.url(at+".agui.url", a.AGUI.URL)
@@ -132,6 +134,7 @@ func (c *checker) oneOf(at string, there map[string]bool) {
 	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	found := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !there[n] })
 	switch {
+	case len(found) == 0 && c.r.wrong(append(paths(at, names), at)...):
 	case len(found) == 0:
 		c.r.errorf(at, "%s is missing", list)
 	case len(found) > 1:
@@ -139,11 +142,19 @@ func (c *checker) oneOf(at string, there map[string]bool) {
 	}
 }
 
-// only refuses keys that mean nothing here.
-func (c *checker) only(at, where string, here bool, keys ...string) {
+func paths(at string, names []string) []string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = join(at, n)
+	}
+	return all
+}
+
+// only refuses keys that mean nothing without another.
+func (c *checker) only(at, where, kind string, keys ...string) {
 	for _, key := range keys {
-		if p := at + "." + key; !here && c.r.at[p] != nil {
-			c.r.errorf(p, "is for %s", where)
+		if p := at + "." + key; c.r.at[at+"."+kind] == nil && c.r.at[p] != nil {
+			c.r.errorf(p, "is for %s with a %s", where, kind)
 		}
 	}
 }
@@ -190,7 +201,11 @@ func (c *checker) pattern(at, agent, pattern string) {
 	if strings.ContainsAny(pattern, "*?[") {
 		what = "tool or agent that matches"
 	}
-	c.r.errorf(at, "there is no %s %q%s", what, pattern, hint(pattern, names))
+	near := hint(pattern, names)
+	if server, _, ok := strings.Cut(pattern, "."); ok && near == "" {
+		near = hint(server, slices.Sorted(maps.Keys(c.f.MCP)))
+	}
+	c.r.errorf(at, "there is no %s %q%s", what, pattern, near)
 }
 
 // serverTool checks a tool, or a pattern, of a declared server: only what it may offer is known.

@@ -157,14 +157,14 @@ func TestWholeShapeIsRead(t *testing.T) {
 func TestErrorsNameTheirPlace(t *testing.T) {
 	flow := func(nodes string) string { return "workflows:\n  w:\n    nodes:\n" + nodes }
 	for _, tt := range []struct{ name, file, want string }{
-		{"not YAML", "agents:\n  a: b: c\n", "2:1: mapping values are not allowed"},
+		{"not YAML", "agents:\n  a: b: c\n", "2:1: there is a colon too many"},
 		{"two documents", "a: 1\n---\nb: 1\n", "want one YAML document"},
 		{"section", "agents: 3\n", "1:9: agents: want lines of name: value"},
 		{"list", "agents:\n  - echo\n", "1:1: agents: want lines of name: value"},
 		{"nothing", "agents:\n  a:\n", "2:3: agents.a: agui, command or provider is missing"},
 		{"both", "agents:\n  a: {provider: openai, command: [x]}\n", "2:3: agents.a: want one of agui, command or provider, got command and provider"},
 		{"key", "agents:\n  a: {provider: openai, sistem: x}\n", "2:33: agents.a.sistem: there is no such key; did you mean system?"},
-		{"merge", "agents:\n  a: {<<: {provider: openai}}\n", "agents.a.<<: there is no such key"},
+		{"merge", "agents:\n  a: {<<: {provider: openai}}\n", "agents.a.<<: there is no such key: write out what it would merge"},
 		{"twice", "agents:\n  a: {provider: openai}\n  a: {provider: openai}\n", "3:3: agents.a: is there twice"},
 		{"provider", "agents:\n  a: {provider: opnai}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
 		{"text", "agents:\n  a: {provider: openai, model: 4}\n", "2:32: agents.a.model: want a text; put it in quotes"},
@@ -206,6 +206,16 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"need", flow("      plan: {agent: echo}\n      n: {agent: echo, needs: [plam]}\n"), `5:32: workflows.w.nodes.n.needs[0]: there is no node "plam"; did you mean plan?`},
 		{"need twice", flow("      p: {agent: echo}\n      n: {agent: echo, needs: [p, p]}\n"), `needs[1]: "p" is there twice`},
 		{"cycle", flow("      o: {agent: echo, needs: [n]}\n      n: {agent: echo, needs: [m]}\n      m: {agent: echo, needs: [n]}\n"), "5:24: workflows.w.nodes.n.needs: a cycle: n needs m needs n"},
+		{"case", "agents:\n  a: {provider: OpenAI}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "OpenAI"; did you mean openai?`},
+		{"camels", "agents:\n  a: {provider: openai, maxSteps: 3}\n", "agents.a.maxSteps: there is no such key; there are description, provider"},
+		{"args", "mcp:\n  f: {command: [x], args: [y]}\n", "mcp.f.args: there is no such key; there are command, env, url"},
+		{"command line", "agents:\n  a: {command: python3 scorer.py}\n", "agents.a.command: want a list: [python3, scorer.py]"},
+		{"switch", flow("      n: {agent: echo, approval: true}\n"), `approval: want required, got "true"`},
+		{"server's name", "agents:\n  a: {provider: openai, tools: [file.read]}\nmcp: {files: {command: [x]}}\n", `there is no tool or agent "file.read"; did you mean files?`},
+		{"not in needs", flow("      a: {agent: echo}\n      n: {agent: echo, when: a.status == 'success'}\n"), "when: unknown name a (1:1): name it in needs"},
+		{"one equals sign", flow("      n: {agent: echo, when: query = 'x'}\n"), "compare with =="},
+		{"argument", flow("      n: {tool: calculator, input: {expresion: query}}\n"), "input.expresion: calculator has no such argument; did you mean expression?"},
+		{"no argument", flow("      n: {tool: calculator, input: {}}\n"), "input: the argument expression of calculator is missing"},
 		{"id", flow("      a-b: {agent: echo}\n"), "workflows.w"},
 		{"approval word", flow("      n: {agent: echo, approval: maybe}\n"), `approval: want required, got "maybe"`},
 		{"retry", flow("      n: {agent: echo, retry: often}\n"), `retry: want a whole number`},
@@ -243,6 +253,19 @@ func TestAllErrorsAreToldInOrder(t *testing.T) {
 	}
 	if !slices.Equal(lines, []int{1, 3, 3, 5}) {
 		t.Errorf("lines %v in:\n%v", lines, err)
+	}
+}
+
+func TestAMistakeIsToldOnce(t *testing.T) {
+	for _, file := range []string{
+		"agents:\n  a: {command: python3 scorer.py}\n", "agents:\n  a: {agui: 'http://127.0.0.1:1/agui'}\n", "agents:\n  a:\n    provider:openai\n",
+		"mcp:\n  f: npx -y some-server\n", "workflows:\n  w:\n    nodes:\n      - {agent: echo}\n", "workflows:\n  w: []\n", "just words\n",
+		"agents:\n  a: {provider: OpenAI, model: x}\n", "mcp:\n  f: {command: npx, env: {A: b}}\n",
+	} {
+		_, err := declared.Load(write(t, file), config(nil), nil)
+		if all, _ := errors.AsType[declared.Errors](err); len(all) != 1 || all[0].Line == 0 {
+			t.Errorf("%q: got %v", file, err)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (es Errors) sort() {
 func hint(got string, names []string) string {
 	best, least := "", 3
 	for _, name := range names {
-		if d := distance(got, name); d < least && d < len(name) {
+		if d := distance(strings.ToLower(got), strings.ToLower(name)); d < least && d < len(name) {
 			best, least = name, d
 		}
 	}

@@ -3,7 +3,6 @@ package declared
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -12,12 +11,13 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/batonrun/baton/config/document"
 )
 
 const (
-	maxFile  = 4 << 20 // bytes
-	maxNodes = 20_000  // values, counted wherever an alias repeats them
-	maxPath  = 1000    // bytes; only an alias of itself goes deeper
+	maxNodes = 20_000 // values, counted wherever an alias repeats them
+	maxPath  = 1000   // bytes; only an alias of itself goes deeper
 )
 
 // reader fills structs from a file and remembers where everything stands.
@@ -30,49 +30,30 @@ type reader struct {
 	errs    Errors
 }
 
-// open parses the file and returns its root, nil when it is empty.
+// open returns the root of the file, nil when it is empty.
 func (r *reader) open() *yaml.Node {
-	f, err := os.Open(r.file)
-	if err != nil {
-		r.whole(err)
-		return nil
-	}
-	defer f.Close()
-	dec := yaml.NewDecoder(io.LimitReader(f, maxFile))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil
+	root, err := document.Read(r.file)
+	if unread, ok := errors.AsType[*document.Error](err); ok {
+		r.errs = append(r.errs, &Error{File: r.file, Line: unread.Line, Column: min(unread.Line, 1), Message: unread.Message})
+	} else if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		r.errs = append(r.errs, &Error{File: r.file, Message: pathErr.Err.Error()})
 	} else if err != nil {
-		r.whole(err)
-		return nil
+		r.errs = append(r.errs, &Error{File: r.file, Message: err.Error()})
 	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		r.errs = append(r.errs, &Error{File: r.file, Line: more.Line, Column: more.Column, Message: "want one YAML document, got more"})
-		return nil
+	if root != nil {
+		r.at[""] = root
 	}
-	return doc.Content[0]
-}
-
-// whole notes an error of the file as a whole. The parser tells the line in its text.
-func (r *reader) whole(err error) {
-	e := &Error{File: r.file, Message: err.Error()}
-	if at, text, ok := strings.Cut(strings.TrimPrefix(e.Message, "yaml: line "), ": "); ok {
-		if line, convErr := strconv.Atoi(at); convErr == nil {
-			e.Line, e.Column, e.Message = line, 1, text
-		}
-	}
-	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
-		e.Message = pathErr.Err.Error()
-	}
-	r.errs = append(r.errs, e)
+	return root
 }
 
 // errorf notes what is wrong with the value at a path, or with the innermost one around it that is there.
 func (r *reader) errorf(path, format string, args ...any) {
 	e := &Error{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
-	for p := path; p != ""; p = parent(p) {
+	for p := path; e.Line == 0; p = parent(p) {
 		if n := r.at[p]; n != nil {
 			e.Line, e.Column = n.Line, n.Column
+		}
+		if p == "" {
 			break
 		}
 	}
@@ -82,6 +63,11 @@ func (r *reader) errorf(path, format string, args ...any) {
 		}
 	}
 	r.errs = append(r.errs, e)
+}
+
+// wrong reports whether something is wrong with one of the values, so that what follows from it need not be told.
+func (r *reader) wrong(paths ...string) bool {
+	return slices.ContainsFunc(r.errs, func(e *Error) bool { return slices.Contains(paths, e.Path) })
 }
 
 func parent(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
@@ -176,14 +162,27 @@ func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 			for i, f := range fields {
 				names[i] = f.name
 			}
-			r.errorf(at, "there is no such key%s", hint(name, names))
+			r.unknown(at, name, names)
+			return
+		}
+		if allowed := fields[i].enum; allowed != nil && val.Kind == yaml.ScalarNode && val.Tag != "!!null" && !slices.Contains(allowed, val.Value) {
+			r.errorf(at, "want %s, got %q%s", strings.Join(allowed, " or "), val.Value, hint(val.Value, allowed))
 			return
 		}
 		r.read(at, val, v.FieldByIndex(fields[i].index))
-		if allowed := fields[i].enum; allowed != nil && val.Kind == yaml.ScalarNode && val.Tag == "!!str" && !slices.Contains(allowed, val.Value) {
-			r.errorf(at, "want %s, got %q%s", strings.Join(allowed, " or "), val.Value, hint(val.Value, allowed))
-		}
 	})
+}
+
+// unknown notes a key that nothing has.
+func (r *reader) unknown(path, name string, names []string) {
+	switch near := hint(name, names); {
+	case name == "<<":
+		r.errorf(path, "there is no such key: write out what it would merge")
+	case near != "":
+		r.errorf(path, "there is no such key%s", near)
+	default:
+		r.errorf(path, "there is no such key; there are %s", strings.Join(names, ", "))
+	}
 }
 
 // member is a field of a shape.
@@ -227,7 +226,7 @@ func (r *reader) entries(path string, n *yaml.Node, v reflect.Value) {
 
 func (r *reader) list(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
-		r.errorf(path, "want a list")
+		r.errorf(path, "want a list%s", asList(n))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -240,6 +239,15 @@ func (r *reader) list(path string, n *yaml.Node, v reflect.Value) {
 		}
 		r.read(at, item, v.Index(i))
 	}
+}
+
+// asList shows a text, such as a command with its arguments, as the list that is wanted instead.
+func asList(n *yaml.Node) string {
+	words := strings.Fields(n.Value)
+	if n.Kind != yaml.ScalarNode || len(words) == 0 || len(n.Value) > 100 || strings.ContainsAny(n.Value, `"'[]{},:#`) {
+		return ""
+	}
+	return ": [" + strings.Join(words, ", ") + "]"
 }
 
 // text reads a text that is one in YAML, so that no version or date is read as something else.

@@ -76,4 +76,5 @@ type Node struct {
 type Input struct {
 	code    string            // of the whole
 	members map[string]string // expressions by path
+	names   []string          // of its members; nil when it is no mapping
 }

@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,9 @@ import (
 // workflow checks a workflow and compiles it, if its graph is sound.
 func (c *checker) workflow(at, name string, w *Workflow) {
 	if len(w.Nodes) == 0 {
-		c.r.errorf(at, "has no nodes")
+		if !c.r.wrong(at, at+".nodes") {
+			c.r.errorf(at, "has no nodes")
+		}
 		return
 	}
 	ids := inOrder(c.r, at+".nodes", w.Nodes)
@@ -38,7 +41,8 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 			return
 		}
 		for _, id := range ids {
-			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id), w.Nodes[id])
+			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id), w.Nodes[id], ids)
+			c.input(at+".nodes."+id+".input", w.Nodes[id])
 		}
 		c.workflows[name] = flow
 	}
@@ -128,30 +132,67 @@ func (w *Workflow) wayBack(id string) []string {
 }
 
 // expressions compiles what a node says against what it can name.
-func (c *checker) expressions(at string, names graph.Names, n *Node) {
+func (c *checker) expressions(at string, names graph.Names, n *Node, ids []string) {
 	if err := names.CheckWhen(n.When); err != nil {
-		c.r.errorf(at+".when", "%s", expressionError(err))
+		c.r.errorf(at+".when", "%s", expressionError(err, ids))
 	}
 	if n.Input == nil {
 		return
 	}
 	for _, p := range slices.Sorted(maps.Keys(n.Input.members)) {
 		if err := names.CheckInput(n.Input.members[p]); err != nil {
-			c.r.errorf(p, "%s", expressionError(err))
+			c.r.errorf(p, "%s", expressionError(err, ids))
 		}
 	}
 }
 
 // expressionError is what a person learns of a mistake in an expression: its first line says it and where.
-func expressionError(err error) string {
+func expressionError(err error, ids []string) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
+	if rest, ok := strings.CutPrefix(text, "unknown name "); ok {
+		if name, _, _ := strings.Cut(rest, " "); slices.Contains(ids, name) {
+			return text + ": name it in needs"
+		}
+	}
+	if strings.Contains(text, `Operator("=")`) {
+		return text + ": compare with =="
+	}
 	return text
+}
+
+// input checks the arguments of a tool as far as the names of their members go.
+func (c *checker) input(at string, n *Node) {
+	var schema struct {
+		Properties           map[string]any
+		Required             []string
+		AdditionalProperties any
+	}
+	if n.Input == nil || n.Input.names == nil || c.arguments[n.Tool] == nil || json.Unmarshal(c.arguments[n.Tool], &schema) != nil {
+		return
+	}
+	known := slices.Sorted(maps.Keys(schema.Properties))
+	for _, name := range n.Input.names {
+		if schema.AdditionalProperties == false && !slices.Contains(known, name) {
+			c.r.errorf(join(at, name), "%s has no such argument%s", n.Tool, hint(name, known))
+		}
+	}
+	for _, name := range schema.Required {
+		if !slices.Contains(n.Input.names, name) {
+			c.r.errorf(at, "the argument %s of %s is missing", name, n.Tool)
+		}
+	}
 }
 
 // input reads an expression, or a structure of such, as one expression.
 func (r *reader) input(path string, n *yaml.Node) *Input {
 	in := &Input{members: map[string]string{}}
 	in.code = r.expression(path, n, in.members)
+	if n.Kind == yaml.MappingNode {
+		in.names = []string{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			in.names = append(in.names, n.Content[i].Value)
+		}
+	}
 	return in
 }
 
