@@ -23,7 +23,7 @@ func Schema() map[string]any {
 		}
 		sub, ok := all[section].(map[string]any)
 		if !ok {
-			sub = map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": false}
+			sub = map[string]any{"type": []string{"object", "null"}, "properties": map[string]any{}, "additionalProperties": false}
 			all[section] = sub
 		}
 		sub["properties"].(map[string]any)[name] = leaf

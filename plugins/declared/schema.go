@@ -8,7 +8,13 @@ import (
 // Schema returns the JSON Schema of each section, for editors. It says of a file's form what Load says; that names are
 // there and expressions sound is for Load alone.
 func Schema() map[string]any {
-	return properties(reflect.TypeFor[file]())
+	all := properties(reflect.TypeFor[file]())
+	for section, names := range map[string]string{"agents": properName.String(), "mcp": `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`, "workflows": properName.String()} {
+		s := all[section].(map[string]any)
+		s["type"] = []string{"object", "null"} // of comments alone
+		s["propertyNames"] = map[string]any{"pattern": names}
+	}
+	return all
 }
 
 func properties(t reflect.Type) map[string]any {

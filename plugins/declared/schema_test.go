@@ -54,6 +54,10 @@ func TestSchemaAndLoadAgreeOnForm(t *testing.T) {
 	for file, ok := range map[string]bool{
 		strings.Replace(all, "listen:", "# listen:", 1): true,
 		"agents: {}": true,
+		"agents: # nothing yet\nmcp:\nworkflows:\n":                                 true,
+		"agents: {a b: {command: [x]}}":                                             false,
+		"mcp: {a.b: {command: [x]}}":                                                false,
+		"workflows: {-w: {nodes: {n: {agent: echo}}}}":                              false,
 		"agents: {a: {command: [x], limits: {timeout: 1h30m0.5s, concurrency: 0}}}": true,
 		"agents: {a: {command: [x], limits: {timeout: 30}}}":                        false,
 		"agents: {a: {command: [x], limits: {timeout: '30'}}}":                      false,
