@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -369,6 +371,27 @@ func TestRefusal(t *testing.T) {
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
 	if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "content_filter" || len(res.Usage) != 1 {
 		t.Errorf("%v, usage %v", res.Err, res.Usage)
+	}
+}
+
+// cutOff is a llms.Model whose connection breaks once, in the words of langchaingo's Anthropic.
+type cutOff struct {
+	plain
+	asked int
+}
+
+func (c *cutOff) GenerateContent(ctx context.Context, msgs []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	if c.asked++; c.asked == 1 {
+		return nil, fmt.Errorf("anthropic: failed to create message: issue scanning response: %w", io.ErrUnexpectedEOF)
+	}
+	return c.plain.GenerateContent(ctx, msgs, options...)
+}
+
+func TestPlainModelIsAskedAgainWhenItsConnectionBreaks(t *testing.T) {
+	m := &cutOff{}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
+	if res.Err != nil || m.asked != 3 {
+		t.Errorf("asked %d times: %v", m.asked, res.Err)
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 )
 
 // Streamer is a llms.Model that tells its answer piece by piece, calls of tools included. Those that Baton has for
-// providers are Streamers; of any other Model the text alone is seen while it is made.
+// providers are Streamers; of any other Model the text alone is seen while it is made. Those of langchaingo 0.1.14 are for
+// text, and its OpenAI for one call at a time too: parallel calls run together there, its Anthropic forgets calls that
+// follow a text, and its Ollama calls no tools.
 type Streamer interface {
 	llms.Model
 	// Stream asks the model once, without trying again, and gives each piece of its answer to show in the order in

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -119,6 +121,9 @@ func plainUsage(info map[string]any) agui.TokenUsage {
 
 // plainError is an error of langchaingo's as an *Error, when it says what kind it is of.
 func plainError(err error) error {
+	if netErr, ok := errors.AsType[net.Error](err); errors.Is(err, io.ErrUnexpectedEOF) || ok && !netErr.Timeout() && !errors.Is(err, context.Canceled) {
+		return &Error{Code: "connection_lost", Message: "the connection to the model was lost", Retryable: true}
+	}
 	known, ok := errors.AsType[*llms.Error](err)
 	if !ok {
 		return fmt.Errorf("ask the model: %w", err)
