@@ -101,6 +101,7 @@ type Timeouts struct {
 	Step              time.Duration // one execution of an agent, default 10 min
 	Run               time.Duration // a run from its start to its end, default 1 h
 	Tool              time.Duration // a tool call, default 2 min
+	Approval          time.Duration // a tool or a node that waits for a person, until it is refused, default 30 days
 	Grace             time.Duration // a cancelled worker, until it is abandoned, default 5 s
 	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
 	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s

@@ -46,11 +46,12 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string)
 		QueueDepth:     cfg.Limits.Queue,
 		MessageBytes:   cfg.Limits.Messages,
 
-		StepTimeout: cfg.Timeouts.Step,
-		RunTimeout:  cfg.Timeouts.Run,
-		ToolTimeout: cfg.Timeouts.Tool,
-		Grace:       cfg.Timeouts.Grace,
-		Drain:       cfg.Timeouts.Drain,
+		StepTimeout:     cfg.Timeouts.Step,
+		RunTimeout:      cfg.Timeouts.Run,
+		ToolTimeout:     cfg.Timeouts.Tool,
+		ApprovalTimeout: cfg.Timeouts.Approval,
+		Grace:           cfg.Timeouts.Grace,
+		Drain:           cfg.Timeouts.Drain,
 
 		CommitInterval: cfg.Commit.Interval,
 		QueueRunBytes:  cfg.Commit.QueueRun,

@@ -57,6 +57,7 @@ type Timeouts struct {
 	Step              time.Duration `yaml:"step"`                // one execution of an agent (10m)
 	Run               time.Duration `yaml:"run"`                 // a run from its start to its end (1h)
 	Tool              time.Duration `yaml:"tool"`                // a tool call (2m)
+	Approval          time.Duration `yaml:"approval"`            // a tool or a node that waits for a person, until it is refused (720h)
 	Grace             time.Duration `yaml:"grace"`               // a cancelled worker, until it is abandoned (5s)
 	Drain             time.Duration `yaml:"drain"`               // runs at work when the server is told to stop (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // a dropped client, until its run is cancelled (3s)
@@ -100,6 +101,7 @@ func Default() Config {
 			Step:              10 * time.Minute,
 			Run:               time.Hour,
 			Tool:              2 * time.Minute,
+			Approval:          30 * 24 * time.Hour,
 			Grace:             5 * time.Second,
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,

@@ -49,7 +49,7 @@ type Info struct {
 	// Idempotent says that a Tool's call which a crash cut short may be made again. Any other is made at most
 	// once: its result after a crash is a failure with the code interrupted.
 	Idempotent bool
-	// Approval makes the run wait for a person before each call of the Tool.
+	// Approval makes the run wait for a person before each call of the Tool, or of the Agent as a tool.
 	Approval bool
 
 	// Concurrency is how many runs of an Agent execute at once, 0 means no limit of its own. Those over it are queued.

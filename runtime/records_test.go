@@ -105,6 +105,73 @@ func TestApprovalBelongsToItsCall(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
+func TestApprovalExpires(t *testing.T) {
+	deployed, told := make(chan string, 9), make(chan string, 9)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, "deploy", map[string]string{"to": "production"})
+		if err == nil {
+			told <- out.Error.Code
+		}
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{ApprovalTimeout: 50 * time.Millisecond}, worker, deploy(deployed))
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Completed)
+	if got := <-told; got != "denied" || len(deployed) > 0 {
+		t.Errorf("the call is %s, and was made %d times", got, len(deployed))
+	}
+	checkLog(t, b.log("main"))
+}
+
+// helper is an agent that a person approves as a tool. It tells what it was asked.
+type helper struct{ asked chan string }
+
+func (helper) Info() plugins.Info { return plugins.Info{Name: "helper", Approval: true} }
+
+func (h helper) Run(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	h.asked <- run.Input.Query
+	return agui.WorkerOutput{Answer: "helped"}, nil
+}
+
+func TestApprovalOfAnAgentAsTool(t *testing.T) {
+	told := make(chan string, 9)
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		query := func(text string) plugins.ToolCall {
+			return plugins.ToolCall{Name: "helper", Args: map[string]string{"query": text}}
+		}
+		outs, err := run.CallTools(ctx, query("one"), query("two"), query("three"))
+		for _, out := range outs {
+			if err == nil {
+				told <- out.ResultSummary
+			}
+		}
+		return agui.WorkerOutput{}, err
+	}}
+	h := helper{make(chan string, 9)}
+	b := open(t, runtime.Config{}, worker, h)
+	s := b.start("main", "worker", "go")
+	b.reply(s.RunID, func(q agui.Interrupt) string {
+		switch {
+		case strings.Contains(string(q.Metadata), "one"):
+			return `{"approved":true,"editedArgs":{"query":"uno"}}`
+		case strings.Contains(string(q.Metadata), "two"):
+			return `{"approved":false}`
+		}
+		return `{"approved":true,"editedArgs":{"query":3}}`
+	})
+	b.wait(s.RunID, runtime.Completed)
+	if len(h.asked) != 1 || <-h.asked != "uno" {
+		t.Error("the agent was not run once, on what the person has made of the query")
+	}
+	want := []string{"helped", "The call was not approved", "The arguments must be an object with the string query"}
+	for i := range want {
+		if got := <-told; got != want[i] {
+			t.Errorf("call %d: %s", i+1, got)
+		}
+	}
+	checkLog(t, b.log("main"))
+}
+
 func TestBegunCallIsNotMadeAgainAfterACrash(t *testing.T) {
 	var calls atomic.Int64
 	entered := make(chan struct{}, 9)

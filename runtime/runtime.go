@@ -60,14 +60,15 @@ type Config struct {
 	QueuePerThread int // runs of one thread that may be QUEUED, default 100
 	MessageBytes   int // new messages of one run, and those that wait for one to take them, default 8 MB
 
-	StepTimeout time.Duration // one execution of a node, default 10 min
-	RunTimeout  time.Duration // one generation of a run, default 1 h
-	ToolTimeout time.Duration // one call of a tool, default 2 min
-	Grace       time.Duration // what a worker or tool gets to notice that its context is done, default 5 s
-	Drain       time.Duration // what running runs get to end at Shutdown, default 30 s
-	Depth       int           // of agents that call each other, default 8
-	Subagents   int           // of one run at once, default 32
-	MaxAttempts int           // claims after a crash until a run fails as crash_loop, default 3
+	StepTimeout     time.Duration // one execution of a node, default 10 min
+	RunTimeout      time.Duration // one generation of a run, default 1 h
+	ToolTimeout     time.Duration // one call of a tool, default 2 min
+	ApprovalTimeout time.Duration // an approval that nobody gives, until it is refused, default 30 days
+	Grace           time.Duration // what a worker or tool gets to notice that its context is done, default 5 s
+	Drain           time.Duration // what running runs get to end at Shutdown, default 30 s
+	Depth           int           // of agents that call each other, default 8
+	Subagents       int           // of one run at once, default 32
+	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
 	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
@@ -92,6 +93,7 @@ func (c Config) withDefaults() Config {
 	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
 	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
 	c.ToolTimeout = cmp.Or(c.ToolTimeout, 2*time.Minute)
+	c.ApprovalTimeout = cmp.Or(c.ApprovalTimeout, 30*24*time.Hour)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	c.Drain = cmp.Or(c.Drain, 30*time.Second)
 	c.Depth = cmp.Or(c.Depth, 8)
@@ -171,7 +173,7 @@ func New(cfg Config) (*Runtime, error) {
 			RunBytes: cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
-		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout,
+		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, MaxAttempts: cfg.MaxAttempts,
 	})
 	if err != nil {

@@ -61,6 +61,7 @@ type world struct {
 	*server
 	provider *llmtest.Server
 	file     string // baton.yaml
+	text     string // what it says
 	notes    string // what the tools have noted
 }
 
@@ -76,9 +77,10 @@ func declare(t *testing.T, db database, file string, answer func(prompt) llmtest
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write(t, strings.NewReplacer(append(replace,
+	w.text = strings.NewReplacer(append(replace,
 		"$PROVIDER", "provider: openai, base_url: "+provider.URL+"/v1, api_key: key",
-		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}", self, notes, w.notes))...).Replace(file))
+		"$TOOLS", fmt.Sprintf("command: [%s], env: {%s: %s}", self, notes, w.notes))...).Replace(file)
+	w.write(t, w.text)
 	w.server = start(t, db, "BATON_CONFIG="+w.file)
 	return w
 }
@@ -104,6 +106,22 @@ func (w *world) ask(agent, thread, content string) string {
 		w.t.Fatalf("start: %d %v", status, out)
 	}
 	return out["runId"].(string)
+}
+
+// waits waits until a run is WAITING and returns what it asks.
+func (s *server) waits(run string) []map[string]any {
+	s.t.Helper()
+	s.until("waiting: run "+run, func() bool {
+		row := s.get(run)
+		if final(row["status"]) {
+			s.t.Fatalf("the run is %v: %v", row["status"], row["error"])
+		}
+		return row["status"] == "WAITING"
+	})
+	var list []map[string]any
+	raw, _ := json.Marshal(s.get(run)["interrupts"])
+	_ = json.Unmarshal(raw, &list)
+	return list
 }
 
 // prompt is what a model was asked by OpenAI's chat completions.

@@ -116,9 +116,12 @@ func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 	}
 	for i := range open {
 		asks = asks || open[i].ToolCallID == "" || open[i].Metadata != nil
-		if at, err := time.Parse(time.RFC3339, open[i].ExpiresAt); err == nil && time.Since(at) < 5*time.Second {
+		at, err := time.Parse(time.RFC3339, open[i].ExpiresAt)
+		switch {
+		case err != nil || time.Until(at) > time.Hour: // never, or as late as an approval
+		case time.Since(at) < 5*time.Second:
 			return asks, fmt.Sprintf("run %s is WAITING for a question that expires", short(r.ID))
-		} else if err == nil {
+		default:
 			return asks, fmt.Sprintf("run %s is WAITING for a question that has expired", short(r.ID))
 		}
 	}

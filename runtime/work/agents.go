@@ -21,17 +21,23 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	if s.l.offered(u.Name) {
 		return failure("invalid_arguments", "The arguments are not an object"), nil
 	}
-	if _, ok := s.l.offer.plugins.Agent(u.Name); !ok {
+	agent, ok := s.l.offer.plugins.Agent(u.Name)
+	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
-	var args struct {
-		Query *string `json:"query"`
+	query, ok := queryOf(u.Request)
+	if info := agent.Info(); ok && s.asks(&info, u) {
+		args, err := s.approve(m, u)
+		if args == nil {
+			return denied(), err
+		}
+		query, ok = queryOf(args)
 	}
-	if !isObject(u.Request) || json.Unmarshal(u.Request, &args) != nil || args.Query == nil {
+	if !ok {
 		return failure("invalid_arguments", "The arguments must be an object with the string query"), nil
 	}
-	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: mustJSON(*args.Query)}
-	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), *args.Query)
+	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: mustJSON(query)}
+	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), query)
 	shown, failed := errors.AsType[*plugins.Error](err)
 	switch {
 	case failed && context.Cause(s.ctx) == nil:
@@ -46,6 +52,17 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 		result.Status = agui.StatusPartial
 	}
 	return result, nil
+}
+
+// queryOf is what the arguments of a call ask an agent.
+func queryOf(raw json.RawMessage) (query string, ok bool) {
+	var args struct {
+		Query *string `json:"query"`
+	}
+	if !isObject(raw) || json.Unmarshal(raw, &args) != nil || args.Query == nil {
+		return "", false
+	}
+	return *args.Query, true
 }
 
 // callAgent runs an agent whose uses are in places that begin with within. opened says what it belongs to.

@@ -139,7 +139,7 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
 // means that there is none: the run was stopped, or waits for an approval.
-func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
+func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (out agui.ToolOutput, err error) {
 	tool, ok := s.l.offer.plugins.Tool(u.Name)
 	if !ok {
 		return s.answerAs(ctx, m, u)
@@ -149,15 +149,8 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ag
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if s.asks(&info, u) {
-		approved, edited, err := s.approve(m, u)
-		if err != nil {
-			return agui.ToolOutput{}, err
-		}
-		if !approved {
-			return failure("denied", "The call was not approved"), nil
-		}
-		if edited != nil {
-			args = edited
+		if args, err = s.approve(m, u); args == nil {
+			return denied(), err
 		}
 		if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
@@ -188,28 +181,39 @@ func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
 	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
-// approve asks a person whether the call may be made; an answer may edit its arguments. The answer is a record of
-// its own, which belongs to the call.
-func (s *step) approve(call *model.Memo, u plugins.Use) (ok bool, edited json.RawMessage, err error) {
+// approve asks a person whether the call may be made, and returns the arguments it is made with, which the answer may
+// have edited, or nil when it is not. The answer is a record of its own, which belongs to the call.
+func (s *step) approve(call *model.Memo, u plugins.Use) (args json.RawMessage, err error) {
 	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
 	a, err := s.question(m, agui.Interrupt{
-		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name),
+		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name), ExpiresAt: s.approvalEnds(),
 		Metadata: mustJSON(map[string]any{"toolName": u.Name, "args": u.Request}),
 	})
 	if err != nil || a.Cancelled {
-		return false, nil, err
+		return nil, err
 	}
 	var reply struct {
 		Approved   bool            `json:"approved"`
 		EditedArgs json.RawMessage `json:"editedArgs"`
 	}
-	if len(a.Payload) > 0 && json.Unmarshal(a.Payload, &reply) != nil {
-		return false, nil, nil // anything but a clear yes is a no
+	switch {
+	case json.Unmarshal(a.Payload, &reply) != nil || !reply.Approved:
+		return nil, nil // anything but a clear yes is a no
+	case reply.EditedArgs != nil:
+		return reply.EditedArgs, nil
 	}
-	return reply.Approved, reply.EditedArgs, nil
+	return u.Request, nil
+}
+
+// denied is the output of a call that was not approved.
+func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
+
+// approvalEnds is when an approval that is asked for now expires.
+func (s *step) approvalEnds() string {
+	return time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC().Format(time.RFC3339Nano)
 }
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
@@ -219,7 +223,7 @@ func (s *step) approveAgent(query string) error {
 		return err
 	}
 	a, err := s.question(m, agui.Interrupt{
-		Reason: "confirmation", Message: fmt.Sprintf("Run %s?", s.agent),
+		Reason: "confirmation", Message: fmt.Sprintf("Run %s?", s.agent), ExpiresAt: s.approvalEnds(),
 		Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
 	})
 	if err != nil {

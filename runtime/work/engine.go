@@ -39,14 +39,15 @@ type Config struct {
 	RunsPerProject int
 	RunsPerUser    int
 
-	StepTimeout time.Duration // one execution of a node
-	RunTimeout  time.Duration // one generation of a run
-	ToolTimeout time.Duration // one call of a tool
-	Grace       time.Duration // what a worker or tool gets to notice that its context is done
-	Drain       time.Duration // what live runs get to end at Shutdown
-	Depth       int           // of sub-agents that call each other
-	Subagents   int           // of one run at once
-	MaxAttempts int           // claims after a crash until a run fails
+	StepTimeout     time.Duration // one execution of a node
+	RunTimeout      time.Duration // one generation of a run
+	ToolTimeout     time.Duration // one call of a tool
+	ApprovalTimeout time.Duration // an approval that nobody gives, until it is refused
+	Grace           time.Duration // what a worker or tool gets to notice that its context is done
+	Drain           time.Duration // what live runs get to end at Shutdown
+	Depth           int           // of sub-agents that call each other
+	Subagents       int           // of one run at once
+	MaxAttempts     int           // claims after a crash until a run fails
 }
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
