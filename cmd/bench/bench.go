@@ -63,6 +63,7 @@ func command() *cobra.Command {
 		idleCommand(&o),
 		leaveCommand(&o),
 		cancelCommand(&o),
+		o.command("models", "Answers of a model of a provider, beside a bare client", models()...),
 		o.command("all", "All benches, with the sizes that Baton's figures are given for", suite()...),
 	)
 	return root
@@ -103,7 +104,7 @@ func suite() []bench {
 		o.tokens, o.size = 200, 4
 		return o.bench
 	}
-	return []bench{
+	return append([]bench{
 		defaultIdle().bench, // first: later the server has memory to spare
 		runs(runsOptions{total: 100, atOnce: 1, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 500, atOnce: 50, viewers: 1, projection: "agui"}),
@@ -111,5 +112,5 @@ func suite() []bench {
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
 		defaultViewers().bench,
 		defaultCancels().bench,
-	}
+	}, models()...)
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+)
+
+// modelOptions says which conversations with a language model are measured. The provider is played by this process.
+type modelOptions struct {
+	atOnce int
+	total  int
+	tokens int
+	pace   time.Duration // between two tokens
+}
+
+// bench measures runs of an agent that a provider's model plays, on a server of its own, and a bare HTTP client that
+// reads the same streams.
+func (o *modelOptions) bench(ctx context.Context, _ *target) (_ []report, err error) {
+	provider := llmtest.New(llmtest.Always(llmtest.Script{Steps: llmtest.Tokens(o.tokens, "word"), Pace: o.pace}))
+	defer provider.Close()
+	dir, err := os.MkdirTemp("", "baton-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "baton.yaml")
+	text := fmt.Sprintf("agents:\n  model: {provider: openai, model: m, base_url: %s/v1, api_key: key}\n", provider.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	t, stop, err := startProcess(ctx, "serve", "--config", file, "--listen", "127.0.0.1:0", "--log-level", "warn",
+		"--database", "sqlite:"+filepath.Join(dir, "baton.db"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	bare := func() error { return readBare(ctx, provider.URL) }
+	run := func() error { return converse(ctx, t) }
+	for _, warm := range []func() error{bare, run} {
+		if err := warm(); err != nil {
+			return nil, err
+		}
+	}
+	alone, err := o.play(bare)
+	if err != nil {
+		return nil, err
+	}
+	before := t.cpu()
+	took, err := o.play(run)
+	if err != nil {
+		return nil, err
+	}
+	used := t.cpu() - before
+	r := report{name: fmt.Sprintf("%d answers of a model of %d tokens, %d at once, %v per token", o.total, o.tokens, o.atOnce, o.pace)}
+	r.times("bare client", alone)
+	r.times("POST to RUN_FINISHED", took)
+	r.add("server CPU per token", "µs", micros(used)/float64(o.total*o.tokens))
+	return []report{r}, nil
+}
+
+// play makes o.total conversations, o.atOnce at a time, and tells what each took.
+func (o *modelOptions) play(one func() error) ([]time.Duration, error) {
+	took := make([]time.Duration, o.total)
+	var group errgroup.Group
+	group.SetLimit(o.atOnce)
+	for i := range took {
+		group.Go(func() error {
+			began := time.Now()
+			err := one()
+			took[i] = time.Since(began)
+			return err
+		})
+	}
+	return took, group.Wait()
+}
+
+// readBare reads an answer of the provider and forgets it.
+func readBare(ctx context.Context, url string) error {
+	const body = `{"model": "m", "stream": true, "messages": [{"role": "user", "content": "go"}]}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return errors.Join(err, res.Body.Close())
+}
+
+// converse makes a run of the model's agent and reads it to its end.
+func converse(ctx context.Context, t *target) error {
+	c, err := dial(t.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	body := fmt.Appendf(nil, `{"agent": "model", "threadId": %q, "content": "go"}`, newThread())
+	if err := c.send("POST", "/api/v1/agent/runs", acceptStream, body); err != nil {
+		return err
+	}
+	if err := c.streaming(); err != nil {
+		return err
+	}
+	_, err = c.watch()
+	return err
+}
+
+// models are the answers that Baton's figures are given for.
+func models() []bench {
+	return []bench{
+		(&modelOptions{atOnce: 1, total: 20, tokens: 1000}).bench,
+		(&modelOptions{atOnce: 1, total: 3, tokens: 1000, pace: time.Millisecond}).bench,
+		(&modelOptions{atOnce: 500, total: 500, tokens: 100, pace: 20 * time.Millisecond}).bench,
+	}
+}
