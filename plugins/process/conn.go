@@ -236,7 +236,7 @@ func (c *conn) ask(ctx context.Context, method string, params any) (json.RawMess
 	case <-c.broken:
 		return nil, errCrashed
 	case <-ctx.Done():
-		c.cancel(id, context.Cause(ctx))
+		c.cancel(id, answer, context.Cause(ctx))
 		return nil, context.Cause(ctx)
 	}
 }
@@ -250,16 +250,15 @@ func (c *conn) expect(answer chan message) int64 {
 	return c.next
 }
 
-// cancel tells the program that nobody waits for its answer to a request. One that then does not answer for long is
-// taken to hang: it gets nothing more to do, and is ended once nobody else has it at work.
-func (c *conn) cancel(id int64, why error) {
+// cancel tells the program that nobody waits for its answer to a request, which is sent to answer unless it is there
+// already. A program that does not answer for long is taken to hang: it gets nothing more to do, and is ended once nobody
+// else has it at work.
+func (c *conn) cancel(id int64, answer <-chan message, why error) {
 	reason := "cancelled"
 	if errors.Is(why, plugins.ErrStopping) {
 		reason = "stopping"
 	}
-	answer := make(chan message, 1)
 	c.mu.Lock()
-	c.asked[id] = answer
 	c.users++
 	c.mu.Unlock()
 	c.send(message{Method: "cancel", Params: encode(struct {
@@ -278,13 +277,20 @@ func (c *conn) cancel(id int64, why error) {
 	}()
 }
 
+// forget says that nobody asks for the answer to a request any more.
+func (c *conn) forget(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, id)
+}
+
 // open begins a run, whose id is that of the request to come.
 func (c *conn) open(ctx context.Context, run *plugins.Run) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++
 	s := newSession(ctx, c, c.next, run)
-	c.sessions[s.id] = s
+	c.sessions[s.id], c.asked[s.id] = s, s.answered
 	if c.err != nil {
 		s.put(message{ID: number(s.id), Error: failureOf(errCrashed)}, 0)
 	}

@@ -106,9 +106,10 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}{inputOf(run.Input)})})
 	select {
 	case m := <-s.result:
+		c.forget(s.id)
 		return outputOf(m)
 	case <-ctx.Done():
-		c.cancel(s.id, context.Cause(ctx))
+		c.cancel(s.id, s.answered, context.Cause(ctx))
 		return agui.WorkerOutput{}, context.Cause(ctx)
 	}
 }

@@ -210,8 +210,47 @@ func TestARunHasOneAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeACancelIsNoHang has a program answer a run whose words are not taken yet when it is cancelled.
+func TestAnswerBeforeACancelIsNoHang(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	log := &buffer{}
+	log.told = func() {
+		switch said := log.buf.String(); {
+		case strings.Contains(said, "line=cancelled"):
+			open()
+		case strings.Contains(said, "line=answered"):
+			cancel()
+		}
+	}
+	script := hello + `read b; echo '{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"a"}}'; ` +
+		`echo '{"jsonrpc":"2.0","id":2,"result":"b"}'; echo answered; n=3; while read c; do case "$c" in ` +
+		`*'"method":"cancel"'*) echo cancelled;; ` +
+		`*'"method":"run"'*) echo '{"jsonrpc":"2.0","id":'$n',"result":"'$$'"}'; n=$((n+1));; esac; done`
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", script}, Stop: time.Millisecond, Start: 20 * time.Second,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	host := &watcher{saw: func(string) { <-gate }}
+	if _, err := plugins.Execute(ctx, a, plugins.NewRun(host, plugins.Input{})); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	first := plugintest.Run(t, a, plugintest.Config{}).Text()
+	for range 50 {
+		if res := plugintest.Run(t, a, plugintest.Config{}); res.Text() != first {
+			t.Fatalf("the program was started anew: %q after %q, %v", res.Text(), first, res.Err)
+		}
+	}
+}
+
 type buffer struct {
-	told func() // is called with each write; nil is not
+	told func() // is called behind each write, with mu held; nil is not
 
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -220,10 +259,11 @@ type buffer struct {
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	n, err := b.buf.Write(p)
 	if b.told != nil {
 		b.told()
 	}
-	return b.buf.Write(p)
+	return n, err
 }
 
 func (b *buffer) String() string {

@@ -20,7 +20,9 @@ type session struct {
 	c      *conn
 	run    *plugins.Run
 	ctx    context.Context
-	result chan message // takes the answer to run, which is the last
+	result chan message // takes what the run has come to: the answer to run, behind all else that was said, or a mistake
+
+	answered chan message // takes that answer when it comes
 
 	working sync.WaitGroup // its goroutines
 
@@ -57,7 +59,7 @@ const (
 
 func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *session {
 	s := &session{
-		id: id, c: c, run: run, ctx: ctx, result: make(chan message, 1),
+		id: id, c: c, run: run, ctx: ctx, result: make(chan message, 1), answered: make(chan message, 1),
 		scopes: map[string]*scope{"": {ctx: ctx}}, texts: make(map[int]io.WriteCloser),
 	}
 	s.more = sync.NewCond(&s.mu)
