@@ -121,6 +121,7 @@ func (a *Announced) withdraw() error {
 
 // doing is a Do whose function is running.
 type doing struct {
+	open   *message     // when it began
 	before *message     // the latest assistant message when it began
 	calls  []*Announced // by it, and not withdrawn
 }
@@ -142,7 +143,7 @@ func (r *Run) announcedUse(id, tool string) Use {
 	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
 }
 
-// Retract takes back what the running Do has shown, for instance because it tries again: the open message is ended as
+// Retract takes back what the running Do has shown, for instance because it tries again: the message that it has open is ended as
 // cut short, and the calls that it has announced get the result interrupted. All of it stays in the log; a text without
 // calls is left out of prompts and of the history. ctx is that of the Do's function.
 func (r *Run) Retract(ctx context.Context) error {
@@ -153,7 +154,7 @@ func (r *Run) Retract(ctx context.Context) error {
 		return errOutside
 	}
 	var err error
-	if m := r.open; m != nil {
+	if m := r.open; m != nil && m != d.open {
 		err = r.end(&agui.WorkerOutput{
 			Status: agui.StatusFailed, Answer: m.text.String(),
 			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},

@@ -81,7 +81,7 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 func (r *Run) within(ctx context.Context, d *doing, fn func(ctx context.Context) error) (open, last *message, err error) {
 	r.mu.Lock()
 	open, last = r.open, r.last
-	d.before = last
+	d.open, d.before = open, last
 	r.depth++
 	r.mu.Unlock()
 	defer func() {

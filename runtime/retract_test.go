@@ -45,3 +45,27 @@ func TestRetractedTextIsHidden(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 }
+
+// What was said before the Do is not the Do's to take back.
+func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := io.WriteString(run.Text(), "before"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
+			if err := run.Retract(ctx); err != nil {
+				return err
+			}
+			_, err := io.WriteString(run.Text(), "whole")
+			return err
+		})
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Completed)
+	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	if err != nil || texts(msgs) != "go, before, whole" {
+		t.Errorf("shown: %s, %v", texts(msgs), err)
+	}
+	checkLog(t, b.log("main"))
+}
