@@ -14,7 +14,7 @@ import (
 // A server may be anybody's. What it says commands no terminal, and what it does not stop saying is not kept.
 func TestChatWithAHostileServer(t *testing.T) {
 	const evil = `\u001b]0;owned\u0007\u001b[2J\u009b31m\u202e`
-	events := ""
+	var events strings.Builder
 	for _, ev := range []string{
 		`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,
 		`{"type":"STEP_STARTED","stepName":"` + evil + `"}`,
@@ -27,7 +27,7 @@ func TestChatWithAHostileServer(t *testing.T) {
 		`{"type":"TOOL_CALL_RESULT","messageId":"n","toolCallId":"c` + evil + `","content":"` + evil + `"}`,
 		`{"type":"CUSTOM","name":"node-progress","value":{"nodeId":"` + evil + `","progress":1,"message":"` + evil + `"}}`,
 	} {
-		events += "data: " + strings.Replace(ev, "{", `{"runId":"r",`, 1) + "\n\n"
+		events.WriteString("data: " + strings.Replace(ev, "{", `{"runId":"r",`, 1) + "\n\n")
 	}
 	last := ""
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func TestChatWithAHostileServer(t *testing.T) {
 			fmt.Fprintf(w, `{"detail":"%s"}`, evil)
 		default:
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, events)
+			_, _ = io.WriteString(w, events.String())
 			if last != "" {
 				_, _ = io.WriteString(w, last)
 				return
