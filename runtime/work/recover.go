@@ -10,7 +10,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -253,99 +252,12 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 			delete(l.w.messages, m.ID) // the span begins it
 		}
 	}
-	l.w.fold = fold.New(l.span.State, before)
 	if n, err := en.store.Queued(ctx, run.Key); err == nil {
 		l.inbox.Store(int64(len(n)))
 	} else {
 		return nil, err
 	}
-	return l, l.replay(ctx)
-}
-
-// replay reads the open span's events into the verifier and the fold.
-func (l *live) replay(ctx context.Context) error {
-	var evs []agui.Event
-	begun, answered := make(map[string]bool), make(map[string]bool)
-	for {
-		stored, err := l.en.store.Events(ctx, l.w.thread.Key, l.w.last, page)
-		if err != nil {
-			return err
-		}
-		for i := range stored {
-			ev, err := agui.Decode(stored[i].Payload)
-			if err != nil {
-				return fmt.Errorf("event %d: %w", stored[i].ID, err)
-			}
-			switch e := ev.(type) {
-			case agui.ToolCallStart:
-				begun[e.ToolCallID] = true
-				l.calls[e.ToolCallID] = e.ToolCallName
-			case agui.ToolCallResult:
-				answered[e.ToolCallID] = true
-			}
-			evs = append(evs, ev)
-			l.w.last = stored[i].ID
-		}
-		if len(stored) == 0 {
-			break
-		}
-	}
-	for i, ev := range evs {
-		if err := l.w.ver.Add(ev); err != nil {
-			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
-		}
-		if i == 0 {
-			l.w.ver.Owe(l.owed(begun, answered)...)
-		}
-		changed, err := l.w.fold.Apply(ev)
-		if err != nil {
-			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
-		}
-		l.w.number(ev, changed)
-	}
-	return l.loadBegun(ctx)
-}
-
-// loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. What has none was open
-// when its writer stopped, and stands on no later day than what began behind it.
-func (l *live) loadBegun(ctx context.Context) error {
-	var begun []string
-	for id, m := range l.w.messages {
-		if m.EventID == 0 {
-			begun = append(begun, id)
-		}
-	}
-	rows, err := l.en.store.MessagesByID(ctx, l.w.thread.Key, begun)
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
-			l.w.messages[rows[i].ID] = &rows[i]
-		}
-	}
-	last, err := l.en.store.LastSeq(ctx, l.w.thread.Key)
-	l.w.seq = max(l.w.seq, last)
-	for _, id := range begun {
-		m := l.w.messages[id]
-		for i := range rows {
-			if m.EventID == 0 && rows[i].Seq > m.Seq && !rows[i].Day.IsZero() && rows[i].Day.Before(m.Day) {
-				m.Day = rows[i].Day
-			}
-		}
-	}
-	return err
-}
-
-// owed are the calls of earlier spans whose results belong to this one.
-func (l *live) owed(begun, answered map[string]bool) []string {
-	var ids []string
-	for _, m := range l.memos {
-		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
-			ids = append(ids, m.CallID)
-		}
-	}
-	return ids
+	return l, l.replay(ctx, before)
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written

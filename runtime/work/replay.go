@@ -1,0 +1,137 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// without takes out of messages, whose rows hold what the open span has added to them, what its events will add again:
+// calls that the span began, and texts that it went on with and ended.
+func without(messages []agui.Message, span []agui.Event) {
+	texts := make(map[string]*added, len(messages))
+	for i := range messages {
+		texts[messages[i].ID] = &added{}
+	}
+	begun := make(map[string]bool)
+	for _, ev := range span {
+		switch e := ev.(type) {
+		case agui.ToolCallStart:
+			begun[e.ToolCallID] = true
+		case agui.TextMessageContent:
+			if t := texts[e.MessageID]; t != nil {
+				t.text = append(t.text, e.Delta...)
+			}
+		case agui.TextMessageEnd:
+			if t := texts[e.MessageID]; t != nil {
+				t.ended = len(t.text)
+			}
+		}
+	}
+	for i := range messages {
+		m := &messages[i]
+		t := texts[m.ID]
+		m.Content = strings.TrimSuffix(m.Content, string(t.text[:t.ended]))
+		if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return begun[c.ID] }) {
+			m.ToolCalls = slices.DeleteFunc(slices.Clone(m.ToolCalls), func(c agui.ToolCall) bool { return begun[c.ID] })
+		}
+	}
+}
+
+// added is what a span has said in a message that was there before, and how much of it had ended.
+type added struct {
+	text  []byte
+	ended int
+}
+
+// replay reads the open span's events into the verifier and the fold, behind the messages from before it.
+func (l *live) replay(ctx context.Context, before []agui.Message) error {
+	var evs []agui.Event
+	begun, answered := make(map[string]bool), make(map[string]bool)
+	for {
+		stored, err := l.en.store.Events(ctx, l.w.thread.Key, l.w.last, page)
+		if err != nil {
+			return err
+		}
+		for i := range stored {
+			ev, err := agui.Decode(stored[i].Payload)
+			if err != nil {
+				return fmt.Errorf("event %d: %w", stored[i].ID, err)
+			}
+			switch e := ev.(type) {
+			case agui.ToolCallStart:
+				begun[e.ToolCallID] = true
+				l.calls[e.ToolCallID] = e.ToolCallName
+			case agui.ToolCallResult:
+				answered[e.ToolCallID] = true
+			}
+			evs = append(evs, ev)
+			l.w.last = stored[i].ID
+		}
+		if len(stored) == 0 {
+			break
+		}
+	}
+	without(before, evs)
+	l.w.fold = fold.New(l.span.State, before)
+	for i, ev := range evs {
+		if err := l.w.ver.Add(ev); err != nil {
+			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+		}
+		if i == 0 {
+			l.w.ver.Owe(l.owed(begun, answered)...)
+		}
+		changed, err := l.w.fold.Apply(ev)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+		}
+		l.w.number(ev, changed)
+	}
+	return l.loadBegun(ctx)
+}
+
+// loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. What has none was open
+// when its writer stopped, and stands on no later day than what began behind it.
+func (l *live) loadBegun(ctx context.Context) error {
+	var begun []string
+	for id, m := range l.w.messages {
+		if m.EventID == 0 {
+			begun = append(begun, id)
+		}
+	}
+	rows, err := l.en.store.MessagesByID(ctx, l.w.thread.Key, begun)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
+			l.w.messages[rows[i].ID] = &rows[i]
+		}
+	}
+	last, err := l.en.store.LastSeq(ctx, l.w.thread.Key)
+	l.w.seq = max(l.w.seq, last)
+	for _, id := range begun {
+		m := l.w.messages[id]
+		for i := range rows {
+			if m.EventID == 0 && rows[i].Seq > m.Seq && !rows[i].Day.IsZero() && rows[i].Day.Before(m.Day) {
+				m.Day = rows[i].Day
+			}
+		}
+	}
+	return err
+}
+
+// owed are the calls of earlier spans whose results belong to this one.
+func (l *live) owed(begun, answered map[string]bool) []string {
+	var ids []string
+	for _, m := range l.memos {
+		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
+			ids = append(ids, m.CallID)
+		}
+	}
+	return ids
+}
