@@ -14,7 +14,7 @@ type Script struct {
 	Steps  []Step
 	Finish string           // a word of llm.Response.Finish; tool_calls or stop when empty, as Steps call tools or not
 	Usage  *agui.TokenUsage // nil for a server that does not count
-	Pace   time.Duration    // before each step
+	Pace   time.Duration    // between the moments at which steps are due, however late the one before was
 	Fail   *llm.Error       // what is answered instead: Status, Code, Message and RetryAfter
 
 	// Loose answers chat completions as some compatible servers do: calls whole and in one piece, with neither index

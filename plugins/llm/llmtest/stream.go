@@ -63,9 +63,11 @@ func (s *stream) over() bool { return s.ended || s.cut || s.ctx.Err() != nil }
 
 // play takes the steps at their pace. What every protocol does alike it does itself; the rest it gives to tell.
 func (s *stream) play(script Script, steps []Step, tell func(Step)) {
+	due := time.Now()
 	for _, step := range steps {
 		if script.Pace > 0 {
-			s.wait(time.After(script.Pace))
+			due = due.Add(script.Pace)
+			s.wait(time.After(time.Until(due)))
 		}
 		switch {
 		case s.over():
@@ -74,6 +76,7 @@ func (s *stream) play(script Script, steps []Step, tell func(Step)) {
 			s.cut = true
 		case step.Stall != nil:
 			s.hold(step.Stall)
+			due = time.Now()
 		default:
 			tell(step)
 		}
