@@ -30,7 +30,12 @@ for (const version of [1, 2]) {
     c.say = async (text) => {
       await c.rests();
       await c.page.fill(box, text);
-      await c.page.press(box, "Enter");
+      // Until it is ready the chat takes no Enter, and the text stays where it is.
+      await until("sent", async () => {
+        await c.page.press(box, "Enter");
+        const sent = (selector) => document.querySelector(selector)?.value === "";
+        return c.page.waitForFunction(sent, box, { timeout: 1000 }).then(() => true, () => false);
+      });
     };
     return c;
   };
