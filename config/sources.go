@@ -31,7 +31,7 @@ func fromEnv(environ []string) (l layer, file string, err error) {
 		key, ok := keys[name]
 		switch {
 		case !ok:
-			return nil, "", fmt.Errorf("environment variable %s is not a setting%s", name, hint(name, slices.Sorted(maps.Keys(keys))))
+			return nil, "", fmt.Errorf("environment variable %s is not a setting%s", name, document.Hint(name, slices.Sorted(maps.Keys(keys))))
 		case val == "":
 		case key == "":
 			file = val
@@ -142,46 +142,8 @@ func scalars(n *yaml.Node) ([]string, error) {
 
 // unknown proposes the name that was probably meant, or tells where all names are.
 func unknown(prefix, key string, names []string) string {
-	if h := hint(key, names); h != "" || prefix != "" {
+	if h := document.Hint(key, names); h != "" || prefix != "" {
 		return h
 	}
 	return "; there are " + strings.Join(declarations(), ", ") + " and what baton config prints"
-}
-
-// hint proposes the name that was probably meant, if one is near.
-func hint(got string, names []string) string {
-	best, least := "", 3
-	for _, name := range names {
-		d := distance(got, name)
-		if strings.HasSuffix(name, "."+got) {
-			d = 1
-		}
-		if d < least {
-			best, least = name, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance counts the letters to insert, delete or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

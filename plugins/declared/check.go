@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
 )
 
@@ -106,7 +107,7 @@ func (c *checker) server(at string, s *Server) {
 	}
 	for i, tool := range s.Approval {
 		if s.Allow != nil && !overlaps(s.Allow, tool) {
-			c.r.errorf(fmt.Sprintf("%s.approval[%d]", at, i), "%q is not in allow%s", tool, hint(tool, s.Allow))
+			c.r.errorf(fmt.Sprintf("%s.approval[%d]", at, i), "%q is not in allow%s", tool, document.Hint(tool, s.Allow))
 		}
 	}
 }
@@ -201,9 +202,9 @@ func (c *checker) pattern(at, agent, pattern string) {
 	if strings.ContainsAny(pattern, "*?[") {
 		what = "tool or agent that matches"
 	}
-	near := hint(pattern, names)
+	near := document.Hint(pattern, names)
 	if server, _, ok := strings.Cut(pattern, "."); ok && near == "" {
-		near = hint(server, slices.Sorted(maps.Keys(c.f.MCP)))
+		near = document.Hint(server, slices.Sorted(maps.Keys(c.f.MCP)))
 	}
 	c.r.errorf(at, "there is no %s %q%s", what, pattern, near)
 }
@@ -215,7 +216,7 @@ func (c *checker) serverTool(at, server, tool string) {
 	case tool == "":
 		c.r.errorf(at, "name a tool of %s, or %s.* for all", server, server)
 	case allow != nil && !overlaps(allow, tool):
-		c.r.errorf(at, "mcp.%s.allow does not offer %q%s", server, tool, hint(tool, allow))
+		c.r.errorf(at, "mcp.%s.allow does not offer %q%s", server, tool, document.Hint(tool, allow))
 	}
 }
 

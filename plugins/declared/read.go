@@ -166,7 +166,7 @@ func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		if allowed := fields[i].enum; allowed != nil && val.Kind == yaml.ScalarNode && val.Tag != "!!null" && !slices.Contains(allowed, val.Value) {
-			r.errorf(at, "want %s, got %q%s", strings.Join(allowed, " or "), val.Value, hint(val.Value, allowed))
+			r.errorf(at, "want %s, got %q%s", strings.Join(allowed, " or "), val.Value, document.Hint(val.Value, allowed))
 			return
 		}
 		r.read(at, val, v.FieldByIndex(fields[i].index))
@@ -175,7 +175,7 @@ func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 
 // unknown notes a key that nothing has.
 func (r *reader) unknown(path, name string, names []string) {
-	switch near := hint(name, names); {
+	switch near := document.Hint(name, names); {
 	case name == "<<":
 		r.errorf(path, "there is no such key: write out what it would merge")
 	case near != "":

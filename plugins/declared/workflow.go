@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/graph"
 )
@@ -58,7 +59,7 @@ func retries(n int) plugins.Retry {
 func (c *checker) node(at string, n *Node, ids []string) {
 	c.oneOf(at, map[string]bool{"agent": n.Agent != "", "tool": n.Tool != ""})
 	if n.Agent != "" && !c.agents[n.Agent] {
-		c.r.errorf(at+".agent", "there is no agent %q%s", n.Agent, hint(n.Agent, slices.Sorted(maps.Keys(c.agents))))
+		c.r.errorf(at+".agent", "there is no agent %q%s", n.Agent, document.Hint(n.Agent, slices.Sorted(maps.Keys(c.agents))))
 	}
 	if n.Tool != "" && !c.tools[n.Tool] {
 		c.nodeTool(at+".tool", n.Tool)
@@ -67,7 +68,7 @@ func (c *checker) node(at string, n *Node, ids []string) {
 		p := fmt.Sprintf("%s.needs[%d]", at, i)
 		switch {
 		case !slices.Contains(ids, need):
-			c.r.errorf(p, "there is no node %q%s", need, hint(need, ids))
+			c.r.errorf(p, "there is no node %q%s", need, document.Hint(need, ids))
 		case slices.Contains(n.Needs[:i], need):
 			c.r.errorf(p, "%q is there twice", need)
 		}
@@ -88,7 +89,7 @@ func (c *checker) nodeTool(at, tool string) {
 			names = append(names, server+"."+t)
 		}
 	}
-	c.r.errorf(at, "there is no tool %q%s", tool, hint(tool, names))
+	c.r.errorf(at, "there is no tool %q%s", tool, document.Hint(tool, names))
 }
 
 // acyclic takes away the nodes whose needs are all gone until none is left; a cycle stays.
@@ -173,7 +174,7 @@ func (c *checker) input(at string, n *Node) {
 	known := slices.Sorted(maps.Keys(schema.Properties))
 	for _, name := range n.Input.names {
 		if schema.AdditionalProperties == false && !slices.Contains(known, name) {
-			c.r.errorf(join(at, name), "%s has no such argument%s", n.Tool, hint(name, known))
+			c.r.errorf(join(at, name), "%s has no such argument%s", n.Tool, document.Hint(name, known))
 		}
 	}
 	for _, name := range schema.Required {
