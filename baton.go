@@ -16,11 +16,11 @@ package baton
 import (
 	"cmp"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
 )
 
 // Config says what a Server serves and how. Its zero fields mean the defaults that they name, so that a Config
@@ -42,15 +42,15 @@ type Config struct {
 	// Handler or Fiber itself.
 	Listen string
 
-	// Caller says who sent a request, after the program's own idea of accounts. An error, a Caller without a
-	// project or a user, and one with a role that does not exist are answered with 401; an empty Role means
-	// runtime.RoleUser. It is called for every request but /healthz and /readyz, from several goroutines, and
-	// must neither keep the request nor read its body. The request's context holds what middleware before
-	// Handler has put there, or what handlers before Fiber have set with Locals.
+	// Accounts says who sent a request, after the program's own idea of accounts. An error, and an Identity without a
+	// project, a user or a role, are answered with 401. It is asked for every request but those for /healthz, /readyz and
+	// the documentation, from several goroutines, before the request's body is read, and must neither keep the request nor
+	// read its body. The request's context holds what middleware before Handler has put there, or what handlers
+	// before Fiber have set with Locals.
 	//
 	// Nil means that there are no accounts: everybody is the user "local" of the project "default", and
 	// requests are taken only on addresses that no other machine reaches, unless Insecure is set.
-	Caller func(*http.Request) (Caller, error)
+	Accounts Authenticator
 
 	// Insecure serves other machines without accounts, and over plain HTTP on Listen.
 	Insecure bool
@@ -79,10 +79,23 @@ type Config struct {
 	Stream   Stream
 }
 
-// Caller is who sent a request: a user of a project, and what they may do there. A runtime.RoleUser sees and
-// controls own runs, a RoleViewer sees all of the project, a RoleOperator controls them too, and a RoleAdmin may
-// do everything.
-type Caller = runtime.Caller
+// Who sent a request, and who says so: see package auth.
+//
+//nolint:revive // each is documented there
+type (
+	Authenticator     = auth.Authenticator
+	AuthenticatorFunc = auth.AuthenticatorFunc // a function as an Authenticator
+	Identity          = auth.Identity
+)
+
+// What the user of an Identity may do in its projects: a RoleUser sees and controls own runs, a RoleViewer sees all of
+// the project, a RoleOperator controls them too, and a RoleAdmin may do everything.
+const (
+	RoleUser     = runtime.RoleUser
+	RoleViewer   = runtime.RoleViewer
+	RoleOperator = runtime.RoleOperator
+	RoleAdmin    = runtime.RoleAdmin
+)
 
 // Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
 type Limits struct {

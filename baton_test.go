@@ -192,7 +192,7 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 		}
 		lines := bufio.NewScanner(res.Body)
 		until(t, lines, `"delta":"first"`)
-		list, _, err := s.Runtime().Runs(t.Context(), runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}, runtime.RunFilter{Limit: 1})
+		list, _, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.RunFilter{Limit: 1})
 		if err != nil || len(list) != 1 || list[0].Status != runtime.Running {
 			t.Errorf("while the first word is read the run is %+v, %v", list, err)
 		}
@@ -231,7 +231,7 @@ func TestRunEndsWhenItsClientLeaves(t *testing.T) {
 // await waits until the latest run has the status.
 func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	t.Helper()
-	who := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	for deadline := time.Now().Add(patience); ; {
 		list, _, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
 		if err != nil {

@@ -26,17 +26,18 @@ func whoami() plugins.Agent {
 }
 
 // byHeader takes the header User for who asks: project/user/role.
-func byHeader(r *http.Request) (baton.Caller, error) {
+func byHeader(r *http.Request) (baton.Identity, error) {
 	parts := strings.Split(r.Header.Get("User"), "/")
 	if len(parts) != 3 {
-		return baton.Caller{}, errors.New("who are you?")
+		return baton.Identity{}, errors.New("who are you?")
 	}
-	return baton.Caller{Project: parts[0], User: parts[1], Role: runtime.Role(parts[2])}, nil
+	role, _ := runtime.ParseRole(parts[2])
+	return baton.Identity{Projects: strings.Split(parts[0], "+"), User: parts[1], Role: role}, nil
 }
 
 func TestProgramSaysWhoIsAsking(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
-		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: byHeader})
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Accounts: baton.AuthenticatorFunc(byHeader)})
 		url := doors[door](t, s)
 		start := func(user string) string {
 			res := send(t, "POST", url+"/api/v1/agent/runs", `{"agent":"whoami","threadId":"main","content":"?"}`, "User", user, "Accept", "text/event-stream")
@@ -45,12 +46,14 @@ func TestProgramSaysWhoIsAsking(t *testing.T) {
 		if got := start("p1/alice/user"); !strings.Contains(got, `"delta":"p1/alice"`) {
 			t.Errorf("alice's run: %s", got)
 		}
-		if got := start("p1/bob/"); !strings.Contains(got, `"delta":"p1/bob"`) {
+		if got := start("p1/bob/user"); !strings.Contains(got, `"delta":"p1/bob"`) {
 			t.Errorf("bob's run: %s", got)
 		}
 		for user, want := range map[string]int{
 			"p1/alice/user":    1, // own runs
-			"p1/bob/":          1, // without a role: user
+			"p1/bob/user":      1,
+			"p1/bob/":          -401, // no role
+			"p2+p1/bob/user":   1,    // a part in both
 			"p1/eve/user":      0,
 			"p1/victor/viewer": 2, // all of the project
 			"p2/alice/admin":   -404,
@@ -83,10 +86,10 @@ type key struct{}
 
 // TestCallerSeesWhatMiddlewareHasFound has a server's own middleware authenticate.
 func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
-	who := func(r *http.Request) (baton.Caller, error) {
+	who := baton.AuthenticatorFunc(func(r *http.Request) (baton.Identity, error) {
 		user, _ := r.Context().Value(key{}).(string)
-		return baton.Caller{Project: "p", User: user}, nil
-	}
+		return baton.Identity{Projects: []string{"p"}, User: user, Role: baton.RoleUser}, nil
+	})
 	ask := func(t *testing.T, url string) {
 		t.Helper()
 		res := send(t, "POST", url+"/api/v1/agent/runs", `{"agent":"whoami","content":"?"}`, "Accept", "text/event-stream", "Authorization", "alice")
@@ -98,7 +101,7 @@ func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
 		}
 	}
 	t.Run("net/http", func(t *testing.T) {
-		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: who})
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Accounts: who})
 		h := s.Handler()
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key{}, r.Header.Get("Authorization"))))
@@ -107,7 +110,7 @@ func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
 		ask(t, srv.URL)
 	})
 	t.Run("fiber", func(t *testing.T) {
-		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Caller: who})
+		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Accounts: who})
 		app := fiber.New(fiber.Config{DisableStartupMessage: true})
 		app.Use(func(c *fiber.Ctx) error {
 			c.Locals(key{}, strings.Clone(c.Get("Authorization")))
@@ -135,7 +138,9 @@ func TestWithoutAccountsOtherMachinesAreRefused(t *testing.T) {
 	}{
 		{baton.Config{}, 403},
 		{baton.Config{Insecure: true}, 200},
-		{baton.Config{Caller: func(*http.Request) (baton.Caller, error) { return baton.Caller{Project: "p", User: "u"}, nil }}, 200},
+		{baton.Config{Accounts: baton.AuthenticatorFunc(func(*http.Request) (baton.Identity, error) {
+			return baton.Identity{Projects: []string{"p"}, User: "u", Role: baton.RoleUser}, nil
+		})}, 200},
 	} {
 		h := open(t, c.cfg).Handler()
 		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(outside)), "GET", "/api/v1/agents", nil)

@@ -102,13 +102,13 @@ func ExampleConfig_caller() {
 	srv, err := baton.New(context.Background(), baton.Config{
 		Database: inTemp("caller.db"),
 		Plugins:  []plugins.Plugin{whoami},
-		Caller: func(r *http.Request) (baton.Caller, error) {
+		Accounts: baton.AuthenticatorFunc(func(r *http.Request) (baton.Identity, error) {
 			user, ok := r.Context().Value(userKey{}).(string)
 			if !ok {
-				return baton.Caller{}, errors.New("nobody is logged in") // answered with 401
+				return baton.Identity{}, errors.New("nobody is logged in") // answered with 401
 			}
-			return baton.Caller{Project: "acme", User: user}, nil
-		},
+			return baton.Identity{Projects: []string{"acme"}, User: user, Role: baton.RoleUser}, nil
+		}),
 	})
 	if err != nil {
 		log.Fatal(err)

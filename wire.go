@@ -83,7 +83,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
 
 			Listen:   cfg.Listen,
 			Insecure: cfg.Insecure,
-			Who:      cfg.Caller,
+			Accounts: cfg.Accounts,
 			Hosts:    cfg.Hosts,
 			Origins:  cfg.Origins,
 			Body:     cfg.Limits.Body,

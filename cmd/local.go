@@ -10,11 +10,12 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
 // caller is who runs what is run from the command line: the one user there is without accounts.
-var caller = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var caller = auth.Local
 
 // local is a run of this process.
 type local struct {

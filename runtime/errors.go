@@ -29,13 +29,14 @@ type Kind = model.Kind
 
 // The kinds of refusal: see [model.Kind].
 const (
-	KindInvalid     = model.KindInvalid
-	KindNotFound    = model.KindNotFound
-	KindForbidden   = model.KindForbidden
-	KindConflict    = model.KindConflict
-	KindTooLarge    = model.KindTooLarge
-	KindOverloaded  = model.KindOverloaded
-	KindUnavailable = model.KindUnavailable
+	KindInvalid      = model.KindInvalid
+	KindUnauthorized = model.KindUnauthorized
+	KindNotFound     = model.KindNotFound
+	KindForbidden    = model.KindForbidden
+	KindConflict     = model.KindConflict
+	KindTooLarge     = model.KindTooLarge
+	KindOverloaded   = model.KindOverloaded
+	KindUnavailable  = model.KindUnavailable
 )
 
 func refuse(kind Kind, code, format string, args ...any) *Error {

@@ -55,7 +55,7 @@ func embed(ctx context.Context) error {
 	}
 	defer func() { _ = rt.Shutdown(ctx) }()
 
-	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
+	ann := runtime.MustCaller("default", "ann", runtime.RoleUser)
 	started, err := rt.StartRun(ctx, ann, runtime.StartRequest{
 		Agent: "echo", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello world"}},
 	})

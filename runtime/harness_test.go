@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // agent is a worker made of a function.
 type agent struct {

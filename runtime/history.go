@@ -50,7 +50,10 @@ func (rt *Runtime) threadOrLatest(ctx context.Context, c Caller, name string) (T
 	if name != "" {
 		return rt.Thread(ctx, c, name)
 	}
-	th, err := rt.store.LatestThread(ctx, c.Project, c.User)
+	if err := c.check(); err != nil {
+		return Thread{}, err
+	}
+	th, err := rt.store.LatestThread(ctx, c.project, c.user)
 	if errors.Is(err, ErrNotFound) {
 		return Thread{}, nil
 	}

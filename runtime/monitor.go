@@ -24,7 +24,7 @@ const (
 // ErrLagged means that a monitor has fallen so far behind that notices were lost to it.
 var ErrLagged = monitor.ErrLagged
 
-// Monitor opens a monitor of the caller's project. RoleUser sees its own runs, every other role the project's.
+// Monitor opens a monitor of the caller's project. RoleUser sees its own runs, every other role the project's, and nobody nothing.
 func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
-	return rt.feeds.Open(c.Project, c.User, c.Role != RoleUser, q)
+	return rt.feeds.Open(c.project, c.user, c.role >= RoleViewer, q)
 }

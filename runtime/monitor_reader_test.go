@@ -72,7 +72,7 @@ func TestReaderThatFallsBehindIsDropped(t *testing.T) {
 		return agui.WorkerOutput{}, w.Close()
 	}})
 	slow, quick := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
-	neighbour := b.watch(runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}, runtime.MonitorQuery{})
+	neighbour := b.watch(runtime.MustCaller("default", "neighbour", runtime.RoleUser), runtime.MonitorQuery{})
 	passed := make(chan string, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

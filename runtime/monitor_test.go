@@ -228,13 +228,13 @@ func TestMonitorsSeeOwnRunsOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	neighbour := runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}
-	stranger := runtime.Caller{Project: "elsewhere", User: "local", Role: runtime.RoleAdmin}
+	neighbour := runtime.MustCaller("default", "neighbour", runtime.RoleUser)
+	stranger := runtime.MustCaller("elsewhere", "local", runtime.RoleAdmin)
 	var mine, all []*lookout
 	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
 		mine = append(mine, b.watch(local, runtime.MonitorQuery{View: view}))
 		for _, role := range []runtime.Role{runtime.RoleViewer, runtime.RoleOperator, runtime.RoleAdmin} {
-			all = append(all, b.watch(runtime.Caller{Project: "default", User: "boss", Role: role}, runtime.MonitorQuery{View: view}))
+			all = append(all, b.watch(runtime.MustCaller("default", "boss", role), runtime.MonitorQuery{View: view}))
 		}
 	}
 	far := b.watch(stranger, runtime.MonitorQuery{View: runtime.AGUIView})

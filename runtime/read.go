@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,14 +19,13 @@ func (rt *Runtime) Run(ctx context.Context, c Caller, name string) (Run, error) 
 // visible finds a run the caller may see. Roles that see others' runs meet a name that two users have as
 // not found: they use the conversation.
 func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, error) {
+	if err := c.check(); err != nil {
+		return Run{}, err
+	}
 	if !ValidName(name) {
 		return Run{}, ErrRunNotFound
 	}
-	user := c.User
-	if c.Role != RoleUser {
-		user = ""
-	}
-	runs, err := rt.store.RunsByName(ctx, c.Project, user, name)
+	runs, err := rt.store.RunsByName(ctx, c.project, c.only(), name)
 	if err != nil {
 		return Run{}, unavailable(err)
 	}
@@ -38,7 +38,7 @@ func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, err
 // owned finds a run the caller may change.
 func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error) {
 	run, err := rt.visible(ctx, c, name)
-	if err == nil && c.Role == RoleViewer && run.User != c.User {
+	if err == nil && !c.changes(run.User) {
 		return Run{}, refuse(KindForbidden, "forbidden", "Your role may not change this run")
 	}
 	return run, err
@@ -46,10 +46,11 @@ func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error
 
 // Runs lists runs, newest first, and counts those the filter admits, up to 10 000.
 func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) ([]Run, int, error) {
-	f.Project = c.Project
-	if c.Role == RoleUser {
-		f.User = c.User
+	if err := c.check(); err != nil {
+		return nil, 0, err
 	}
+	f.Project = c.project
+	f.User = cmp.Or(c.only(), f.User)
 	runs, total, err := rt.store.Runs(ctx, f)
 	return runs, total, unavailable(err)
 }
@@ -104,19 +105,22 @@ func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt
 
 // Thread finds a thread the caller may see: by the caller's own name for it, or by its conversationId.
 func (rt *Runtime) Thread(ctx context.Context, c Caller, name string) (Thread, error) {
+	if err := c.check(); err != nil {
+		return Thread{}, err
+	}
 	if !ValidName(name) {
 		return Thread{}, ErrThreadNotFound
 	}
-	th, err := rt.store.ThreadByID(ctx, c.Project, c.User, name)
+	th, err := rt.store.ThreadByID(ctx, c.project, c.user, name)
 	if errors.Is(err, ErrNotFound) {
-		th, err = rt.store.ThreadByConversation(ctx, c.Project, name)
+		th, err = rt.store.ThreadByConversation(ctx, c.project, name)
 	}
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Thread{}, ErrThreadNotFound
 	case err != nil:
 		return Thread{}, unavailable(err)
-	case th.User != c.User && c.Role == RoleUser:
+	case !c.sees(th.User):
 		return Thread{}, ErrThreadNotFound
 	}
 	return th, nil

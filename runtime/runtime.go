@@ -110,26 +110,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Role says what a caller may do in its project.
-type Role string
-
-// The roles, from least to most. A user sees and controls own runs, a viewer sees all runs of the project,
-// an operator controls them too, an admin does everything.
-const (
-	RoleUser     Role = "user"
-	RoleViewer   Role = "viewer"
-	RoleOperator Role = "operator"
-	RoleAdmin    Role = "admin"
-)
-
-// Caller is who asks. Every method that serves a request takes one, and answers "not found" for what it
-// may not see.
-type Caller struct {
-	Project string
-	User    string
-	Role    Role
-}
-
 // Runtime runs agents and keeps their logs. Create it with New, then call Start, and Shutdown at the end.
 type Runtime struct {
 	cfg      Config

@@ -44,6 +44,9 @@ type StartRequest struct {
 // interrupt or rollback once the runs that make room are over. It fails with an *Error when it refuses, and then nothing
 // has changed.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
+	if err := c.check(); err != nil {
+		return Started{}, err
+	}
 	if err := rt.admits(); err != nil {
 		return Started{}, err
 	}
@@ -226,14 +229,14 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 // readThread reads the thread, or makes a new one.
 func (s *starting) readThread(ctx context.Context) (err error) {
 	if s.req.ThreadID != "" {
-		s.th, err = s.rt.store.ThreadByID(ctx, s.c.Project, s.c.User, s.req.ThreadID)
+		s.th, err = s.rt.store.ThreadByID(ctx, s.c.project, s.c.user, s.req.ThreadID)
 		if !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}
 	s.first = true
 	s.th = Thread{State: json.RawMessage("{}")}
-	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.Project, s.c.User, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
+	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
 }
@@ -259,7 +262,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	s.run = Run{
 		RunHead: RunHead{
-			ThreadKey: s.th.Key, Project: s.c.Project, User: s.c.User, ID: cmp.Or(s.req.RunID, work.NewID()),
+			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,
 		},
 		Input: in.JSON(), InputQuery: work.Plain(work.Query(s.req.Messages)),

@@ -292,7 +292,7 @@ func TestNeighboursAreNotFound(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "x")
 	b.wait(s.RunID, runtime.Completed)
-	other := runtime.Caller{Project: "default", User: "other", Role: runtime.RoleUser}
+	other := runtime.MustCaller("default", "other", runtime.RoleUser)
 	ctx := context.Background()
 	_, err1 := b.Run(ctx, other, s.RunID)
 	_, err2 := b.Cancel(ctx, other, s.RunID)

@@ -18,7 +18,10 @@ import (
 // Threads lists the caller's own threads, without their states, those with the latest activity first, and
 // counts all, up to 10 000.
 func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) ([]ListedThread, int, error) {
-	f.Project, f.User = c.Project, c.User
+	if err := c.check(); err != nil {
+		return nil, 0, err
+	}
+	f.Project, f.User = c.project, c.user
 	threads, total, err := rt.store.Threads(ctx, f)
 	return threads, total, unavailable(err)
 }
@@ -114,7 +117,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 // ownThread finds a thread the caller may change.
 func (rt *Runtime) ownThread(ctx context.Context, c Caller, name string) (Thread, error) {
 	th, err := rt.Thread(ctx, c, name)
-	if err == nil && c.Role == RoleViewer && th.User != c.User {
+	if err == nil && !c.changes(th.User) {
 		return Thread{}, refuse(KindForbidden, "forbidden", "Your role may not change this thread")
 	}
 	return th, err

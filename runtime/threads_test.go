@@ -223,7 +223,7 @@ func TestRolesWhoMayChangeAThread(t *testing.T) {
 	s := b.start("main", "echo", "x")
 	b.wait(s.RunID, runtime.Completed)
 	as := func(role runtime.Role) runtime.Caller {
-		return runtime.Caller{Project: local.Project, User: "ann", Role: role}
+		return runtime.MustCaller(local.Project(), "ann", role)
 	}
 	for role, want := range map[runtime.Role]string{runtime.RoleUser: "not_found", runtime.RoleViewer: "forbidden"} {
 		if _, err := b.UpdateThread(ctx, as(role), s.ConversationID, runtime.ThreadPatch{}); code(err) != want {

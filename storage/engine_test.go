@@ -37,7 +37,7 @@ func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
+	ann := runtime.MustCaller("default", "ann", runtime.RoleUser)
 	for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
 		name := fmt.Sprint("cut at ", cut)
 		var run model.Run

@@ -24,13 +24,14 @@ type Problem struct {
 
 // statuses is what each kind of the runtime's refusals means in HTTP.
 var statuses = [...]int{
-	runtime.KindInvalid:     fiber.StatusBadRequest,
-	runtime.KindNotFound:    fiber.StatusNotFound,
-	runtime.KindForbidden:   fiber.StatusForbidden,
-	runtime.KindConflict:    fiber.StatusConflict,
-	runtime.KindTooLarge:    fiber.StatusRequestEntityTooLarge,
-	runtime.KindOverloaded:  fiber.StatusTooManyRequests,
-	runtime.KindUnavailable: fiber.StatusServiceUnavailable,
+	runtime.KindInvalid:      fiber.StatusBadRequest,
+	runtime.KindUnauthorized: fiber.StatusUnauthorized,
+	runtime.KindNotFound:     fiber.StatusNotFound,
+	runtime.KindForbidden:    fiber.StatusForbidden,
+	runtime.KindConflict:     fiber.StatusConflict,
+	runtime.KindTooLarge:     fiber.StatusRequestEntityTooLarge,
+	runtime.KindOverloaded:   fiber.StatusTooManyRequests,
+	runtime.KindUnavailable:  fiber.StatusServiceUnavailable,
 }
 
 // problems is what is said for the refusals of HTTP itself. An empty detail keeps the refusal's own.

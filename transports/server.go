@@ -45,11 +45,11 @@ type Config struct {
 	Streams *Streams // the same as the transports have
 	Log     *slog.Logger
 
-	Listen   string   // address to serve on, default 127.0.0.1:8080
-	Insecure bool     // serve addresses that other machines reach, over plain HTTP
-	Who      auth.Who // says who sent a request, default everybody is auth.Local
-	Hosts    []string // Host names admitted beside the address, localhost and loopback literals
-	Origins  []string // web origins admitted beside the server's own
+	Listen   string             // address to serve on, default 127.0.0.1:8080
+	Insecure bool               // serve addresses that other machines reach, over plain HTTP
+	Accounts auth.Authenticator // says who sent a request, default everybody is auth.Local
+	Hosts    []string           // Host names admitted beside the address, localhost and loopback literals
+	Origins  []string           // web origins admitted beside the server's own
 
 	Body   int // bytes of a request's body, default 2 MiB
 	Input  int // of one that starts a run, default 32 MiB
@@ -72,14 +72,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Mounter is a transport: it adds its routes to the root router it is given. Its handlers return errors as
-// they are.
-type Mounter interface{ Mount(r fiber.Router) }
-
 // Server serves the mounted transports. Create it with New, call Serve, and Shutdown at the end.
 type Server struct {
 	cfg      Config
 	app      *fiber.App
+	routes   []Route
 	stopping atomic.Bool
 	visits   *visits // the requests of other servers: see ServeHTTP
 
@@ -118,17 +115,18 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.app.Server().HeaderReceived = s.limit
 	s.app.Server().CloseOnShutdown = true
 	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
-	s.app.Get("/healthz", s.health)
-	s.app.Get("/readyz", s.ready)
 	who := auth.Everybody(cfg.Insecure)
-	if cfg.Who != nil {
-		who = auth.Callers(cfg.Who, original, cfg.Log)
+	if cfg.Accounts != nil {
+		who = auth.Callers(cfg.Accounts, original, cfg.Log)
 	}
-	s.app.Use(who, auth.Body)
+	s.routes = []Route{
+		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},
+		{Method: fiber.MethodGet, Path: "/readyz", Public: s.ready},
+	}
 	for _, m := range mounts {
-		m.Mount(s.app)
+		s.routes = append(s.routes, m.Routes()...)
 	}
-	return s, nil
+	return s, mount(s.app, s.routes, who, auth.Body)
 }
 
 // Routes are the routes that are mounted, as "GET /healthz".

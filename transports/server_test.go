@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
 )
 
 func TestMain(m *testing.M) {
@@ -37,12 +39,25 @@ func TestMain(m *testing.M) {
 const patience = time.Minute
 
 // mount is a transport made of a function.
-type mount func(r fiber.Router)
+type mount func(r *table)
 
-func (m mount) Mount(r fiber.Router) { m(r) }
+func (m mount) Routes() []transports.Route {
+	t := new(table)
+	m(t)
+	return t.routes
+}
+
+type table struct{ routes []transports.Route }
+
+func (t *table) Get(path string, h fiber.Handler)  { t.add(fiber.MethodGet, path, h) }
+func (t *table) Post(path string, h fiber.Handler) { t.add(fiber.MethodPost, path, h) }
+
+func (t *table) add(method, path string, h fiber.Handler) {
+	t.routes = append(t.routes, transports.Route{Method: method, Path: path, Known: func(c *fiber.Ctx, _ runtime.Caller) error { return h(c) }})
+}
 
 // routes has one of each way to answer.
-var routes = mount(func(r fiber.Router) {
+var routes = mount(func(r *table) {
 	length := func(c *fiber.Ctx) error { return c.JSON(len(c.BodyRaw())) }
 	for _, path := range []string{"/small", "/api/v1/agent/runs", "/api/projects/:projectId/agent-runs"} {
 		r.Post(path, length)
@@ -56,6 +71,31 @@ var routes = mount(func(r fiber.Router) {
 		})
 	}
 })
+
+// TestRoutesSayWhoTheyAreFor compares what is mounted with the table that it is mounted from.
+func TestRoutesSayWhoTheyAreFor(t *testing.T) {
+	s := serve(t, transports.Config{Accounts: auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) {
+		return auth.Identity{}, errors.New("nobody")
+	})})
+	public := []string{"GET /healthz", "GET /readyz"}
+	for _, r := range s.web.Routes() {
+		method, path, _ := strings.Cut(r, " ")
+		got := s.do(method, path, nil).status
+		if known := slices.Contains(public, r) || method == http.MethodHead && slices.Contains(public, "GET "+path); known == (got == 401) {
+			t.Errorf("%s answers nobody with %d", r, got)
+		}
+	}
+	answers := func(*fiber.Ctx) error { return nil }
+	for name, r := range map[string]transports.Route{
+		"nobody": {Method: "GET", Path: "/x"},
+		"both":   {Method: "GET", Path: "/x", Public: answers, Known: func(*fiber.Ctx, runtime.Caller) error { return nil }},
+	} {
+		_, err := transports.New(transports.Config{Runtime: s.rt, Streams: s.streams}, mount(func(t *table) { t.routes = append(t.routes, r) }))
+		if err == nil {
+			t.Errorf("a route for %s is mounted", name)
+		}
+	}
+}
 
 // server is a server of routes.
 type server struct {
@@ -179,12 +219,13 @@ func TestErrorsBecomeAnswers(t *testing.T) {
 		retry  string
 	}{
 		"/kind/0":  {400, "a_code", "2"},
-		"/kind/1":  {404, "a_code", "2"},
-		"/kind/2":  {403, "a_code", "2"},
-		"/kind/3":  {409, "a_code", "2"},
-		"/kind/4":  {413, "a_code", "2"},
-		"/kind/5":  {429, "a_code", "2"},
-		"/kind/6":  {503, "a_code", "2"},
+		"/kind/1":  {401, "a_code", "2"},
+		"/kind/2":  {404, "a_code", "2"},
+		"/kind/3":  {403, "a_code", "2"},
+		"/kind/4":  {409, "a_code", "2"},
+		"/kind/5":  {413, "a_code", "2"},
+		"/kind/6":  {429, "a_code", "2"},
+		"/kind/7":  {503, "a_code", "2"},
 		"/nowhere": {404, "not_found", ""},
 		"/small":   {405, "method_not_allowed", ""},
 	} {
@@ -363,11 +404,11 @@ type chunks struct{ io.Reader }
 func TestBodyLimits(t *testing.T) {
 	s := serve(t, transports.Config{Body: 10_000, Input: 2_000_000})
 	for path, limit := range map[string]int{
-		"/small":                            10_000,
-		"/api/v1/agent/runs":                2_000_000,
-		"/api/v1/agent/runs/":               2_000_000,
-		"/api/v1/agent/runs?x=1":            2_000_000,
-		"/api/projects/some%2Fp/agent-runs": 2_000_000,
+		"/small":                             10_000,
+		"/api/v1/agent/runs":                 2_000_000,
+		"/api/v1/agent/runs/":                2_000_000,
+		"/api/v1/agent/runs?x=1":             2_000_000,
+		"/api/projects/d%65fault/agent-runs": 2_000_000,
 	} {
 		for _, chunked := range []bool{false, true} {
 			send := func(n int, header ...string) answer {

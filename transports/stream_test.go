@@ -27,13 +27,13 @@ func frame(n int) string { return fmt.Sprintf("%d:", n) + strings.Repeat("x", n)
 
 // streaming has one of each way for a stream to go.
 func (s *server) streaming() transports.Mounter {
-	way := func(r fiber.Router, path string, fn func(context.Context, *stream.Writer) error) {
+	way := func(r *table, path string, fn func(context.Context, *stream.Writer) error) {
 		r.Get("/stream/"+path, func(c *fiber.Ctx) error {
 			c.Set("X-Mine", "kept")
 			return s.streams.Serve(c, fn)
 		})
 	}
-	return mount(func(r fiber.Router) {
+	return mount(func(r *table) {
 		way(r, "sizes", func(_ context.Context, w *stream.Writer) error {
 			for _, n := range sizes { // one by one, then all at once
 				_, _ = w.WriteString(frame(n))

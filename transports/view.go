@@ -10,7 +10,6 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -31,11 +30,7 @@ const maxGather = 1000
 
 // View reads a request for the log of the thread in c's path. It fails for a thread that the caller may not see,
 // for a query that it cannot read, and for a cursor beyond the log's end.
-func (s *Streams) View(c *fiber.Ctx) (*View, error) {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return nil, err
-	}
+func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 	th, err := s.rt.Thread(c.UserContext(), who, wire.Unescape(c.Params("thread_id")))
 	if err != nil {
 		return nil, err

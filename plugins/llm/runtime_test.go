@@ -23,7 +23,7 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // bench is a runtime on a database that outlives it.
 type bench struct {

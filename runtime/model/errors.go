@@ -45,13 +45,14 @@ type Kind uint8
 
 // The kinds of refusal.
 const (
-	KindInvalid     Kind = iota // bad input, or a state that does not admit the request
-	KindNotFound                // not there, or not the caller's
-	KindForbidden               // the caller's, but not allowed
-	KindConflict                // at odds with what is already there
-	KindTooLarge                // more than a limit admits
-	KindOverloaded              // a queue is full: try again after RetryAfter
-	KindUnavailable             // stopping, or the database is away
+	KindInvalid      Kind = iota // bad input, or a state that does not admit the request
+	KindUnauthorized             // nobody knows who asks
+	KindNotFound                 // not there, or not the caller's
+	KindForbidden                // the caller's, but not allowed
+	KindConflict                 // at odds with what is already there
+	KindTooLarge                 // more than a limit admits
+	KindOverloaded               // a queue is full: try again after RetryAfter
+	KindUnavailable              // stopping, or the database is away
 )
 
 // Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.

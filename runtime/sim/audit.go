@@ -102,7 +102,7 @@ func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err 
 
 // ownerOf is whose a run is.
 func ownerOf(r *runtime.Run) runtime.Caller {
-	return runtime.Caller{Project: r.Project, User: r.User, Role: runtime.RoleUser}
+	return runtime.MustCaller(r.Project, r.User, runtime.RoleUser)
 }
 
 // waits says whether a WAITING run asks a person, and what is wrong with its waiting.
@@ -168,7 +168,7 @@ func (w *world) view(p *process, n int) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project, caller.User), th: th, messages: make(map[string][]runtime.Message)}
+	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project(), caller.User()), th: th, messages: make(map[string][]runtime.Message)}
 	if v.runs, _, err = p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500}); err != nil {
 		return nil, err
 	}

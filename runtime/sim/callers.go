@@ -56,9 +56,9 @@ func title(s *Step) string { return fmt.Sprint("title ", s.N) }
 
 // users are who asks. Each has threads of the same names.
 var users = []runtime.Caller{
-	{Project: "p", User: "u", Role: runtime.RoleUser},
-	{Project: "p", User: "v", Role: runtime.RoleUser},
-	{Project: "q", User: "u", Role: runtime.RoleUser},
+	runtime.MustCaller("p", "u", runtime.RoleUser),
+	runtime.MustCaller("p", "v", runtime.RoleUser),
+	runtime.MustCaller("q", "u", runtime.RoleUser),
 }
 
 // threadsEach is how many threads a user may have.
@@ -131,7 +131,7 @@ func (w *world) step(s *Step) {
 	}
 	r.fate, r.at = fateOf(p, r.err), time.Now()
 	if s.Foreign && r.fate != unknown && !isNotFound(r.err) && !errors.Is(r.err, runtime.ErrStopping) {
-		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project, r.caller.User, short(r.run), r.err)
+		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project(), r.caller.User(), short(r.run), r.err)
 	}
 	if s.Do == doClear && r.err != nil && !isNotFound(r.err) {
 		r.fate = unknown // a thread goes by parts: some may be gone
@@ -193,7 +193,7 @@ func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 	if s.Key == 0 {
 		return nil
 	}
-	return &runtime.Idempotency{Scope: fmt.Sprint(of.Project, " ", of.User, " ", s.Do, " key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
+	return &runtime.Idempotency{Scope: fmt.Sprint(of.Project(), " ", of.User(), " ", s.Do, " key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
 }
 
 // text is the message that a step sends.

@@ -92,7 +92,7 @@ type player struct {
 // begin notes what the worker is asked, and where it is.
 func (pl *player) begin(ctx context.Context) error {
 	in := &pl.run.Input
-	run, err := pl.p.rt.Run(ctx, runtime.Caller{Project: in.Project, User: in.User, Role: runtime.RoleUser}, in.RunID)
+	run, err := pl.p.rt.Run(ctx, runtime.MustCaller(in.Project, in.User, runtime.RoleUser), in.RunID)
 	if err != nil {
 		return errDied
 	}

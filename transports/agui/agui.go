@@ -3,7 +3,6 @@
 package agui
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gofiber/fiber/v2"
@@ -11,7 +10,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -25,23 +23,26 @@ type Transport struct {
 	KeepEdits bool
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
-	r.Post("/api/v1/agui/:agent", t.run)
-	r.Post("/api/v1/agui/:agent/connect", t.connect)
-	r.Get("/api/v1/agui/:agent/capabilities", t.capabilities)
-	copilotKit{t}.mount(r.Group("/api/copilotkit"))
+// Routes are AG-UI's and CopilotKit's.
+func (t Transport) Routes() []transports.Route {
+	return append(copilotKit{t}.routes(),
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run},
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent/connect", Known: t.connect},
+		transports.Route{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/capabilities", Known: t.capabilities},
+	)
 }
 
 // agentOf is the path's name of an agent or a workflow.
 func agentOf(c *fiber.Ctx) string { return wire.Unescape(c.Params("agent")) }
 
 // run answers POST {agent}: it starts a run, or goes on with one that waits, and shows its events.
-func (t Transport) run(c *fiber.Ctx) error { return t.start(c, agentOf(c), c.BodyRaw()) }
+func (t Transport) run(c *fiber.Ctx, who runtime.Caller) error {
+	return t.start(c, who, agentOf(c), c.BodyRaw())
+}
 
 // start answers c with the events of the run that body, a RunAgentInput, asks of the agent or workflow.
-func (t Transport) start(c *fiber.Ctx, agent string, body []byte) error {
-	req, who, err := t.decode(c, agent, body)
+func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) error {
+	req, who, err := t.decode(c, who, agent, body)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (t Transport) start(c *fiber.Ctx, agent string, body []byte) error {
 }
 
 // decode reads a request for the agent or workflow of that name, and who sends it.
-func (t Transport) decode(c *fiber.Ctx, agent string, body []byte) (wire.RunRequest, runtime.Caller, error) {
+func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) (wire.RunRequest, runtime.Caller, error) {
 	req, err := wire.DecodeRun(body)
 	if err != nil {
 		return req, runtime.Caller{}, err
@@ -76,7 +77,7 @@ func (t Transport) decode(c *fiber.Ctx, agent string, body []byte) (wire.RunRequ
 	if err := req.Address(t.Runtime.Plugins(), agent); err != nil {
 		return req, runtime.Caller{}, err
 	}
-	who, err := auth.ForProject(c, cmp.Or(c.Query("projectId"), req.ProjectID))
+	who, err = transports.InBody(c, who, req.ProjectID)
 	return req, who, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
 )
 
 // capabilities is what AG-UI's AgentCapabilities say of an agent. What depends on the agent's own code, such as
@@ -74,7 +75,7 @@ type humanInTheLoop struct {
 }
 
 // capabilities answers GET capabilities.
-func (t Transport) capabilities(c *fiber.Ctx) error {
+func (t Transport) capabilities(c *fiber.Ctx, _ runtime.Caller) error {
 	p, err := t.find(agentOf(c))
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 
 // connect answers POST connect: the thread as it is, then what happens on it. The thread need not be the
 // agent's alone: runs of several may have written to it, and all of it is shown.
-func (t Transport) connect(c *fiber.Ctx) error {
-	v, err := t.join(c, agentOf(c), c.BodyRaw())
+func (t Transport) connect(c *fiber.Ctx, who runtime.Caller) error {
+	v, err := t.join(c, who, agentOf(c), c.BodyRaw())
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ type viewer struct {
 
 // join reads a request to join a thread. A run of the thread whose own connection is gone goes on from here
 // without one; the viewer owns none.
-func (t Transport) join(c *fiber.Ctx, agent string, body []byte) (*viewer, error) {
-	req, who, err := t.decode(c, agent, body)
+func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) (*viewer, error) {
+	req, who, err := t.decode(c, who, agent, body)
 	if err != nil {
 		return nil, err
 	}

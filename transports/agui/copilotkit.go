@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -23,30 +23,35 @@ type copilotKit struct{ Transport }
 // kitVersion is that of the runtime whose protocol this is.
 const kitVersion = "1.75.0"
 
-func (k copilotKit) mount(r fiber.Router) {
-	r.Post("/", k.single)
-	r.Get("/info", k.info)
-	r.Post("/agent/:agent/run", k.run)
-	r.Post("/agent/:agent/connect", func(c *fiber.Ctx) error { return k.connect(c, agentOf(c), c.BodyRaw()) })
-	r.Post("/agent/:agent/stop/:thread_id", func(c *fiber.Ctx) error {
-		return k.stop(c, agentOf(c), wire.Unescape(c.Params("thread_id")), c.BodyRaw())
-	})
-	r.Get("/threads", func(c *fiber.Ctx) error {
-		return k.resource(c, &kitResource{method: c.Method(), query: string(c.Request().URI().QueryString())})
-	})
-	thread := func(c *fiber.Ctx) error {
-		return k.resource(c, &kitResource{
+func (k copilotKit) routes() []transports.Route {
+	const root = "/api/copilotkit"
+	thread := func(c *fiber.Ctx, who runtime.Caller) error {
+		return k.resource(c, who, &kitResource{
 			method: c.Method(), thread: c.Params("thread_id"), part: c.Params("part"), body: c.BodyRaw(),
 		})
 	}
-	r.Patch("/threads/:thread_id", thread)
-	r.Delete("/threads/:thread_id", thread)
-	r.Get("/threads/:thread_id/:part", thread)
-	r.Post("/threads/:thread_id/:part", thread)
+	return []transports.Route{
+		{Method: fiber.MethodPost, Path: root, Known: k.single},
+		{Method: fiber.MethodGet, Path: root + "/info", Known: k.info},
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run},
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/connect", Known: func(c *fiber.Ctx, who runtime.Caller) error {
+			return k.connect(c, who, agentOf(c), c.BodyRaw())
+		}},
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/stop/:thread_id", Known: func(c *fiber.Ctx, who runtime.Caller) error {
+			return k.stop(c, who, agentOf(c), wire.Unescape(c.Params("thread_id")), c.BodyRaw())
+		}},
+		{Method: fiber.MethodGet, Path: root + "/threads", Known: func(c *fiber.Ctx, who runtime.Caller) error {
+			return k.resource(c, who, &kitResource{method: c.Method(), query: string(c.Request().URI().QueryString())})
+		}},
+		{Method: fiber.MethodPatch, Path: root + "/threads/:thread_id", Known: thread},
+		{Method: fiber.MethodDelete, Path: root + "/threads/:thread_id", Known: thread},
+		{Method: fiber.MethodGet, Path: root + "/threads/:thread_id/:part", Known: thread},
+		{Method: fiber.MethodPost, Path: root + "/threads/:thread_id/:part", Known: thread},
+	}
 }
 
 // single answers POST on the root: what the other routes answer, named in the body.
-func (k copilotKit) single(c *fiber.Ctx) error {
+func (k copilotKit) single(c *fiber.Ctx, who runtime.Caller) error {
 	var call struct {
 		Method string `json:"method"`
 		Params struct {
@@ -62,13 +67,13 @@ func (k copilotKit) single(c *fiber.Ctx) error {
 	}
 	switch call.Method {
 	case "info":
-		return k.info(c)
+		return k.info(c, who)
 	case "agent/run":
-		return k.start(c, call.Params.AgentID, call.Body)
+		return k.start(c, who, call.Params.AgentID, call.Body)
 	case "agent/connect":
-		return k.connect(c, call.Params.AgentID, call.Body)
+		return k.connect(c, who, call.Params.AgentID, call.Body)
 	case "agent/stop":
-		return k.stop(c, call.Params.AgentID, call.Params.ThreadID, call.Body)
+		return k.stop(c, who, call.Params.AgentID, call.Params.ThreadID, call.Body)
 	case "resource/request":
 		path, query, _ := strings.Cut(call.Params.Path, "?")
 		name, ok := strings.CutPrefix(path+"/", "/threads/")
@@ -76,7 +81,7 @@ func (k copilotKit) single(c *fiber.Ctx) error {
 			return errNoResource
 		}
 		thread, part, _ := strings.Cut(strings.TrimSuffix(name, "/"), "/")
-		return k.resource(c, &kitResource{call.Params.HTTPMethod, thread, part, query, call.Body})
+		return k.resource(c, who, &kitResource{call.Params.HTTPMethod, thread, part, query, call.Body})
 	}
 	return wire.Refuse("unknown_method", "method must be info, agent/run, agent/connect, agent/stop or resource/request")
 }
@@ -98,7 +103,7 @@ type kitThreads struct {
 }
 
 // info answers GET info: the agents and workflows, and what the runtime can do.
-func (k copilotKit) info(c *fiber.Ctx) error {
+func (k copilotKit) info(c *fiber.Ctx, _ runtime.Caller) error {
 	agents := make(map[string]kitAgent)
 	add := func(p plugins.Plugin, class string) {
 		info := p.Info()
@@ -122,8 +127,8 @@ func (k copilotKit) info(c *fiber.Ctx) error {
 
 // connect joins a thread as AG-UI's connect does. Of one that is unknown it shows nothing: the front end has
 // minted its id, and holds what the user has typed already.
-func (k copilotKit) connect(c *fiber.Ctx, agent string, body []byte) error {
-	v, err := k.join(c, agent, body)
+func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) error {
+	v, err := k.join(c, who, agent, body)
 	if err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (k copilotKit) connect(c *fiber.Ctx, agent string, body []byte) error {
 }
 
 // stop cancels the run that the body names or, without a body, the thread's runs that are queued or running.
-func (k copilotKit) stop(c *fiber.Ctx, agent, thread string, body []byte) error {
+func (k copilotKit) stop(c *fiber.Ctx, who runtime.Caller, agent, thread string, body []byte) error {
 	if _, err := k.find(agent); err != nil {
 		return err
 	}
@@ -143,10 +148,6 @@ func (k copilotKit) stop(c *fiber.Ctx, agent, thread string, body []byte) error 
 	}
 	if len(body) > 0 && json.Unmarshal(body, &named) != nil {
 		return wire.Refuse("invalid_request", "The body must be a JSON object with the string runId, or empty")
-	}
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
 	}
 	stopped, err := k.cancel(c.UserContext(), who, thread, named.RunID)
 	if err != nil {

@@ -172,7 +172,7 @@ func TestKitPagesThroughThreads(t *testing.T) {
 				}
 				next[i] = page.NextCursor
 				for _, th := range page.Threads {
-					if th.OrganizationID != local.Project || th.CreatedByID != local.User || th.CreatedAt == "" || th.UpdatedAt == "" || th.Name != nil {
+					if th.OrganizationID != local.Project() || th.CreatedByID != local.User() || th.CreatedAt == "" || th.UpdatedAt == "" || th.Name != nil {
 						t.Errorf("got %+v", th)
 					}
 					if i == 0 {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -26,11 +25,7 @@ type kitResource struct {
 }
 
 // resource answers a request for a resource, which has come to its path or to the single endpoint.
-func (k copilotKit) resource(c *fiber.Ctx, r *kitResource) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (k copilotKit) resource(c *fiber.Ctx, who runtime.Caller, r *kitResource) error {
 	name := wire.Unescape(r.thread)
 	switch asked := r.method + " " + r.part; {
 	case name == "" && asked == "GET ":

@@ -26,7 +26,7 @@ const page = "https://app.example.com"
 // fail is what a typist is handed to fail.
 const fail = transporttest.Fail
 
-var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // server has the door, and SSE and REST beside it.
 type server struct {
@@ -52,9 +52,8 @@ func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...p
 		Plugins: append(more, transporttest.Typist{Keys: s.keys}),
 		Mount: func(kit *transporttest.Server) []transports.Mounter {
 			return []transports.Mounter{
-				hook{s},
-				door.Transport{Runtime: kit.Runtime, Streams: kit.Streams},
-				sse.Transport{Runtime: kit.Runtime, Streams: kit.Streams},
+				hook{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
+				hook{sse.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},
 				rest.Transport{Runtime: kit.Runtime},
 			}
 		},
@@ -62,17 +61,24 @@ func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...p
 	return s
 }
 
-// hook calls taken.
-type hook struct{ s *server }
+// hook calls taken behind a transport's handlers.
+type hook struct {
+	transports.Mounter
+	s *server
+}
 
-func (h hook) Mount(r fiber.Router) {
-	r.Use(func(c *fiber.Ctx) error {
-		err := c.Next()
-		if h.s.taken != nil {
-			h.s.taken()
+func (h hook) Routes() []transports.Route {
+	routes := h.Mounter.Routes()
+	for i, r := range routes {
+		routes[i].Known = func(c *fiber.Ctx, who runtime.Caller) error {
+			err := r.Known(c, who)
+			if h.s.taken != nil {
+				h.s.taken()
+			}
+			return err
 		}
-		return err
-	})
+	}
+	return routes
 }
 
 // response is an answer whose body is read as it comes.

@@ -102,7 +102,7 @@ func TestRepeatOfADetachedRunOwnsNothing(t *testing.T) {
 func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 	s := serve(t, quick)
 	s.typing()
-	boss := runtime.Caller{Project: local.Project, User: "boss", Role: runtime.RoleOperator}
+	boss := runtime.MustCaller(local.Project(), "boss", runtime.RoleOperator)
 	started, err := s.Streams.StartRun(t.Context(), boss, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +113,7 @@ func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
 	}
 	s.Streams.Hold(peer(false), boss, nil, started).Drop(cur)
 	s.Eventually("the run is cancelled", func() bool {
-		boss.Role = runtime.RoleUser
-		run, err := s.Runtime.Run(t.Context(), boss, "a")
+		run, err := s.Runtime.Run(t.Context(), boss.AsUser(), "a")
 		return err == nil && run.Status == runtime.Cancelled
 	})
 	s.Await("a", runtime.Running)

@@ -3,50 +3,98 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
 )
 
-// Who says who sent a request, or fails for somebody it does not know. It must not keep r or read its body.
-type Who func(r *http.Request) (runtime.Caller, error)
+// Authenticator says who sent a request, or fails for somebody it does not know. It is asked once for each request, before
+// its body is read, from several goroutines; it must not keep r or read its body.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Identity, error)
+}
+
+// AuthenticatorFunc is a function as an Authenticator.
+type AuthenticatorFunc func(r *http.Request) (Identity, error)
+
+// Authenticate calls f.
+func (f AuthenticatorFunc) Authenticate(r *http.Request) (Identity, error) { return f(r) }
+
+// Identity is who a credential says its bearer is.
+type Identity struct {
+	User       string
+	Projects   []string     // those the user has a part in; the first is meant where a request names none
+	Role       runtime.Role // in each of them
+	Credential string       // the credential's id, never the secret; empty when there is none
+	Expires    time.Time    // when the credential ends, zero for never
+}
 
 // Local is who asks where there are no accounts: everybody.
-var Local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var Local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-type callerKey struct{}
-
+// The refusals of those who are not known.
 var (
 	errUnknown = fiber.NewError(fiber.StatusUnauthorized, "This server does not know who you are; send a credential that it takes")
 	errOutside = fiber.NewError(fiber.StatusForbidden, "Without accounts this server answers only its own machine")
 )
 
-// Callers finds out who sends each request before anything else is done for it; whom Who does not know it
-// answers with 401. A Caller that Check refuses is nobody. Request gives a request as net/http has it.
-func Callers(who Who, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
+// session is who sent a request: a caller in each project of its identity.
+type session struct {
+	identity Identity
+	callers  []runtime.Caller
+}
+
+type sessionKey struct{}
+
+// open makes the session of an identity. It fails for one that names nobody who can be.
+func (id Identity) open() (*session, error) {
+	s := &session{identity: id}
+	for _, project := range id.Projects {
+		who, err := runtime.NewCaller(project, id.User, id.Role)
+		if err != nil {
+			return nil, err
+		}
+		s.callers = append(s.callers, who)
+	}
+	if len(s.callers) == 0 {
+		return nil, errors.New("the identity has no project")
+	}
+	if !id.Expires.IsZero() && !time.Now().Before(id.Expires) {
+		return nil, fmt.Errorf("the credential %.220q has expired", id.Credential)
+	}
+	return s, nil
+}
+
+// Callers finds out who sends each request before anything else is done for it; whom a does not know it
+// answers with 401. Request gives a request as net/http has it.
+func Callers(a Authenticator, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
 			return fiber.ErrBadRequest
 		}
-		caller, err := who(r)
+		id, err := a.Authenticate(r)
 		if err != nil {
 			log.Debug("a caller is not known", "method", r.Method, "path", r.URL.Path, "error", err)
 			return errUnknown
 		}
-		if caller.Role == "" {
-			caller.Role = runtime.RoleUser
-		}
-		if err := Check(caller); err != nil {
+		s, err := id.open()
+		if err != nil {
 			log.Warn("whoever says who is asking named somebody who cannot be", "method", r.Method, "path", r.URL.Path, "error", err)
 			return errUnknown
 		}
-		c.Locals(callerKey{}, caller)
+		origin := runtime.Origin{Credential: id.Credential, Address: r.RemoteAddr}
+		for i := range s.callers {
+			s.callers[i] = s.callers[i].From(origin)
+		}
+		c.Locals(sessionKey{}, s)
 		return c.Next()
 	}
 }
@@ -54,11 +102,12 @@ func Callers(who Who, request func(*fiber.Ctx) (*http.Request, error), log *slog
 // Everybody takes each request for one of Local. Unless insecure is set it refuses, with 403, what came in on
 // an address that other machines reach.
 func Everybody(insecure bool) fiber.Handler {
+	local := &session{callers: []runtime.Caller{Local}}
 	return func(c *fiber.Ctx) error {
 		if !insecure && !near(c.Context().LocalAddr()) {
 			return errOutside
 		}
-		c.Locals(callerKey{}, Local)
+		c.Locals(sessionKey{}, local)
 		return c.Next()
 	}
 }
@@ -76,32 +125,24 @@ func near(addr net.Addr) bool {
 	return false
 }
 
-// Check says what is wrong with a caller: an empty project or user would be let see what is not theirs, as
-// would one with a role that does not exist.
-func Check(who runtime.Caller) error {
-	switch {
-	case !runtime.ValidName(who.Project):
-		return fmt.Errorf("a project must be 1 to 200 characters without control characters, not %.220q", who.Project)
-	case !runtime.ValidName(who.User) || who.User == "." || who.User == "..":
-		return fmt.Errorf("a user must be 1 to 200 characters without control characters, not %.220q", who.User)
-	}
-	switch who.Role {
-	case runtime.RoleUser, runtime.RoleViewer, runtime.RoleOperator, runtime.RoleAdmin:
-		return nil
-	}
-	return fmt.Errorf("there is no role %.220q", who.Role)
-}
-
-// Caller returns who sent the request. It panics on a route that neither Callers nor Everybody stands before:
-// there is nobody who may be assumed.
-func Caller(c *fiber.Ctx) runtime.Caller { return c.Locals(callerKey{}).(runtime.Caller) }
+// Handler answers a request of somebody who is known.
+type Handler func(c *fiber.Ctx, who runtime.Caller) error
 
 // ForProject returns who sent the request, in the project it names; "" names the one the credential is for.
-// It fails with runtime.ErrProjectNotFound for a project the caller has no part in.
-func ForProject(c *fiber.Ctx, projectID string) (runtime.Caller, error) {
-	who := Caller(c)
-	if projectID != "" && projectID != who.Project {
-		return runtime.Caller{}, runtime.ErrProjectNotFound
+// It fails with runtime.ErrProjectNotFound for a project the caller has no part in, and with runtime.ErrNobody on a
+// route that neither Callers nor Everybody stands before: there is nobody who may be assumed.
+func ForProject(c *fiber.Ctx, project string) (runtime.Caller, error) {
+	s, _ := c.Locals(sessionKey{}).(*session)
+	if s == nil {
+		return runtime.Caller{}, runtime.ErrNobody
 	}
-	return who, nil
+	if project == "" {
+		return s.callers[0], nil
+	}
+	for _, who := range s.callers {
+		if who.Project() == project {
+			return who, nil
+		}
+	}
+	return runtime.Caller{}, runtime.ErrProjectNotFound
 }

@@ -2,8 +2,12 @@ package auth_test
 
 import (
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -34,33 +38,44 @@ func TestNobodyIsAssumed(t *testing.T) {
 	app := fiber.New()
 	c := app.AcquireCtx(new(fasthttp.RequestCtx))
 	defer app.ReleaseCtx(c)
-	defer func() {
-		if recover() == nil {
-			t.Error("somebody was")
-		}
-	}()
-	_ = auth.Caller(c)
+	if who, err := auth.ForProject(c, ""); !errors.Is(err, runtime.ErrNobody) || who != (runtime.Caller{}) {
+		t.Errorf("got %v, %v", who, err)
+	}
 }
 
-func TestCheck(t *testing.T) {
+// TestIdentitiesThatNobodyCanHave has an authenticator vouch for who cannot be.
+func TestIdentitiesThatNobodyCanHave(t *testing.T) {
+	one := []string{"p"}
 	for _, c := range []struct {
-		who runtime.Caller
-		ok  bool
+		id auth.Identity
+		ok bool
 	}{
-		{runtime.Caller{Project: "p", User: "u", Role: runtime.RoleUser}, true},
-		{runtime.Caller{Project: "p", User: "ü 1/2", Role: runtime.RoleAdmin}, true},
-		{runtime.Caller{}, false},
-		{runtime.Caller{Project: "p", Role: runtime.RoleUser}, false},
-		{runtime.Caller{User: "u", Role: runtime.RoleUser}, false},
-		{runtime.Caller{Project: "p", User: "u"}, false},
-		{runtime.Caller{Project: "p", User: "u", Role: "Admin"}, false},
-		{runtime.Caller{Project: "p\x00", User: "u", Role: runtime.RoleUser}, false},
-		{runtime.Caller{Project: "p", User: "u\n", Role: runtime.RoleUser}, false},
-		{runtime.Caller{Project: "p", User: "..", Role: runtime.RoleUser}, false},
-		{runtime.Caller{Project: "p", User: strings.Repeat("u", 201), Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "u", Projects: one, Role: runtime.RoleUser}, true},
+		{auth.Identity{User: "ü 1/2", Projects: []string{"p", "q"}, Role: runtime.RoleAdmin, Expires: time.Now().Add(time.Hour)}, true},
+		{auth.Identity{}, false},
+		{auth.Identity{User: "u", Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "u", Projects: []string{"p", ""}, Role: runtime.RoleUser}, false},
+		{auth.Identity{Projects: one, Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "u", Projects: one}, false},
+		{auth.Identity{User: "u", Projects: one, Role: runtime.RoleAdmin + 1}, false},
+		{auth.Identity{User: "u", Projects: []string{"p\x00"}, Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "u\n", Projects: one, Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "..", Projects: one, Role: runtime.RoleUser}, false},
+		{auth.Identity{User: strings.Repeat("u", 201), Projects: one, Role: runtime.RoleUser}, false},
+		{auth.Identity{User: "u", Projects: one, Role: runtime.RoleUser, Expires: time.Now().Add(-time.Second)}, false},
 	} {
-		if err := auth.Check(c.who); (err == nil) != c.ok {
-			t.Errorf("%+q: %v", c.who, err)
+		app, reached := fiber.New(), false
+		vouch := auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) { return c.id, nil })
+		request := func(*fiber.Ctx) (*http.Request, error) {
+			return httptest.NewRequest(http.MethodGet, "/", http.NoBody), nil
+		}
+		app.Get("/", auth.Callers(vouch, request, slog.New(slog.DiscardHandler)), func(*fiber.Ctx) error {
+			reached = true
+			return nil
+		})
+		app.Handler()(new(fasthttp.RequestCtx))
+		if reached != c.ok {
+			t.Errorf("%+v: reached %v", c.id, reached)
 		}
 	}
 }

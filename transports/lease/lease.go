@@ -76,7 +76,7 @@ func (l *Leases) StartRun(ctx context.Context, who runtime.Caller, req runtime.S
 // a repeated request takes over a run that belongs to a connection, and no other. Key is the request's
 // Idempotency-Key, nil when it had none.
 func (l *Leases) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, started runtime.Started) *Held {
-	who.Role = runtime.RoleUser // to whom the name of an own run never means another's
+	who = who.AsUser() // to whom the name of an own run never means another's
 	h := &Held{l: l, who: who, started: started, peer: p}
 	if key != nil {
 		h.scope = key.Scope
@@ -104,7 +104,7 @@ func (l *Leases) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, star
 func (l *Leases) Detach(who runtime.Caller, started runtime.Started) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old := l.find(threadName{who.Project, who.User, started.ThreadID}, started.RunKey); old != nil {
+	if old := l.find(threadName{who.Project(), who.User(), started.ThreadID}, started.RunKey); old != nil {
 		l.forget(old)
 	}
 }
@@ -112,7 +112,7 @@ func (l *Leases) Detach(who runtime.Caller, started runtime.Started) {
 // Join unties the runs of the thread whose connection is gone: a client of the same user has joined it, so that
 // only cancel ends them. Runs whose connection is there stay tied to it.
 func (l *Leases) Join(who runtime.Caller, th *runtime.Thread) {
-	if who.User != th.User {
+	if who.User() != th.User {
 		return
 	}
 	l.mu.Lock()
@@ -222,7 +222,7 @@ func (h *Held) cancel(ctx context.Context, waiting bool) (later bool) {
 func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, waiting bool) (some bool) {
 	l.mu.Lock()
 	var others []*Held
-	for _, h := range l.held[threadName{who.Project, who.User, req.ThreadID}] {
+	for _, h := range l.held[threadName{who.Project(), who.User(), req.ThreadID}] {
 		if !h.early && (!waiting || h.grace != nil) && !h.repeated(req) {
 			others = append(others, h)
 		}
@@ -282,7 +282,7 @@ func (l *Leases) forget(h *Held) {
 }
 
 func (h *Held) thread() threadName {
-	return threadName{h.who.Project, h.who.User, h.started.ThreadID}
+	return threadName{h.who.Project(), h.who.User(), h.started.ThreadID}
 }
 
 // repeated reports whether req is the request that started the run, once more.

@@ -39,7 +39,7 @@ func Example() {
 	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	who := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	served := make(chan error, 1)
 	go func() { served <- mcp.Transport{Runtime: rt}.Serve(ctx, who, inR, outW) }() // ends when the client closes
 

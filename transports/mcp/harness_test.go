@@ -26,8 +26,8 @@ import (
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 var (
-	ann = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
-	bob = runtime.Caller{Project: "default", User: "bob", Role: runtime.RoleUser}
+	ann = runtime.MustCaller("default", "local", runtime.RoleUser)
+	bob = runtime.MustCaller("default", "bob", runtime.RoleUser)
 )
 
 // server is a runtime behind a real listener.

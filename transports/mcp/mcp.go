@@ -18,7 +18,6 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -35,28 +34,24 @@ type Transport struct {
 // callerKey is the context's key of the runtime.Caller who calls a tool.
 type callerKey struct{}
 
-// Mount adds the route to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
+// Routes are the one that there is.
+func (t Transport) Routes() []transports.Route {
 	server := t.server()
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true,
 		DisableLocalhostProtection: true, // auth.Browser has looked at Host and Origin
 		MaxRequestBodyBytes:        -1,   // the server has its limit
 	})
-	r.Post("/mcp", func(c *fiber.Ctx) error {
+	return []transports.Route{{Method: fiber.MethodPost, Path: "/mcp", Known: func(c *fiber.Ctx, who runtime.Caller) error {
 		if err := scan(c.BodyRaw()); err != nil {
 			return err
 		}
-		who, err := auth.ForProject(c, c.Query("projectId"))
-		if err != nil {
-			return err
-		}
 		ctx := context.WithValue(c.UserContext(), callerKey{}, who) // the adaptor's is reused by later requests
-		err = adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		})(c)
 		return errors.Join(err, explain(c))
-	})
+	}}}
 }
 
 // maxBatch is how many messages may come in one request: their answers are kept until all are there.

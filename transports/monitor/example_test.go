@@ -56,7 +56,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	_, _ = rt.StartRun(ctx, runtime.Caller{Project: "default", User: "local"}, runtime.StartRequest{
+	_, _ = rt.StartRun(ctx, runtime.MustCaller("default", "local", runtime.RoleUser), runtime.StartRequest{
 		Agent: "echo", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello world"}},
 	})
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

@@ -17,8 +17,8 @@ import (
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
 var (
-	local     = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
-	neighbour = runtime.Caller{Project: "default", User: "neighbour", Role: runtime.RoleUser}
+	local     = runtime.MustCaller("default", "local", runtime.RoleUser)
+	neighbour = runtime.MustCaller("default", "neighbour", runtime.RoleUser)
 )
 
 // lead is an agent that has the echo agent repeat what it is asked.

@@ -15,7 +15,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
 )
 
@@ -26,18 +25,20 @@ type Transport struct {
 	Streams *transports.Streams // the same as the server has
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
-	r.Get("/api/v1/events", t.events)
-	r.Get("/api/v1/agents/stream", t.agent)
-	r.Get("/api/v1/agui/events", t.agui)
+// Routes are the three views.
+func (t Transport) Routes() []transports.Route {
+	return []transports.Route{
+		{Method: fiber.MethodGet, Path: "/api/v1/events", Known: t.events},
+		{Method: fiber.MethodGet, Path: "/api/v1/agents/stream", Known: t.agent},
+		{Method: fiber.MethodGet, Path: "/api/v1/agui/events", Known: t.agui},
+	}
 }
 
-func (t Transport) events(c *fiber.Ctx) error {
-	return t.serve(c, runtime.MonitorQuery{View: runtime.EventsView})
+func (t Transport) events(c *fiber.Ctx, who runtime.Caller) error {
+	return t.serve(c, who, runtime.MonitorQuery{View: runtime.EventsView})
 }
 
-func (t Transport) agent(c *fiber.Ctx) error {
+func (t Transport) agent(c *fiber.Ctx, who runtime.Caller) error {
 	name := c.Query("agent")
 	if name == "" {
 		return errNoAgent
@@ -45,11 +46,11 @@ func (t Transport) agent(c *fiber.Ctx) error {
 	if _, ok := t.Runtime.Plugins().Agent(name); !ok {
 		return errAgentNotFound
 	}
-	return t.serve(c, runtime.MonitorQuery{View: runtime.EventsView, Agent: name})
+	return t.serve(c, who, runtime.MonitorQuery{View: runtime.EventsView, Agent: name})
 }
 
-func (t Transport) agui(c *fiber.Ctx) error {
-	return t.serve(c, runtime.MonitorQuery{View: runtime.AGUIView})
+func (t Transport) agui(c *fiber.Ctx, who runtime.Caller) error {
+	return t.serve(c, who, runtime.MonitorQuery{View: runtime.AGUIView})
 }
 
 var (
@@ -58,11 +59,7 @@ var (
 )
 
 // serve answers c with a stream of what q asks for.
-func (t Transport) serve(c *fiber.Ctx, q runtime.MonitorQuery) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) serve(c *fiber.Ctx, who runtime.Caller, q runtime.MonitorQuery) error {
 	if err := t.Runtime.StandsBy(); err != nil {
 		return err
 	}

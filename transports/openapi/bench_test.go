@@ -14,7 +14,7 @@ import (
 func BenchmarkFirst(b *testing.B) {
 	for b.Loop() {
 		app := fiber.New()
-		openapi.New("v1").Mount(app)
+		mount(app, openapi.New("v1"))
 		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody), -1)
 		if err != nil {
 			b.Fatal(err)

@@ -13,7 +13,9 @@ import (
 
 func ExampleTransport() {
 	app := fiber.New()
-	openapi.New("v1.2.3").Mount(app)
+	for _, r := range openapi.New("v1.2.3").Routes() {
+		app.Add(r.Method, r.Path, r.Public)
+	}
 	resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody), -1)
 	if err != nil {
 		panic(err)

@@ -18,6 +18,8 @@ import (
 	"sync"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports"
 )
 
 // Transport serves the document and the page. Create it with New.
@@ -30,11 +32,13 @@ func New(version string) *Transport {
 	return &Transport{sync.OnceValues(func() (map[string]file, error) { return files(version) })}
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t *Transport) Mount(r fiber.Router) {
-	r.Get("/openapi.json", t.document)
-	r.Get("/docs", t.page)
-	r.Get("/docs/:file", t.page)
+// Routes are the document and the page.
+func (t *Transport) Routes() []transports.Route {
+	return []transports.Route{
+		{Method: fiber.MethodGet, Path: "/openapi.json", Public: t.document},
+		{Method: fiber.MethodGet, Path: "/docs", Public: t.page},
+		{Method: fiber.MethodGet, Path: "/docs/:file", Public: t.page},
+	}
 }
 
 // document answers GET openapi.json.

@@ -22,7 +22,7 @@ func Open(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, conversa
 		return Log{}, err
 	}
 	// The names of runs are their user's, whoever looks.
-	owner := runtime.Caller{Project: th.Project, User: th.User, Role: runtime.RoleUser}
+	owner := runtime.MustCaller(th.Project, th.User, runtime.RoleUser)
 	r, err := rt.Run(ctx, owner, run)
 	if err == nil && r.ThreadKey != th.Key {
 		err = runtime.ErrRunNotFound

@@ -72,7 +72,7 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 		f.ThreadKey = th.Key
 	}
 	return f, wire.List(fmt.Sprintf("runs %q %q %q %q %q %d %d",
-		who.Project, who.User, f.Status, f.Agent, f.WorkflowID, f.ThreadKey, f.Since.UnixMilli())), nil
+		who.Project(), who.User(), f.Status, f.Agent, f.WorkflowID, f.ThreadKey, f.Since.UnixMilli())), nil
 }
 
 // Asks returns the open questions of a run that the caller may see.

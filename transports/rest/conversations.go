@@ -3,24 +3,20 @@ package rest
 import (
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/query"
 	"github.com/batonrun/baton/transports/wire"
 )
 
 // log is the log of the path's run.
-func (t Transport) log(c *fiber.Ctx) (query.Log, error) {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return query.Log{}, err
-	}
+func (t Transport) log(c *fiber.Ctx, who runtime.Caller) (query.Log, error) {
 	conversation, run := wire.Unescape(c.Params("conversation_id")), wire.Unescape(c.Params("run_id"))
 	return query.Open(c.UserContext(), t.Runtime, who, conversation, run)
 }
 
 // logEvents answers GET events of a run of a conversation: one page of its log.
-func (t Transport) logEvents(c *fiber.Ctx) error {
-	log, err := t.log(c)
+func (t Transport) logEvents(c *fiber.Ctx, who runtime.Caller) error {
+	log, err := t.log(c, who)
 	if err != nil {
 		return err
 	}
@@ -40,8 +36,8 @@ func (t Transport) logEvents(c *fiber.Ctx) error {
 }
 
 // logSnapshot answers GET snapshot of a run of a conversation.
-func (t Transport) logSnapshot(c *fiber.Ctx) error {
-	log, err := t.log(c)
+func (t Transport) logSnapshot(c *fiber.Ctx, who runtime.Caller) error {
+	log, err := t.log(c, who)
 	if err != nil {
 		return err
 	}

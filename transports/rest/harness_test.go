@@ -155,7 +155,7 @@ func (s *server) await(id, status string) run {
 	}
 }
 
-var bob = runtime.Caller{Project: project, User: "bob", Role: runtime.RoleUser}
+var bob = runtime.MustCaller(project, "bob", runtime.RoleUser)
 
 // bobs starts a run of another user.
 func (s *server) bobs(content string) runtime.Started {

@@ -10,7 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -19,11 +18,7 @@ const historyPage = 200
 
 // history answers GET history: a day of a thread, all of it. A day of more than a page is written as it is
 // read; if that fails, the answer breaks off inside its JSON and cannot be taken for whole.
-func (t Transport) history(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	before, err := wire.Day("before", c.Query("before"))
 	if err != nil {
 		return err

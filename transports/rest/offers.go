@@ -3,15 +3,16 @@ package rest
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/wire"
 )
 
 // agents answers GET agents: the agents, and the tools that they may call, by name.
-func (t Transport) agents(c *fiber.Ctx) error {
+func (t Transport) agents(c *fiber.Ctx, _ runtime.Caller) error {
 	return c.JSON(wire.NewAgents(t.Runtime.Plugins()))
 }
 
 // workflows answers GET workflows, by name.
-func (t Transport) workflows(c *fiber.Ctx) error {
+func (t Transport) workflows(c *fiber.Ctx, _ runtime.Caller) error {
 	return c.JSON(wire.NewWorkflows(t.Runtime.Plugins()))
 }

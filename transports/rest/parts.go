@@ -19,11 +19,7 @@ type part struct {
 }
 
 // part reads a request for a page of the run's list of that kind.
-func (t Transport) part(c *fiber.Ctx, kind string) (part, error) {
-	who, err := reader(c)
-	if err != nil {
-		return part{}, err
-	}
+func (t Transport) part(c *fiber.Ctx, who runtime.Caller, kind string) (part, error) {
 	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
 	if err != nil {
 		return part{}, err
@@ -37,8 +33,8 @@ func (t Transport) part(c *fiber.Ctx, kind string) (part, error) {
 }
 
 // steps answers GET steps, by number.
-func (t Transport) steps(c *fiber.Ctx) error {
-	p, err := t.part(c, "steps")
+func (t Transport) steps(c *fiber.Ctx, who runtime.Caller) error {
+	p, err := t.part(c, who, "steps")
 	if err != nil {
 		return err
 	}
@@ -52,11 +48,7 @@ func (t Transport) steps(c *fiber.Ctx) error {
 }
 
 // nodes answers GET node-states.
-func (t Transport) nodes(c *fiber.Ctx) error {
-	who, err := reader(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) nodes(c *fiber.Ctx, who runtime.Caller) error {
 	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
@@ -73,8 +65,8 @@ func (t Transport) nodes(c *fiber.Ctx) error {
 }
 
 // messages answers GET messages, in the order they came.
-func (t Transport) messages(c *fiber.Ctx) error {
-	p, err := t.part(c, "messages")
+func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
+	p, err := t.part(c, who, "messages")
 	if err != nil {
 		return err
 	}
@@ -88,16 +80,12 @@ func (t Transport) messages(c *fiber.Ctx) error {
 }
 
 // append answers POST messages.
-func (t Transport) append(c *fiber.Ctx) error {
-	who, err := writer(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) append(c *fiber.Ctx, who runtime.Caller) error {
 	req, err := wire.DecodeAppend(c.BodyRaw())
 	if err != nil {
 		return err
 	}
-	if req.Idempotency, err = key(c); err != nil {
+	if req.Idempotency, err = key(c, who); err != nil {
 		return err
 	}
 	run, err := t.Runtime.Run(c.UserContext(), who, runID(c)) // the answer has its first name

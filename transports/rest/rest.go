@@ -21,86 +21,75 @@ type Transport struct {
 	Streams *transports.Streams
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
-	runs := r.Group("/api/projects/:projectId/agent-runs")
-	runs.Get("/", t.list)
-	runs.Post("/", t.start)
-	runs.Get("/:runId", t.get)
-	runs.Delete("/:runId", t.delete)
-	runs.Get("/:runId/steps", t.steps)
-	runs.Get("/:runId/node-states", t.nodes)
-	runs.Get("/:runId/messages", t.messages)
-	runs.Post("/:runId/messages", t.append)
-	runs.Post("/:runId/cancel", t.cancel)
-	runs.Post("/:runId/resume", t.resume)
+// Routes are those of runs and of threads, and of what is offered.
+func (t Transport) Routes() []transports.Route {
+	const (
+		runs   = "/api/projects/:projectId/agent-runs"
+		logged = "/api/v1/conversations/:conversation_id/agent-runs/:run_id"
+		thread = "/api/v1/threads/:threadId"
+	)
+	return []transports.Route{
+		{Method: fiber.MethodGet, Path: runs, Known: reading(t.list)},
+		{Method: fiber.MethodPost, Path: runs, Known: t.start},
+		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: reading(t.get)},
+		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: writing(t.delete)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: reading(t.steps)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: reading(t.nodes)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: reading(t.messages)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: t.append},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: writing(t.cancel)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: writing(t.resume)},
 
-	r.Get("/api/v1/conversations/:conversation_id/agent-runs/:run_id/events", t.logEvents)
-	r.Get("/api/v1/conversations/:conversation_id/agent-runs/:run_id/snapshot", t.logSnapshot)
+		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents},
+		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},
 
-	r.Get("/api/v1/threads", t.threads)
-	r.Patch("/api/v1/threads/:threadId", t.updateThread)
-	r.Delete("/api/v1/threads/:threadId", t.deleteThread)
-	r.Get("/api/v1/threads/:threadId/messages", t.threadMessages)
-	r.Get("/api/v1/agent/history", t.history)
+		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: t.threads},
+		{Method: fiber.MethodPatch, Path: thread, Known: t.updateThread},
+		{Method: fiber.MethodDelete, Path: thread, Known: t.deleteThread},
+		{Method: fiber.MethodGet, Path: thread + "/messages", Known: t.threadMessages},
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/history", Known: t.history},
 
-	r.Get("/api/v1/agents", t.agents)
-	r.Get("/api/v1/workflows", t.workflows)
+		{Method: fiber.MethodGet, Path: "/api/v1/agents", Known: t.agents},
+		{Method: fiber.MethodGet, Path: "/api/v1/workflows", Known: t.workflows},
+	}
 }
 
-// caller is who asks, in the path's project.
-func caller(c *fiber.Ctx) (runtime.Caller, error) {
-	project := wire.Unescape(c.Params("projectId"))
-	if project == "" {
-		return runtime.Caller{}, runtime.ErrProjectNotFound
+// reading gives h whose runs the caller asks to see.
+func reading(h auth.Handler) auth.Handler {
+	return func(c *fiber.Ctx, who runtime.Caller) error {
+		who, err := stead(who, c.Query("user"), false)
+		if err != nil {
+			return err
+		}
+		return h(c, who)
 	}
-	return auth.ForProject(c, project)
 }
 
-// reader is whose runs the caller asks to see.
-func reader(c *fiber.Ctx) (runtime.Caller, error) {
-	who, err := caller(c)
-	if err != nil {
-		return who, err
+// writing gives h whose runs the caller asks to change.
+func writing(h auth.Handler) auth.Handler {
+	return func(c *fiber.Ctx, who runtime.Caller) error {
+		who, err := stead(who, c.Query("user"), true)
+		if err != nil {
+			return err
+		}
+		return h(c, who)
 	}
-	return stead(who, c.Query("user"), false)
-}
-
-// writer is whose runs the caller asks to change.
-func writer(c *fiber.Ctx) (runtime.Caller, error) {
-	who, err := caller(c)
-	if err != nil {
-		return who, err
-	}
-	return stead(who, c.Query("user"), true)
 }
 
 // stead lets a caller whose role sees others' runs look with the eyes of one user, where the name of a run
 // alone is ambiguous.
 func stead(who runtime.Caller, user string, change bool) (runtime.Caller, error) {
-	switch {
-	case user == "":
+	if user == "" {
 		return who, nil
-	case user == who.User:
-	case who.Role == runtime.RoleUser, who.Role == runtime.RoleViewer && change:
-		return who, errOthers
 	}
-	return runtime.Caller{Project: who.Project, User: user, Role: runtime.RoleUser}, nil
-}
-
-var errOthers = &runtime.Error{
-	Kind: runtime.KindForbidden, Code: "forbidden", Detail: "Your role may not do this with the runs of others",
+	return who.InSteadOf(user, change)
 }
 
 // runID is the path's name of a run.
 func runID(c *fiber.Ctx) string { return wire.Unescape(c.Params("runId")) }
 
 // key is what the runtime remembers the request by. It is the caller's own, whoever's runs it is about.
-func key(c *fiber.Ctx) (*runtime.Idempotency, error) {
-	who, err := caller(c)
-	if err != nil {
-		return nil, err
-	}
+func key(c *fiber.Ctx, who runtime.Caller) (*runtime.Idempotency, error) {
 	path := c.Path()
 	if user := c.Query("user"); user != "" {
 		path += "?user=" + user

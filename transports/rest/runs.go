@@ -11,11 +11,7 @@ import (
 )
 
 // list answers GET agent-runs: the runs the caller may see, newest first.
-func (t Transport) list(c *fiber.Ctx) error {
-	who, err := reader(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	page, err := query.Runs{
 		Status: c.Query("status"), Agent: c.Query("agent"), WorkflowID: c.Query("workflowId"), ThreadID: c.Query("threadId"),
 		Since: c.Query("since"), Cursor: c.Query("cursor"), Limit: c.Query("limit"),
@@ -27,16 +23,12 @@ func (t Transport) list(c *fiber.Ctx) error {
 }
 
 // start answers POST agent-runs.
-func (t Transport) start(c *fiber.Ctx) error {
-	who, err := caller(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	req, err := wire.DecodeRun(c.BodyRaw())
 	if err != nil {
 		return err
 	}
-	if req.Idempotency, err = key(c); err != nil {
+	if req.Idempotency, err = key(c, who); err != nil {
 		return err
 	}
 	started, err := t.detached(c.UserContext(), who, req.StartRequest)
@@ -59,11 +51,7 @@ func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime
 }
 
 // get answers GET of a run.
-func (t Transport) get(c *fiber.Ctx) error {
-	who, err := reader(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
@@ -76,11 +64,7 @@ func (t Transport) get(c *fiber.Ctx) error {
 }
 
 // delete answers DELETE of a run that is over.
-func (t Transport) delete(c *fiber.Ctx) error {
-	who, err := writer(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) delete(c *fiber.Ctx, who runtime.Caller) error {
 	if err := t.Runtime.Delete(c.UserContext(), who, runID(c)); err != nil {
 		return err
 	}
@@ -88,11 +72,7 @@ func (t Transport) delete(c *fiber.Ctx) error {
 }
 
 // cancel answers POST cancel. A body says nothing and is not read.
-func (t Transport) cancel(c *fiber.Ctx) error {
-	who, err := writer(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) cancel(c *fiber.Ctx, who runtime.Caller) error {
 	run, err := t.Runtime.Cancel(c.UserContext(), who, runID(c))
 	if err != nil {
 		return err
@@ -101,11 +81,7 @@ func (t Transport) cancel(c *fiber.Ctx) error {
 }
 
 // resume answers POST resume.
-func (t Transport) resume(c *fiber.Ctx) error {
-	who, err := writer(c)
-	if err != nil {
-		return err
-	}
+func (t Transport) resume(c *fiber.Ctx, who runtime.Caller) error {
 	entries, err := wire.DecodeResume(c.BodyRaw())
 	if err != nil {
 		return err

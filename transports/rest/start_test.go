@@ -137,7 +137,7 @@ func TestFrontendCallIsAnsweredByResume(t *testing.T) {
 // pendingCall is the id of the call that the thread's log ends with.
 func (s *server) pendingCall(thread string) (id string) {
 	s.t.Helper()
-	th, err := s.rt.Thread(s.t.Context(), runtime.Caller{Project: project, User: "local", Role: runtime.RoleUser}, thread)
+	th, err := s.rt.Thread(s.t.Context(), runtime.MustCaller(project, "local", runtime.RoleUser), thread)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -26,14 +26,14 @@ func TestStead(t *testing.T) {
 		{role: runtime.RoleOperator, user: "bob", change: true, sees: "bob", as: runtime.RoleUser},
 		{role: runtime.RoleAdmin, user: "bob", change: true, sees: "bob", as: runtime.RoleUser},
 	} {
-		got, err := stead(runtime.Caller{Project: "p", User: "ann", Role: test.role}, test.user, test.change)
+		got, err := stead(runtime.MustCaller("p", "ann", test.role), test.user, test.change)
 		if test.refusedToAsk {
-			if !errors.Is(err, errOthers) {
+			if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Kind != runtime.KindForbidden {
 				t.Errorf("%+v: got %v, %v", test, got, err)
 			}
 			continue
 		}
-		if err != nil || got != (runtime.Caller{Project: "p", User: test.sees, Role: test.as}) {
+		if err != nil || got.Project() != "p" || got.User() != test.sees || got.Role() != test.as || got.Actor() != "ann" {
 			t.Errorf("%+v: got %v, %v", test, got, err)
 		}
 	}

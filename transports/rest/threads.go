@@ -4,16 +4,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
 
 // threads answers GET threads: the caller's own, those with the latest activity first.
-func (t Transport) threads(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	limit, err := wire.Limit(c.Query("limit"))
 	if err != nil {
 		return err
@@ -30,16 +25,14 @@ func (t Transport) threads(c *fiber.Ctx) error {
 }
 
 // threadMessages answers GET messages of a thread, for front ends that load it before they connect.
-func (t Transport) threadMessages(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 	f := runtime.MessageFilter{Before: c.Query("before"), Hidden: c.Query("hidden") == "true"}
 	if limit := c.Query("limit"); limit != "" {
-		if f.Limit, err = wire.Limit(limit); err != nil {
+		n, err := wire.Limit(limit)
+		if err != nil {
 			return err
 		}
+		f.Limit = n
 	}
 	th, err := t.Runtime.Thread(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
 	if err != nil {
@@ -54,11 +47,7 @@ func (t Transport) threadMessages(c *fiber.Ctx) error {
 }
 
 // updateThread answers PATCH of a thread.
-func (t Transport) updateThread(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) updateThread(c *fiber.Ctx, who runtime.Caller) error {
 	patch, err := wire.DecodeThreadPatch(c.BodyRaw(), "title")
 	if err != nil {
 		return err
@@ -71,11 +60,7 @@ func (t Transport) updateThread(c *fiber.Ctx) error {
 }
 
 // deleteThread answers DELETE of a thread.
-func (t Transport) deleteThread(c *fiber.Ctx) error {
-	who, err := auth.ForProject(c, c.Query("projectId"))
-	if err != nil {
-		return err
-	}
+func (t Transport) deleteThread(c *fiber.Ctx, who runtime.Caller) error {
 	if err := t.Runtime.DeleteThread(c.UserContext(), who, wire.Unescape(c.Params("threadId"))); err != nil {
 		return err
 	}

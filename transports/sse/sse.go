@@ -4,7 +4,6 @@
 package sse
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -27,21 +25,23 @@ type Transport struct {
 	Streams *transports.Streams // the same as the server has
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
-	r.Post("/api/v1/agent/runs", t.start)
-	r.Get("/api/v1/agent/runs/:thread_id/events", t.events)
+// Routes are where runs start and where their events are shown.
+func (t Transport) Routes() []transports.Route {
+	return []transports.Route{
+		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start},
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events},
+	}
 }
 
 // start answers POST runs: with where to watch the run, or, when the client takes an event stream rather
 // than JSON, with its events.
-func (t Transport) start(c *fiber.Ctx) error {
+func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	body := c.BodyRaw()
 	req, err := wire.DecodeRun(body)
 	if err != nil {
 		return err
 	}
-	who, err := auth.ForProject(c, cmp.Or(c.Query("projectId"), req.ProjectID))
+	who, err = transports.InBody(c, who, req.ProjectID)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (t Transport) start(c *fiber.Ctx) error {
 }
 
 // events answers GET events: the thread's log from a cursor on, 204 when there is nothing and nobody is busy.
-func (t Transport) events(c *fiber.Ctx) error {
-	v, err := t.Streams.View(c)
+func (t Transport) events(c *fiber.Ctx, who runtime.Caller) error {
+	v, err := t.Streams.View(c, who)
 	if err != nil {
 		return err
 	}

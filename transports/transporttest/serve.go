@@ -60,7 +60,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	s := &Server{
 		TB:     tb,
 		Logger: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Caller: runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser},
+		Caller: runtime.MustCaller("default", "local", runtime.RoleUser),
 	}
 	reg := new(plugins.Registry)
 	if err := reg.Add(append(builtin.Plugins(), cfg.Plugins...)...); err != nil {

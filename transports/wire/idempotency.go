@@ -18,7 +18,7 @@ func Idempotency(c runtime.Caller, method, path string, keys [][]byte, bodyHash 
 	if len(keys) > 1 || !validKey(keys[0]) {
 		return nil, Refuse("invalid_idempotency_key", "Idempotency-Key must be 1 to %d visible characters", maxKey)
 	}
-	scope, err := json.Marshal([]string{c.Project, c.User, method, path, string(keys[0])})
+	scope, err := json.Marshal([]string{c.Project(), c.User(), method, path, string(keys[0])})
 	if err != nil {
 		return nil, err
 	}

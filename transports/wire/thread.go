@@ -62,7 +62,7 @@ func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projectio
 }
 
 func threads(who runtime.Caller) List {
-	return List(fmt.Sprintf("threads %q %q", who.Project, who.User))
+	return List(fmt.Sprintf("threads %q %q", who.Project(), who.User()))
 }
 
 // ThreadsAfter returns the filter for a page of the caller's threads: the one that a cursor leads to, and one

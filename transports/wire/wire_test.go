@@ -30,7 +30,7 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 }
 
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
-	ann := runtime.Caller{Project: "p", User: "ann"}
+	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	at := time.UnixMilli(1_760_000_000_123)
 	rows := []runtime.ListedThread{{Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 7, UpdatedAt: at}}}, {Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 6}}}}
 	cursor := *wire.NewThreads(ann, rows, 1, 2).NextCursor
@@ -42,7 +42,7 @@ func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	if diff := cmp.Diff(runtime.ThreadFilter{Limit: 11}, first); diff != "" || err != nil {
 		t.Errorf("no cursor: %v, %s", err, diff)
 	}
-	_, err = wire.ThreadsAfter(runtime.Caller{Project: "p", User: "bob"}, cursor, 10)
+	_, err = wire.ThreadsAfter(runtime.MustCaller("p", "bob", runtime.RoleUser), cursor, 10)
 	refused(t, err, "invalid_cursor", "cursor")
 	for _, bad := range []string{cursor[:len(cursor)-1], cursor + "A", wire.List("threads \"p\" \"ann\"").Cursor(7), "x"} {
 		_, err := wire.ThreadsAfter(ann, bad, 10)
@@ -92,7 +92,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestIdempotencyScope(t *testing.T) {
-	ann := runtime.Caller{Project: "p", User: "ann", Role: runtime.RoleUser}
+	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	remember := func(c runtime.Caller, method, path, key, body string) runtime.Idempotency {
 		t.Helper()
 		id, err := wire.Idempotency(c, method, path, [][]byte{[]byte(key)}, wire.Hash([]byte(body)))
@@ -109,9 +109,9 @@ func TestIdempotencyScope(t *testing.T) {
 		t.Error("another body must keep the scope and change the hash")
 	}
 	for _, other := range []runtime.Idempotency{
-		remember(runtime.Caller{Project: "q", User: "ann"}, "POST", "/a", "k", "x"),
-		remember(runtime.Caller{Project: "p", User: "bob"}, "POST", "/a", "k", "x"),
-		remember(runtime.Caller{Project: "p\"", User: ",\"ann"}, "POST", "/a", "k", "x"),
+		remember(runtime.MustCaller("q", "ann", runtime.RoleUser), "POST", "/a", "k", "x"),
+		remember(runtime.MustCaller("p", "bob", runtime.RoleUser), "POST", "/a", "k", "x"),
+		remember(runtime.MustCaller("p\"", ",\"ann", runtime.RoleUser), "POST", "/a", "k", "x"),
 		remember(ann, "PUT", "/a", "k", "x"),
 		remember(ann, "POST", "/b", "k", "x"),
 		remember(ann, "POST", "/a", "j", "x"),

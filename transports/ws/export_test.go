@@ -4,17 +4,23 @@ import (
 	"context"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 )
 
 // Panicking has sockets on which the server panics: at once, and at the first message.
 type Panicking struct{ Transport }
 
-// Mount adds the routes to r.
-func (p Panicking) Mount(r fiber.Router) {
-	r.Get("/panic/talk", func(c *fiber.Ctx) error {
+// Routes are those sockets.
+func (p Panicking) Routes() (all []transports.Route) {
+	get := func(path string, h fiber.Handler) {
+		all = append(all, transports.Route{Method: fiber.MethodGet, Path: path, Known: func(c *fiber.Ctx, _ runtime.Caller) error { return h(c) }})
+	}
+	get("/panic/talk", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(context.Context, *socket) error { panic("talk") }})
 	})
-	r.Get("/panic/batch", func(c *fiber.Ctx) error {
+	get("/panic/batch", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(_ context.Context, s *socket) error {
 			return s.w.Batch(func() {
 				_, _ = s.w.Write(textFrame([]byte("half")))
@@ -22,7 +28,7 @@ func (p Panicking) Mount(r fiber.Router) {
 			})
 		}})
 	})
-	r.Get("/panic/guarded", func(c *fiber.Ctx) error {
+	get("/panic/guarded", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(ctx context.Context, s *socket) error {
 			p.Streams.Guard(func() { // as a subscription
 				_ = s.w.Batch(func() {
@@ -34,10 +40,11 @@ func (p Panicking) Mount(r fiber.Router) {
 			return context.Cause(ctx)
 		}})
 	})
-	r.Get("/panic/take", func(c *fiber.Ctx) error {
+	get("/panic/take", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{
 			take: func(context.Context, *socket, int, []byte) { panic("take") },
 			talk: func(ctx context.Context, _ *socket) error { <-ctx.Done(); return context.Cause(ctx) },
 		})
 	})
+	return all
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { transporttest.Main(m) }
 
 const patience = transporttest.Patience
 
-var local = runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 // server has sockets, REST to start what they show, and server-sent events to compare that with.
 type server struct {

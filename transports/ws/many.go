@@ -46,7 +46,7 @@ type subscription struct {
 }
 
 // many answers GET of the socket for many threads.
-func (t Transport) many(c *fiber.Ctx) error {
+func (t Transport) many(c *fiber.Ctx, _ runtime.Caller) error {
 	project := c.Query("projectId")
 	who, refusal := auth.ForProject(c, project)
 	d := &desk{t: t, who: who, project: project, subs: make(map[string]*subscription), turn: make(chan struct{}, 1)}

@@ -187,7 +187,7 @@ func TestRefComesBackAsItWas(t *testing.T) {
 
 func TestRefusedCommandLeavesTheSocketOpen(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	ann := runtime.Caller{Project: "default", User: "ann", Role: runtime.RoleUser}
+	ann := runtime.MustCaller("default", "ann", runtime.RoleUser)
 	hers, err := s.Runtime.StartRun(t.Context(), ann, runtime.StartRequest{
 		Agent: "echo", ThreadID: "hers", RunID: "hers", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
 	})

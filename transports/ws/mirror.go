@@ -5,8 +5,10 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/fanout"
 )
 
@@ -20,8 +22,8 @@ const (
 const quiet = 1 << 10
 
 // mirror answers GET of a thread's socket: its log from a cursor on, as events show it.
-func (t Transport) mirror(c *fiber.Ctx) error {
-	v, refusal := t.Streams.View(c)
+func (t Transport) mirror(c *fiber.Ctx, _ runtime.Caller) error {
+	v, refusal := t.view(c)
 	projection, framing := agui.Seed, numbered
 	name := protocol(c, protocolAGUI0, protocolAGUI1)
 	switch name {
@@ -36,6 +38,15 @@ func (t Transport) mirror(c *fiber.Ctx) error {
 		}
 		return t.watch(ctx, s, v, projection, framing)
 	}})
+}
+
+// view is what the socket shows, in the project that the query names.
+func (t Transport) view(c *fiber.Ctx) (*transports.View, error) {
+	who, err := auth.ForProject(c, c.Query("projectId"))
+	if err != nil {
+		return nil, err
+	}
+	return t.Streams.View(c, who)
 }
 
 // watch shows a view until it ends. It is a function of its own for the sake of the stack on which it waits.

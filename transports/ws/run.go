@@ -37,7 +37,7 @@ type message struct {
 
 // run answers GET of an agent's socket: the first message is a RunAgentInput, whose run's events come out. The
 // run belongs to the socket as that of a POST does to its connection.
-func (t Transport) run(c *fiber.Ctx) error {
+func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
 	project := c.Query("projectId")
 	who, refusal := auth.ForProject(c, project)
 	a := &asking{
@@ -130,7 +130,7 @@ var errBinary = &runtime.Error{
 
 // inProject checks the project that a message names: the query's goes before it, and a socket is for one.
 func inProject(who runtime.Caller, query, body string) error {
-	if query == "" && body != "" && body != who.Project {
+	if query == "" && body != "" && body != who.Project() {
 		return runtime.ErrProjectNotFound
 	}
 	return nil

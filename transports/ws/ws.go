@@ -24,6 +24,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
 )
 
@@ -40,18 +41,29 @@ type Transport struct {
 	KeepEdits bool
 }
 
-// Mount adds the routes to r, which must stand for the root of the paths.
-func (t Transport) Mount(r fiber.Router) {
+// Routes are the sockets. What is wrong with the project that one names it says after the upgrade, as all else.
+func (t Transport) Routes() []transports.Route {
 	t.Log = cmp.Or(t.Log, slog.Default())
 	t.Input = cmp.Or(t.Input, 32<<20)
 	t.Body = cmp.Or(t.Body, 2<<20)
-	r.Get("/api/v1/agent/runs/:thread_id/ws", upgrade, t.mirror)
-	r.Get("/api/v1/agui/:agent/ws", upgrade, t.run)
-	r.Get("/api/v1/ws", upgrade, t.many)
+	return []transports.Route{
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/ws", Known: upgrading(t.mirror), Late: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/ws", Known: upgrading(t.run), Late: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/ws", Known: upgrading(t.many), Late: true},
+	}
 }
 
-// upgrade refuses requests that do not ask for a WebSocket, or not as the library takes it.
-func upgrade(c *fiber.Ctx) error {
+// upgrading refuses requests that do not ask for a WebSocket, or not as the library takes it.
+func upgrading(h auth.Handler) auth.Handler {
+	return func(c *fiber.Ctx, who runtime.Caller) error {
+		if err := upgradable(c); err != nil {
+			return err
+		}
+		return h(c, who)
+	}
+}
+
+func upgradable(c *fiber.Ctx) error {
 	if !websocket.IsWebSocketUpgrade(c) || c.Method() != fiber.MethodGet || !c.Request().Header.IsHTTP11() ||
 		c.Get(versionHeader) != version {
 		c.Set(fiber.HeaderUpgrade, "websocket")
@@ -61,7 +73,7 @@ func upgrade(c *fiber.Ctx) error {
 	if key, err := base64.StdEncoding.DecodeString(c.Get("Sec-WebSocket-Key")); err != nil || len(key) != 16 {
 		return errKey
 	}
-	return c.Next()
+	return nil
 }
 
 // The version of the protocol, and where it stands.

@@ -74,7 +74,7 @@ func serve(t *testing.T) *baton.Server {
 
 func TestGoSDKDecodesEveryStream(t *testing.T) {
 	s := serve(t)
-	local := runtime.Caller{Project: "default", User: "local", Role: runtime.RoleUser}
+	local := runtime.MustCaller("default", "local", runtime.RoleUser)
 	nothing := func(sdk.Event) {}
 	for name, tell := range map[string]struct {
 		ops  string

@@ -1,0 +1,81 @@
+package transports
+
+import (
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// Route is an address at which a server answers. It has Known or Public, and its handler returns errors as they are.
+type Route struct {
+	Method, Path string
+	Known        auth.Handler  // for those whom the server knows, in the project that the path or the query names
+	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
+	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
+}
+
+// Mounter is a transport: it says at which addresses it answers, from the root of the paths on.
+type Mounter interface{ Routes() []Route }
+
+// mount adds public routes to app, then everything that stands before the others, and then these.
+func mount(app *fiber.App, routes []Route, before ...fiber.Handler) error {
+	for _, r := range routes {
+		if (r.Known == nil) == (r.Public == nil) {
+			return fmt.Errorf("transports: %s %s must be for those who are known, or for everybody", r.Method, r.Path)
+		}
+		if r.Public != nil {
+			add(app, r, r.Public)
+		}
+	}
+	for _, h := range before {
+		app.Use(h)
+	}
+	for _, r := range routes {
+		if r.Known != nil {
+			add(app, r, r.known())
+		}
+	}
+	return nil
+}
+
+func add(app *fiber.App, r Route, h fiber.Handler) {
+	if r.Method == fiber.MethodGet {
+		app.Get(r.Path, h) // and HEAD
+		return
+	}
+	app.Add(r.Method, r.Path, h)
+}
+
+// known gives the route's handler who asks.
+func (r Route) known() fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		who, err := auth.ForProject(c, project(c))
+		if err != nil && r.Late {
+			who, err = auth.ForProject(c, "")
+		}
+		if err != nil {
+			return err
+		}
+		return r.Known(c, who)
+	}
+}
+
+// project is the project that a request names: in its path, or else in its query.
+func project(c *fiber.Ctx) string {
+	if p := c.Params("projectId"); p != "" {
+		return wire.Unescape(p)
+	}
+	return c.Query("projectId")
+}
+
+// InBody returns who in the project that a request's body names, unless the request has named one before.
+func InBody(c *fiber.Ctx, who runtime.Caller, named string) (runtime.Caller, error) {
+	if named == "" || project(c) != "" {
+		return who, nil
+	}
+	return auth.ForProject(c, named)
+}
