@@ -56,6 +56,9 @@ const Choose = makeAssistantTool({
     result === undefined ? <button onClick={() => addResult("the left one")}>choose left</button> : <em>chose {JSON.stringify(result)}</em>,
 });
 
+// A message that has begun and says nothing yet has a text where others have parts.
+const parts = ({ content }) => (Array.isArray(content) ? content : []);
+
 // A page that is loaded anew joins its thread, and goes on with a run that is under way.
 const joins = () => {
   const agent = new HttpAgent({ url: url + "/connect", threadId: first });
@@ -82,7 +85,7 @@ const joins = () => {
     async *resume() {
       for (;;) {
         const turn = agent.messages.slice(agent.messages.findLastIndex(({ role }) => role === "user") + 1);
-        yield { content: fromAgUiMessages(turn).flatMap(({ content }) => content) };
+        yield { content: fromAgUiMessages(turn).flatMap(parts) };
         if (over) return;
         await changed();
       }
@@ -96,7 +99,7 @@ const Call = ({ toolName, argsText, result, isError }) => (
     {toolName} {argsText} → {typeof result === "string" ? result : JSON.stringify(result)}
   </div>
 );
-const parts = {
+const shown = {
   Text: ({ text }) => <p>{text}</p>,
   Reasoning: ({ text }) => <blockquote>{text}</blockquote>,
   tools: { Fallback: Call },
@@ -104,7 +107,7 @@ const parts = {
 
 const User = () => (
   <Message.Root className="user">
-    <Message.Parts components={parts} />
+    <Message.Parts components={shown} />
     <ActionBar.Root>
       <ActionBar.Edit>edit</ActionBar.Edit>
     </ActionBar.Root>
@@ -118,7 +121,7 @@ const Edit = () => (
 );
 const Assistant = () => (
   <Message.Root className="assistant">
-    <Message.Parts components={parts} />
+    <Message.Parts components={shown} />
     <Message.Error>
       <ErrorPrimitive.Root className="error">
         <ErrorPrimitive.Message />
