@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Clients keep messages and calls by their ids, over all runs of a thread, and so do rows: an id that an earlier run has
-// used would change what that run has written. Ids that the server mints for a worker are new; the others, which the
+// Clients keep messages and calls by their ids, over all runs of a thread, and so do rows: an id that an earlier run, or an
+// earlier generation of this one, has used would change what that has written. Ids that the server mints for a worker are new; the others, which the
 // worker makes up or takes from its input, are looked up once.
 
 // mint returns a new id, which the worker's next use of it shows to be its own.
@@ -40,7 +40,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 		return err
 	}
 	l.mu.Lock()
-	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.w.messages[m.ID] != nil }) // another node was quicker
+	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.writes(m.ID) }) // another node was quicker
 	l.mu.Unlock()
 	if len(taken) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 }
 
 func inUse(id string) error {
-	return &plugins.Error{Code: "message_id_in_use", Message: fmt.Sprintf("The thread has used the id %q before this run", id)}
+	return &plugins.Error{Code: "message_id_in_use", Message: fmt.Sprintf("The thread has used the id %q before", id)}
 }
 
 // shown returns the first of the foreign ids that clients know from a snapshot in the run's log, "" for none. Of these
@@ -67,6 +67,13 @@ func (l *live) shown(ids []string) string {
 		}
 	}
 	return ""
+}
+
+// writes reports whether the message of that id is one of the run's generation. After a crash those of earlier ones are known,
+// too. The lock is held.
+func (l *live) writes(id string) bool {
+	m := l.w.messages[id]
+	return m != nil && (m.EventID == 0 || m.EventID >= l.began.upTo)
 }
 
 // named are the ids of messages and calls that an event begins, or adds to.
@@ -95,7 +102,7 @@ func (l *live) foreign(ids []string) (unknown []string) {
 	defer l.mu.Unlock()
 	for _, id := range ids {
 		switch {
-		case id == "", l.w.messages[id] != nil:
+		case id == "", l.writes(id):
 		case l.minted[id]:
 			delete(l.minted, id)
 		default:
