@@ -106,7 +106,7 @@ func original(c *fiber.Ctx) (*http.Request, error) {
 		return nil, err
 	}
 	r := &http.Request{
-		Method: c.Method(), URL: u, RequestURI: target, Host: string(c.Request().Host()),
+		Method: c.Method(), URL: u, RequestURI: target, Host: string(c.Request().Header.Host()),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, TLS: c.Context().TLSConnectionState(), RemoteAddr: c.Context().RemoteAddr().String(),
 	}

@@ -21,6 +21,7 @@ type Browser struct {
 // The refusals of Handler.
 var (
 	errHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
+	errTarget = fiber.NewError(fiber.StatusBadRequest, "A request's target must be a path, or an URL of its Host")
 	errOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
 )
 
@@ -32,8 +33,8 @@ const (
 	corsMaxAge  = "600"
 )
 
-// Handler refuses requests with a foreign Host (421) or Origin (403), answers CORS preflights of admitted
-// origins, and lets their pages read the answers.
+// Handler refuses requests with a foreign Host (421) or Origin (403), and those whose target may be read in two ways (400). It
+// answers CORS preflights of admitted origins, and lets their pages read the answers.
 func (b Browser) Handler() fiber.Handler {
 	listen, _, _ := net.SplitHostPort(b.Listen)
 	hosts := make([]string, 0, len(b.Hosts)+2)
@@ -43,6 +44,9 @@ func (b Browser) Handler() fiber.Handler {
 		}
 	}
 	return func(c *fiber.Ctx) error {
+		if !plainTarget(c) {
+			return errTarget
+		}
 		if !hostAdmitted(c, hosts) {
 			return errHost
 		}
@@ -67,10 +71,30 @@ func (b Browser) Handler() fiber.Handler {
 	}
 }
 
+// plainTarget reports whether a request's target is a path, or an URL of the host that the Host header names. Of any other fasthttp
+// may take the host, and a path that nobody has asked for: of //host/path?x=://, for one.
+func plainTarget(c *fiber.Ctx) bool {
+	target := string(c.Request().Header.RequestURI())
+	if strings.HasPrefix(target, "/") {
+		return !strings.HasPrefix(target, "//")
+	}
+	scheme, rest, ok := strings.Cut(target, "://")
+	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return false
+	}
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest != "" && strings.EqualFold(rest, sentHost(c))
+}
+
+// sentHost is the Host header as it was sent: what fasthttp calls a request's host may come from its target.
+func sentHost(c *fiber.Ctx) string { return string(c.Request().Header.Host()) }
+
 // hostAdmitted reports whether the request's Host is a name of this server. Literals of loopback and of the
 // address the connection came in on are: another site's name cannot resolve to a literal.
 func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
-	host := hostname(string(c.Request().URI().Host()))
+	host := hostname(sentHost(c))
 	if host == "" {
 		return !c.Request().Header.IsHTTP11() // 1.0 had none, and browsers do not speak it
 	}
@@ -94,5 +118,5 @@ func hostname(host string) string {
 // ownOrigin reports whether a page of origin came from the host this request goes to.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
 	scheme, host, ok := strings.Cut(origin, "://")
-	return ok && (scheme == "http" || scheme == "https") && strings.EqualFold(host, string(c.Request().URI().Host()))
+	return ok && (scheme == "http" || scheme == "https") && strings.EqualFold(host, sentHost(c))
 }
