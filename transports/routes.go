@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -16,27 +17,29 @@ type Route struct {
 	Known        auth.Handler  // for those whom the server knows, in the project that the path or the query names
 	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
 	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
+
+	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
+	Input bool  // it may be as large as one that starts a run
+	Raw   int64 // Known reads it itself, with Route.Body: of any Content-Type, up to so many bytes
 }
 
 // Mounter is a transport: it says at which addresses it answers, from the root of the paths on.
 type Mounter interface{ Routes() []Route }
 
-// mount adds public routes to app, then everything that stands before the others, and then these.
-func mount(app *fiber.App, routes []Route, before ...fiber.Handler) error {
-	for _, r := range routes {
+// mount adds public routes to the server, then what finds out who asks, and then the others.
+func (s *Server) mount(who fiber.Handler) error {
+	for _, r := range s.routes {
 		if (r.Known == nil) == (r.Public == nil) {
 			return fmt.Errorf("transports: %s %s must be for those who are known, or for everybody", r.Method, r.Path)
 		}
 		if r.Public != nil {
-			add(app, r, r.Public)
+			add(s.app, r, r.Public)
 		}
 	}
-	for _, h := range before {
-		app.Use(h)
-	}
-	for _, r := range routes {
+	s.app.Use(who)
+	for _, r := range s.routes {
 		if r.Known != nil {
-			add(app, r, r.known())
+			add(s.app, r, s.known(&r))
 		}
 	}
 	return nil
@@ -50,8 +53,9 @@ func add(app *fiber.App, r Route, h fiber.Handler) {
 	app.Add(r.Method, r.Path, h)
 }
 
-// known gives the route's handler who asks.
-func (r Route) known() fiber.Handler {
+// known gives the route's handler who asks and what. A context that ends when its client leaves has a request that only reads:
+// one that changes something is carried through.
+func (s *Server) known(r *Route) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		who, err := auth.ForProject(c, project(c))
 		if err != nil && r.Late {
@@ -59,6 +63,12 @@ func (r Route) known() fiber.Handler {
 		}
 		if err != nil {
 			return err
+		}
+		if err := s.body(c, r); err != nil {
+			return err
+		}
+		if own := stream.Own(c.Context().Conn()); own != nil && (c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead) {
+			c.SetUserContext(own.Request(c.UserContext()))
 		}
 		return r.Known(c, who)
 	}

@@ -5,8 +5,8 @@
 // # Rooms
 //
 // What all transports share stands in folders of its own, of which each knows one thing: stream the connections,
-// fanout how a log is shown on them to many, lease whose connection a run belongs to, wire what requests and answers
-// look like, auth who asks. Streams brings the first three together. A transport is a folder, too; none knows another.
+// budget what is held for clients, fanout how a log is shown on them to many, lease whose connection a run belongs to,
+// wire what requests and answers look like, auth who asks. Streams brings the first four together. A transport is a folder, too; none knows another.
 //
 // # Stopping
 //
@@ -55,9 +55,15 @@ type Config struct {
 	Input  int // of one that starts a run, default 32 MiB
 	Header int // of a request's line and headers, default 16 KiB
 
-	ReadTimeout  time.Duration // for the whole of a request, default 1 min
+	HeadTimeout  time.Duration // for a request's line and headers, default 10 s
+	ReadTimeout  time.Duration // for the whole of its body, default 1 min
 	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
 	IdleTimeout  time.Duration // between two requests of a connection, default 2 min
+	Slack        time.Duration // for which a body may not get on, or an answer not be taken, default 10 s
+	Rate         int           // bytes per second that clients must send and take on the average, default 4 KiB
+
+	Conns     int // connections at a time, default as many as the process has descriptors for
+	PeerConns int // of them from one address, default half
 }
 
 func (c Config) withDefaults() Config {
@@ -66,6 +72,7 @@ func (c Config) withDefaults() Config {
 	c.Body = cmp.Or(c.Body, 2<<20)
 	c.Input = cmp.Or(c.Input, 32<<20)
 	c.Header = cmp.Or(c.Header, 16<<10)
+	c.HeadTimeout = cmp.Or(c.HeadTimeout, 10*time.Second)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, time.Minute)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 5*time.Minute)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 2*time.Minute)
@@ -98,22 +105,25 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if addr, err := netip.ParseAddr(host); !cfg.Insecure && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		return nil, fmt.Errorf("transports: other machines reach %s over plain HTTP; Config.Insecure allows it", cfg.Listen)
 	}
-	s := &Server{cfg: cfg, visits: newVisits(cfg.Log)}
+	s := &Server{cfg: cfg}
+	s.visits = newVisits(stream.NewListener(nil, s.listening()))
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
 		Immutable:                    true,
 		CaseSensitive:                true,
 		ReadBufferSize:               cfg.Header,
-		ReadTimeout:                  cfg.ReadTimeout,
+		ReadTimeout:                  cfg.HeadTimeout,
 		WriteTimeout:                 cfg.WriteTimeout, // hijacked streams have their own
 		IdleTimeout:                  cfg.IdleTimeout,
-		BodyLimit:                    max(cfg.Body, cfg.Input),
 		DisablePreParseMultipartForm: true,
 		ReduceMemoryUsage:            true, // else each stream keeps a read buffer of Header bytes
 		DisableStartupMessage:        true,
 	})
-	s.app.Server().HeaderReceived = s.limit
-	s.app.Server().CloseOnShutdown = true
+	web := s.app.Server()
+	web.Handler = s.answering(web.Handler)
+	web.HeaderReceived = announce
+	web.ConnState = watchState
+	web.CloseOnShutdown = true
 	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
@@ -126,7 +136,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	for _, m := range mounts {
 		s.routes = append(s.routes, m.Routes()...)
 	}
-	return s, mount(s.app, s.routes, who, auth.Body)
+	return s, s.mount(who)
 }
 
 // Routes are the routes that are mounted, as "GET /healthz".
@@ -154,15 +164,26 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.stopping.Load() {
 		return ln.Close()
 	}
-	own := stream.NewListener(ln, s.cfg.Log, s.cfg.IdleTimeout, func(c net.Conn) {
+	cfg := s.listening()
+	cfg.Idle = s.cfg.IdleTimeout
+	cfg.Serve = func(c net.Conn) {
 		if err := s.app.Server().ServeConn(c); err != nil {
 			s.cfg.Log.Debug("a connection's next request", "error", err)
 		}
-	})
+	}
+	own := stream.NewListener(ln, cfg)
 	s.mu.Lock()
 	s.ln = own
 	s.mu.Unlock()
 	return s.app.Listener(own)
+}
+
+// listening is what listeners are told.
+func (s *Server) listening() stream.ListenerConfig {
+	return stream.ListenerConfig{
+		Log: s.cfg.Log, Conns: s.cfg.Conns, PerPeer: s.cfg.PeerConns,
+		Message: s.cfg.ReadTimeout, Slack: s.cfg.Slack, Rate: s.cfg.Rate,
+	}
 }
 
 // Addr is the address served on, "" before Listen or Serve.

@@ -53,7 +53,10 @@ func (t *table) Get(path string, h fiber.Handler)  { t.add(fiber.MethodGet, path
 func (t *table) Post(path string, h fiber.Handler) { t.add(fiber.MethodPost, path, h) }
 
 func (t *table) add(method, path string, h fiber.Handler) {
-	t.routes = append(t.routes, transports.Route{Method: method, Path: path, Known: func(c *fiber.Ctx, _ runtime.Caller) error { return h(c) }})
+	t.routes = append(t.routes, transports.Route{
+		Method: method, Path: path, Input: strings.HasSuffix(path, "runs"),
+		Known: func(c *fiber.Ctx, _ runtime.Caller) error { return h(c) },
+	})
 }
 
 // routes has one of each way to answer.
@@ -127,6 +130,11 @@ func (b *buffer) String() string {
 
 func serve(tb testing.TB, cfg transports.Config) *server {
 	tb.Helper()
+	return serveWith(tb, cfg, transports.StreamConfig{})
+}
+
+func serveWith(tb testing.TB, cfg transports.Config, streams transports.StreamConfig, mounts ...transports.Mounter) *server {
+	tb.Helper()
 	s := &server{TB: tb, log: new(buffer)}
 	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	reg := new(plugins.Registry)
@@ -144,9 +152,10 @@ func serve(tb testing.TB, cfg transports.Config) *server {
 		tb.Fatal(err)
 	}
 	cfg.Runtime = s.rt
-	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
+	streams.Runtime, streams.Log = s.rt, cfg.Log
+	cfg.Streams = transports.NewStreams(streams)
 	s.streams = cfg.Streams
-	if s.web, err = transports.New(cfg, routes, s.streaming()); err != nil {
+	if s.web, err = transports.New(cfg, append(mounts, routes, s.streaming())...); err != nil {
 		tb.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

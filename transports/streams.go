@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/lease"
 	"github.com/batonrun/baton/transports/stream"
@@ -22,6 +23,7 @@ type StreamConfig struct {
 	Ping         time.Duration // silence after which a stream is pinged at the latest, default 15 s
 	WriteTimeout time.Duration // for one write to a reader, default 30 s
 	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
+	InFlight     int64         // bytes of requests, messages and answers that are held at a time, default 96 MiB
 	Grace        time.Duration // what a dropped client has to come back to its run, default 3 s
 }
 
@@ -31,6 +33,8 @@ type Streams struct {
 	*stream.Set
 	*fanout.Viewers
 	*lease.Leases
+	Budget *budget.Budget // of what is held for clients
+
 	rt  *runtime.Runtime
 	log *slog.Logger
 }
@@ -45,6 +49,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 	return &Streams{
 		Set:     set,
 		Viewers: fanout.New(set),
+		Budget:  budget.New(cmp.Or(cfg.InFlight, 96<<20)),
 		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
 		rt:      cfg.Runtime,
 		log:     cfg.Log,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,8 +27,8 @@ type visits struct {
 	last  chan struct{} // closed when ended and none is left
 }
 
-func newVisits(log *slog.Logger) *visits {
-	return &visits{conns: stream.NewListener(nil, log, 0, nil), last: make(chan struct{})}
+func newVisits(conns *stream.Listener) *visits {
+	return &visits{conns: conns, last: make(chan struct{})}
 }
 
 // enter reports whether a visit may begin; leave ends it.
@@ -95,7 +94,7 @@ func (v *visit) RemoteAddr() net.Addr {
 // original is the request as net/http has it, without its body: that which net/http took, or a copy of c's,
 // whose context holds what a program's own handlers have set with Locals.
 func original(c *fiber.Ctx) (*http.Request, error) {
-	if v, ok := stream.Adopted(c.Context().Conn()).(*visit); ok {
+	if v, ok := below(c).(*visit); ok {
 		r := v.req.WithContext(v.req.Context())
 		r.Body = http.NoBody
 		return r, nil
@@ -115,6 +114,15 @@ func original(c *fiber.Ctx) (*http.Request, error) {
 	}
 	r.Header.Del("Host")
 	return r.WithContext(c.Context()), nil
+}
+
+// below is the connection that c came in on, without the server's own around it.
+func below(c *fiber.Ctx) net.Conn {
+	conn := c.Context().Conn()
+	if own := stream.Own(conn); own != nil {
+		return own.Below()
+	}
+	return conn
 }
 
 // door hands requests to the server on connections in memory, one for each, so that a connection says whose

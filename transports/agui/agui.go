@@ -26,8 +26,8 @@ type Transport struct {
 // Routes are AG-UI's and CopilotKit's.
 func (t Transport) Routes() []transports.Route {
 	return append(copilotKit{t}.routes(),
-		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run},
-		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent/connect", Known: t.connect},
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run, Input: true},
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent/connect", Known: t.connect, Input: true},
 		transports.Route{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/capabilities", Known: t.capabilities},
 	)
 }
@@ -37,7 +37,7 @@ func agentOf(c *fiber.Ctx) string { return wire.Unescape(c.Params("agent")) }
 
 // run answers POST {agent}: it starts a run, or goes on with one that waits, and shows its events.
 func (t Transport) run(c *fiber.Ctx, who runtime.Caller) error {
-	return t.start(c, who, agentOf(c), c.BodyRaw())
+	return t.start(c, who, agentOf(c), c.Request().Body())
 }
 
 // start answers c with the events of the run that body, a RunAgentInput, asks of the agent or workflow.
@@ -47,7 +47,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 		return err
 	}
 	hash := req.BodyHash
-	if whole := c.BodyRaw(); len(whole) != len(body) { // the request is a part of it
+	if whole := c.Request().Body(); len(whole) != len(body) { // the request is a part of it
 		hash = wire.Hash(whole)
 	}
 	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), hash)

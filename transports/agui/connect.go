@@ -19,7 +19,7 @@ import (
 // connect answers POST connect: the thread as it is, then what happens on it. The thread need not be the
 // agent's alone: runs of several may have written to it, and all of it is shown.
 func (t Transport) connect(c *fiber.Ctx, who runtime.Caller) error {
-	v, err := t.join(c, who, agentOf(c), c.BodyRaw())
+	v, err := t.join(c, who, agentOf(c), c.Request().Body())
 	if err != nil {
 		return err
 	}

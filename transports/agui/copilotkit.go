@@ -27,18 +27,18 @@ func (k copilotKit) routes() []transports.Route {
 	const root = "/api/copilotkit"
 	thread := func(c *fiber.Ctx, who runtime.Caller) error {
 		return k.resource(c, who, &kitResource{
-			method: c.Method(), thread: c.Params("thread_id"), part: c.Params("part"), body: c.BodyRaw(),
+			method: c.Method(), thread: c.Params("thread_id"), part: c.Params("part"), body: c.Request().Body(),
 		})
 	}
 	return []transports.Route{
-		{Method: fiber.MethodPost, Path: root, Known: k.single},
+		{Method: fiber.MethodPost, Path: root, Known: k.single, Input: true},
 		{Method: fiber.MethodGet, Path: root + "/info", Known: k.info},
-		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run},
-		{Method: fiber.MethodPost, Path: root + "/agent/:agent/connect", Known: func(c *fiber.Ctx, who runtime.Caller) error {
-			return k.connect(c, who, agentOf(c), c.BodyRaw())
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run, Input: true},
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/connect", Input: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
+			return k.connect(c, who, agentOf(c), c.Request().Body())
 		}},
 		{Method: fiber.MethodPost, Path: root + "/agent/:agent/stop/:thread_id", Known: func(c *fiber.Ctx, who runtime.Caller) error {
-			return k.stop(c, who, agentOf(c), wire.Unescape(c.Params("thread_id")), c.BodyRaw())
+			return k.stop(c, who, agentOf(c), wire.Unescape(c.Params("thread_id")), c.Request().Body())
 		}},
 		{Method: fiber.MethodGet, Path: root + "/threads", Known: func(c *fiber.Ctx, who runtime.Caller) error {
 			return k.resource(c, who, &kitResource{method: c.Method(), query: string(c.Request().URI().QueryString())})
@@ -62,7 +62,7 @@ func (k copilotKit) single(c *fiber.Ctx, who runtime.Caller) error {
 		} `json:"params"`
 		Body json.RawMessage `json:"body"`
 	}
-	if err := json.Unmarshal(c.BodyRaw(), &call); err != nil {
+	if err := json.Unmarshal(c.Request().Body(), &call); err != nil {
 		return wire.Refuse("invalid_request", "The request must be a JSON object with the strings method, params.agentId and params.threadId")
 	}
 	switch call.Method {

@@ -35,11 +35,20 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		return c.JSON(wire.NewHistory(h, first))
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	ctx := context.WithoutCancel(c.UserContext())
+	ctx := c.UserContext() // which ends with the connection, not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-		_ = t.writeDay(ctx, w, h, first)
+		t.guard(func() { _ = t.writeDay(ctx, w, h, first) })
 	})
 	return nil
+}
+
+// guard runs fn in a goroutine of fasthttp's, which a panic must not leave.
+func (t Transport) guard(fn func()) {
+	if t.Streams == nil {
+		fn()
+		return
+	}
+	t.Streams.Guard(fn)
 }
 
 // writeDay writes the answer with the messages of msgs and all that follow them.

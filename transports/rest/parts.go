@@ -81,7 +81,7 @@ func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
 
 // append answers POST messages.
 func (t Transport) append(c *fiber.Ctx, who runtime.Caller) error {
-	req, err := wire.DecodeAppend(c.BodyRaw())
+	req, err := wire.DecodeAppend(c.Request().Body())
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (t Transport) Routes() []transports.Route {
 	)
 	return []transports.Route{
 		{Method: fiber.MethodGet, Path: runs, Known: reading(t.list)},
-		{Method: fiber.MethodPost, Path: runs, Known: t.start},
+		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: reading(t.get)},
 		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: writing(t.delete)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: reading(t.steps)},
@@ -98,5 +98,5 @@ func key(c *fiber.Ctx, who runtime.Caller) (*runtime.Idempotency, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return wire.Idempotency(who, c.Method(), path, keys, wire.Hash(c.BodyRaw()))
+	return wire.Idempotency(who, c.Method(), path, keys, wire.Hash(c.Request().Body()))
 }

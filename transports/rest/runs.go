@@ -24,7 +24,7 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 
 // start answers POST agent-runs.
 func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
-	req, err := wire.DecodeRun(c.BodyRaw())
+	req, err := wire.DecodeRun(c.Request().Body())
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t Transport) cancel(c *fiber.Ctx, who runtime.Caller) error {
 
 // resume answers POST resume.
 func (t Transport) resume(c *fiber.Ctx, who runtime.Caller) error {
-	entries, err := wire.DecodeResume(c.BodyRaw())
+	entries, err := wire.DecodeResume(c.Request().Body())
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 
 // updateThread answers PATCH of a thread.
 func (t Transport) updateThread(c *fiber.Ctx, who runtime.Caller) error {
-	patch, err := wire.DecodeThreadPatch(c.BodyRaw(), "title")
+	patch, err := wire.DecodeThreadPatch(c.Request().Body(), "title")
 	if err != nil {
 		return err
 	}

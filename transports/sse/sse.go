@@ -28,7 +28,7 @@ type Transport struct {
 // Routes are where runs start and where their events are shown.
 func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
-		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start},
+		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true},
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events},
 	}
 }
@@ -36,7 +36,7 @@ func (t Transport) Routes() []transports.Route {
 // start answers POST runs: with where to watch the run, or, when the client takes an event stream rather
 // than JSON, with its events.
 func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
-	body := c.BodyRaw()
+	body := c.Request().Body()
 	req, err := wire.DecodeRun(body)
 	if err != nil {
 		return err

@@ -135,6 +135,40 @@ func (w *Writer) interject(p []byte, last bool) (int, error) {
 	return n, err
 }
 
+// Expect has what the client sends fail to be read unless it gets on, after what there is of it since it began. It is for who
+// reads, as is Relax.
+func (w *Writer) Expect(began time.Time, got int) {
+	if w.own != nil {
+		w.deadline(w.own.ln.cfg.until(began, got))
+	}
+}
+
+// Relax has what the client sends take as long as it takes.
+func (w *Writer) Relax() { w.deadline(time.Time{}) }
+
+func (w *Writer) deadline(t time.Time) {
+	w.ears.Lock()
+	defer w.ears.Unlock()
+	if w.own != nil && !w.deaf {
+		_ = w.conn.SetReadDeadline(t)
+	}
+}
+
+// Deafen has nothing be read any more after t, whatever Expect and Relax say. It may be called from any goroutine.
+func (w *Writer) Deafen(t time.Time) {
+	w.ears.Lock()
+	defer w.ears.Unlock()
+	w.deaf = true
+	_ = w.conn.SetReadDeadline(t)
+}
+
+// Deaf reports whether Deafen was called.
+func (w *Writer) Deaf() bool {
+	w.ears.Lock()
+	defer w.ears.Unlock()
+	return w.deaf
+}
+
 // Heard notes a sign of life. It may be called from any goroutine.
 func (w *Writer) Heard() { w.asked.Store(0) }
 

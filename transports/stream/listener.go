@@ -1,58 +1,233 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// Listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
-// good, and whose connections can linger, be hurried, and become streams on which both ends talk.
-type Listener struct {
-	net.Listener
-	log   *slog.Logger
-	idle  time.Duration  // for which the request behind a stream is awaited
-	serve func(net.Conn) // has a connection's requests answered; nil when each has but one
+// ListenerConfig holds what a Listener needs. Zero fields mean the default.
+type ListenerConfig struct {
+	Log *slog.Logger
 
-	mu    sync.Mutex         // guards the fields below
-	open  map[*conn]struct{} // its connections
-	until time.Time          // by which all must have been read; zero until Hurry
+	// Serve has a connection's requests answered: those of one whose stream has ended. Nil when each connection has but one.
+	Serve func(net.Conn)
+	Idle  time.Duration // for which the request behind a stream is awaited
+
+	Conns   int                   // open at a time, default as many as the process has descriptors for
+	PerPeer int                   // of them from one address, default half
+	Exempt  func(netip.Addr) bool // addresses for which that does not hold, default none
+
+	Message time.Duration // for the whole of a body, default 1 min
+	Slack   time.Duration // for a part of a body or of an answer that does not get on, default 10 s
+	Rate    int           // bytes per second that clients must send and take on the average, default 4 KiB
 }
 
-// NewListener returns a listener for the connections that come in on ln. Those whose streams have ended are given to
-// serve, which answers the requests that follow, the first of which may take idle to begin; when serve is nil they are closed.
-func NewListener(ln net.Listener, log *slog.Logger, idle time.Duration, serve func(net.Conn)) *Listener {
-	return &Listener{Listener: ln, log: log, idle: idle, serve: serve, open: make(map[*conn]struct{})}
+func (c ListenerConfig) withDefaults() ListenerConfig {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Conns = cmp.Or(c.Conns, most(descriptors()))
+	c.PerPeer = cmp.Or(c.PerPeer, max(c.Conns/2, 1))
+	c.Message = cmp.Or(c.Message, time.Minute)
+	c.Slack = cmp.Or(c.Slack, 10*time.Second)
+	c.Rate = cmp.Or(c.Rate, 4<<10)
+	if c.Exempt == nil {
+		c.Exempt = func(netip.Addr) bool { return false }
+	}
+	return c
+}
+
+// most is how many connections a process with so many descriptors may have: it needs some for its database, its plugins and what
+// it calls itself.
+func most(descriptors int) int { return max(descriptors-max(descriptors/8, 64), descriptors/2, 1) }
+
+// lasting is how long n bytes may take.
+func (c *ListenerConfig) lasting(n int) time.Duration {
+	return c.Slack + time.Duration(float64(n)/float64(c.Rate)*float64(time.Second))
+}
+
+// until is when more must have come of a message that began then, and of which got bytes are here.
+func (c *ListenerConfig) until(began time.Time, got int) time.Time {
+	return earlier(began.Add(min(c.lasting(got), c.Message)), time.Now().Add(c.Slack))
+}
+
+// Listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
+// good, and that has no more connections than it should: to make room it closes those that are idle. Its connections can linger,
+// be hurried, and become streams on which both ends talk.
+type Listener struct {
+	net.Listener
+	cfg ListenerConfig
+
+	mu    sync.Mutex                          // guards the fields below
+	open  map[netip.Prefix]map[*Conn]struct{} // its connections, by whose they are
+	n     int                                 // how many there are
+	until time.Time                           // by which all must have been read; zero until Hurry
+	told  time.Time                           // when it was last logged that there are too many
+}
+
+// NewListener returns a listener for the connections that come in on ln.
+func NewListener(ln net.Listener, cfg ListenerConfig) *Listener {
+	return &Listener{Listener: ln, cfg: cfg.withDefaults(), open: make(map[netip.Prefix]map[*Conn]struct{})}
 }
 
 // Accept waits for the next connection.
 func (l *Listener) Accept() (net.Conn, error) {
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := 5 * time.Millisecond; ; {
 		c, err := l.Listener.Accept()
-		if err == nil {
-			return l.Adopt(c), nil
-		}
-		if !shortage(err) {
+		switch {
+		case err == nil:
+			wait = 5 * time.Millisecond
+			if own := l.admit(c); own != nil {
+				return own, nil
+			}
+		case shortage(err):
+			l.cfg.Log.Warn("cannot accept a connection", "error", err, "retry", wait)
+			<-time.After(wait)
+			wait = min(2*wait, time.Second)
+		default:
 			return nil, err
 		}
-		l.log.Warn("cannot accept a connection", "error", err, "retry", wait)
-		<-time.After(wait)
 	}
 }
 
 // Adopt makes c, which came in another way, one of the listener's connections.
-func (l *Listener) Adopt(c net.Conn) net.Conn { return l.add(&conn{Conn: c, ln: l}) }
+func (l *Listener) Adopt(c net.Conn) net.Conn {
+	return l.add(&Conn{Conn: c, ln: l})
+}
 
-func (l *Listener) add(c *conn) *conn {
+// admit makes c one of the listener's connections, in the place of an idle one if there are too many. It returns nil when c had to
+// be closed.
+func (l *Listener) admit(c net.Conn) *Conn {
+	from := origin(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[c] = struct{}{}
+	room := true
+	if l.n >= l.cfg.Conns {
+		room = l.evict(l.all)
+	}
+	if room && len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(from.Addr()) {
+		room = l.evict(func(yield func(*Conn) bool) {
+			for own := range l.open[from] {
+				if !yield(own) {
+					return
+				}
+			}
+		})
+	}
+	if !room {
+		l.refuse(c, from)
+		return nil
+	}
+	own := &Conn{Conn: c, ln: l, peer: from}
+	l.insert(own)
+	return own
+}
+
+// all are the connections in no order. l.mu is held.
+func (l *Listener) all(yield func(*Conn) bool) {
+	for _, some := range l.open {
+		for c := range some {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// sample is among how many connections one is chosen that is closed.
+const sample = 64
+
+// evict closes the connection of some that has been idle longest, as far as a sample tells, and reports false when none is idle.
+// l.mu is held.
+func (l *Listener) evict(some func(func(*Conn) bool)) bool {
+	var oldest *Conn
+	n := 0
+	for c := range some {
+		if c.busy.Load() {
+			continue
+		}
+		if oldest == nil || c.rest.Load() < oldest.rest.Load() {
+			oldest = c
+		}
+		if n++; n == sample {
+			break
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	l.drop(oldest)
+	_ = oldest.Conn.Close() // who reads from it finds out
+	return true
+}
+
+// refuse closes c, for which there is no room. l.mu is held.
+func (l *Listener) refuse(c net.Conn, from netip.Prefix) {
+	if now := time.Now(); now.Sub(l.told) > time.Minute {
+		l.told = now
+		l.cfg.Log.Warn("too many connections are open", "open", l.n, "peer", from.Addr(), "of it", len(l.open[from]))
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second)) // its buffer is empty
+		_, _ = io.WriteString(tcp, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+	}
+	_ = c.Close()
+}
+
+// origin is whose a connection is: who has one address of version 6 has a network of them.
+func origin(c net.Conn) netip.Prefix {
+	var addr netip.Addr
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		addr, _ = netip.AddrFromSlice(a.IP)
+	}
+	addr = addr.Unmap()
+	bits := addr.BitLen()
+	if addr.Is6() && !addr.IsLoopback() {
+		bits = 64
+	}
+	from, _ := addr.Prefix(bits)
+	return from
+}
+
+func (l *Listener) add(c *Conn) *Conn {
+	c.peer = origin(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.insert(c)
 	return c
+}
+
+// insert makes c one of the open connections. l.mu is held.
+func (l *Listener) insert(c *Conn) {
+	c.rest.Store(time.Now().UnixNano())
+	if l.open[c.peer] == nil {
+		l.open[c.peer] = make(map[*Conn]struct{})
+	}
+	l.open[c.peer][c] = struct{}{}
+	l.n++
+}
+
+func (l *Listener) remove(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(c)
+}
+
+// drop is remove with l.mu held.
+func (l *Listener) drop(c *Conn) {
+	some := l.open[c.peer]
+	if _, ok := some[c]; !ok {
+		return
+	}
+	delete(some, c)
+	if l.n--; len(some) == 0 {
+		delete(l.open, c.peer)
+	}
 }
 
 // Hurry gives up requests that have not arrived in a second: fasthttp would wait for them, and its own limit is long.
@@ -61,7 +236,7 @@ func (l *Listener) Hurry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until = until
-	for c := range l.open {
+	for c := range l.all {
 		if c.stream.Load() == nil {
 			_ = c.Conn.SetReadDeadline(until)
 		}
@@ -86,109 +261,4 @@ func shortage(err error) bool {
 		}
 	}
 	return false
-}
-
-// conn is a connection that lingers when it is closed on a client that still sends: a socket closed with
-// bytes unread resets the connection, and the client would never read the answer that refused them.
-type conn struct {
-	net.Conn
-	ln     *Listener
-	linger atomic.Bool
-	passed atomic.Bool                   // it goes on as another conn
-	stream atomic.Pointer[Writer]        // on which both ends talk: see Set.Attach
-	last   func(p []byte) ([]byte, bool) // Control of Duplex; set before stream
-	seen   func(p []byte)                // Read of it; likewise
-
-	awaits bool          // nothing was read behind a stream yet; used by who reads, as is the next
-	within time.Duration // for which fasthttp would wait for the whole request
-}
-
-// Read reads, and tells the stream that its client is alive.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.awaits && n > 0 {
-		c.awaits = false
-		_ = c.SetReadDeadline(time.Now().Add(c.within))
-	}
-	if w := c.stream.Load(); w != nil && n > 0 {
-		w.Heard()
-		c.seen(p[:n])
-	}
-	return n, err
-}
-
-// Write writes, once there is a stream between two of its batches.
-func (c *conn) Write(p []byte) (int, error) {
-	if w := c.stream.Load(); w != nil {
-		frame, last := c.last(p)
-		if _, err := w.interject(frame, last); err != nil {
-			return 0, err
-		}
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-// SetWriteDeadline sets the time by which writes must be done, unless that is the stream's affair.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	if c.stream.Load() != nil {
-		return nil
-	}
-	return c.Conn.SetWriteDeadline(t)
-}
-
-// SetReadDeadline sets the time by which reads must be done, for requests that of a server that stops at the latest. The
-// first request behind a stream, which fasthttp takes for a connection's first, has its time from its first byte on.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	if c.awaits {
-		c.within = time.Until(t)
-		t = time.Now().Add(c.ln.idle)
-	}
-	if c.stream.Load() == nil {
-		t = c.ln.soonest(t)
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
-// Linger has a connection of a Listener, once it is closed, read on for a while what its client still sends: else
-// that might never read the last that was sent to it.
-func Linger(c net.Conn) {
-	if own, ok := c.(*conn); ok {
-		own.linger.Store(true)
-	}
-}
-
-// Adopted is what a connection of a Listener was made of, or c itself.
-func Adopted(c net.Conn) net.Conn {
-	if own, ok := c.(*conn); ok {
-		return own.Conn
-	}
-	return c
-}
-
-// What a lingering connection reads at most, and for how long.
-const (
-	lingerBytes = 64 << 20
-	lingerTime  = 2 * time.Second
-)
-
-// pass has the server answer the connection's next requests, as those of another that is the same below.
-func (c *conn) pass() {
-	c.passed.Store(true)
-	go c.ln.serve(c.ln.add(&conn{Conn: c.Conn, ln: c.ln, awaits: c.ln.idle > 0})) // ends with the connection, which the server counts
-}
-
-// Close closes the connection.
-func (c *conn) Close() error {
-	c.ln.mu.Lock()
-	delete(c.ln.open, c)
-	c.ln.mu.Unlock()
-	if c.passed.Load() {
-		return nil
-	}
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) && w.CloseWrite() == nil {
-		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
-	}
-	return c.Conn.Close()
 }

@@ -274,14 +274,14 @@ func (s *Set) cut() {
 
 // socket returns what can be asked about the connection below wrappers, nil when that is not a socket that can be, and the
 // server's own wrapper, if there is one.
-func socket(c net.Conn) (net.Conn, syscall.RawConn, *conn) {
-	var own *conn
+func socket(c net.Conn) (net.Conn, syscall.RawConn, *Conn) {
+	var own *Conn
 	for {
 		switch w := c.(type) {
 		case interface{ UnsafeConn() net.Conn }: // fasthttp's hijacked connection
 			c = w.UnsafeConn()
 			continue
-		case *conn:
+		case *Conn:
 			c, own = w.Conn, w
 			continue
 		case syscall.Conn:

@@ -42,11 +42,14 @@ type Writer struct {
 	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Set.mu
 
 	duplex bool         // the client is read too: see Attach
-	own    *conn        // nil when the connection is not the server's
+	own    *Conn        // nil when the connection is not the server's
 	asked  atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
 	broken bool         // a write has failed; guarded by mu
 	torn   bool         // the client has got part of something; guarded by mu
 	last   bool         // the connection takes no request behind this one
+
+	ears sync.Mutex // guards the field below
+	deaf bool       // nothing more will be read
 
 	sight  sync.Mutex // guards the fields below
 	away   bool       // what the client sends is not the stream's any more
@@ -240,7 +243,7 @@ func (w *Writer) end(c net.Conn, err error) (next bool) {
 // lookAway has the stream leave what its client sends from now on, and reports true, unless there is nobody for it or
 // some of it was thrown away.
 func (w *Writer) lookAway(c net.Conn) bool {
-	if w.last || w.own == nil || w.own.ln.serve == nil || w.set.stopping.Load() {
+	if w.last || w.own == nil || w.own.ln.cfg.Serve == nil || w.set.stopping.Load() {
 		return false
 	}
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // what came with the stream's request is read all the same

@@ -9,8 +9,8 @@ import (
 )
 
 // take does a command and answers it.
-func (d *desk) take(ctx context.Context, s *socket, kind int, msg []byte) {
-	cmd, err := d.read(kind, msg)
+func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
+	cmd, err := d.read(msg.kind, msg.body)
 	var result any
 	var then func()
 	if err == nil {
@@ -18,12 +18,13 @@ func (d *desk) take(ctx context.Context, s *socket, kind int, msg []byte) {
 	}
 	if err != nil {
 		s.refuse(cmd.Ref, "", err)
-		return
+		return false
 	}
 	s.say(reply{Op: "ack", Ref: cmd.Ref, Result: result})
 	if then != nil {
 		then()
 	}
+	return false
 }
 
 // read reads a command.

@@ -42,7 +42,7 @@ func (p Panicking) Routes() (all []transports.Route) {
 	})
 	get("/panic/take", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{
-			take: func(context.Context, *socket, int, []byte) { panic("take") },
+			take: func(context.Context, *socket, message) bool { panic("take") },
 			talk: func(ctx context.Context, _ *socket) error { <-ctx.Done(); return context.Cause(ctx) },
 		})
 	})

@@ -37,10 +37,16 @@ type server struct {
 // serve starts a server with a typist and a drummer. It lets no run go on when it stops.
 func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 	tb.Helper()
+	return serveWith(tb, cfg, 0)
+}
+
+// serveWith starts a server whose messages must not stand still for slack.
+func serveWith(tb testing.TB, cfg transports.StreamConfig, slack time.Duration) *server {
+	tb.Helper()
 	keys := make(chan string)
 	s := transporttest.Serve(tb, transporttest.Config{
 		Runtime: runtime.Config{Grace: time.Second, Runs: 5000},
-		Streams: cfg,
+		Streams: cfg, Slack: slack,
 		Plugins: []plugins.Plugin{transporttest.Typist{Keys: keys}, transporttest.Drummer{}},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
 			return []transports.Mounter{

@@ -30,11 +30,6 @@ type asking struct {
 	in      chan message
 }
 
-type message struct {
-	kind int
-	body []byte
-}
-
 // run answers GET of an agent's socket: the first message is a RunAgentInput, whose run's events come out. The
 // run belongs to the socket as that of a POST does to its connection.
 func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
@@ -59,11 +54,13 @@ func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
 }
 
 // take hands over the first message. What follows is nothing to anybody.
-func (a *asking) take(_ context.Context, s *socket, kind int, msg []byte) {
+func (a *asking) take(_ context.Context, s *socket, msg message) bool {
 	select {
-	case a.in <- message{kind, msg}:
+	case a.in <- msg:
 		s.conn.SetReadLimit(quiet)
+		return true
 	default:
+		return false
 	}
 }
 
@@ -90,6 +87,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	defer msg.held.Release()
 	if msg.kind != websocket.TextMessage {
 		return nil, errBinary
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/stream"
 )
 
@@ -34,7 +35,8 @@ type socket struct {
 	w    *stream.Writer
 	log  *slog.Logger
 
-	latest latest // of what the client has sent; used by who reads
+	latest latest       // of what the client has sent; used by who reads, as is the next
+	kept   *budget.Hold // of the message that somebody has kept, nil for none
 }
 
 // serve is a socket's life.
@@ -44,12 +46,15 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *c
 	go func() { // ends when nothing more can be read, at the latest at the deadline set below
 		defer close(deaf)
 		defer s.w.Leave()
-		streams.Guard(func() { s.listen(ctx, conv) })
+		streams.Guard(func() { s.listen(ctx, conv, streams.Budget) })
 	}()
 	wait := time.Duration(0) // also when talk panics: the reader must not outlive the connection
 	defer func() {
-		_ = s.conn.SetReadDeadline(time.Now().Add(wait))
+		s.w.Deafen(time.Now().Add(wait))
 		<-deaf
+		if s.kept != nil {
+			s.kept.Release()
+		}
 	}()
 	err := conv.talk(ctx, s)
 	if errors.Is(err, stream.ErrGone) {
@@ -59,40 +64,69 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *c
 }
 
 // listen reads what the client sends until it has left.
-func (s *socket) listen(ctx context.Context, conv *conversation) {
+func (s *socket) listen(ctx context.Context, conv *conversation, b *budget.Budget) {
 	for {
-		kind, r, err := s.conn.NextReader()
-		var msg []byte
-		if err == nil {
-			msg, err = io.ReadAll(heard{r, s.w})
-		}
-		if errors.Is(err, websocket.ErrReadLimit) { // the library has said so, unless the length is none
-			_ = s.abort(websocket.CloseProtocolError, "A frame must have a length")
-		}
-		if err == nil && kind == websocket.TextMessage && !utf8.Valid(msg) {
-			err = s.abort(websocket.CloseInvalidFramePayloadData, "A text must be UTF-8")
-		}
+		held := b.Hold()
+		kind, msg, err := s.message(held, int(conv.limit))
 		if err != nil {
+			held.Release()
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				s.w.Linger() // the library may have said what is wrong, to a client that still sends
 			}
 			return
 		}
-		if conv.take != nil && ctx.Err() == nil {
-			conv.take(ctx, s, kind, msg)
+		if conv.take != nil && ctx.Err() == nil && conv.take(ctx, s, message{kind, msg, held}) {
+			s.kept = held
+		} else {
+			held.Release()
 		}
 	}
 }
 
-// heard tells the stream of each piece of a message that its client is there.
-type heard struct {
-	io.Reader
-	w *stream.Writer
+// message is what a client has said. It is held until take returns, or if that keeps it to the end, or until it is Released.
+type message struct {
+	kind int
+	body []byte
+	held *budget.Hold
 }
 
-func (h heard) Read(p []byte) (int, error) {
-	h.w.Heard()
-	return h.Reader.Read(p)
+// message reads the next message. What is wrong with it the client is told.
+func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
+	kind, r, err := s.conn.NextReader()
+	var msg []byte
+	if err == nil {
+		msg, err = held.ReadAll(&arriving{Reader: r, w: s.w, began: time.Now()}, -1, limit)
+		s.w.Relax()
+		if errors.Is(err, os.ErrDeadlineExceeded) && !s.w.Deaf() {
+			err = s.abort(closeStatus+408, "The message took too long to arrive")
+		}
+	}
+	switch {
+	case errors.Is(err, budget.ErrSpent):
+		return 0, nil, s.abort(closeStatus+503, budget.ErrSpent.Detail)
+	case errors.Is(err, websocket.ErrReadLimit): // the library has said so, unless the length is none
+		_ = s.abort(websocket.CloseProtocolError, "A frame must have a length")
+	case err == nil && kind == websocket.TextMessage && !utf8.Valid(msg):
+		return 0, nil, s.abort(websocket.CloseInvalidFramePayloadData, "A text must be UTF-8")
+	}
+	return kind, msg, err
+}
+
+// arriving is a message of which a piece comes after the other: each tells the stream that its client is there, and must not be
+// long in coming.
+type arriving struct {
+	io.Reader
+	w     *stream.Writer
+	began time.Time
+	got   int
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	a.w.Heard()
+	a.w.Expect(a.began, a.got)
+	n, err := a.Reader.Read(p)
+	a.got += n
+	return n, err
 }
 
 // errAborted means that the socket was closed for what its client has sent.

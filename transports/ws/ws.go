@@ -90,8 +90,8 @@ var errKey = &runtime.Error{
 type conversation struct {
 	protocol string // of those that the client offers, "" for none
 	limit    int64  // bytes of a message from the client
-	// take is called with each message of the client, by one goroutine. Nil ignores them.
-	take func(ctx context.Context, s *socket, kind int, msg []byte)
+	// take is called with each message of the client, by one goroutine, and reports whether it keeps it. Nil ignores them.
+	take func(ctx context.Context, s *socket, msg message) (keeps bool)
 	// talk writes to the socket until it is to be closed, for the reason it returns.
 	talk func(ctx context.Context, s *socket) error
 }

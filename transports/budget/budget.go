@@ -1,0 +1,72 @@
+// Package budget counts the bytes that a server holds for others: what of their requests and messages has come in, and what of
+// their answers they have not taken yet. Each alone has a limit; this is the one for all of them together.
+package budget
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Budget is a number of bytes that many share. It is used by any number of goroutines.
+type Budget struct {
+	total int64
+	used  atomic.Int64
+}
+
+// New returns a budget of total bytes.
+func New(total int64) *Budget { return &Budget{total: total} }
+
+// Used is how much of the budget is held.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// ErrSpent means that a server holds as much as it may.
+var ErrSpent = &runtime.Error{
+	Kind: runtime.KindUnavailable, Code: "overloaded", RetryAfter: 2 * time.Second,
+	Detail: "The server holds as much for its clients as it may; try again soon",
+}
+
+// small is what a Hold may have of the last eighth of a budget: who sends much cannot shut out those who send little.
+const small = 64 << 10
+
+// Hold is somebody's part of a budget. The zero Hold of no budget holds nothing and refuses nothing.
+type Hold struct {
+	of *Budget
+	n  atomic.Int64
+}
+
+// Hold returns a part of the budget, which is nothing yet. Release it.
+func (b *Budget) Hold() *Hold { return &Hold{of: b} }
+
+// Grow adds n bytes to the part, or fails with ErrSpent.
+func (h *Hold) Grow(n int) error {
+	if h.of == nil {
+		return nil
+	}
+	most := h.of.total
+	if h.n.Load()+int64(n) > small {
+		most -= most / 8
+	}
+	if h.of.used.Add(int64(n)) > most {
+		h.of.used.Add(-int64(n))
+		return ErrSpent
+	}
+	h.n.Add(int64(n))
+	return nil
+}
+
+// Shrink gives n bytes of the part back.
+func (h *Hold) Shrink(n int) {
+	if h.of != nil {
+		h.n.Add(-int64(n))
+		h.of.used.Add(-int64(n))
+	}
+}
+
+// Release gives back all of the part. It may be called more than once.
+func (h *Hold) Release() {
+	if h.of != nil {
+		h.of.used.Add(-h.n.Swap(0))
+	}
+}

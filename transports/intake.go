@@ -1,0 +1,244 @@
+package transports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/stream"
+)
+
+// How a body comes in. Fasthttp would read it, into as much memory as its head announces, before anybody has judged Host, Origin
+// and credential; its own way to stream one keeps a buffer for each connection for as long as that lasts, begins by waiting for
+// 8 KiB, and takes what was not read for the next request. So it is told that there are no bodies: a connection of ours hands over
+// heads alone (see stream.Conn), and the route that a request is for reads the body, up to its limit and within the budget.
+
+// announced is the header that keeps what a head says of its body, as a length, or -1 for chunks, and a plus when the client waits
+// for word that it may send. It goes from one callback of fasthttp to the other, and no client can set it.
+const announced = "Baton-Body"
+
+// announce notes what a head says of its body, and hides it from fasthttp.
+func announce(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	h.Del(announced)
+	greet := ""
+	if strings.EqualFold(string(h.Peek(fasthttp.HeaderExpect)), "100-continue") {
+		if h.IsHTTP11() {
+			greet = "+"
+		}
+		h.Del(fasthttp.HeaderExpect) // else fasthttp would have it sent
+	}
+	if length := h.ContentLength(); length > 0 || length == -1 {
+		h.Set(announced, strconv.Itoa(length)+greet)
+		h.SetContentLength(0)
+	}
+	return fasthttp.RequestConfig{}
+}
+
+// incoming is a body that nobody has read.
+type incoming struct {
+	own    *stream.Conn
+	length int // -1 for chunks
+	greet  bool
+}
+
+type incomingKey struct{}
+
+// arrived takes what announce has noted.
+func arrived(own *stream.Conn, h *fasthttp.RequestHeader) incoming {
+	noted, greet := strings.CutSuffix(string(h.Peek(announced)), "+")
+	if noted == "" {
+		return incoming{own: own}
+	}
+	h.Del(announced)
+	length, _ := strconv.Atoi(noted)
+	h.SetContentLength(length)
+	return incoming{own, length, greet}
+}
+
+// answering gives the requests that come in on connections of the server to h.
+func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		in := arrived(stream.Own(ctx.Conn()), &ctx.Request.Header)
+		if in.length == 0 {
+			in.own.Work()
+		} else {
+			ctx.SetUserValue(incomingKey{}, &in)
+		}
+		s.shielded(ctx, h)
+		if !in.own.Done(in.length) {
+			ctx.SetConnectionClose()
+			stream.Linger(in.own)
+		}
+		if !ctx.Hijacked() {
+			s.keep(ctx, in.own)
+		}
+	}
+}
+
+// shielded calls h, and answers for it when it panics: what happens outside of guard would end the process.
+func (s *Server) shielded(ctx *fasthttp.RequestCtx, h fasthttp.RequestHandler) {
+	defer func() {
+		if v := recover(); v != nil {
+			ctx.Response.Reset()
+			ctx.HijackSetNoResponse(false)
+			ctx.SetConnectionClose()
+			s.failHere(ctx, newPanicError(v))
+		}
+	}()
+	h(ctx)
+}
+
+// failHere answers with err a request for which there is no fiber.Ctx.
+func (s *Server) failHere(ctx *fasthttp.RequestCtx, err error) {
+	c := s.app.AcquireCtx(ctx)
+	defer s.app.ReleaseCtx(c)
+	_ = s.fail(c, err)
+}
+
+// keep frees the request, and counts its answer, if that is large, as long as its client does not take it.
+func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
+	ctx.Request.ResetBody()
+	held := own.Hold(s.cfg.Streams.Budget)
+	held.Release()
+	if ctx.Response.IsBodyStream() {
+		return
+	}
+	if n := len(ctx.Response.Body()); n > largeAnswer {
+		if err := held.Grow(n); err != nil {
+			ctx.Response.Reset()
+			s.failHere(ctx, err)
+		}
+	}
+}
+
+// largeAnswer is the size above which an answer counts: smaller ones are with the kernel at once.
+const largeAnswer = 64 << 10
+
+// watchState is told what fasthttp does with a connection.
+func watchState(c net.Conn, state fasthttp.ConnState) {
+	own := stream.Own(c)
+	switch {
+	case own == nil:
+	case state == fasthttp.StateIdle:
+		own.Idle()
+	case state == fasthttp.StateHijacked:
+		own.Rest()
+	}
+}
+
+// body reads the body of a request for r, unless the route does itself.
+func (s *Server) body(c *fiber.Ctx, r *Route) error {
+	in, _ := c.Context().UserValue(incomingKey{}).(*incoming)
+	switch {
+	case r.Raw > 0:
+		return nil
+	case in != nil:
+		return s.read(c, in, r)
+	case c.Request().IsBodyStream(): // of a program's fiber server that streams
+		return s.readFrom(c, c.Request().BodyStream(), c.Request().Header.ContentLength(), r, new(budget.Hold))
+	}
+	return plain(c, len(c.Request().Body()), s.limit(r))
+}
+
+func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
+	if in.length > 0 {
+		if err := plain(c, in.length, s.limit(r)); err != nil {
+			return err
+		}
+	}
+	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, in.own.Hold(s.cfg.Streams.Budget))
+	in.own.Work()
+	return err
+}
+
+func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
+	body, err := held.ReadAll(from, length, s.limit(r))
+	if err != nil {
+		return unread(err)
+	}
+	c.Request().SetBodyRaw(body)
+	return plain(c, len(body), s.limit(r))
+}
+
+// plain refuses bodies that are too large or not JSON.
+func plain(c *fiber.Ctx, n, limit int) error {
+	switch {
+	case n > limit:
+		return fiber.ErrRequestEntityTooLarge
+	case n == 0:
+		return nil
+	}
+	return auth.JSON(c)
+}
+
+// limit is how large a body the route takes.
+func (s *Server) limit(r *Route) int {
+	if r.Input {
+		return s.cfg.Input
+	}
+	return s.cfg.Body
+}
+
+// unread is what a client is told of a body that could not be read.
+func unread(err error) error {
+	var broken net.Error
+	switch {
+	case errors.Is(err, budget.ErrTooLarge):
+		return fiber.ErrRequestEntityTooLarge
+	case errors.Is(err, stream.ErrLate):
+		return fiber.ErrRequestTimeout
+	case errors.Is(err, budget.ErrSpent):
+		return err
+	case errors.As(err, &broken), errors.Is(err, io.ErrUnexpectedEOF):
+		return fiber.ErrBadGateway
+	}
+	return fmt.Errorf("%w: %w", fiber.ErrBadRequest, err)
+}
+
+// Body is the body of a request for a route that is Raw, as it comes. Reading it fails, with an error to return, when it is larger
+// than the route takes or does not get on.
+func (r *Route) Body(c *fiber.Ctx) io.Reader {
+	in, _ := c.Context().UserValue(incomingKey{}).(*incoming)
+	var from io.Reader
+	switch {
+	case in != nil:
+		body := in.own.Body(in.length, in.greet)
+		body.Unhurried = true
+		from = body
+		in.own.Work()
+	case c.Request().IsBodyStream():
+		from = c.Request().BodyStream()
+	default:
+		from = bytes.NewReader(c.Request().Body())
+	}
+	return &capped{from, r.Raw}
+}
+
+// capped is a body of which so much may be read.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *capped) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fiber.ErrRequestEntityTooLarge
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = unread(err)
+	}
+	return n, err
+}

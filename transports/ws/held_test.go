@@ -1,0 +1,53 @@
+package ws_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton/transports"
+)
+
+// A message that has begun is kept, so it must not be long in coming. A client that says nothing may be silent for ever.
+func TestMessageMustGetOn(t *testing.T) {
+	const slack = 300 * time.Millisecond
+	s := serveWith(t, transports.StreamConfig{}, slack)
+	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws"} {
+		silent := s.open(path)
+		slow := s.open(path)
+		part, err := slow.NextWriter(websocket.TextMessage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprint(part, `{"op":`, strings.Repeat(" ", 8<<10)) // more than the client keeps
+		_, _, err = slow.ReadMessage()
+		slow.closed(err, 4408)
+		silent.send(`{"op": "unknown"}`)
+		if path == "/api/v1/ws" {
+			silent.until(`"unknown_op"`)
+		}
+	}
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
+}
+
+func TestMessagesShareABudget(t *testing.T) {
+	s := serve(t, transports.StreamConfig{InFlight: 1 << 20})
+	half := strings.Repeat(" ", 600<<10)
+	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws"} {
+		first, second := s.open(path), s.open(path)
+		part, err := first.NextWriter(websocket.TextMessage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprint(part, half[:200<<10])
+		s.Eventually("the first is held", func() bool { return s.Streams.Budget.Used() >= 128<<10 })
+		second.send(half)
+		_, _, err = second.ReadMessage()
+		second.closed(err, 4503)
+		_ = first.Close()
+		s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
+	}
+}
