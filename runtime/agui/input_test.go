@@ -2,8 +2,11 @@ package agui_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -96,10 +99,34 @@ func TestMergeMetadata(t *testing.T) {
 		{`{"a":1,"b":{"x":1}}`, `{"b":2,"c":null}`, `{"a":1,"b":2,"c":null}`},
 		{`{"\u0061":1}`, `{"a":2}`, `{"a":2}`},
 		{`{ }`, `{ "a\"" : 1 }`, `{"a\"":1}`},
+		{`{"a":1,"a":2,"b":3}`, `{"a":4,"a":5,"c":6,"c":7}`, `{"a":5,"a":5,"b":3,"c":6,"c":7}`},
 	} {
 		if got := string(agui.MergeMetadata(json.RawMessage(tt[0]), json.RawMessage(tt[1]))); got != tt[2] {
 			t.Errorf("%s + %s = %s, want %s", tt[0], tt[1], got, tt[2])
 		}
+	}
+}
+
+// TestMergeMetadataReadsEachOnce counts what merging costs by comparison: twice as much on either side may not cost four times as much.
+func TestMergeMetadataReadsEachOnce(t *testing.T) {
+	cost := func(n int) float64 {
+		var many strings.Builder
+		many.WriteString(`{"z":0`)
+		for i := range n {
+			fmt.Fprintf(&many, `,"key%d":0`, i)
+		}
+		many.WriteString(`}`)
+		large := json.RawMessage(`{"parts":"` + strings.Repeat("x", 50*n) + `"}`)
+		best := math.Inf(1)
+		for range 5 {
+			start := time.Now()
+			agui.MergeMetadata(json.RawMessage(many.String()), large)
+			best = min(best, time.Since(start).Seconds())
+		}
+		return best
+	}
+	if few, many := cost(500), cost(8000); many > 100*few {
+		t.Errorf("16 times as much costs %.0f times as much", many/few)
 	}
 }
 

@@ -11,15 +11,24 @@ func MergeMetadata(metadata, more json.RawMessage) json.RawMessage {
 	case isNull(metadata):
 		return more
 	}
+	type change struct {
+		to    []byte
+		taken bool // it has replaced what was there
+	}
+	changes := make(map[string]*change)
+	_ = eachMember(more, func(name string, val []byte) error {
+		changes[name] = &change{to: val}
+		return nil
+	})
 	dst := []byte{'{'}
 	_ = eachMember(metadata, func(name string, val []byte) error {
-		if now := lookup(more, name); now != nil {
-			val = now
+		if c := changes[name]; c != nil {
+			val, c.taken = c.to, true
 		}
 		dst = append(appendString(appendComma(dst), name), ':')
 		dst = appendJSON(dst, val)
 		return nil
 	})
-	dst = appendMembersBut(dst, more, func(name string) bool { return lookup(metadata, name) != nil })
+	dst = appendMembersBut(dst, more, func(name string) bool { return changes[name].taken })
 	return append(dst, '}')
 }
