@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
@@ -58,7 +59,7 @@ func Status(err error) (int, Problem, time.Duration) {
 		if wait == 0 && (status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable) {
 			wait = time.Second
 		}
-		return status, Problem{Detail: refusal.Detail, Code: refusal.Code}, wait
+		return status, Problem{Detail: cut(refusal.Detail), Code: refusal.Code}, wait
 	}
 	if httpErr, ok := errors.AsType[*fiber.Error](err); ok {
 		if p, ok := problems[httpErr.Code]; ok {
@@ -69,6 +70,21 @@ func Status(err error) (int, Problem, time.Duration) {
 		}
 	}
 	return fiber.StatusInternalServerError, Problem{Detail: "internal error", Code: "internal"}, 0
+}
+
+// maxDetail is how long what is said of a refusal may be, in bytes: it may quote what a client has sent.
+const maxDetail = 1 << 10
+
+// cut shortens a text at a rune.
+func cut(text string) string {
+	if len(text) <= maxDetail {
+		return text
+	}
+	end := maxDetail
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }
 
 // fail answers a request with err. It is the one place where errors become answers.

@@ -94,14 +94,28 @@ func (c *Conn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
-	if c.busy.Load() && len(p) > socketful {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.ln.cfg.lasting(len(p))))
+	if c.busy.Load() && len(p) > parcel {
+		return c.deliver(p)
 	}
 	return c.Conn.Write(p)
 }
 
-// socketful is about what a socket takes of somebody who reads nothing.
-const socketful = 64 << 10
+// parcel is how much is written at a time of what is large.
+const parcel = 256 << 10
+
+// deliver writes p, of which the client must take one parcel after the other.
+func (c *Conn) deliver(p []byte) (int, error) {
+	began := time.Now()
+	for n := 0; n < len(p); {
+		until := began.Add(c.ln.cfg.lasting(n))
+		_ = c.Conn.SetWriteDeadline(earlier(until, time.Now().Add(c.ln.cfg.Slack)))
+		k, err := c.Conn.Write(p[n:min(n+parcel, len(p))])
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
 
 // SetWriteDeadline sets the time by which writes must be done, unless that is the stream's affair.
 func (c *Conn) SetWriteDeadline(t time.Time) error {

@@ -46,6 +46,35 @@ type scanner struct {
 	at      int
 	depth   int
 	members []member // of the object that the text is
+	counts  bool     // the member that is read holds elements that are decoded one by one
+	n       int      // how many there were
+}
+
+// counted are the members whose elements each become a struct, and so do elements of theirs: a message's calls and parts.
+func counted(name string) bool {
+	switch name {
+	case "messages", "tools", "context", "resume", "contextItemIds":
+		return true
+	}
+	return false
+}
+
+// What a request may hold for its bytes: two bytes make an element that takes hundreds once it is decoded. Real ones take more.
+const (
+	freeElements = 1000 // of any request
+	elementBytes = 32   // for one more
+	maxElements  = 50_000
+	maxMembers   = 1000 // of the object itself
+)
+
+// count counts an element of the array that is read.
+func (s *scanner) count() error {
+	if s.counts && (s.depth == 2 || s.depth == 4) { // messages, and their calls and parts
+		if s.n++; s.n > min(freeElements+len(s.text)/elementBytes, maxElements) {
+			return tooMany()
+		}
+	}
+	return s.value()
 }
 
 func (s *scanner) document() error {
@@ -82,7 +111,7 @@ func (s *scanner) value() error {
 	case '{':
 		return s.list('}', s.member)
 	case '[':
-		return s.list(']', s.value)
+		return s.list(']', s.count)
 	case '"':
 		return s.string()
 	case 't':
@@ -138,14 +167,22 @@ func (s *scanner) member() error {
 	}
 	s.at++
 	s.peek()
-	from = s.at
-	if err := s.value(); err != nil || s.depth > 1 {
-		return err
+	if s.depth > 1 {
+		return s.value()
 	}
-	m := member{value: json.RawMessage(s.text[from:s.at])}
+	var m member
 	if err := json.Unmarshal(quoted, &m.name); err != nil {
 		return errNotJSON
 	}
+	if len(s.members) == maxMembers {
+		return tooMany()
+	}
+	s.counts = counted(m.name)
+	from = s.at
+	if err := s.value(); err != nil {
+		return err
+	}
+	m.value = json.RawMessage(s.text[from:s.at])
 	s.members = append(s.members, m)
 	return nil
 }

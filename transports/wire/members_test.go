@@ -41,3 +41,35 @@ func FuzzMembers(f *testing.F) {
 		}
 	})
 }
+
+// TestElementsAreCounted sends what is small and becomes large when it is decoded.
+func TestElementsAreCounted(t *testing.T) {
+	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+	for name, test := range map[string]struct {
+		body string
+		ok   bool
+	}{
+		"few":                 {`{"tools":` + list(freeElements, "{}") + `}`, true},
+		"many tools":          {`{"tools":` + list(100_000, "{}") + `}`, false},
+		"many answers":        {`{"resume":` + list(100_000, "{}") + `}`, false},
+		"many messages":       {`{"messages":` + list(100_000, `{}`) + `}`, false},
+		"many names":          {`{"contextItemIds":` + list(100_000, `""`) + `}`, false},
+		"many calls":          {`{"messages":[{"toolCalls":` + list(100_000, "{}") + `}]}`, false},
+		"many parts":          {`{"messages":[{"content":` + list(100_000, "{}") + `}]}`, false},
+		"some calls of many":  {`{"messages":` + list(900, `{"toolCalls":[{},{}]}`) + `}`, false},
+		"two lists":           {`{"tools":` + list(900, "{}") + `,"messages":` + list(900, "{}") + `}`, false},
+		"real messages":       {`{"messages":` + list(40_000, `{"id":"0123456789","role":"user","content":""}`) + `}`, true},
+		"too many of them":    {`{"messages":` + list(60_000, `{"id":"0123456789","role":"user","content":""}`) + `}`, false},
+		"state is not read":   {`{"state":{"a":{"b":` + list(100_000, "{}") + `}}}`, true},
+		"nor is metadata":     {`{"messages":[{"metadata":{"a":{"b":` + list(100_000, "{}") + `}}}]}`, true},
+		"members of no known": {`{"a":0` + strings.Repeat(`,"a":0`, maxMembers) + `}`, false},
+	} {
+		_, err := members([]byte(test.body))
+		if refusal, _ := errors.AsType[*runtime.Error](err); (err == nil) != test.ok || !test.ok && refusal.Code != "too_many_elements" {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := Scan([]byte(list(100_000, "{}"))); err == nil {
+		t.Error("Scan takes what becomes large")
+	}
+}

@@ -30,17 +30,17 @@ func (r *RunRequest) Dialect() agui.Projection {
 // Background reports whether the run goes on when the connection that asked for it is gone.
 func (r *RunRequest) Background() bool {
 	var props struct {
-		Background any `json:"background"`
+		Background json.RawMessage `json:"background"` // whatever it is: an any of much would take more
 	}
-	return json.Unmarshal(r.ForwardedProps, &props) == nil && props.Background == true
+	return json.Unmarshal(r.ForwardedProps, &props) == nil && string(props.Background) == "true"
 }
 
 // KeepsEdits reports whether the client wants its messages added to the thread, wherever its list leaves that.
 func (r *RunRequest) KeepsEdits() bool {
 	var props struct {
-		Edits any `json:"edits"`
+		Edits json.RawMessage `json:"edits"`
 	}
-	return json.Unmarshal(r.ForwardedProps, &props) == nil && props.Edits == "keep"
+	return json.Unmarshal(r.ForwardedProps, &props) == nil && string(props.Edits) == `"keep"`
 }
 
 // DecodeRun reads the body of a request for a run: AG-UI's RunAgentInput of either dialect, in which any

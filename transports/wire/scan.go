@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/batonrun/baton/runtime"
 )
 
 // maxDepth is how deeply a request may nest. JSON Schemas of tools, the deepest thing clients send, stay far
@@ -14,14 +16,24 @@ func tooDeep() error { return Refuse(codeJSON, "The request nests deeper than %d
 
 func outOfRange() error { return Refuse(codeJSON, "The request holds a number that is out of range") }
 
-// Scan refuses nesting and numbers that decoders behind this one would choke on, of a body that is read by others: it
-// does not tell JSON from what is not.
+func tooMany() error {
+	return &runtime.Error{
+		Kind: runtime.KindTooLarge, Code: "too_many_elements", Detail: "The request holds more elements than it may for its size",
+	}
+}
+
+// Scan refuses nesting, numbers and numbers of values that decoders behind this one would choke on, of a body that is read by
+// others: it does not tell JSON from what is not.
 func Scan(body []byte) error {
-	depth := 0
+	depth, values := 0, 0
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; {
 		case b == '"':
 			i = stringEnd(body, i)
+		case b == ',':
+			if values++; values > min(freeValues+len(body)/elementBytes, maxElements) {
+				return tooMany()
+			}
 		case b == '{' || b == '[':
 			if depth++; depth > maxDepth {
 				return tooDeep()
@@ -41,6 +53,9 @@ func Scan(body []byte) error {
 	}
 	return nil
 }
+
+// freeValues are as many as any body may hold of which all values are decoded.
+const freeValues = 10_000
 
 // stringEnd returns the index of the quote that ends the string beginning at i, or the last one of body.
 func stringEnd(body []byte, i int) int {
