@@ -126,7 +126,11 @@ func BenchmarkReplay(b *testing.B) {
 // replay reads the thread's log from its first event to its end.
 func replay(b *testing.B, rt *runtime.Runtime, s runtime.Started, see func(*runtime.Record)) {
 	b.Helper()
-	cur, err := rt.Read(b.Context(), runtime.Thread{ThreadHead: runtime.ThreadHead{Key: s.ThreadKey, ID: s.ThreadID}}, 0, false)
+	th, err := rt.Thread(b.Context(), local, s.ThreadID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cur, err := rt.Read(b.Context(), th, 0, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
@@ -186,7 +187,7 @@ func (s *starting) recall(ctx context.Context) error {
 }
 
 // brought tells what the client of the request has in messages of its own.
-func (s *starting) brought(out *Started) {
+func (s *starting) brought(out *decide.Started) {
 	for i := range s.req.Messages {
 		switch m := &s.req.Messages[i]; m.Role {
 		case agui.RoleUser:

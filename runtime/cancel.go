@@ -19,8 +19,11 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.work.Cancel(run.ThreadKey, run.Key, 0); err != nil {
 		return Run{}, unavailable(err)
 	}
-	run, err = rt.store.Run(context.WithoutCancel(ctx), run.Key)
-	return run, unavailable(model.Gone(err, ErrRunNotFound))
+	ended, err := rt.store.Run(context.WithoutCancel(ctx), run.Key)
+	if err != nil {
+		return Run{}, unavailable(model.Gone(err, ErrRunNotFound))
+	}
+	return grantedRun(ended), nil
 }
 
 // CancelTurn is Cancel for a run that still does what s began. One that has come to wait since, that was answered or is over is

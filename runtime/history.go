@@ -57,7 +57,10 @@ func (rt *Runtime) threadOrLatest(ctx context.Context, c Caller, name string) (T
 	if errors.Is(err, ErrNotFound) {
 		return Thread{}, nil
 	}
-	return th, unavailable(err)
+	if err != nil {
+		return Thread{}, unavailable(err)
+	}
+	return granted(th), nil
 }
 
 // HistoryMessages returns up to limit messages of the day, by seq, from those above after. Fewer mean that
@@ -66,6 +69,10 @@ func (rt *Runtime) HistoryMessages(ctx context.Context, h History, after int64, 
 	if h.Day.IsZero() {
 		return nil, nil
 	}
-	msgs, err := rt.store.History(ctx, h.Thread.Key, h.Day, after, limit)
+	g, err := h.Thread.grant()
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := rt.store.History(ctx, g.thread, h.Day, after, limit)
 	return msgs, unavailable(err)
 }

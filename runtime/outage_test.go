@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // away is a store whose reads outside of transactions fail for a while: left of them, once skip have been made.
@@ -28,8 +29,8 @@ func gone[T any](a *away, read func() (T, error)) (T, error) {
 	return read()
 }
 
-func (a *away) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
-	return gone(a, func() (runtime.Thread, error) { return a.Store.Thread(ctx, key) })
+func (a *away) Thread(ctx context.Context, key int64) (model.Thread, error) {
+	return gone(a, func() (model.Thread, error) { return a.Store.Thread(ctx, key) })
 }
 
 func (a *away) OpenRuns(ctx context.Context, key int64) ([]runtime.RunHead, error) {

@@ -85,15 +85,12 @@ func TestRunEventsFitIntoAnAnswer(t *testing.T) {
 	}})
 	run := b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
 	b.log("main")
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
 	custom := func(r *runtime.Record) bool { return r.Event.Type() == agui.TypeCustom }
 	got := 0
 	for after, more := int64(0), true; more; {
 		var recs []*runtime.Record
-		if recs, more, err = b.RunEvents(t.Context(), th, run, after, 500, custom); err != nil || len(recs) == 0 {
+		var err error
+		if recs, more, err = b.RunEvents(t.Context(), &run, after, 500, custom); err != nil || len(recs) == 0 {
 			t.Fatalf("%d events, %v", len(recs), err)
 		}
 		if len(recs)*size > 9<<20 {

@@ -32,7 +32,7 @@ func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, err
 	if len(runs) != 1 {
 		return Run{}, ErrRunNotFound
 	}
-	return runs[0], nil
+	return grantedRun(runs[0]), nil
 }
 
 // owned finds a run the caller may change.
@@ -44,6 +44,25 @@ func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error
 	return run, err
 }
 
+// RunOf returns the run of a thread by any of its names, which are those of the thread's user, whoever looks.
+func (rt *Runtime) RunOf(ctx context.Context, th *Thread, name string) (Run, error) {
+	g, err := th.grant()
+	if err != nil {
+		return Run{}, err
+	}
+	if !ValidName(name) {
+		return Run{}, ErrRunNotFound
+	}
+	runs, err := rt.store.RunsByName(ctx, g.project, th.User, name)
+	if err != nil {
+		return Run{}, unavailable(err)
+	}
+	if len(runs) != 1 || runs[0].ThreadKey != g.thread {
+		return Run{}, ErrRunNotFound
+	}
+	return grantedRun(runs[0]), nil
+}
+
 // Runs lists runs, newest first, and counts those the filter admits, up to 10 000.
 func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) ([]Run, int, error) {
 	if err := c.check(); err != nil {
@@ -51,7 +70,11 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) ([]Run, int,
 	}
 	f.Project = c.project
 	f.User = cmp.Or(c.only(), f.User)
-	runs, total, err := rt.store.Runs(ctx, f)
+	rows, total, err := rt.store.Runs(ctx, f)
+	runs := make([]Run, len(rows))
+	for i := range rows {
+		runs[i] = grantedRun(rows[i])
+	}
 	return runs, total, unavailable(err)
 }
 
@@ -94,9 +117,13 @@ func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 	return rt.InterruptsOf(ctx, &run)
 }
 
-// InterruptsOf is Interrupts for a run that the caller has been given.
+// InterruptsOf is Interrupts for a run that a Caller has been given.
 func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
-	o, err := log.WaitsFor(ctx, rt.store, run.Key)
+	g, err := run.grant()
+	if err != nil {
+		return nil, err
+	}
+	o, err := log.WaitsFor(ctx, rt.store, g.run)
 	for _, id := range o.PendingToolCallIDs {
 		o.Interrupts = append(o.Interrupts, agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id})
 	}
@@ -123,7 +150,7 @@ func (rt *Runtime) Thread(ctx context.Context, c Caller, name string) (Thread, e
 	case !c.sees(th.User):
 		return Thread{}, ErrThreadNotFound
 	}
-	return th, nil
+	return granted(th), nil
 }
 
 // Latest as a Cursor's start means the end of the log.
@@ -131,25 +158,37 @@ const Latest = log.Latest
 
 // Read opens a cursor into a thread's log behind the event after. A reader that follows does not end when
 // no run is queued or running. It fails for a cursor beyond the log's end.
-func (rt *Runtime) Read(ctx context.Context, th Thread, after int64, follow bool) (*Cursor, error) {
+func (rt *Runtime) Read(ctx context.Context, of Log, after int64, follow bool) (*Cursor, error) {
+	g, err := of.grant()
+	if err != nil {
+		return nil, err
+	}
+	return rt.read(ctx, g, after, follow)
+}
+
+func (rt *Runtime) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
 	if err := rt.StandsBy(); err != nil {
 		return nil, err
 	}
-	cur, err := rt.logs.Read(ctx, th.Key, th.ID, after, follow)
+	cur, err := rt.logs.Read(ctx, g.thread, g.name, after, follow)
 	return cur, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
 // ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
 func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
-	cur, err := rt.Read(ctx, Thread{ThreadHead: ThreadHead{Key: s.ThreadKey, ID: s.ThreadID}}, s.After, false)
+	g, err := s.grant()
 	if err != nil {
 		return nil, err
 	}
-	of := cur.OfRun(s.RunKey, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
+	cur, err := rt.read(ctx, g, s.After, false)
+	if err != nil {
+		return nil, err
+	}
+	of := cur.OfRun(g.run, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
 	if s.Status == Running {
 		return of, nil
 	}
-	run, err := rt.store.Run(ctx, s.RunKey)
+	run, err := rt.store.Run(ctx, g.run)
 	if err == nil && run.Status == Cancelled && run.ClosedEvent <= s.After { // before there was a cursor to be told
 		of.NeverRan()
 	}

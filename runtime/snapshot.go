@@ -11,11 +11,15 @@ import (
 
 // Snapshot returns the thread as it is now. While a run is at work it waits for what that run has emitted so
 // far to be stored.
-func (rt *Runtime) Snapshot(ctx context.Context, th Thread) (Snapshot, error) {
+func (rt *Runtime) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
+	g, err := of.grant()
+	if err != nil {
+		return Snapshot{}, err
+	}
 	if err := rt.StandsBy(); err != nil {
 		return Snapshot{}, err
 	}
-	t := rt.logs.Hold(th.Key, th.ID)
+	t := rt.logs.Hold(g.thread, g.name)
 	defer t.Release()
 	s, err := rt.work.Snapshot(ctx, t)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
@@ -30,8 +34,12 @@ type MessageFilter struct {
 
 // ThreadMessages is Snapshot with those of the thread's messages that f asks for, as many as fit 8 MB. As far as
 // Snapshot reaches they are as it shows them, also while they are written.
-func (rt *Runtime) ThreadMessages(ctx context.Context, th Thread, f MessageFilter) (Snapshot, error) {
-	s, err := rt.Snapshot(ctx, th)
+func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
+	g, err := of.grant()
+	if err != nil {
+		return Snapshot{}, err
+	}
+	s, err := rt.Snapshot(ctx, of)
 	if err != nil {
 		return s, err
 	}
@@ -40,7 +48,7 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, th Thread, f MessageFilte
 		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
-		s.Messages, err = rt.messagesBefore(ctx, th.Key, f, shown == 0)
+		s.Messages, err = rt.messagesBefore(ctx, g.thread, f, shown == 0)
 		return s, unavailable(model.Gone(err, ErrThreadNotFound))
 	}
 	if f.Limit > 0 {
@@ -130,22 +138,30 @@ func (rt *Runtime) withResults(ctx context.Context, thread, before int64, hidden
 	return rows, err
 }
 
-// RunSnapshot returns the thread as the run's latest span left it. Of a run that has not started yet it
+// RunSnapshot returns the run's thread as the run's latest span left it. Of a run that has not started yet it
 // returns one without anything.
-func (rt *Runtime) RunSnapshot(ctx context.Context, th Thread, run Run) (RunSnapshot, error) {
+func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
+	g, err := run.grant()
+	if err != nil {
+		return RunSnapshot{}, err
+	}
 	if err := rt.StandsBy(); err != nil {
 		return RunSnapshot{}, err
 	}
-	t := rt.logs.Hold(th.Key, th.ID)
+	t := rt.logs.Hold(g.thread, g.name)
 	defer t.Release()
-	s, err := rt.work.RunSnapshot(ctx, t, &run)
+	s, err := rt.work.RunSnapshot(ctx, t, &run.Run)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
 // RunEvents returns up to limit of the run's events behind the one with the id after, those that admit holds
 // true for, fewer when they are large, and whether another such event is stored behind them. It fails for a cursor
 // beyond the end of the thread's log.
-func (rt *Runtime) RunEvents(ctx context.Context, th Thread, run Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
-	recs, more, err = rt.logs.RunEvents(ctx, &th.ThreadHead, run.Key, after, limit, admit)
+func (rt *Runtime) RunEvents(ctx context.Context, run *Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
+	g, err := run.grant()
+	if err != nil {
+		return nil, false, err
+	}
+	recs, more, err = rt.logs.RunEvents(ctx, g.thread, g.name, g.run, after, limit, admit)
 	return recs, more, unavailable(model.Gone(err, ErrThreadNotFound))
 }

@@ -184,10 +184,6 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.log("main")
-	th, err := b.Thread(ctx, local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
 	run, err := b.Run(ctx, local, first.RunID)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +198,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 		var got []int64
 		for after, more := int64(0), true; more; {
 			var recs []*runtime.Record
-			if recs, more, err = b.RunEvents(ctx, th, run, after, limit, func(*runtime.Record) bool { return true }); err != nil {
+			if recs, more, err = b.RunEvents(ctx, &run, after, limit, func(*runtime.Record) bool { return true }); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range recs {
@@ -214,14 +210,14 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 			t.Errorf("pages of %d (-log +pages):\n%s", limit, diff)
 		}
 	}
-	s, err := b.RunSnapshot(ctx, th, run)
+	s, err := b.RunSnapshot(ctx, &run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.After != want[len(want)-1] || s.Ended == nil || s.Ended.ID != s.After || s.Started == nil || s.Started.Event.Type() != agui.TypeRunStarted {
 		t.Errorf("the snapshot is of event %d, ended by %+v", s.After, s.Ended)
 	}
-	if recs, more, err := b.RunEvents(ctx, th, run, s.After, 10, func(*runtime.Record) bool { return true }); len(recs) != 0 || more || err != nil {
+	if recs, more, err := b.RunEvents(ctx, &run, s.After, 10, func(*runtime.Record) bool { return true }); len(recs) != 0 || more || err != nil {
 		t.Errorf("behind the snapshot: %v, %v, %v", recs, more, err)
 	}
 }

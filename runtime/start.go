@@ -78,7 +78,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			}
 		}
 		s.brought(&s.out.Started)
-		return s.out.Started, nil
+		return s.started(), nil
 	}
 }
 
@@ -146,9 +146,9 @@ type starting struct {
 	req *StartRequest
 	out decide.Decided
 
-	th    Thread
+	th    model.Thread
 	first bool // there is no such thread yet
-	run   Run
+	run   model.Run
 	known known
 	edit  edit
 
@@ -164,6 +164,12 @@ func (s *starting) decide(ctx context.Context) error {
 		s.out, err = s.rt.work.Start(ctx, cmd)
 	}
 	return err
+}
+
+// started is the answer, with which its run can be read.
+func (s *starting) started() Started {
+	out := s.out.Started
+	return Started{out, grant{project: s.c.project, name: out.ThreadID, thread: out.ThreadKey, run: out.RunKey}}
 }
 
 // replaces are the runs that the request has begun to replace.
@@ -235,7 +241,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 		}
 	}
 	s.first = true
-	s.th = Thread{State: json.RawMessage("{}")}
+	s.th = model.Thread{State: json.RawMessage("{}")}
 	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
@@ -260,7 +266,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	if state := log.StateOf(s.req.State); string(state) != "{}" {
 		in.State = state
 	}
-	s.run = Run{
+	s.run = model.Run{
 		RunHead: RunHead{
 			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,

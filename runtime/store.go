@@ -14,10 +14,8 @@ type (
 	Reader       = model.Reader
 	Row          = model.Row
 	Status       = model.Status
-	Thread       = model.Thread
 	ThreadHead   = model.ThreadHead
 	ListedThread = model.ListedThread
-	Run          = model.Run
 	RunHead      = model.RunHead
 	Span         = model.Span
 	Step         = model.Step
@@ -69,7 +67,6 @@ type (
 type (
 	Multitask   = decide.Multitask
 	Idempotency = decide.Key
-	Started     = decide.Started
 )
 
 // What a request does to the runs its thread has already: see [decide.Multitask].

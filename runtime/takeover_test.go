@@ -113,18 +113,18 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 
 // However little is left of a run that was running, it comes to an end.
 func TestRunThatCannotBeReadBackFails(t *testing.T) {
-	follows := func(last int64, run *runtime.Run, kind agui.Type, members string) []runtime.StoredEvent {
+	follows := func(last int64, run *model.Run, kind agui.Type, members string) []runtime.StoredEvent {
 		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: fmt.Appendf(nil, `{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members)}}
 	}
-	cases := map[string]func(last, key int64, run *runtime.Run) ([]runtime.StoredEvent, []runtime.Row){
-		"an event that cannot follow": func(last, _ int64, run *runtime.Run) ([]runtime.StoredEvent, []runtime.Row) {
+	cases := map[string]func(last, key int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row){
+		"an event that cannot follow": func(last, _ int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
 			return follows(last, run, agui.TypeStepFinished, `"stepName":"none"`), nil
 		},
-		"a span that has ended": func(last, _ int64, run *runtime.Run) ([]runtime.StoredEvent, []runtime.Row) {
+		"a span that has ended": func(last, _ int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
 			end := &model.SpanEnd{RunKey: run.Key, N: 1, Last: last + 1}
 			return follows(last, run, agui.TypeRunError, `"message":"over","code":"over"`), []runtime.Row{end}
 		},
-		"no span at all": func(last, key int64, run *runtime.Run) ([]runtime.StoredEvent, []runtime.Row) {
+		"no span at all": func(last, key int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
 			bare := *run
 			bare.Key, bare.ID, bare.Spans = key, "bare", 0
 			run.Status, run.Owner = runtime.Cancelled, ""

@@ -16,13 +16,12 @@ import (
 
 // View is what a viewer of a thread's log has asked for. It may be kept.
 type View struct {
-	ThreadKey int64
-	ThreadID  string
-	After     int64         // the events behind this one
-	Latest    bool          // that is where the log ended when it was asked for
-	Follow    bool          // the view does not end when no run is queued or running
-	Gather    time.Duration // between two writes at least
-	Ended     bool          // there is nothing to show, and nobody is busy
+	Thread runtime.Handle
+	After  int64         // the events behind this one
+	Latest bool          // that is where the log ended when it was asked for
+	Follow bool          // the view does not end when no run is queued or running
+	Gather time.Duration // between two writes at least
+	Ended  bool          // there is nothing to show, and nobody is busy
 }
 
 // maxGather is the longest time a viewer may have events gathered, in milliseconds.
@@ -35,7 +34,7 @@ func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{ThreadKey: th.Key, ThreadID: th.ID}
+	v := &View{Thread: th.Handle()}
 	if err := v.parse(c); err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 
 // Tail opens what v shows, in projection p. Close its cursor when done.
 func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*fanout.Tail, error) {
-	cur, err := s.rt.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.ThreadKey, ID: v.ThreadID}}, v.After, v.Follow)
+	cur, err := s.rt.Read(ctx, v.Thread, v.After, v.Follow)
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
 	}

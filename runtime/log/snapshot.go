@@ -172,12 +172,12 @@ func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
 	return decode(&evs[0], t.id)
 }
 
-// RunEvents returns up to limit events of a run of the thread behind the one with the id after, those that admit holds
+// RunEvents returns up to limit events of a run of a thread, id being the user's own name for that, behind the one with the id after, those that admit holds
 // true for, fewer when they are large, and whether another such event is stored behind them. It refuses a cursor
 // beyond the end of the thread's log.
-func (l *Logs) RunEvents(ctx context.Context, th *model.ThreadHead, run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
+func (l *Logs) RunEvents(ctx context.Context, thread int64, id string, run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
 	store := l.cfg.Store
-	if after, err = l.place(ctx, th.Key, after); err != nil {
+	if after, err = l.place(ctx, thread, after); err != nil {
 		return nil, false, err
 	}
 	spans, err := store.Spans(ctx, run)
@@ -188,7 +188,7 @@ func (l *Logs) RunEvents(ctx context.Context, th *model.ThreadHead, run, after i
 	at := after // a page may reach into the next span
 	for i := range spans {
 		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
-			evs, err := store.Events(ctx, th.Key, at, min(page, max(limit+1-len(recs), 64)))
+			evs, err := store.Events(ctx, thread, at, min(page, max(limit+1-len(recs), 64)))
 			if err != nil {
 				return nil, false, err
 			}
@@ -196,7 +196,7 @@ func (l *Logs) RunEvents(ctx context.Context, th *model.ThreadHead, run, after i
 				if at = evs[j].ID; evs[j].RunKey != run {
 					continue
 				}
-				rec, err := decode(&evs[j], th.ID)
+				rec, err := decode(&evs[j], id)
 				if err != nil {
 					return nil, false, err
 				}

@@ -118,7 +118,8 @@ func (w *world) compare(s *Step, m *Model, want Reply) {
 		return
 	}
 	if v == nil {
-		v = &view{th: runtime.Thread{State: []byte("{}")}}
+		v = new(view)
+		v.th.State = []byte("{}")
 	}
 	if got, want := v.summary(), m.summary(); got != want {
 		w.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)

@@ -31,7 +31,8 @@ func span() []agui.Event {
 
 // viewOf is a thread with that log, whose rows are those of span.
 func viewOf(evs []agui.Event) *view {
-	v := &view{n: 1, name: "t1", th: runtime.Thread{State: []byte("{}")}, messages: make(map[string][]runtime.Message)}
+	v := &view{n: 1, name: "t1", messages: make(map[string][]runtime.Message)}
+	v.th.State = []byte("{}")
 	for i, ev := range evs {
 		v.log = append(v.log, event{int64(i + 1), ev.Common().RunID, ev.Common().RunID, ev, fmt.Sprint(ev)})
 	}

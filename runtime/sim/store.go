@@ -133,20 +133,20 @@ func (f *faulty) Instance(ctx context.Context, id string) (model.Instance, error
 	return read(f, func() (model.Instance, error) { return f.Store.Instance(ctx, id) })
 }
 
-func (f *faulty) Thread(ctx context.Context, key int64) (runtime.Thread, error) {
-	return read(f, func() (runtime.Thread, error) { return f.Store.Thread(ctx, key) })
+func (f *faulty) Thread(ctx context.Context, key int64) (model.Thread, error) {
+	return read(f, func() (model.Thread, error) { return f.Store.Thread(ctx, key) })
 }
 
-func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (runtime.Thread, error) {
-	return read(f, func() (runtime.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
+func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
+	return read(f, func() (model.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
 }
 
-func (f *faulty) Run(ctx context.Context, key int64) (runtime.Run, error) {
-	return read(f, func() (runtime.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
+func (f *faulty) Run(ctx context.Context, key int64) (model.Run, error) {
+	return read(f, func() (model.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
 }
 
-func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]runtime.Run, error) {
-	return read(f, func() ([]runtime.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
+func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
+	return read(f, func() ([]model.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
 }
 
 func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {

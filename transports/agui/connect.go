@@ -29,11 +29,12 @@ func (t Transport) connect(c *fiber.Ctx, who runtime.Caller) error {
 // viewer is a client that joins a thread.
 type viewer struct {
 	t          Transport
-	key        int64  // of the thread, 0 when it is unknown
-	id         string // its name
-	after      int64  // the last event that the prelude tells of
-	running    bool   // the prelude leaves its span open
-	prelude    []byte // nil once it was written
+	id         string         // the thread's name
+	thread     runtime.Handle // zero when it is unknown
+	known      bool           // there is such a thread
+	after      int64          // the last event that the prelude tells of
+	running    bool           // the prelude leaves its span open
+	prelude    []byte         // nil once it was written
 	projection agui.Projection
 }
 
@@ -54,12 +55,13 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 		snap, err = t.Runtime.Snapshot(c.UserContext(), th)
 	}
 	if errors.Is(err, runtime.ErrThreadNotFound) {
-		th, snap, err = runtime.Thread{ThreadHead: runtime.ThreadHead{ID: req.ThreadID}}, runtime.Snapshot{State: []byte("{}")}, nil
+		th = runtime.Thread{}
+		th.ID, snap, err = req.ThreadID, runtime.Snapshot{State: []byte("{}")}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &viewer{t: t, key: th.Key, id: th.ID, after: snap.After, running: snap.Running, projection: req.Dialect()}
+	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect()}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
 	return v, nil
@@ -93,14 +95,17 @@ func (v *viewer) write(ev agui.Event) {
 	v.prelude = agui.AppendSSE(v.prelude, 0, agui.At(time.Now(), ev), v.projection)
 }
 
+// unknown reports whether there is no such thread.
+func (v *viewer) unknown() bool { return v.thread == runtime.Handle{} }
+
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
-	if err := w.Flush(); err != nil || v.key == 0 {
+	if err := w.Flush(); err != nil || v.unknown() {
 		return err
 	}
-	cur, err := v.t.Runtime.Read(ctx, runtime.Thread{ThreadHead: runtime.ThreadHead{Key: v.key, ID: v.id}}, v.after, false)
+	cur, err := v.t.Runtime.Read(ctx, v.thread, v.after, false)
 	if err != nil {
 		return v.t.Streams.Interrupt(w, err, v.projection)
 	}

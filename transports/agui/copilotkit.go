@@ -132,7 +132,7 @@ func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body
 	if err != nil {
 		return err
 	}
-	if v.key == 0 {
+	if v.unknown() {
 		v.prelude = nil
 	}
 	return k.Streams.Serve(c, v.show)

@@ -9,9 +9,8 @@ import (
 
 // Log is the log of one run.
 type Log struct {
-	rt     *runtime.Runtime
-	thread runtime.Thread
-	run    runtime.Run
+	rt  *runtime.Runtime
+	run runtime.Run
 }
 
 // Open finds the log of a run of a conversation that the caller may see: its conversationId, or the caller's own
@@ -21,19 +20,14 @@ func Open(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, conversa
 	if err != nil {
 		return Log{}, err
 	}
-	// The names of runs are their user's, whoever looks.
-	owner := runtime.MustCaller(th.Project, th.User, runtime.RoleUser)
-	r, err := rt.Run(ctx, owner, run)
-	if err == nil && r.ThreadKey != th.Key {
-		err = runtime.ErrRunNotFound
-	}
-	return Log{rt, th, r}, err
+	r, err := rt.RunOf(ctx, &th, run)
+	return Log{rt, r}, err
 }
 
 // Events returns the page of at most limit events behind the one with the id after. It refuses a cursor beyond
 // the end of the conversation's log.
 func (l Log) Events(ctx context.Context, after int64, limit int) (wire.EventPage, error) {
-	recs, more, err := l.rt.RunEvents(ctx, l.thread, l.run, after, limit, wire.Logged)
+	recs, more, err := l.rt.RunEvents(ctx, &l.run, after, limit, wire.Logged)
 	if err != nil {
 		return wire.EventPage{}, err
 	}
@@ -43,7 +37,7 @@ func (l Log) Events(ctx context.Context, after int64, limit int) (wire.EventPage
 // Snapshot returns what the log comes to as of the last event of the run's latest span, or of now while the run
 // is at work.
 func (l Log) Snapshot(ctx context.Context) (wire.RunSnapshot, error) {
-	s, err := l.rt.RunSnapshot(ctx, l.thread, l.run)
+	s, err := l.rt.RunSnapshot(ctx, &l.run)
 	if err != nil {
 		return wire.RunSnapshot{}, err
 	}

@@ -32,7 +32,8 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	at := time.UnixMilli(1_760_000_000_123)
-	rows := []runtime.ListedThread{{Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 7, UpdatedAt: at}}}, {Thread: runtime.Thread{ThreadHead: runtime.ThreadHead{Key: 6}}}}
+	rows := make([]runtime.ListedThread, 2)
+	rows[0].Key, rows[0].UpdatedAt, rows[1].Key = 7, at, 6
 	cursor := *wire.NewThreads(ann, rows, 1, 2).NextCursor
 	f, err := wire.ThreadsAfter(ann, cursor, 10)
 	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 11 {
@@ -147,7 +148,9 @@ func TestEventsURL(t *testing.T) {
 		"..":       "/api/v1/agent/runs/conv/events?after_event_id=7",
 		".":        "/api/v1/agent/runs/conv/events?after_event_id=7",
 	} {
-		got := wire.NewStarted(runtime.Started{ThreadID: thread, ConversationID: "conv", After: 7})
+		var started runtime.Started
+		started.ThreadID, started.ConversationID, started.After = thread, "conv", 7
+		got := wire.NewStarted(started)
 		if got.EventsURL != want || got.ThreadID != thread {
 			t.Errorf("%q: got %+v, want %s", thread, got, want)
 		}
@@ -177,7 +180,9 @@ func encoded(t *testing.T, v any, want string) {
 func TestAnswersHaveAllMembers(t *testing.T) {
 	at := time.Date(2024, 1, 15, 11, 0, 5, 1_999_999, time.FixedZone("CET", 3600))
 	later := at.Add(1250 * time.Millisecond)
-	encoded(t, wire.NewRun(&runtime.Run{RunHead: runtime.RunHead{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}}, nil), `
+	var run runtime.Run
+	run.RunHead = runtime.RunHead{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}
+	encoded(t, wire.NewRun(&run, nil), `
 {
   "id": "r",
   "projectId": "p",

@@ -1,0 +1,94 @@
+package runtime_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// TestOnlyWhatACallerWasGivenReads hands every method that takes no Caller what none was given: zero values, rows that were
+// filled in by hand, and rows that were given with other keys written over theirs.
+func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	s := b.start("main", "echo", "secret")
+	b.wait(s.RunID, runtime.Completed)
+	other := b.start("other", "echo", "x")
+	b.wait(other.RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := b.Run(t.Context(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.History(t.Context(), local, "main", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	builtThread, builtRun, builtStarted := runtime.Thread{Thread: th.Thread}, runtime.Run{Run: run.Run}, runtime.Started{Started: s.Started}
+	otherThread, otherRun, otherStarted := th, run, s
+	otherThread.Key, otherRun.Key, otherStarted.RunKey = other.ThreadKey, other.RunKey, other.RunKey
+	elsewhere := th
+	elsewhere.Project = "p2"
+	moved, movedStarted := run, s
+	moved.ThreadKey, movedStarted.ThreadKey = other.ThreadKey, other.ThreadKey
+	day := h
+	day.Thread = otherThread
+	bare := h
+	bare.Thread = builtThread
+
+	logs := map[string]runtime.Log{
+		"zero": runtime.Thread{}, "built": builtThread, "of another key": otherThread, "of another project": elsewhere,
+		"zero handle": runtime.Handle{}, "handle of zero": runtime.Thread{}.Handle(), "handle of built": builtThread.Handle(),
+		"handle of another key": otherThread.Handle(),
+	}
+	for name, l := range logs {
+		_, read := b.Read(t.Context(), l, 0, false)
+		_, snapshot := b.Snapshot(t.Context(), l)
+		_, messages := b.ThreadMessages(t.Context(), l, runtime.MessageFilter{Hidden: true})
+		for what, err := range map[string]error{"read": read, "snapshot": snapshot, "messages": messages} {
+			if !errors.Is(err, runtime.ErrThreadNotFound) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+	for name, th := range map[string]runtime.Thread{"zero": {}, "built": builtThread, "of another key": otherThread} {
+		if _, err := b.RunOf(t.Context(), &th, s.RunID); !errors.Is(err, runtime.ErrThreadNotFound) {
+			t.Errorf("%s, run: %v", name, err)
+		}
+	}
+	all := func(*runtime.Record) bool { return true }
+	for name, r := range map[string]*runtime.Run{"zero": {}, "built": &builtRun, "of another key": &otherRun, "of another thread": &moved} {
+		_, asks := b.InterruptsOf(t.Context(), r)
+		_, snapshot := b.RunSnapshot(t.Context(), r)
+		_, _, events := b.RunEvents(t.Context(), r, 0, 10, all)
+		for what, err := range map[string]error{"asks": asks, "snapshot": snapshot, "events": events} {
+			if !errors.Is(err, runtime.ErrRunNotFound) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+	for name, s := range map[string]runtime.Started{"zero": {}, "built": builtStarted, "of another key": otherStarted, "of another thread": movedStarted} {
+		if _, err := b.ReadRun(t.Context(), s); !errors.Is(err, runtime.ErrRunNotFound) {
+			t.Errorf("%s, run: %v", name, err)
+		}
+	}
+	for name, h := range map[string]runtime.History{"of another key": day, "built": bare} {
+		if msgs, err := b.HistoryMessages(t.Context(), h, 0, 10); len(msgs) > 0 || !errors.Is(err, runtime.ErrThreadNotFound) {
+			t.Errorf("%s, history: %d messages, %v", name, len(msgs), err)
+		}
+	}
+
+	// And what was given reads.
+	for name, l := range map[string]runtime.Log{"thread": th, "handle": th.Handle()} {
+		cur, err := b.Read(t.Context(), l, 0, false)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		cur.Close()
+	}
+}
