@@ -12,6 +12,12 @@ import (
 // Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
 // its turn comes.
 func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry) (Run, error) {
+	return rt.ResumeOnce(ctx, c, name, entries, nil)
+}
+
+// ResumeOnce is Resume for a request that may come again: one with an equal key and body is answered as the first was. Nil
+// is no key.
+func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
 	if err := rt.admits(); err != nil {
 		return Run{}, err
 	}
@@ -31,7 +37,7 @@ func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Replies: replies})
+		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Replies: replies, Key: key})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

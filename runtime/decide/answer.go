@@ -18,11 +18,16 @@ type Reply struct {
 type Resume struct {
 	Thread, Run int64
 	Replies     []Reply
+	Key         *Key
 }
 
 // Ask says what the decision has to see.
 func (c *Resume) Ask() model.Ask {
-	return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Interrupts: ids(c.Replies)}
+	ask := model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Interrupts: ids(c.Replies)}
+	if c.Key != nil {
+		ask.Scope = c.Key.Scope
+	}
+	return ask
 }
 
 func (c *Resume) decide(d *decision) error {
@@ -30,11 +35,16 @@ func (c *Resume) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
+	answered := *run
+	if done, err := d.remembered(c.Key, &answered.Status); done || err != nil {
+		d.out.Run = answered
+		return err
+	}
 	if err := d.reply(run, c.Replies, true); err != nil {
 		return err
 	}
 	d.keep(run)
-	return nil
+	return d.remember(c.Key, run.Key, run.Status)
 }
 
 // Expire answers one interrupt whose time has passed, if nobody has.

@@ -95,14 +95,15 @@ func (d *describer) runs() {
 	d.add("POST "+run+"/resume", operation{
 		ID: "resumeRun", Summary: "Answer what a run asks",
 		Description: "The answer covers every open interrupt and pending tool call; the same run goes on.",
-		Parameters:  []parameter{userParam},
+		Parameters:  []parameter{userParam, keyHeader},
 		Body: accept(object("", must("resume", nonempty(list(ref("ResumeEntry"), "An answer to each.")))),
 			"resume"),
 		Answers: answers{
 			"202": reply("It goes on.", ref("Resumed"), "resumed"),
 			"400": refuse("The body is wrong, or does not cover what is open.", "invalid_request",
 				"resume must hold at least one answer", "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
-			"409": refuse("It was answered before.", "already_answered", "The interrupt has been answered already"),
+			"409": refuse("It was answered before, or the key was used with another body.", "already_answered",
+				"The interrupt has been answered already", "idempotency_mismatch", "This Idempotency-Key was used with another body"),
 		},
 	})
 }

@@ -65,6 +65,26 @@ func TestEqualKeysAtOnceAppendOneMessage(t *testing.T) {
 		refused(409, "idempotency_mismatch", "This Idempotency-Key was used with another body")
 }
 
+func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	id := s.script(`{"ask": {"message": "?"}}`)
+	asked := s.await(id, "WAITING").Interrupts[0].ID
+	body := `{"resume": [{"interruptId": "` + asked + `", "status": "resolved"}]}`
+	answers := s.atOnce(50, "POST", runs+"/"+id+"/resume", body, "k-1")
+	for _, a := range answers {
+		if a.Status != 202 || a.Body != answers[0].Body {
+			t.Fatalf("got %d %s and %s", a.Status, a.Body, answers[0].Body)
+		}
+	}
+	s.await(id, "COMPLETED")
+	if again := s.do("POST", runs+"/"+id+"/resume", body, "Idempotency-Key", "k-1"); again.Status != 202 || again.Body != answers[0].Body {
+		t.Errorf("after its end the run is answered as %d %s, first as %s", again.Status, again.Body, answers[0].Body)
+	}
+	s.do("POST", runs+"/"+id+"/resume", body, "Idempotency-Key", "k-2").refused(409, "already_answered", "The interrupt has been answered already")
+	s.do("POST", runs+"/"+id+"/resume", strings.ReplaceAll(body, "resolved", "cancelled"), "Idempotency-Key", "k-1").
+		refused(409, "idempotency_mismatch", "This Idempotency-Key was used with another body")
+}
+
 // A key belongs to its path: on another run it is another key.
 func TestKeyBelongsToItsPath(t *testing.T) {
 	s := serve(t, runtime.Config{})

@@ -86,7 +86,11 @@ func (t Transport) resume(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	run, err := t.Runtime.Resume(c.UserContext(), who, runID(c), entries)
+	key, err := key(c, who)
+	if err != nil {
+		return err
+	}
+	run, err := t.Runtime.ResumeOnce(c.UserContext(), who, runID(c), entries, key)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Idempotency returns what the runtime remembers a request by, nil when it has no Idempotency-Key. The scope
-// is the caller's project and user, the method, the path as it stands in the request, and the key; keys are
+// is the caller's project, who acts there, the method, the path as it stands in the request, and the key; keys are
 // the values of the request's headers of that name, bodyHash is the Hash of the request's body.
 func Idempotency(c runtime.Caller, method, path string, keys [][]byte, bodyHash string) (*runtime.Idempotency, error) {
 	if len(keys) == 0 {
@@ -18,7 +18,7 @@ func Idempotency(c runtime.Caller, method, path string, keys [][]byte, bodyHash 
 	if len(keys) > 1 || !validKey(keys[0]) {
 		return nil, Refuse("invalid_idempotency_key", "Idempotency-Key must be 1 to %d visible characters", maxKey)
 	}
-	scope, err := json.Marshal([]string{c.Project(), c.User(), method, path, string(keys[0])})
+	scope, err := json.Marshal([]string{c.Project(), c.Actor(), method, path, string(keys[0])})
 	if err != nil {
 		return nil, err
 	}
