@@ -6,8 +6,8 @@ import "fmt"
 // Role is none, and may do nothing.
 type Role uint8
 
-// The roles, from least to most. A user sees and controls own runs, a viewer sees all runs of the project,
-// an operator controls them too, an admin does everything.
+// The roles, from least to most. A user sees, controls and deletes what is its own, a viewer sees all of the project, an
+// operator controls it too (cancels, answers, appends, renames), an admin also deletes it.
 const (
 	RoleUser Role = iota + 1
 	RoleViewer
@@ -111,14 +111,10 @@ func (c Caller) AsUser() Caller {
 	return c
 }
 
-// InSteadOf returns the caller with the eyes and the hands of another user of its project. It fails for a role that may
-// not see the runs of others, or may not change them when it wants to.
-func (c Caller) InSteadOf(user string, change bool) (Caller, error) {
-	least := RoleViewer
-	if change {
-		least = RoleOperator
-	}
-	if user != c.user && c.role < least {
+// InSteadOf returns the caller with the eyes and the hands of another user of its project. It fails for a role below least,
+// which is what it takes to do to others what the caller is about to do: RoleViewer, RoleOperator or RoleAdmin.
+func (c Caller) InSteadOf(user string, least Role) (Caller, error) {
+	if user != c.user && c.role < max(least, RoleViewer) {
 		return Caller{}, errOthers
 	}
 	other, err := NewCaller(c.project, user, RoleUser)
@@ -155,4 +151,9 @@ func (c Caller) only() string {
 // changes reports whether it is the caller's to change.
 func (c Caller) changes(user string) bool {
 	return c.role >= RoleOperator || c.role >= RoleUser && user == c.user
+}
+
+// deletes reports whether it is the caller's to delete.
+func (c Caller) deletes(user string) bool {
+	return c.role >= RoleAdmin || c.role >= RoleUser && user == c.user
 }

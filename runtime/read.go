@@ -204,6 +204,9 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err != nil {
 		return err
 	}
+	if !c.deletes(found.User) {
+		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
+	}
 	_, err = rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key})
 	return unavailable(err)
 }

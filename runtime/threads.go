@@ -98,6 +98,9 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if err != nil {
 		return err
 	}
+	if !c.deletes(th.User) {
+		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
+	}
 	for {
 		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Limit: deletedAtOnce})
 		switch {

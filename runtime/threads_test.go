@@ -239,7 +239,13 @@ func TestRolesWhoMayChangeAThread(t *testing.T) {
 	if list, total, err := b.Threads(ctx, as(runtime.RoleAdmin), runtime.ThreadFilter{}); len(list) != 0 || total != 0 || err != nil {
 		t.Errorf("an admin's own threads: %v, %v", list, err)
 	}
-	if err := b.DeleteThread(ctx, as(runtime.RoleOperator), s.ConversationID); err != nil {
+	if _, err := b.UpdateThread(ctx, as(runtime.RoleOperator), s.ConversationID, runtime.ThreadPatch{}); err != nil {
+		t.Error(err)
+	}
+	if err := b.DeleteThread(ctx, as(runtime.RoleOperator), s.ConversationID); code(err) != "forbidden" {
+		t.Errorf("an operator deletes: %v", err)
+	}
+	if err := b.DeleteThread(ctx, as(runtime.RoleAdmin), s.ConversationID); err != nil {
 		t.Error(err)
 	}
 }

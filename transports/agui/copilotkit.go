@@ -175,7 +175,8 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 	}
 	for i := range runs { // the last in line first, so that none starts meanwhile
 		_, err := k.Runtime.Cancel(ctx, who, runs[i].ID)
-		if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind != runtime.KindUnavailable {
+		refusal, ok := errors.AsType[*runtime.Error](err)
+		if ok && (refusal.Kind == runtime.KindInvalid || refusal.Kind == runtime.KindNotFound) {
 			continue // it has ended
 		}
 		if err != nil {

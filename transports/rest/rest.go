@@ -29,16 +29,16 @@ func (t Transport) Routes() []transports.Route {
 		thread = "/api/v1/threads/:threadId"
 	)
 	return []transports.Route{
-		{Method: fiber.MethodGet, Path: runs, Known: reading(t.list)},
+		{Method: fiber.MethodGet, Path: runs, Known: on(runtime.RoleViewer, t.list)},
 		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true},
-		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: reading(t.get)},
-		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: writing(t.delete)},
-		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: reading(t.steps)},
-		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: reading(t.nodes)},
-		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: reading(t.messages)},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: t.append},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: writing(t.cancel)},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: writing(t.resume)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: on(runtime.RoleViewer, t.get)},
+		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: on(runtime.RoleAdmin, t.delete)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: on(runtime.RoleViewer, t.steps)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: on(runtime.RoleViewer, t.nodes)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},
 
 		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents},
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},
@@ -54,10 +54,11 @@ func (t Transport) Routes() []transports.Route {
 	}
 }
 
-// reading gives h whose runs the caller asks to see.
-func reading(h auth.Handler) auth.Handler {
+// on gives h whose runs the request is about: the caller's, or those of the user that the query names, because the name of
+// a run alone may be ambiguous to those who see the runs of others. Least is the role that does this to what is another's.
+func on(least runtime.Role, h auth.Handler) auth.Handler {
 	return func(c *fiber.Ctx, who runtime.Caller) error {
-		who, err := stead(who, c.Query("user"), false)
+		who, err := stead(who, c.Query("user"), least)
 		if err != nil {
 			return err
 		}
@@ -65,24 +66,12 @@ func reading(h auth.Handler) auth.Handler {
 	}
 }
 
-// writing gives h whose runs the caller asks to change.
-func writing(h auth.Handler) auth.Handler {
-	return func(c *fiber.Ctx, who runtime.Caller) error {
-		who, err := stead(who, c.Query("user"), true)
-		if err != nil {
-			return err
-		}
-		return h(c, who)
-	}
-}
-
-// stead lets a caller whose role sees others' runs look with the eyes of one user, where the name of a run
-// alone is ambiguous.
-func stead(who runtime.Caller, user string, change bool) (runtime.Caller, error) {
+// stead lets a caller whose role sees others' runs look with the eyes of one user.
+func stead(who runtime.Caller, user string, least runtime.Role) (runtime.Caller, error) {
 	if user == "" {
 		return who, nil
 	}
-	return who.InSteadOf(user, change)
+	return who.InSteadOf(user, least)
 }
 
 // runID is the path's name of a run.
