@@ -1,0 +1,259 @@
+package baton_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// public are the routes that are for everybody.
+var public = map[string]bool{
+	"GET /healthz": true, "GET /readyz": true, "GET /openapi.json": true, "GET /docs": true, "GET /docs/{file}": true,
+}
+
+// cases are what is asked of somebody's things, by the operations of the OpenAPI document.
+var cases = func() map[string][]ask {
+	const (
+		runs   = "/api/projects/{project}/agent-runs"
+		api    = "/api/v1"
+		kit    = "/api/copilotkit"
+		answer = `{"resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`
+		input  = `{"threadId":"{thread}","runId":"{run}","parentRunId":"{busy}","state":{},"messages":[{"id":"{message}","role":"user","content":"hi"}],"tools":[],"context":[],"forwardedProps":{}}`
+		// what stays as it was, whoever asks for it
+		sees, controls, deletes, own = "404 200 200 200", "404 403 200 200", "404 403 403 204", "200 200 200 200"
+	)
+	get := func(roles string, paths ...string) (list []ask) {
+		for _, p := range paths {
+			list = append(list, ask{method: "GET", path: p, roles: roles})
+		}
+		return list
+	}
+	change := func(method, path, body, roles string, header ...string) ask {
+		return ask{method: method, path: path, body: body, roles: roles, header: header}
+	}
+	makes := func(method, path, body, roles string, header ...string) ask {
+		return ask{method: method, path: path, body: body, roles: roles, header: header, mine: true}
+	}
+	socket := func(path string, roles string, frames ...string) ask {
+		return ask{method: "GET", path: path, frames: append([]string{}, frames...), roles: roles}
+	}
+	watch := func(path string) []ask { return []ask{{method: "GET", path: path, endless: true}} }
+	single := func(method, params, body string) string {
+		return `{"method":"` + method + `","params":` + params + `,"body":` + body + `}`
+	}
+	tool := func(name, args string) ask {
+		return ask{method: "POST", path: "/mcp", header: []string{"Accept", "application/json, text/event-stream"},
+			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`}
+	}
+	started := func(name, args string) ask { t := tool(name, args); t.mine = true; return t }
+	of := func(lists ...[]ask) []ask { return slices.Concat(lists...) }
+	one := func(list ...ask) []ask { return list }
+
+	return map[string][]ask{
+		"GET /healthz":      get("", "/healthz"),
+		"GET /readyz":       get("", "/readyz"),
+		"GET /openapi.json": get("", "/openapi.json"),
+		"GET /docs":         get("", "/docs"),
+		"GET /docs/{file}":  get("", "/docs/none"),
+
+		"GET /api/projects/{projectId}/agent-runs": of(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
+		"POST /api/projects/{projectId}/agent-runs": one(
+			makes("POST", runs, firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
+			makes("POST", runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
+			makes("POST", runs, `{"agent":"echo","threadId":"{conv}","content":"x","contextItemIds":["{run}","{conv}"]}`, "202 202 202 202"),
+			makes("POST", runs, `{"agent":"echo","threadId":"{asks}","runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400"),
+			makes("POST", runs, `{"agent":"scripted","threadId":"{calls}","messages":[{"id":"t","role":"tool","toolCallId":"{call}","content":"{}"}]}`, "202 202 202 202"),
+			makes("POST", runs, `{"agent":"echo","threadId":"{busythread}","multitask":"interrupt","content":"x"}`, "202 202 202 202"),
+			makes("POST", runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}":             of(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    get(sees, runs+"/{run}/messages"),
+		"POST /api/projects/{projectId}/agent-runs/{runId}/messages": one(
+			change("POST", runs+"/{run}/messages", `{"content":"more"}`, "404 403 201 201"),
+			change("POST", runs+"/{busy}/messages", `{"content":"more","contextItemIds":["{run}"]}`, "404 403 201 201", "Idempotency-Key", "{key}")),
+		"POST /api/projects/{projectId}/agent-runs/{runId}/cancel": one(
+			change("POST", runs+"/{busy}/cancel", ``, controls), change("POST", runs+"/{run}/cancel", ``, "404 403 400 400")),
+		"POST /api/projects/{projectId}/agent-runs/{runId}/resume": one(
+			change("POST", runs+"/{waiting}/resume", answer, "404 403 202 202"),
+			change("POST", runs+"/{waiting}/resume", answer, "404 403 202 202", "Idempotency-Key", "{key}")),
+		"DELETE /api/projects/{projectId}/agent-runs/{runId}": one(change("DELETE", runs+"/{run}", ``, deletes), change("DELETE", runs+"/{run}?user={user}", ``, "403 403 403 204"),
+			change("DELETE", runs+"/{busy}", ``, "404 403 403 400")),
+
+		"POST /api/v1/agent/runs": one(
+			makes("POST", api+"/agent/runs", firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
+			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{thread}-streamed","parentRunId":"{run}","content":"x"}`, "", "Accept", "text/event-stream"),
+			makes("POST", api+"/agent/runs", `{"agent":"echo","projectId":"{project}","threadId":"{conv}","content":"x"}`, ""),
+			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
+			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{asksconv}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
+		"GET /api/v1/agent/runs/{thread_id}/events": of(get("", api+"/agent/runs/{thread}/events", api+"/agent/runs/{busythread}/events?follow=true", api+"/agent/runs/{conv}/events?after_event_id=latest"),
+			get(sees, api+"/agent/runs/{conv}/events"), get("", api+"/agent/runs/{busyconv}/events")),
+		"GET /api/v1/agent/runs/{thread_id}/ws": one(socket(api+"/agent/runs/{thread}/ws", ""), socket(api+"/agent/runs/{busyconv}/ws?follow=true", "")),
+		"GET /api/v1/agent/history":             of(get("", api+"/agent/history", api+"/agent/history?threadId={thread}"), get(sees, api+"/agent/history?threadId={conv}")),
+
+		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/events": of(
+			get("", api+"/conversations/{thread}/agent-runs/{run}/events", api+"/conversations/{mine}/agent-runs/{run}/events"),
+			get(sees, api+"/conversations/{conv}/agent-runs/{run}/events?after_event_id=1", api+"/conversations/{conv}/agent-runs/{name}/events")),
+		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/snapshot": of(
+			get("", api+"/conversations/{thread}/agent-runs/{run}/snapshot"),
+			get(sees, api+"/conversations/{conv}/agent-runs/{run}/snapshot")),
+
+		"GET /api/v1/threads": get(own, api+"/threads"),
+		"PATCH /api/v1/threads/{thread_id}": one(
+			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
+		"DELETE /api/v1/threads/{thread_id}": one(
+			change("DELETE", api+"/threads/{thread}", ``, ""), change("DELETE", api+"/threads/{conv}", ``, deletes), change("DELETE", api+"/threads/{busyconv}", ``, deletes)),
+		"GET /api/v1/threads/{thread_id}/messages": of(
+			get("", api+"/threads/{thread}/messages", api+"/threads/{mine}/messages?before={message}"),
+			get(sees, api+"/threads/{conv}/messages", api+"/threads/{conv}/messages?hidden=true&before={message}")),
+
+		"GET /api/v1/agents":    get(own, api+"/agents"),
+		"GET /api/v1/workflows": get(own, api+"/workflows"),
+
+		"GET /api/v1/agui/{agent}/capabilities": get(own, api+"/agui/echo/capabilities"),
+		"POST /api/v1/agui/{agent}": one(
+			makes("POST", api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),
+			makes("POST", api+"/agui/echo", `{"threadId":"{conv}","runId":"{run}-edit","messages":[{"id":"{message}","role":"user","content":"hi"},{"id":"n","role":"user","content":"ho"}]}`, ""),
+			makes("POST", api+"/agui/scripted", `{"threadId":"{asks}","runId":"{waiting}-agui","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
+		"POST /api/v1/agui/{agent}/connect": one(
+			change("POST", api+"/agui/echo/connect", `{"threadId":"{thread}"}`, ""),
+			change("POST", api+"/agui/echo/connect", `{"threadId":"{conv}","runId":"{run}"}`, ""),
+			change("POST", api+"/agui/scripted/connect", `{"threadId":"{busyconv}"}`, "")),
+		"GET /api/v1/agui/{agent}/ws": one(func() ask {
+			a := socket(api+"/agui/echo/ws", "", `{"threadId":"{thread}-socket","runId":"{run}-socket","messages":[{"id":"{message}","role":"user","content":"hi"}]}`)
+			a.mine = true
+			return a
+		}()),
+
+		"GET /api/v1/ws": one(socket(api+"/ws", "",
+			`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, `{"op":"subscribe","ref":2,"threadId":"{conv}","afterEventId":1}`,
+			`{"op":"subscribe","ref":3,"threadId":"{busyconv}","afterEventId":"latest"}`, `{"op":"unsubscribe","ref":4,"threadId":"{thread}"}`,
+			`{"op":"append","ref":5,"runId":"{run}","content":"more"}`, `{"op":"cancel","ref":6,"runId":"{busy}"}`,
+			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`),
+			func() ask {
+				a := socket(api+"/ws", "", `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
+					`{"op":"run","ref":9,"agent":"echo","threadId":"{mine}","content":"hi","rewindTo":"{message}"}`)
+				a.mine = true
+				return a
+			}()),
+
+		"GET /api/v1/events":        watch(api + "/events"),
+		"GET /api/v1/agents/stream": watch(api + "/agents/stream?agent=echo"),
+		"GET /api/v1/agui/events":   watch(api + "/agui/events"),
+
+		"GET /api/copilotkit/info": get(own, kit+"/info"),
+		"POST /api/copilotkit/agent/{agent}/run": one(
+			makes("POST", kit+"/agent/echo/run", strings.ReplaceAll(input, "{run}", "{run}-kit"), "")),
+		"POST /api/copilotkit/agent/{agent}/connect": one(
+			change("POST", kit+"/agent/echo/connect", `{"threadId":"{thread}"}`, ""), change("POST", kit+"/agent/echo/connect", `{"threadId":"{busyconv}"}`, "")),
+		"POST /api/copilotkit/agent/{agent}/stop/{thread_id}": one(
+			change("POST", kit+"/agent/scripted/stop/{busythread}", ``, ""),
+			change("POST", kit+"/agent/scripted/stop/{busyconv}", ``, "200 403 200 200"),
+			change("POST", kit+"/agent/scripted/stop/{busyconv}", `{"runId":"{busy}"}`, "200 403 200 200")),
+		"GET /api/copilotkit/threads": get(own, kit+"/threads"),
+		"PATCH /api/copilotkit/threads/{thread_id}": one(
+			change("PATCH", kit+"/threads/{thread}", `{"name":"mine"}`, ""), change("PATCH", kit+"/threads/{conv}", `{"name":"mine"}`, controls)),
+		"DELETE /api/copilotkit/threads/{thread_id}": one(
+			change("DELETE", kit+"/threads/{thread}", ``, ""), change("DELETE", kit+"/threads/{conv}", ``, deletes)),
+		"GET /api/copilotkit/threads/{thread_id}/{part}": of(get("", kit+"/threads/{thread}/messages"),
+			get(sees, kit+"/threads/{conv}/messages", kit+"/threads/{conv}/events", kit+"/threads/{conv}/state")),
+		"POST /api/copilotkit/threads/{thread_id}/{part}": one(change("POST", kit+"/threads/{conv}/archive", ``, controls)),
+		"POST /api/copilotkit": one(
+			change("POST", kit, single("info", `{}`, `{}`), own),
+			makes("POST", kit, single("agent/run", `{"agentId":"echo"}`, strings.ReplaceAll(input, "{run}", "{run}-single")), ""),
+			change("POST", kit, single("agent/connect", `{"agentId":"echo"}`, `{"threadId":"{conv}"}`), ""),
+			change("POST", kit, single("agent/stop", `{"agentId":"scripted","threadId":"{busyconv}"}`, `{}`), "200 403 200 200"),
+			change("POST", kit, single("resource/request", `{"path":"/threads","httpMethod":"GET"}`, `{}`), own),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/messages","httpMethod":"GET"}`, `{}`), sees),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/events","httpMethod":"GET"}`, `{}`), sees),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{thread}/state","httpMethod":"GET"}`, `{}`), ""),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}","httpMethod":"PATCH"}`, `{"name":"mine"}`), controls),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/archive","httpMethod":"POST"}`, `{}`), controls),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}","httpMethod":"DELETE"}`, `{}`), deletes)),
+
+		"POST /mcp": one(
+			tool("list_agents", `{}`),
+			tool("list_agent_runs", `{}`), tool("list_agent_runs", `{"thread_id":"{conv}"}`), tool("list_agent_runs", `{"thread_id":"{thread}"}`),
+			tool("get_agent_run_events", `{"conversation_id":"{conv}","run_id":"{run}"}`),
+			tool("get_agent_run_events", `{"conversation_id":"{conv}","run_id":"{name}","after_event_id":1}`),
+			tool("get_agent_run_snapshot", `{"conversation_id":"{conv}","run_id":"{run}"}`),
+			tool("get_agent_run_snapshot", `{"conversation_id":"{busyconv}","run_id":"{busy}"}`),
+			started("start_agent_run", `{"agent":"echo","content":"x","thread_id":"{thread}-tool"}`),
+			started("start_agent_run", `{"agent":"echo","content":"x","thread_id":"{mine}","rewind_to":"{message}"}`),
+			tool("append_agent_message", `{"run_id":"{run}","content":"more"}`),
+			tool("resume_agent_run", `{"run_id":"{waiting}","resume":[{"interrupt_id":"{interrupt}","status":"resolved"}]}`),
+			tool("cancel_agent_run", `{"run_id":"{busy}"}`)),
+	}
+}()
+
+// covered fails for a route, a socket's command, a method of CopilotKit's single endpoint or a tool that cases lack.
+func covered(s site) {
+	s.Helper()
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct {
+			Schemas map[string]struct {
+				OneOf []struct {
+					Properties struct{ Op struct{ Const string } }
+				}
+				Properties struct{ Method struct{ Enum []string } }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(s.request("", "GET", "/openapi.json", "").body), &doc); err != nil {
+		s.Fatal(err)
+	}
+	var there, asked []string
+	for path, item := range doc.Paths {
+		for method := range item {
+			there = append(there, strings.ToUpper(method)+" "+path)
+		}
+	}
+	for op := range cases {
+		asked = append(asked, op)
+	}
+	text := func(op string) (all string) {
+		for _, c := range cases[op] {
+			all += c.body + strings.Join(c.frames, "")
+		}
+		return all
+	}
+	for _, command := range doc.Components.Schemas["SocketCommand"].OneOf {
+		name := `"op":"` + command.Properties.Op.Const + `"`
+		there = append(there, name)
+		if strings.Contains(text("GET /api/v1/ws"), name) {
+			asked = append(asked, name)
+		}
+	}
+	for _, method := range doc.Components.Schemas["CopilotKitCall"].Properties.Method.Enum {
+		name := `"method":"` + method + `"`
+		there = append(there, name)
+		if strings.Contains(text("POST /api/copilotkit"), name) {
+			asked = append(asked, name)
+		}
+	}
+	var listed struct {
+		Result struct{ Tools []struct{ Name string } }
+	}
+	list := s.request("p9/nobody/user", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Accept", "application/json, text/event-stream")
+	if err := json.Unmarshal([]byte(list.body), &listed); err != nil || len(listed.Result.Tools) == 0 {
+		s.Fatalf("%v: %s", err, list.body)
+	}
+	for _, tool := range listed.Result.Tools {
+		name := `"name":"` + tool.Name + `"`
+		there = append(there, name)
+		if strings.Contains(text("POST /mcp"), name) {
+			asked = append(asked, name)
+		}
+	}
+	if len(doc.Components.Schemas["SocketCommand"].OneOf) < 6 || len(doc.Components.Schemas["CopilotKitCall"].Properties.Method.Enum) < 5 {
+		s.Error("the document does not tell of the sockets' commands or CopilotKit's methods")
+	}
+	slices.Sort(there)
+	slices.Sort(asked)
+	if diff := cmp.Diff(there, asked); diff != "" {
+		s.Errorf("there is (-), and the neighbours ask (+):\n%s", diff)
+	}
+}

@@ -1,0 +1,488 @@
+package baton_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// The neighbour tests ask for somebody's things at every door, as those who must not have them. What they ask is in
+// neighbour_cases_test.go, and has to cover the server's routes, the commands of its sockets and its tools.
+
+// things are what belongs to somebody, by the names that asks have for them. Whoever asks for what is not there asks
+// for things that nobody has.
+type things map[string]string
+
+// absent are things that nobody has. Who asks for them learns what is to be learned of somebody else's.
+func absent(project string) things {
+	return things{
+		"project": project, "thread": "absent-thread", "conv": uuid.Must(uuid.NewV7()).String(), "run": "absent-run",
+		"name": "absent-name", "asks": "absent-asks", "asksconv": uuid.Must(uuid.NewV7()).String(), "waiting": "absent-waiting",
+		"interrupt": uuid.Must(uuid.NewV7()).String(), "calls": "absent-calls", "callsconv": uuid.Must(uuid.NewV7()).String(),
+		"caller": "absent-caller", "call": uuid.Must(uuid.NewV7()).String(),
+		"busythread": "absent-busy", "busyconv": uuid.Must(uuid.NewV7()).String(), "busy": "absent-busyrun", "message": "absent-message",
+		"key": "absent-key", "user": "alice",
+	}
+}
+
+// site is a server with accounts, and somebody who has things there.
+type site struct {
+	*testing.T
+	url string
+}
+
+// sites runs a test on both databases.
+func sites(t *testing.T, test func(s site)) {
+	t.Helper()
+	for name, database := range map[string]func() string{
+		"SQLite":     func() string { return "" },
+		"PostgreSQL": func() string { return storagetest.Postgres(t).NewDatabase(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, baton.Config{
+				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
+				Timeouts: baton.Timeouts{Drain: time.Millisecond},
+			})
+			test(site{t, s.URL()})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := s.Shutdown(ctx); err != nil { // it waits for the many that are busy, a little
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// said is what a request was answered with.
+type said struct {
+	status int
+	body   string
+}
+
+// request sends a request to its end. It fails when that does not come: nobody is to be shown what goes on elsewhere.
+func (s site) request(user, method, path, body string, header ...string) said {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if user != "" {
+		req.Header.Set("User", user)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatalf("%s %s: %v, behind %s", method, path, err, text)
+	}
+	return said{res.StatusCode, string(text)}
+}
+
+// must sends a request that succeeds, and decodes the answer.
+func (s site) must(user, method, path, body string, header ...string) (answer map[string]any) {
+	s.Helper()
+	got := s.request(user, method, path, body, header...)
+	if got.status >= 300 {
+		s.Fatalf("%s %s %s: %d %s", method, path, body, got.status, got.body)
+	}
+	if got.body != "" {
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
+			s.Fatalf("%s %s: %v in %s", method, path, err, got.body)
+		}
+	}
+	return answer
+}
+
+// secret is in all that somebody says.
+const secret = "S3CRET"
+
+// settle gives the user alice of project p1, or whoever the suffix makes of that, things of every kind.
+func (s site) settle(suffix string) (who string, t things) {
+	s.Helper()
+	user := "alice" + suffix
+	who = "p1/" + user + "/user"
+	t = things{
+		"project": "p1", "user": user, "thread": "their-thread" + suffix, "run": "their-run" + suffix, "name": "their-name" + suffix,
+		"asks": "their-asks" + suffix, "waiting": "their-waiting" + suffix, "calls": "their-calls" + suffix, "caller": "their-caller" + suffix,
+		"busythread": "their-busy" + suffix, "busy": "their-busyrun" + suffix, "message": "their-message" + suffix, "key": "their-key" + suffix,
+	}
+	start := func(body string, header ...string) string {
+		s.Helper()
+		return s.must(who, "POST", "/api/v1/agent/runs", fill(body, t), header...)["conversationId"].(string)
+	}
+	t["conv"] = start(firstBody, "Idempotency-Key", t["key"])
+	s.reach(who, t["run"], "COMPLETED")
+	start(`{"agent":"scripted","threadId":"{thread}","runId":"{run}-ask","content":"{\"do\":[{\"ask\":{\"message\":\"` + secret + `\"}}]}"}`)
+	asked := s.reach(who, t["run"]+"-ask", "WAITING")
+	s.must(who, "POST", "/api/v1/agent/runs", fill(`{"agent":"scripted","threadId":"{thread}","runId":"{name}","resume":[{"interruptId":"`+asked+`","status":"resolved"}]}`, t))
+	s.reach(who, t["name"], "COMPLETED")
+	t["asksconv"] = start(`{"agent":"scripted","threadId":"{asks}","runId":"{waiting}","content":"{\"do\":[{\"ask\":{\"message\":\"` + secret + `\"}}]}"}`)
+	t["interrupt"] = s.reach(who, t["waiting"], "WAITING")
+	t["callsconv"] = start(`{"agent":"scripted","threadId":"{calls}","runId":"{caller}","tools":[{"name":"theirs","description":"","parameters":{}}],"content":"{\"do\":[{\"tool\":\"theirs\",\"args\":{}}]}"}`)
+	t["call"] = s.reach(who, t["caller"], "WAITING")
+	t["busyconv"] = start(`{"agent":"scripted","threadId":"{busythread}","runId":"{busy}","content":"{\"do\":[{\"say\":\"` + secret + `\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}`)
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(s.request(who, "GET", "/api/v1/threads/"+t["busythread"]+"/messages", "").body, `"sleep"`); <-time.After(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatal("the busy run does not come to rest")
+		}
+	}
+	return who, t
+}
+
+// firstBody is a request that was made with the Idempotency-Key {key}.
+const firstBody = `{"agent":"echo","threadId":"{thread}","runId":"{run}","state":{"note":1},"messages":[{"id":"{message}","role":"user","content":"first words"}]}`
+
+// reach waits until a run has a status, and returns the id of what it asks first, if anything.
+func (s site) reach(who, run, status string) string {
+	s.Helper()
+	project, _, _ := strings.Cut(who, "/")
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		got := s.must(who, "GET", "/api/projects/"+project+"/agent-runs/"+run, "")
+		if got["status"] == status {
+			if asks, _ := got["interrupts"].([]any); len(asks) > 0 {
+				return asks[0].(map[string]any)["id"].(string)
+			}
+			return ""
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("run %s is never %s: %v", run, status, got)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// fill puts things into the text of an ask.
+func fill(text string, t things) string {
+	for name, value := range t {
+		text = strings.ReplaceAll(text, "{"+name+"}", value)
+	}
+	return text
+}
+
+// ask is one thing that can be asked, of things by their names in braces.
+type ask struct {
+	method, path, body string
+	header             []string
+	frames             []string // of a socket, which the path opens
+	endless            bool     // what it is answered with goes on: the monitors' test has it
+	roles              string   // the statuses with which user, viewer, operator and admin of the same project are answered
+	mine               bool     // it makes what belongs to whoever asks
+}
+
+// unnamed leaves out of an answer what it tells of the things, and what is another each time.
+func unnamed(text string, t things) string {
+	names := slices.SortedFunc(maps.Keys(t), func(a, b string) int { return len(t[b]) - len(t[a]) })
+	for _, name := range names {
+		if name != "user" && name != "project" {
+			text = strings.ReplaceAll(text, t[name], "{"+name+"}")
+		}
+	}
+	text = ids.ReplaceAllString(text, "{id}")
+	return times.ReplaceAllString(text, "{time}")
+}
+
+var (
+	ids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	times = regexp.MustCompile(`"?\d{4}-\d\d-\d\dT[0-9:.]+Z"?|"timestamp":\d+`)
+)
+
+// answered is what somebody gets who asks for the things.
+func (s site) answered(user string, a *ask, t things, project string) said {
+	s.Helper()
+	path, body := fill(a.path, t), fill(a.body, t)
+	header := make([]string, len(a.header))
+	for i := range header {
+		header[i] = fill(a.header[i], t)
+	}
+	if !strings.Contains(a.path, "{project}") && project != "" {
+		sep := "?"
+		if strings.Contains(path, "?") {
+			sep = "&"
+		}
+		path += sep + "projectId=" + url.QueryEscape(project)
+	}
+	if a.frames == nil {
+		return s.request(user, a.method, path, body, header...)
+	}
+	return s.converse(user, path, a.frames, t)
+}
+
+// converse opens a socket and says the frames, each when the one before was answered with an acknowledgement, a refusal
+// or all there is. It returns what the server has said, and how it has closed.
+func (s site) converse(user, path string, frames []string, t things) said {
+	s.Helper()
+	head := http.Header{}
+	if user != "" {
+		head.Set("User", user)
+	}
+	c, res, err := websocket.DefaultDialer.DialContext(s.Context(), "ws"+strings.TrimPrefix(s.url, "http")+path, head)
+	if err != nil {
+		if res == nil {
+			s.Fatal(err)
+		}
+		return said{res.StatusCode, ""}
+	}
+	defer c.Close()
+	_ = res.Body.Close()
+	var all strings.Builder
+	listen := func() bool {
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		_, msg, err := c.ReadMessage()
+		if err != nil {
+			all.WriteString(err.Error())
+			return false
+		}
+		all.Write(append(msg, '\n'))
+		return true
+	}
+	many := strings.HasPrefix(path, "/api/v1/ws")
+	for _, f := range frames {
+		if err := c.WriteMessage(websocket.TextMessage, []byte(fill(f, t))); err != nil {
+			break // it was closed, and says why
+		}
+		if many && !listen() {
+			return said{101, all.String()}
+		}
+	}
+	for !many && listen() { // to its end
+	}
+	return said{101, all.String()}
+}
+
+// TestNeighboursLearnNothing asks for somebody's things at every door. Whoever has no part in them is answered as one who
+// asks for what is not there: with the same status and the same words.
+func TestNeighboursLearnNothing(t *testing.T) {
+	sites(t, func(s site) {
+		covered(s)
+		owner, theirs := s.settle("")
+		before := s.state(owner, theirs)
+		for _, neighbour := range []string{
+			"p1/mallory/user", // of the same project
+			"p2/alice/user",   // of the same name in another
+			"p3/vic/viewer", "p4/olga/operator", "p5/adam/admin",
+		} {
+			s.Run(neighbour, func(t *testing.T) {
+				s := site{t, s.url}
+				own, _, _ := strings.Cut(neighbour, "/")
+				mine := things{"mine": "my-thread"}
+				run := s.must(neighbour, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"my-thread","content":"hello"}`)
+				s.reach(neighbour, run["runId"].(string), "COMPLETED")
+				for _, elsewhere := range []bool{false, true} { // in the neighbour's own project, and in the owner's
+					if elsewhere && own == "p1" {
+						continue
+					}
+					a, b := maps.Clone(theirs), absent("nowhere")
+					if !elsewhere {
+						a["project"], b["project"] = own, own
+					}
+					maps.Copy(a, mine)
+					maps.Copy(b, mine)
+					for _, late := range []bool{false, true} { // what makes something comes behind what only looks
+						for _, op := range slices.Sorted(maps.Keys(cases)) {
+							for i := range cases[op] {
+								if c := &cases[op][i]; !c.endless && c.mine == late {
+									s.compare(neighbour, op, c, a, b, elsewhere)
+								}
+							}
+						}
+					}
+				}
+			})
+		}
+		s.Run("nobody", func(t *testing.T) {
+			s := site{t, s.url}
+			for _, user := range []string{"", "p1/alice/root"} {
+				for op, list := range cases {
+					for i := range list {
+						got := s.answered(user, &list[i], theirs, "")
+						want := http.StatusUnauthorized
+						if public[op] {
+							want = got.status
+						}
+						if got.status != want || strings.Contains(got.body, secret) {
+							s.Errorf("%q, %s: %d %s", user, op, got.status, got.body)
+						}
+					}
+				}
+			}
+		})
+		if diff := cmp.Diff(before, s.state(owner, theirs)); diff != "" {
+			s.Errorf("what was asked has changed somebody's things:\n%s", diff)
+		}
+	})
+}
+
+func (s site) compare(user, op string, c *ask, theirs, none things, elsewhere bool) {
+	s.Helper()
+	projectOf := func(t things) string {
+		if elsewhere {
+			return t["project"]
+		}
+		return ""
+	}
+	got, want := s.answered(user, c, theirs, projectOf(theirs)), s.answered(user, c, none, projectOf(none))
+	asked := fill(c.path+c.body+strings.Join(c.header, " ")+strings.Join(c.frames, " "), theirs)
+	if strings.Contains(got.body, secret) && !strings.Contains(asked, secret) {
+		s.Errorf("%s %s: is shown a secret: %s", op, asked, got.body)
+	}
+	for name, id := range theirs {
+		if name != "project" && name != "user" && name != "mine" && strings.Contains(got.body, id) && !strings.Contains(asked, id) {
+			s.Errorf("%s %s: is told of %s: %s", op, asked, name, got.body)
+		}
+	}
+	got.body, want.body = unnamed(got.body, theirs), unnamed(want.body, none)
+	if got != want {
+		s.Errorf("%s %s:\n    theirs: %d %s\n    absent: %d %s", op, asked, got.status, got.body, want.status, want.body)
+	}
+}
+
+// state is what the owner of things sees of them.
+func (s site) state(owner string, t things) (all []string) {
+	s.Helper()
+	for _, run := range []string{"run", "name", "waiting", "caller", "busy"} {
+		for _, part := range []string{"", "/steps", "/node-states", "/messages"} {
+			all = append(all, s.request(owner, "GET", "/api/projects/p1/agent-runs/"+t[run]+part, "").body)
+		}
+	}
+	for _, thread := range []string{"thread", "asks", "calls", "busythread"} {
+		all = append(all, s.request(owner, "GET", "/api/v1/threads/"+t[thread]+"/messages?hidden=true", "").body)
+	}
+	all = append(all, s.request(owner, "GET", "/api/v1/threads", "").body, s.request(owner, "GET", "/api/projects/p1/agent-runs", "").body)
+	return all
+}
+
+// TestNeighboursSeeNothingOnMonitors has somebody work while others watch: of another they see nothing, whatever they ask
+// to be shown from on.
+func TestNeighboursSeeNothingOnMonitors(t *testing.T) {
+	sites(t, func(s site) {
+		owner, theirs := s.settle("")
+		watched := 0
+		for op, list := range cases {
+			for i := range list {
+				if !list[i].endless {
+					continue
+				}
+				watched++
+				c := &list[i]
+				cursor := s.watch(owner, op, c, theirs, "", true)
+				for _, neighbour := range []string{"p1/mallory/user", "p2/alice/user", "p3/vic/viewer", "p4/olga/operator", "p5/adam/admin"} {
+					s.watch(neighbour, op, c, theirs, "", false)
+					s.watch(neighbour, op, c, theirs, cursor, false)
+				}
+				for _, colleague := range []string{"p1/vic/viewer", "p1/olga/operator", "p1/adam/admin"} {
+					s.watch(colleague, op, c, theirs, "", true)
+				}
+			}
+		}
+		if watched != 3 {
+			s.Errorf("there are %d monitors", watched)
+		}
+	})
+}
+
+// watch has a user watch what c asks for while the owner of things and then the user work, and returns the id of the last
+// event. It checks whether the user has seen what was the owner's.
+func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees bool) (last string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, c.method, s.url+fill(c.path, theirs), http.NoBody)
+	if err != nil {
+		s.Fatal(err)
+	}
+	req.Header.Set("User", user)
+	if cursor != "" {
+		req.Header.Set("Last-Event-ID", cursor)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	if !lines.Scan() { // it watches
+		s.Fatalf("%s: %s, %v", op, res.Status, lines.Err())
+	}
+	project, _, _ := strings.Cut(user, "/")
+	end := "END" + uuid.NewString()
+	owner := "p1/" + theirs["user"] + "/user"
+	run := s.must(owner, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"watched","content":"`+secret+`"}`)
+	s.reach(owner, run["runId"].(string), "COMPLETED")
+	s.must(user, "POST", "/api/v1/agent/runs", `{"agent":"echo","content":"`+end+`","projectId":"`+project+`"}`)
+	seen := false
+	for lines.Scan() {
+		line := lines.Text()
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			last = id
+		}
+		seen = seen || strings.Contains(line, secret)
+		for _, name := range []string{"thread", "run", "busy", "busythread", "waiting", "conv"} {
+			seen = seen || strings.Contains(line, theirs[name])
+		}
+		if strings.Contains(line, end) {
+			break
+		}
+	}
+	if lines.Err() != nil {
+		s.Fatalf("%s: %v", op, lines.Err())
+	}
+	if seen != sees {
+		s.Errorf("%s watches %s behind %q: sees what is another's: %v", user, op, cursor, seen)
+	}
+	return last
+}
+
+// TestRolesInTheSameProject has those with a role do to somebody's things what they may, and fail with what they may not.
+func TestRolesInTheSameProject(t *testing.T) {
+	sites(t, func(s site) {
+		for at, role := range []string{"user", "viewer", "operator", "admin"} {
+			_, theirs := s.settle("-" + role)
+			for _, late := range []bool{false, true} { // what makes something comes behind what only looks
+				for _, op := range slices.Sorted(maps.Keys(cases)) {
+					for i := range cases[op] {
+						c := &cases[op][i]
+						if c.roles == "" || c.mine != late {
+							continue
+						}
+						want := strings.Fields(c.roles)[at]
+						it := theirs
+						if c.method != "GET" && !c.mine && strings.HasPrefix(want, "2") { // it changes what the next one needs
+							_, it = s.settle("-" + role + "-" + uuid.NewString()[:8])
+						}
+						if got := s.answered("p1/boss-"+role+"/"+role, c, it, ""); want != strconv.Itoa(got.status) {
+							s.Errorf("%s does %s %s %s: %d %s, want %s", role, op, c.path, c.body, got.status, got.body, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
