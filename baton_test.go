@@ -192,8 +192,8 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 		}
 		lines := bufio.NewScanner(res.Body)
 		until(t, lines, `"delta":"first"`)
-		list, _, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.RunFilter{Limit: 1})
-		if err != nil || len(list) != 1 || list[0].Status != runtime.Running {
+		list, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.RunFilter{Limit: 1})
+		if err != nil || len(list.Rows) != 1 || list.Rows[0].Status != runtime.Running {
 			t.Errorf("while the first word is read the run is %+v, %v", list, err)
 		}
 		until(t, lines, `"delta":"last"`)
@@ -233,11 +233,11 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	t.Helper()
 	who := runtime.MustCaller("default", "local", runtime.RoleUser)
 	for deadline := time.Now().Add(patience); ; {
-		list, _, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
+		list, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(list) == 1 && list[0].Status == want {
+		if len(list.Rows) == 1 && list.Rows[0].Status == want {
 			return
 		}
 		if time.Now().After(deadline) {

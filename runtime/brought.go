@@ -176,14 +176,19 @@ func (s *starting) recall(ctx context.Context) error {
 	if !slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return unnamed(&m) }) {
 		return nil
 	}
-	rows, _, err := s.rt.store.RunMessages(ctx, s.out.Started.RunKey, 0, log.LatestMessages)
-	for i := range rows {
-		taken := func(m agui.Message) bool { return unnamed(&m) && same(&m, &rows[i].Message) }
-		if rows[i].Role == agui.RoleUser && slices.ContainsFunc(s.req.Messages, taken) {
-			s.minted = append(s.minted, rows[i].ID)
+	for after := int64(0); ; {
+		page, err := s.rt.store.RunMessages(ctx, s.out.Started.RunKey, after, log.LatestMessages)
+		for i := range page.Rows {
+			row := &page.Rows[i]
+			taken := func(m agui.Message) bool { return unnamed(&m) && same(&m, &row.Message) }
+			if after = row.Key; row.Role == agui.RoleUser && slices.ContainsFunc(s.req.Messages, taken) {
+				s.minted = append(s.minted, row.ID)
+			}
+		}
+		if err != nil || !page.More {
+			return err
 		}
 	}
-	return err
 }
 
 // brought tells what the client of the request has in messages of its own.

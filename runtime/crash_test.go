@@ -127,7 +127,7 @@ func TestInterruptedTextIsHidden(t *testing.T) {
 	if !ok {
 		t.Errorf("the log ends the interrupted message as %q", cut)
 	}
-	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, whole" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)
 	}
@@ -426,7 +426,7 @@ func TestCrashAfterEveryCommitRepeatsNothing(t *testing.T) {
 			if n := called.Swap(0); n > 1 {
 				t.Errorf("after commit %d: a tool that is not idempotent was called %d times", k, n)
 			}
-			msgs, _, err := b.Messages(context.Background(), local, run.ID, 0, 100)
+			msgs, err := rows(b.Messages(context.Background(), local, run.ID, 0, 100))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -478,7 +478,7 @@ func TestCrashAfterEveryCommitKeepsQuestions(t *testing.T) {
 				if n := deployed.Swap(0); n > 1 {
 					t.Errorf("after commit %d: deployed %d times", k, n)
 				}
-				steps, _, err := b.Steps(context.Background(), local, run.ID, 0, 100)
+				steps, err := rows(b.Steps(context.Background(), local, run.ID, 0, 100))
 				if err != nil || slices.ContainsFunc(steps, func(s runtime.Step) bool { return s.Status != runtime.Completed }) {
 					t.Errorf("after commit %d: steps %+v, %v", k, steps, err)
 				}

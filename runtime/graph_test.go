@@ -105,7 +105,7 @@ func TestSiblingsOfAFailedNodeAreCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, _, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+	steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
 	if err != nil {
 		t.Fatal(err)
 	}

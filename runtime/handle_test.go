@@ -78,8 +78,8 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		}
 	}
 	for name, h := range map[string]runtime.History{"of another key": day, "built": bare} {
-		if msgs, err := b.HistoryMessages(t.Context(), h, 0, 10); len(msgs) > 0 || !errors.Is(err, runtime.ErrThreadNotFound) {
-			t.Errorf("%s, history: %d messages, %v", name, len(msgs), err)
+		if msgs, err := b.HistoryMessages(t.Context(), h, 0, 10); len(msgs.Rows) > 0 || !errors.Is(err, runtime.ErrThreadNotFound) {
+			t.Errorf("%s, history: %d messages, %v", name, len(msgs.Rows), err)
 		}
 	}
 

@@ -201,3 +201,6 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 
 // tick is a pause between two looks at what another goroutine does.
 func tick() <-chan time.Time { return time.After(time.Millisecond) }
+
+// rows are a page's rows.
+func rows[T any](p runtime.Page[T], err error) ([]T, error) { return p.Rows, err }

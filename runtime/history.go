@@ -63,15 +63,14 @@ func (rt *Runtime) threadOrLatest(ctx context.Context, c Caller, name string) (T
 	return granted(th), nil
 }
 
-// HistoryMessages returns up to limit messages of the day, by seq, from those above after. Fewer mean that
-// there are no more.
-func (rt *Runtime) HistoryMessages(ctx context.Context, h History, after int64, limit int) ([]Message, error) {
+// HistoryMessages returns up to limit messages of the day, by seq, from those above after. It counts nothing.
+func (rt *Runtime) HistoryMessages(ctx context.Context, h History, after int64, limit int) (Page[Message], error) {
 	if h.Day.IsZero() {
-		return nil, nil
+		return Page[Message]{}, nil
 	}
 	g, err := h.Thread.grant()
 	if err != nil {
-		return nil, err
+		return Page[Message]{}, err
 	}
 	msgs, err := rt.store.History(ctx, g.thread, h.Day, after, limit)
 	return msgs, unavailable(err)

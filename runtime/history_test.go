@@ -33,14 +33,15 @@ func (b *bench) history(page int) (all []agui.Message) {
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			for i := range msgs {
-				if msgs[i].Seq <= after {
-					b.t.Errorf("seq %d follows %d", msgs[i].Seq, after)
+			for i := range msgs.Rows {
+				m := &msgs.Rows[i]
+				if m.Seq <= after {
+					b.t.Errorf("seq %d follows %d", m.Seq, after)
 				}
-				after = msgs[i].Seq
-				day = append(day, msgs[i].Message)
+				after = m.Seq
+				day = append(day, m.Message)
 			}
-			if len(msgs) < page {
+			if !msgs.More {
 				break
 			}
 		}

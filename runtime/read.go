@@ -63,49 +63,49 @@ func (rt *Runtime) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 	return grantedRun(runs[0]), nil
 }
 
-// Runs lists runs, newest first, and counts those the filter admits, up to 10 000.
-func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) ([]Run, int, error) {
+// Runs lists runs, newest first, without their inputs, definitions and metadata.
+func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], error) {
 	if err := c.check(); err != nil {
-		return nil, 0, err
+		return Page[Run]{}, err
 	}
 	f.Project = c.project
 	f.User = cmp.Or(c.only(), f.User)
-	rows, total, err := rt.store.Runs(ctx, f)
-	runs := make([]Run, len(rows))
-	for i := range rows {
-		runs[i] = grantedRun(rows[i])
+	page, err := rt.store.Runs(ctx, f)
+	runs := make([]Run, len(page.Rows))
+	for i := range page.Rows {
+		runs[i] = grantedRun(page.Rows[i])
 	}
-	return runs, total, unavailable(err)
+	return Page[Run]{Rows: runs, More: page.More, Total: page.Total}, unavailable(err)
 }
 
-// Steps lists a run's steps with a number above after, and counts all.
-func (rt *Runtime) Steps(ctx context.Context, c Caller, name string, after, limit int) ([]Step, int, error) {
+// Steps lists a run's steps with a number above after.
+func (rt *Runtime) Steps(ctx context.Context, c Caller, name string, after, limit int) (Page[Step], error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
-		return nil, 0, err
+		return Page[Step]{}, err
 	}
-	steps, total, err := rt.store.Steps(ctx, run.Key, after, limit)
-	return steps, total, unavailable(err)
+	steps, err := rt.store.Steps(ctx, run.Key, after, limit)
+	return steps, unavailable(err)
 }
 
-// Nodes lists the states of a run's nodes.
+// Nodes lists the states of a run's nodes, without what they have put out.
 func (rt *Runtime) Nodes(ctx context.Context, c Caller, name string) ([]Node, error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := rt.store.Nodes(ctx, run.Key)
+	nodes, err := rt.store.NodeStates(ctx, run.Key)
 	return nodes, unavailable(err)
 }
 
-// Messages lists a run's messages with a key above after, in the order they came, and counts all.
-func (rt *Runtime) Messages(ctx context.Context, c Caller, name string, after int64, limit int) ([]Message, int, error) {
+// Messages lists a run's messages with a key above after, in the order they came.
+func (rt *Runtime) Messages(ctx context.Context, c Caller, name string, after int64, limit int) (Page[Message], error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
-		return nil, 0, err
+		return Page[Message]{}, err
 	}
-	msgs, total, err := rt.store.RunMessages(ctx, run.Key, after, limit)
-	return msgs, total, unavailable(err)
+	msgs, err := rt.store.RunMessages(ctx, run.Key, after, limit)
+	return msgs, unavailable(err)
 }
 
 // Interrupts lists what a waiting run asks: open questions, and calls of the client's own tools.

@@ -33,7 +33,7 @@ func TestRetractedTextIsHidden(t *testing.T) {
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Completed)
-	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, whole" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)
 	}
@@ -63,7 +63,7 @@ func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Completed)
-	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 50)
+	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, before, whole" {
 		t.Errorf("shown: %s, %v", texts(msgs), err)
 	}

@@ -38,9 +38,9 @@ func TestRunStreamsAndCompletes(t *testing.T) {
 	if run.OutputSummary == nil || *run.OutputSummary != "hello world" {
 		t.Errorf("output %v", run.OutputSummary)
 	}
-	msgs, total, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
-	if err != nil || total != 2 || msgs[1].Content != "hello world" || msgs[1].Seq != 2 {
-		t.Errorf("messages %+v, total %d, %v", msgs, total, err)
+	msgs, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
+	if err != nil || msgs.Total != 2 || msgs.Rows[1].Content != "hello world" || msgs.Rows[1].Seq != 2 {
+		t.Errorf("messages %+v, %v", msgs, err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestAppendRestartsARunThatIsOver(t *testing.T) {
 	if run.Generation != 2 || *run.OutputSummary != "hello two" {
 		t.Errorf("generation %d, output %q", run.Generation, *run.OutputSummary)
 	}
-	steps, _, err := b.Steps(context.Background(), local, s.RunID, 0, 10)
+	steps, err := rows(b.Steps(context.Background(), local, s.RunID, 0, 10))
 	if err != nil || len(steps) != 2 || steps[1].Number != 2 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
@@ -183,7 +183,7 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)
-	msgs, _, err := b.Messages(context.Background(), local, s.RunID, 0, 10)
+	msgs, err := rows(b.Messages(context.Background(), local, s.RunID, 0, 10))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,13 +80,13 @@ func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFi
 		limit = min(f.Limit, limit)
 	}
 	for {
-		rows, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
+		read, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
 		if err != nil {
 			return nil, err
 		}
-		page := rows
-		if len(rows) == limit {
-			if page, err = rt.withoutResults(ctx, thread, f.Hidden, rows); err != nil {
+		page := read.Rows
+		if read.More {
+			if page, err = rt.withoutResults(ctx, thread, f.Hidden, page); err != nil {
 				return nil, err
 			}
 			if len(page) == 0 && limit < log.LatestMessages { // results of one message alone
@@ -107,7 +107,7 @@ func (rt *Runtime) withoutResults(ctx context.Context, thread int64, hidden bool
 		return rows, nil
 	}
 	earlier, err := rt.store.MessagesBefore(ctx, thread, rows[0].Seq, hidden, log.LatestMessages)
-	calls = callsOf(earlier)
+	calls = callsOf(earlier.Rows)
 	return slices.DeleteFunc(rows, func(m Message) bool {
 		return m.Role == agui.RoleTool && slices.Contains(calls, m.ToolCallID)
 	}), err

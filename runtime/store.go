@@ -28,6 +28,8 @@ type (
 	HeldError    = model.HeldError
 	ThreadFilter = model.ThreadFilter
 	RunFilter    = model.RunFilter
+
+	Page[T any] = model.Page[T]
 )
 
 // The statuses of runs, steps and nodes: see [model.Status].

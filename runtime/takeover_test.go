@@ -64,7 +64,7 @@ func TestIllegibleRunFailsWhenItIsTakenOver(t *testing.T) {
 		if run.Error == nil || run.Error.Code != "definition_invalid" {
 			t.Errorf("%s: error %+v", what, run.Error)
 		}
-		steps, _, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+		steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
 		if err != nil || len(steps) != 1 || steps[0].Status != runtime.Failed {
 			t.Errorf("%s: steps %+v, %v", what, steps, err)
 		}
@@ -169,7 +169,7 @@ func TestRunThatCannotBeReadBackFails(t *testing.T) {
 			if run.Error == nil || run.Error.Code != "unreadable" {
 				t.Errorf("error %+v", run.Error)
 			}
-			if steps, _, err := b.Steps(t.Context(), local, name, 0, 10); err != nil || len(steps) == 1 && steps[0].Status != runtime.Failed {
+			if steps, err := rows(b.Steps(t.Context(), local, name, 0, 10)); err != nil || len(steps) == 1 && steps[0].Status != runtime.Failed {
 				t.Errorf("steps %+v, %v", steps, err)
 			}
 			b.wait(b.start("main", "hello", "again").RunID, runtime.Completed)
@@ -202,7 +202,7 @@ func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait(s.RunID, runtime.Completed)
-	steps, _, err := b.Steps(t.Context(), local, s.RunID, many-2, 10)
+	steps, err := rows(b.Steps(t.Context(), local, s.RunID, many-2, 10))
 	if err != nil || len(steps) != 3 || steps[1].Execution != many || steps[2].Number != many+1 || steps[2].Generation != 2 {
 		t.Errorf("the last steps are %+v, %v", steps, err)
 	}
@@ -267,10 +267,10 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range msgs {
+		for _, m := range msgs.Rows {
 			seqs[m.Seq], seq = m.ID, m.Seq
 		}
-		if len(msgs) == 0 {
+		if !msgs.More {
 			break
 		}
 	}

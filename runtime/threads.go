@@ -15,15 +15,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Threads lists the caller's own threads, without their states, those with the latest activity first, and
-// counts all, up to 10 000.
-func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) ([]ListedThread, int, error) {
+// Threads lists the caller's own threads, without their states, those with the latest activity first.
+func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
 	if err := c.check(); err != nil {
-		return nil, 0, err
+		return Page[ListedThread]{}, err
 	}
 	f.Project, f.User = c.project, c.user
-	threads, total, err := rt.store.Threads(ctx, f)
-	return threads, total, unavailable(err)
+	threads, err := rt.store.Threads(ctx, f)
+	return threads, unavailable(err)
 }
 
 // ThreadPatch says what to change of a thread; what is nil stays.

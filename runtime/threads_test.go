@@ -21,11 +21,11 @@ import (
 // titles are the caller's threads as listed, each with its title and the status of its run.
 func (b *bench) titles() (all []string) {
 	b.t.Helper()
-	list, total, err := b.Threads(context.Background(), local, runtime.ThreadFilter{})
-	if err != nil || total != len(list) {
-		b.t.Fatalf("%d of %d threads, %v", len(list), total, err)
+	list, err := b.Threads(context.Background(), local, runtime.ThreadFilter{})
+	if err != nil || list.Total != len(list.Rows) {
+		b.t.Fatalf("%d of %d threads, %v", len(list.Rows), list.Total, err)
 	}
-	for _, th := range list {
+	for _, th := range list.Rows {
 		all = append(all, fmt.Sprintf("%s %q %s %s", th.ID, th.Title, th.Agent, th.Status))
 	}
 	return all
@@ -236,7 +236,7 @@ func TestRolesWhoMayChangeAThread(t *testing.T) {
 	if err := b.DeleteThread(ctx, as(runtime.RoleAdmin), "main"); code(err) != "not_found" {
 		t.Errorf("another's name: %v", err)
 	}
-	if list, total, err := b.Threads(ctx, as(runtime.RoleAdmin), runtime.ThreadFilter{}); len(list) != 0 || total != 0 || err != nil {
+	if list, err := b.Threads(ctx, as(runtime.RoleAdmin), runtime.ThreadFilter{}); len(list.Rows) != 0 || list.Total != 0 || err != nil {
 		t.Errorf("an admin's own threads: %v, %v", list, err)
 	}
 	if _, err := b.UpdateThread(ctx, as(runtime.RoleOperator), s.ConversationID, runtime.ThreadPatch{}); err != nil {
@@ -371,7 +371,7 @@ func TestDeletionThatWasCutShortIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := b.HistoryMessages(ctx, h, 0, 2000)
+	left, err := rows(b.HistoryMessages(ctx, h, 0, 2000))
 	if err != nil || len(left) == 0 || len(left) >= 1100 {
 		t.Errorf("%d messages are left, %v", len(left), err)
 	}

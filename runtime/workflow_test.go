@@ -94,7 +94,7 @@ func TestRetriesWithBackoffThenCompletes(t *testing.T) {
 	s := b.startWorkflow("main", "flow", "x")
 	checkLog(t, b.log("main"))
 	b.wait(s.RunID, runtime.Completed)
-	steps, _, err := b.Steps(context.Background(), local, s.RunID, 0, 10)
+	steps, err := rows(b.Steps(context.Background(), local, s.RunID, 0, 10))
 	if err != nil || len(steps) != 3 || steps[0].Status != runtime.Failed || steps[2].Status != runtime.Completed {
 		t.Errorf("steps %+v, %v", steps, err)
 	}

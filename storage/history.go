@@ -15,8 +15,12 @@ SELECT day FROM messages
 WHERE thread_key = ? AND state = 'consumed' AND day < ? ORDER BY day DESC LIMIT 1`
 
 	selectHistory = `
-SELECT ` + messageColumns + `, key FROM messages
-WHERE thread_key = ? AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?`
+SELECT ` + messageColumns + `, key, 0, sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY at, sized_key) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
+		WHERE thread_key = ? AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS sized
+JOIN messages ON key = sized_key
+WHERE sized.behind < ? ORDER BY seq, key`
 )
 
 const secondsPerDay = 24 * 60 * 60
@@ -57,6 +61,6 @@ func (r reader) HistoryDay(ctx context.Context, threadKey int64, before time.Tim
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]model.Message, error) {
-	return all(ctx, r.q, scanMessage, selectHistory, threadKey, dayOf(day), after, limit)
+func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
+	return pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectHistory, threadKey, dayOf(day), after)
 }

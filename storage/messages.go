@@ -28,8 +28,12 @@ ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	message = excluded.message, day = excluded.day`
 
 	selectRunMessages = `
-SELECT ` + messageColumns + `, key FROM messages
-WHERE run_key = ? AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?`
+SELECT ` + messageColumns + `, key, (` + countRunMessages + `), sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT key AS sized_key, octet_length(message) AS size FROM messages
+		WHERE run_key = ? AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS sized
+JOIN messages ON key = sized_key
+WHERE sized.behind < ? ORDER BY key`
 
 	countRunMessages = `
 SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ? AND state <> 'hidden' LIMIT ?) AS counted`
@@ -50,13 +54,20 @@ UNION ALL
 SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
 CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id = asked.id AND m.tool_call_id <> ''`
 
-	selectMessages = `
-SELECT ` + messageColumns + `, key FROM messages
-WHERE thread_key = ? AND state = 'consumed' AND event_id <= ? ORDER BY seq DESC LIMIT ?`
+	// The newest of a thread's messages stand on a page that counts nothing.
+	newestMessages = `
+SELECT ` + messageColumns + `, key, 0, sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages`
+	thatFit = ` ORDER BY seq DESC LIMIT ?) AS plain) AS sized
+JOIN messages ON key = sized_key
+WHERE sized.behind < ? ORDER BY seq DESC, key`
 
-	selectMessagesBefore = `
-SELECT ` + messageColumns + `, key FROM messages
-WHERE thread_key = ? AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0) ORDER BY seq DESC LIMIT ?`
+	selectMessages = newestMessages + `
+		WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
+
+	selectMessagesBefore = newestMessages + `
+		WHERE thread_key = ? AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
@@ -109,11 +120,19 @@ func withoutID(text []byte) string {
 	return "{" + string(rest)
 }
 
-func scanMessage(rows *sql.Rows) (m model.Message, err error) {
+func scanMessage(rows *sql.Rows) (m model.Message, err error) { return scanMessageAnd(rows) }
+
+func scanMessageAnd(rows *sql.Rows, more ...any) (m model.Message, err error) {
 	var run sql.NullInt64
 	var id, toolCallID string
-	err = rows.Scan(&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs}, messageInto{&m.Message}, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key)
+	err = rows.Scan(append([]any{
+		&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
+		jsonInto{&m.ContextItemIDs},
+		messageInto{&m.Message},
+		dayInto{&m.Day},
+		timeInto{&m.CreatedAt},
+		&m.Key,
+	}, more...)...)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return m, err
 }
@@ -182,15 +201,14 @@ func stringEnd[T string | []byte](text T) int {
 	return len(text)
 }
 
-// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
-// and counts all, up to 10 000.
-func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]model.Message, int, error) {
-	total, err := one(ctx, r.q, scalar[int], countRunMessages, runKey, maxCount)
+// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
+func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) (model.Page[model.Message], error) {
+	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectRunMessages,
+		runKey, maxCount, runKey, after)
 	if err != nil {
-		return nil, 0, err
+		return p, err
 	}
-	messages, err := all(ctx, r.q, scanMessage, selectRunMessages, runKey, after, limit)
-	return messages, total, err
+	return counted(ctx, r.q, p, countRunMessages, runKey, maxCount)
 }
 
 // Queued returns the run's messages that were accepted and not yet taken, in the order they came.
@@ -254,26 +272,27 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 }
 
 // Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events up to
-// upTo (0 means all), the newest limit of them.
+// upTo (0 means all), the newest limit of them, fewer when they are larger than ThreadBytes.
 func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	messages, err := all(ctx, r.q, scanMessage, selectMessages, threadKey, upTo, limit)
-	slices.Reverse(messages)
-	return messages, err
+	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.ThreadBytes, limit, selectMessages, threadKey, upTo)
+	slices.Reverse(p.Rows)
+	return p.Rows, err
 }
 
 // MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
-// the newest limit of them; with withHidden also those that were hidden since.
-func (r reader) MessagesBefore(ctx context.Context, threadKey, before int64, withHidden bool, limit int) ([]model.Message, error) {
+// the newest limit of them, fewer when they are larger than ThreadBytes; with withHidden also those that were hidden since.
+func (r reader) MessagesBefore(ctx context.Context, threadKey, before int64, withHidden bool, limit int) (model.Page[model.Message], error) {
 	also := model.MessageConsumed
 	if withHidden {
 		also = model.MessageHidden
 	}
-	messages, err := all(ctx, r.q, scanMessage, selectMessagesBefore, threadKey, orEnd(before), string(also), limit)
-	slices.Reverse(messages)
-	return messages, err
+	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.ThreadBytes, limit, selectMessagesBefore,
+		threadKey, orEnd(before), string(also))
+	slices.Reverse(p.Rows)
+	return p, err
 }
 
 // MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is among

@@ -110,7 +110,7 @@ func TestMigrationFindsDaysOfHistory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range msgs {
+			for _, m := range msgs.Rows {
 				ids = append(ids, m.ID)
 			}
 			return ids
@@ -171,7 +171,13 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 		if err != nil || thread.State != nil || thread.LastSeq != 0 {
 			t.Errorf("the empty thread: %+v, %v", thread, err)
 		}
-		runs, _, err := db.Runs(ctx, model.RunFilter{Project: "p"})
+		runs := make([]model.Run, 2)
+		for i := range runs {
+			var err error
+			if runs[i], err = db.Run(ctx, int64(2-i)); err != nil {
+				t.Error(err)
+			}
+		}
 		input := []byte(`{"i":1}`)
 		wantRuns := []model.Run{{RunHead: head(2, "second", 0)}, {RunHead: head(1, "first", 3), Input: input, Definition: input}}
 		for i := range wantRuns {

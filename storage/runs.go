@@ -76,14 +76,34 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	// A filter stands between the first and the second of each. The page finds its keys first, which an index
-	// alone can tell, and has SQLite choose the right one.
-	selectFiltered = selectRun + `
-WHERE r.key IN (SELECT key FROM runs`
-	pageByKey  = ` AND key < ?` + byKey + `) ORDER BY r.key DESC`
-	pageByTime = ` AND (created_at, key) < (?, ?)` + byTime + `) ORDER BY r.created_at DESC, r.key DESC`
-	byKey      = ` ORDER BY key DESC LIMIT ?`
-	byTime     = ` ORDER BY created_at DESC, key DESC LIMIT ?`
+	// A page of runs is this, the count that stands beside it, and the rest, in each of which a filter stands. It finds
+	// its keys first, which an index alone can tell, and has SQLite choose the right one. What a list does not show is not
+	// read.
+	listRuns = `
+SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
+	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
+	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
+	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id, (`
+	pageOfRuns = `), sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
+			COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
+			COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
+		FROM (SELECT key`
+	pageByKey  = `, 0 AS at FROM runs`
+	pageByTime = `, created_at AS at FROM runs`
+	belowKey   = ` AND key < ?` + byKey + thatAreShown + ` r.key DESC`
+	belowTime  = ` AND (created_at, key) < (?, ?)` + byTime + thatAreShown + ` r.created_at DESC, r.key DESC`
+
+	byKey  = ` ORDER BY key DESC LIMIT ?`
+	byTime = ` ORDER BY created_at DESC, key DESC LIMIT ?`
+
+	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS sized
+JOIN runs r ON r.key = sized_key
+LEFT JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN sealed_runs s ON s.run_key = r.key
+JOIN threads t ON t.key = r.thread_key
+WHERE sized.behind < ? ORDER BY`
 
 	// Of a run that was deleted, the one before it tells the time.
 	selectCreated = `
@@ -177,11 +197,27 @@ func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
 	return h, err
 }
 
-func (r reader) scanRun(rows *sql.Rows) (run model.Run, err error) {
+func (r reader) scanRun(rows *sql.Rows) (model.Run, error) { return r.scanRunAnd(rows) }
+
+// scanListedRun reads a run as lists show it.
+func (r reader) scanListedRun(rows *sql.Rows, more ...any) (model.Run, error) {
+	run, err := r.scanRunAnd(rows, more...)
+	run.Input, run.Definition, run.Metadata = nil, nil, nil // of a sealed run
+	return run, err
+}
+
+func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
 	var sealed []byte
-	err = rows.Scan(into(&run.RunHead, rawInto{&run.Input}, rawInto{&run.Definition}, &run.InputQuery, &run.OutputSummary,
-		jsonInto{&run.Usage}, jsonInto{&run.ContextItemIDs}, rawInto{&run.Metadata}, &run.ParentRun, &sealed, &run.ThreadID,
-		&run.ConversationID)...)
+	err = rows.Scan(into(&run.RunHead, append([]any{
+		rawInto{&run.Input},
+		rawInto{&run.Definition},
+		&run.InputQuery, &run.OutputSummary,
+		jsonInto{&run.Usage},
+		jsonInto{&run.ContextItemIDs},
+		rawInto{&run.Metadata},
+		&run.ParentRun, &sealed, &run.ThreadID,
+		&run.ConversationID,
+	}, more...)...)...)
 	if err != nil || sealed == nil {
 		return run, err
 	}
@@ -216,27 +252,38 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]m
 	return all(ctx, r.q, r.scanRun, selectRunOfUser, project, name, user)
 }
 
-// Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
+// Runs lists runs, newest first, as lists show them. Without a limit it lists 50.
 // Indexes have the runs of a project by time, and those of a thread by key.
-func (r reader) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, error) {
+func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	where, args := filterRuns(&f)
-	order, page, cursor := byKey, pageByKey, []any{cmp.Or(f.BeforeKey, math.MaxInt64)}
+	cursor := []any{cmp.Or(f.BeforeKey, math.MaxInt64)}
 	if ordersByTime(&f) {
 		at, err := r.created(ctx, f.BeforeKey)
 		if err != nil {
-			return nil, 0, err
+			return model.Page[model.Run]{}, err
 		}
-		order, page, cursor = byTime, pageByTime, append([]any{ms(at)}, cursor...)
+		cursor = append([]any{ms(at)}, cursor...)
 	}
-	total, err := one(ctx, r.q, scalar[int], countFiltered+where+order+asCounted, append(args, maxCount)...)
+	page, count := listing(&f, where)
+	counting := append(slices.Clip(args), maxCount)
+	p, err := pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, f.Limit, page, slices.Concat(counting, args, cursor)...)
 	if err != nil {
-		return nil, 0, err
+		return p, err
 	}
-	runs, err := all(ctx, r.q, r.scanRun, selectFiltered+where+page, slices.Concat(args, cursor, []any{f.Limit})...)
-	return runs, total, err
+	return counted(ctx, r.q, p, count, counting...)
+}
+
+// listing returns the statements for a page of the runs that a filter admits, and for their count.
+func listing(f *model.RunFilter, where string) (page, count string) {
+	if ordersByTime(f) {
+		count = countFiltered + where + byTime + asCounted
+		return listRuns + count + pageOfRuns + pageByTime + where + belowTime, count
+	}
+	count = countFiltered + where + byKey + asCounted
+	return listRuns + count + pageOfRuns + pageByKey + where + belowKey, count
 }
 
 func ordersByTime(f *model.RunFilter) bool { return f.Project != "" && f.ThreadKey == 0 }

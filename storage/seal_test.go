@@ -122,7 +122,7 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 			log, want := history(t, joined(t, db), 1, 6, 300)
 			seal(t, db, 72*time.Hour, 1800)
 			key := log.threads[0]
-			runs, _, err := db.Runs(t.Context(), model.RunFilter{ThreadKey: key})
+			runs, _, err := storagetest.Parts(db.Runs(t.Context(), model.RunFilter{ThreadKey: key}))
 			if err != nil || len(runs) != 6 {
 				t.Fatalf("%d runs, %v", len(runs), err)
 			}

@@ -272,9 +272,13 @@ func (db *DB) readToSeal(ctx context.Context, key int64) (row sealedRow, plain i
 	if err != nil {
 		return row, 0, err
 	}
-	steps, total, err := db.Steps(ctx, key, 0, maxSealedSteps)
-	if err != nil || total > len(steps) {
-		return row, 0, err
+	var steps []model.Step
+	for more := true; more; {
+		p, err := db.Steps(ctx, key, len(steps), maxSealedSteps)
+		if err != nil || p.Total > maxSealedSteps {
+			return row, 0, err
+		}
+		steps, more = append(steps, p.Rows...), p.More
 	}
 	nodes, err := db.Nodes(ctx, key)
 	if err != nil {
@@ -347,15 +351,23 @@ func (r reader) sealed(ctx context.Context, runKey int64) (s sealedRun, err erro
 	return s, err
 }
 
-// sealedSteps returns a page of the steps of a run that was sealed, and how many there are, or ErrNotFound.
-func (r reader) sealedSteps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
+// sealedSteps returns a page of the steps of a run that was sealed, or ErrNotFound.
+func (r reader) sealedSteps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
 	s, err := r.sealed(ctx, runKey)
 	if err != nil {
-		return nil, 0, err
+		return model.Page[model.Step]{}, err
 	}
-	rest := s.steps(runKey)
-	for len(rest) > 0 && rest[0].Number <= after {
-		rest = rest[1:]
+	p := model.Page[model.Step]{Total: len(s.Steps)}
+	size := 0
+	for _, step := range s.steps(runKey) {
+		if step.Number <= after {
+			continue
+		}
+		if p.More = len(p.Rows) == limit || size >= model.PageBytes; p.More {
+			break
+		}
+		p.Rows = append(p.Rows, step)
+		size += sizeOfStep(&step)
 	}
-	return rest[:min(len(rest), limit)], len(s.Steps), nil
+	return p, nil
 }

@@ -31,9 +31,9 @@ func detailOf(t *testing.T, db *DB, key int64) (d detail) {
 	t.Helper()
 	var errs [5]error
 	d.Run, errs[0] = db.Run(t.Context(), key)
-	d.Listed, _, errs[1] = db.Runs(t.Context(), model.RunFilter{Project: "p", Limit: 10})
-	d.Steps, d.Total, errs[2] = db.Steps(t.Context(), key, 0, 10)
-	d.Page, _, errs[3] = db.Steps(t.Context(), key, 1, 1)
+	d.Listed, _, errs[1] = storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Project: "p", Limit: 10}))
+	d.Steps, d.Total, errs[2] = storagetest.Parts(db.Steps(t.Context(), key, 0, 10))
+	d.Page, _, errs[3] = storagetest.Parts(db.Steps(t.Context(), key, 1, 1))
 	d.Nodes, errs[4] = db.Nodes(t.Context(), key)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 			}
 		}}, db.d, db.z}
 	}
-	steps, total, err := beside().Steps(t.Context(), 1, 0, 10)
+	steps, total, err := storagetest.Parts(beside().Steps(t.Context(), 1, 0, 10))
 	if diff := cmp.Diff(want.Steps, steps); diff != "" || total != want.Total || err != nil {
 		t.Errorf("%d steps, %v (-want +got):\n%s", total, err, diff)
 	}

@@ -29,7 +29,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "selectFiltered", "countFiltered", "selectListed", "selectThreadHead", "selectWholeThread", "selectAsked",
+		"setHead", "selectRun", "listRuns", "countFiltered", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey"}
@@ -128,7 +128,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}
@@ -224,12 +224,7 @@ func filteredRuns() map[string]string {
 	for name, f := range filters {
 		f.Project = "p"
 		where, _ := filterRuns(&f)
-		order, page := byTime, pageByTime
-		if !ordersByTime(&f) {
-			order, page = byKey, pageByKey
-		}
-		queries["runs of "+name] = selectFiltered + where + page
-		queries["count of runs of "+name] = countFiltered + where + order + asCounted
+		queries["runs of "+name], queries["count of runs of "+name] = listing(&f, where)
 	}
 	return queries
 }

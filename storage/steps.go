@@ -23,7 +23,12 @@ ON CONFLICT (run_key, number) DO UPDATE SET
 	completed_at = excluded.completed_at`
 
 	selectSteps = `
-SELECT ` + stepColumns + ` FROM steps WHERE run_key = ? AND number > ? ORDER BY number LIMIT ?`
+SELECT ` + stepColumns + `, (` + countSteps + `), sized.found
+FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT run_key AS sized_run, number AS at, octet_length(input) + COALESCE(octet_length(output), 0) AS size FROM steps
+		WHERE run_key = ? AND number > ? ORDER BY number LIMIT ?) AS plain) AS sized
+JOIN steps ON run_key = sized_run AND number = at
+WHERE sized.behind < ? ORDER BY number`
 
 	// Steps are numbered from 1 without gaps.
 	countSteps = `
@@ -37,32 +42,37 @@ func stepCells(s *model.Step) []any {
 	}
 }
 
-func scanStep(rows *sql.Rows) (s model.Step, err error) {
-	err = rows.Scan(&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
-		&s.Input, &s.Output, jsonInto{&s.Error}, timeInto{&s.StartedAt}, timePtrInto{&s.CompletedAt})
+func scanStepAnd(rows *sql.Rows, more ...any) (s model.Step, err error) {
+	err = rows.Scan(append([]any{
+		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
+		&s.Input, &s.Output,
+		jsonInto{&s.Error},
+		timeInto{&s.StartedAt},
+		timePtrInto{&s.CompletedAt},
+	}, more...)...)
 	return s, err
 }
 
-// Steps lists a run's steps with a number above after, by number, and counts all.
-func (r reader) Steps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
-	steps, total, err := r.plainSteps(ctx, runKey, after, limit)
-	if err != nil || len(steps) > 0 {
-		return steps, total, err
+// Steps lists a run's steps with a number above after, by number.
+func (r reader) Steps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	plain, err := r.plainSteps(ctx, runKey, after, limit)
+	if err != nil || len(plain.Rows) > 0 {
+		return plain, err
 	}
-	sealed, n, err := r.sealedSteps(ctx, runKey, after, limit)
+	sealed, err := r.sealedSteps(ctx, runKey, after, limit)
 	if errors.Is(err, model.ErrNotFound) { // perhaps any more
 		return r.plainSteps(ctx, runKey, after, limit)
 	}
-	return sealed, max(n, total), err
+	sealed.Total = max(sealed.Total, plain.Total)
+	return sealed, err
 }
 
-func (r reader) plainSteps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
-	total, err := one(ctx, r.q, scalar[int], countSteps, runKey)
+func (r reader) plainSteps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	p, err := pageOf(ctx, r.q, scanStepAnd, sizeOfStep, model.PageBytes, limit, selectSteps, runKey, runKey, after)
 	if err != nil {
-		return nil, 0, err
+		return p, err
 	}
-	steps, err := all(ctx, r.q, scanStep, selectSteps, runKey, after, limit)
-	return steps, total, err
+	return counted(ctx, r.q, p, countSteps, runKey)
 }
 
 const nodeColumns = `run_key, node_id, status, progress, messages, output, error, started_at, completed_at`
@@ -78,6 +88,10 @@ ON CONFLICT (run_key, node_id) DO UPDATE SET
 
 	selectNodes = `
 SELECT ` + nodeColumns + ` FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?`
+
+	selectNodeStates = `
+SELECT run_key, node_id, status, progress, messages, NULL, error, started_at, completed_at FROM node_states
+WHERE run_key = ? ORDER BY node_id LIMIT ?`
 )
 
 func nodeCells(n *model.Node) []any {
@@ -95,17 +109,30 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	nodes, err := r.plainNodes(ctx, runKey)
+	return r.nodes(ctx, runKey, selectNodes)
+}
+
+// NodeStates is Nodes without their outputs.
+func (r reader) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
+	nodes, err := r.nodes(ctx, runKey, selectNodeStates)
+	for i := range nodes {
+		nodes[i].Output = nil // of a sealed run's
+	}
+	return nodes, err
+}
+
+func (r reader) nodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
+	nodes, err := r.plainNodes(ctx, runKey, query)
 	if err != nil || len(nodes) > 0 {
 		return nodes, err
 	}
 	s, err := r.sealed(ctx, runKey)
 	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return r.plainNodes(ctx, runKey)
+		return r.plainNodes(ctx, runKey, query)
 	}
 	return s.nodes(runKey), err
 }
 
-func (r reader) plainNodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return whole(ctx, r.q, scanNode, maxCount, selectNodes, runKey)
+func (r reader) plainNodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
+	return whole(ctx, r.q, scanNode, maxCount, query, runKey)
 }

@@ -64,22 +64,28 @@ ORDER BY t.updated_at DESC, t.key DESC LIMIT 1`
 UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 
 	// The state is left out: it can be large, and a list has no use for it.
-	selectListed = `
+	listedColumns = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
 	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
-	COALESCE(r.workflow_id, ''), COALESCE(r.status, '')
-FROM threads t
+	COALESCE(r.workflow_id, ''), COALESCE(r.status, '')`
+
+	shownRun = `
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
 		LIMIT 1),
 	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))`
 
-	selectListedThread = selectListed + `
+	selectListedThread = listedColumns + `
+FROM threads t` + shownRun + `
 WHERE t.key = ?`
 
-	selectThreads = selectListed + `
-WHERE t.project_id = ? AND t.user_id = ? AND (t.updated_at, t.key) < (?, ?)
-ORDER BY t.updated_at DESC, t.key DESC LIMIT ?`
+	selectThreads = listedColumns + `, (` + countThreads + `), sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
+		WHERE project_id = ? AND user_id = ? AND (updated_at, key) < (?, ?)
+		ORDER BY updated_at DESC, key DESC LIMIT ?) AS plain) AS sized
+JOIN threads t ON t.key = sized_key` + shownRun + `
+WHERE sized.behind < ? ORDER BY t.updated_at DESC, t.key DESC`
 
 	countThreads = `
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
@@ -155,8 +161,11 @@ func (r reader) LatestThread(ctx context.Context, project, user string) (model.T
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func scanListed(rows *sql.Rows) (t model.ListedThread, err error) {
-	err = rows.Scan(intoThread(&t.ThreadHead, append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status)...)...)
+func scanListed(rows *sql.Rows) (model.ListedThread, error) { return scanListedAnd(rows) }
+
+func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
+	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status)
+	err = rows.Scan(intoThread(&t.ThreadHead, append(own, more...)...)...)
 	return t, err
 }
 
@@ -168,19 +177,18 @@ func (r reader) ListedThread(ctx context.Context, key int64) (model.ListedThread
 // endOfTime is later than all activity.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Threads lists the user's threads without their states, those with the latest activity first, and counts
-// all, up to 10 000. Without a limit it lists 50.
-func (r reader) Threads(ctx context.Context, f model.ThreadFilter) ([]model.ListedThread, int, error) {
+// Threads lists the user's threads without their states, those with the latest activity first. Without a limit it lists 50.
+func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
-	total, err := one(ctx, r.q, scalar[int], countThreads, f.Project, f.User, maxCount)
+	p, err := pageOf(ctx, r.q, scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, selectThreads,
+		f.Project, f.User, maxCount, f.Project, f.User, ms(f.BeforeTime), f.BeforeKey)
 	if err != nil {
-		return nil, 0, err
+		return p, err
 	}
-	threads, err := all(ctx, r.q, scanListed, selectThreads, f.Project, f.User, ms(f.BeforeTime), f.BeforeKey, f.Limit)
-	return threads, total, err
+	return counted(ctx, r.q, p, countThreads, f.Project, f.User, maxCount)
 }

@@ -52,9 +52,8 @@ type Reader interface {
 	ThreadByConversation(ctx context.Context, project, conversationID string) (Thread, error)
 	// LatestThread returns the user's thread with the latest activity.
 	LatestThread(ctx context.Context, project, user string) (Thread, error)
-	// Threads lists a user's threads without their states, those with the latest activity first, and counts
-	// all, up to 10 000.
-	Threads(ctx context.Context, f ThreadFilter) ([]ListedThread, int, error)
+	// Threads lists a user's threads without their states, those with the latest activity first.
+	Threads(ctx context.Context, f ThreadFilter) (Page[ListedThread], error)
 	// ListedThread returns a thread as Threads lists it.
 	ListedThread(ctx context.Context, key int64) (ListedThread, error)
 
@@ -62,8 +61,8 @@ type Reader interface {
 	// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
 	// of all (at most 2, enough to see that the name is ambiguous).
 	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
-	// Runs lists runs, newest first, and counts those the filter admits, up to 10 000.
-	Runs(ctx context.Context, f RunFilter) ([]Run, int, error)
+	// Runs lists runs, newest first, without their inputs, definitions and metadata.
+	Runs(ctx context.Context, f RunFilter) (Page[Run], error)
 	// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order of View.Runs.
 	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
 	// LastRun returns the thread's run that was created last.
@@ -74,28 +73,30 @@ type Reader interface {
 	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 
-	// Steps lists a run's steps with a number above after, by number, and counts all.
-	Steps(ctx context.Context, runKey int64, after, limit int) ([]Step, int, error)
+	// Steps lists a run's steps with a number above after, by number.
+	Steps(ctx context.Context, runKey int64, after, limit int) (Page[Step], error)
 	Nodes(ctx context.Context, runKey int64) ([]Node, error)
-	// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came,
-	// and counts all.
-	RunMessages(ctx context.Context, runKey, after int64, limit int) ([]Message, int, error)
+	// NodeStates is Nodes without their outputs.
+	NodeStates(ctx context.Context, runKey int64) ([]Node, error)
+	// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
+	RunMessages(ctx context.Context, runKey, after int64, limit int) (Page[Message], error)
 	// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
 	Queued(ctx context.Context, runKey int64) ([]Message, error)
 	// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events
-	// up to upTo (0 means all), the newest limit of them.
+	// up to upTo (0 means all), the newest limit of them, fewer when they are larger than ThreadBytes.
 	Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]Message, error)
 	// MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
-	// the newest limit of them; with hidden also those that were hidden since.
-	MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) ([]Message, error)
+	// the newest limit of them, fewer when they are larger than ThreadBytes; with hidden also those that were hidden since.
+	// What follows such a page is older. It counts nothing.
+	MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) (Page[Message], error)
 	// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is
 	// among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
 	// HistoryDay returns the latest UTC day before that of a time on which the thread has messages of which
 	// History lists some.
 	HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error)
-	// History lists the thread's consumed messages of a Day, by seq, from those above after.
-	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]Message, error)
+	// History lists the thread's consumed messages of a Day, by seq, from those above after. It counts nothing.
+	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 
@@ -112,6 +113,20 @@ type Reader interface {
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }
+
+// Page is a part of a list, as it was at one moment. It ends at its limit of rows or when they hold PageBytes, but has
+// one row at least unless the list ends before it.
+type Page[T any] struct {
+	Rows  []T
+	More  bool // whether rows follow
+	Total int  // of the whole list; of runs, threads and messages up to 10 000 are counted
+}
+
+// What a read returns at once: a page that is as large is complete, and so are the messages of a thread, the newest.
+const (
+	PageBytes   = 4 << 20
+	ThreadBytes = 16 << 20
+)
 
 // ThreadFilter says which threads Threads lists.
 type ThreadFilter struct {

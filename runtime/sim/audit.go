@@ -92,8 +92,8 @@ func (w *world) restless(p *process) string {
 // runs are all runs of a status.
 func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err error) {
 	for _, u := range users[:max(w.h.Users, 1)] {
-		runs, _, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Status: status, Limit: 500})
-		if all = append(all, runs...); err != nil {
+		runs, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Status: status, Limit: 500})
+		if all = append(all, runs.Rows...); err != nil {
 			return nil, err
 		}
 	}
@@ -169,15 +169,19 @@ func (w *world) view(p *process, n int) (*view, error) {
 		return nil, err
 	}
 	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project(), caller.User()), th: th, messages: make(map[string][]runtime.Message)}
-	if v.runs, _, err = p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500}); err != nil {
+	runs, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	if err != nil {
 		return nil, err
 	}
+	v.runs = runs.Rows
 	slices.Reverse(v.runs)
 	for i := range v.runs {
 		id := v.runs[i].ID
-		if v.messages[id], _, err = p.rt.Messages(w.ctx, caller, id, 0, 500); err != nil {
+		msgs, err := p.rt.Messages(w.ctx, caller, id, 0, 500)
+		if err != nil {
 			return nil, err
 		}
+		v.messages[id] = msgs.Rows
 	}
 	if err := w.readHistory(p, v); err != nil {
 		return nil, err
@@ -197,7 +201,7 @@ func (w *world) readHistory(p *process, v *view) error {
 		if err != nil {
 			return err
 		}
-		v.history = append(msgs, v.history...)
+		v.history = append(msgs.Rows, v.history...)
 		before = &h.Day
 	}
 }

@@ -241,10 +241,10 @@ func (w *world) firstMessage(p *process, thread int) string {
 		return ""
 	}
 	msgs, err := p.rt.HistoryMessages(w.ctx, h, 0, 2)
-	if err != nil || len(msgs) == 0 {
+	if err != nil || len(msgs.Rows) == 0 {
 		return ""
 	}
-	return msgs[len(msgs)-1].ID
+	return msgs.Rows[len(msgs.Rows)-1].ID
 }
 
 // answer answers what a run asks, with some choice: yes or no, with other arguments, not all.
@@ -333,10 +333,11 @@ func (w *world) look(p *process, s *Step) {
 	if err != nil {
 		return
 	}
-	runs, _, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	page, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return
 	}
+	runs := page.Rows
 	w.checkActive(runs)
 	for i := range runs {
 		w.checkClosed(p, th, &runs[i])

@@ -361,7 +361,8 @@ func (w *world) checkStatuses(v *view) {
 func (w *world) checkSteps(p *process, v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		steps, _, err := p.rt.Steps(w.ctx, ownerOf(r), r.ID, 0, 500)
+		page, err := p.rt.Steps(w.ctx, ownerOf(r), r.ID, 0, 500)
+		steps := page.Rows
 		if err != nil {
 			w.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
 		}

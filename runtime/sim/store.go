@@ -165,20 +165,12 @@ func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error
 	return read(f, func() ([]runtime.Node, error) { return f.Store.Nodes(ctx, runKey) })
 }
 
-func (f *faulty) RunMessages(ctx context.Context, runKey, after int64, limit int) (list []runtime.Message, total int, err error) {
-	list, err = read(f, func() (list []runtime.Message, err error) {
-		list, total, err = f.Store.RunMessages(ctx, runKey, after, limit)
-		return list, err
-	})
-	return list, total, err
+func (f *faulty) RunMessages(ctx context.Context, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
+	return read(f, func() (runtime.Page[runtime.Message], error) { return f.Store.RunMessages(ctx, runKey, after, limit) })
 }
 
-func (f *faulty) Steps(ctx context.Context, runKey int64, after, limit int) (list []runtime.Step, total int, err error) {
-	list, err = read(f, func() (list []runtime.Step, err error) {
-		list, total, err = f.Store.Steps(ctx, runKey, after, limit)
-		return list, err
-	})
-	return list, total, err
+func (f *faulty) Steps(ctx context.Context, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
+	return read(f, func() (runtime.Page[runtime.Step], error) { return f.Store.Steps(ctx, runKey, after, limit) })
 }
 
 func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {

@@ -282,14 +282,17 @@ func (l *live) progress(it *commit.Item, node string, value json.RawMessage) {
 	}
 	n.Progress = min(max(p.Progress, 0), 1)
 	if p.Message != "" {
-		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), p.Message)
+		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), clip(p.Message, nodeMessageBytes))
 	}
 	row := *n
 	it.Rows = append(it.Rows, &row)
 }
 
-// nodeMessages is how many messages of progress a node's row keeps, the latest.
-const nodeMessages = 50
+// A node's row keeps the latest messages of progress, and of each its beginning.
+const (
+	nodeMessages     = 50
+	nodeMessageBytes = 4 << 10
+)
 
 // put queues rows alone.
 func (l *live) put(rows ...model.Row) {

@@ -86,17 +86,17 @@ func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) er
 		}
 	}
 	for after := 0; ; {
-		steps, _, err := r.Steps(ctx, run.Key, after, 500)
+		steps, err := r.Steps(ctx, run.Key, after, page)
 		if err != nil {
 			return err
 		}
-		for i := range steps {
-			l.count = steps[i].Number
-			if steps[i].Generation == run.Generation {
-				l.steps[steps[i].NodeID] = &steps[i]
+		for i := range steps.Rows {
+			s := &steps.Rows[i]
+			if l.count = s.Number; s.Generation == run.Generation {
+				l.steps[s.NodeID] = s
 			}
 		}
-		if len(steps) < 500 {
+		if !steps.More {
 			break
 		}
 		after = l.count
@@ -108,17 +108,18 @@ func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) er
 func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run) error {
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, _, err := r.RunMessages(ctx, run.Key, after, log.LatestMessages)
+		msgs, err := r.RunMessages(ctx, run.Key, after, log.LatestMessages)
 		if err != nil {
 			return err
 		}
-		for i := range msgs {
-			if after = msgs[i].Key; msgs[i].State == model.MessageConsumed {
-				l.w.messages[msgs[i].ID] = &msgs[i]
-				known = append(known, msgs[i].Message)
+		for i := range msgs.Rows {
+			m := &msgs.Rows[i]
+			if after = m.Key; m.State == model.MessageConsumed {
+				l.w.messages[m.ID] = m
+				known = append(known, m.Message)
 			}
 		}
-		if len(msgs) < log.LatestMessages {
+		if !msgs.More {
 			break
 		}
 	}
@@ -129,16 +130,9 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run)
 // page is how many rows or events are read at once.
 const page = 500
 
-// countSteps finds the number of the run's last step. Numbers have no gaps, and those behind the count, which is
-// bounded, are read.
+// countSteps finds the number of the run's last step. Numbers have no gaps.
 func (l *live) countSteps(ctx context.Context, r model.Reader) error {
-	_, total, err := r.Steps(ctx, l.run.Key, 0, 1)
-	for l.count = total; err == nil; {
-		var steps []model.Step
-		if steps, _, err = r.Steps(ctx, l.run.Key, l.count, page); len(steps) == 0 {
-			break
-		}
-		l.count = steps[len(steps)-1].Number
-	}
+	steps, err := r.Steps(ctx, l.run.Key, 0, 1)
+	l.count = steps.Total
 	return err
 }

@@ -151,11 +151,11 @@ func testRuns(t *testing.T, f *fixture) {
 		{model.RunFilter{User: "nobody"}, []int64{}, 0},
 	} {
 		test.filter.Project = "project"
-		got, total, err := f.Runs(t.Context(), test.filter)
+		got, total, err := Parts(f.Runs(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Runs %+v", test.filter), keys(got), err, test.want)
 		equal(t, fmt.Sprintf("total of %+v", test.filter), total, err, test.total)
 	}
-	got, total, err := f.Runs(t.Context(), model.RunFilter{})
+	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{}))
 	equal(t, "total without a filter", total, err, 5)
 	equal(t, "runs without a filter", len(got), err, 5)
 }
@@ -177,7 +177,7 @@ func testRunsByTime(t *testing.T, f *fixture) {
 		filter := model.RunFilter{Project: "project", Since: at(test.since), Limit: 1}
 		var got []int64
 		for {
-			page, _, err := f.Runs(t.Context(), filter)
+			page, _, err := Parts(f.Runs(t.Context(), filter))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func testRunsBounded(t *testing.T, f *fixture) {
 		rows = append(rows, f.runOf(t, thread, fmt.Sprint("run", i), model.Completed))
 	}
 	f.put(t, rows...)
-	got, total, err := f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 3})
+	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 3}))
 	equal(t, "total", total, err, 10_000)
 	equal(t, "page", len(got), err, 3)
 }
@@ -260,7 +260,7 @@ func testSteps(t *testing.T, f *fixture) {
 		rows = append(rows, &model.Step{RunKey: run.Key, Number: n, Status: model.Completed, StartedAt: at(n)})
 	}
 	f.put(t, rows...)
-	page, total, err := f.Steps(t.Context(), run.Key, 2, 2)
+	page, total, err := Parts(f.Steps(t.Context(), run.Key, 2, 2))
 	equal(t, "total", total, err, 5)
 	equal(t, "page", []int{page[0].Number, page[1].Number}, err, []int{3, 4})
 }
@@ -294,17 +294,17 @@ func testMessages(t *testing.T, f *fixture) {
 	check("all", []string{"a", "c", "d", "t"})(f.Messages(ctx, thread.Key, 0, 10))
 	check("the newest", []string{"d", "t"})(f.Messages(ctx, thread.Key, 0, 2))
 	check("up to an event", []string{"a", "c"})(f.Messages(ctx, thread.Key, 39, 10))
-	check("all, from the end", []string{"a", "c", "d", "t"})(f.MessagesBefore(ctx, thread.Key, 0, false, 10))
-	check("before one", []string{"a", "c"})(f.MessagesBefore(ctx, thread.Key, 4, false, 10))
-	check("the latest before one", []string{"c"})(f.MessagesBefore(ctx, thread.Key, 4, false, 1))
-	check("with hidden ones", []string{"b", "c", "d"})(f.MessagesBefore(ctx, thread.Key, 5, true, 3))
+	check("all, from the end", []string{"a", "c", "d", "t"})(rowsOf(f.MessagesBefore(ctx, thread.Key, 0, false, 10)))
+	check("before one", []string{"a", "c"})(rowsOf(f.MessagesBefore(ctx, thread.Key, 4, false, 10)))
+	check("the latest before one", []string{"c"})(rowsOf(f.MessagesBefore(ctx, thread.Key, 4, false, 1)))
+	check("with hidden ones", []string{"b", "c", "d"})(rowsOf(f.MessagesBefore(ctx, thread.Key, 5, true, 3)))
 	check("queued", []string{"q1", "q2"})(f.Queued(ctx, second.Key))
 	check("by id", []string{"b", "q1", "t"})(f.MessagesByID(ctx, thread.Key, []string{"q1", "call", "b", "nowhere"}))
 	check("by no id", []string{})(f.MessagesByID(ctx, thread.Key, nil))
-	page, total, err := f.RunMessages(ctx, first.Key, 0, 1)
+	page, total, err := Parts(f.RunMessages(ctx, first.Key, 0, 1))
 	check("of a run", []string{"c"})(page, err)
 	equal(t, "total of a run", total, err, 2)
-	page, _, err = f.RunMessages(ctx, first.Key, page[0].Key, 10)
+	page, _, err = Parts(f.RunMessages(ctx, first.Key, page[0].Key, 10))
 	check("of a run, next page", []string{"a"})(page, err)
 	seq, err := f.LastSeq(ctx, thread.Key)
 	equal(t, "LastSeq", seq, err, 5)
@@ -454,7 +454,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		equal(t, what("names"), len(named), err, want)
 		spans, err := f.Spans(ctx, run.Key)
 		equal(t, what("spans"), len(spans), err, want)
-		steps, _, err := f.Steps(ctx, run.Key, 0, 10)
+		steps, _, err := Parts(f.Steps(ctx, run.Key, 0, 10))
 		equal(t, what("steps"), len(steps), err, want)
 		nodes, err := f.Nodes(ctx, run.Key)
 		equal(t, what("nodes"), len(nodes), err, want)
@@ -462,7 +462,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		equal(t, what("memos"), len(memos), err, want)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		equal(t, what("interrupts"), len(interrupts), err, want)
-		messages, _, err := f.RunMessages(ctx, run.Key, 0, 10)
+		messages, _, err := Parts(f.RunMessages(ctx, run.Key, 0, 10))
 		equal(t, what("messages"), len(messages), err, want)
 	}
 	got, err := f.Events(ctx, thread.Key, 0, 100)

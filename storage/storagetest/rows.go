@@ -102,8 +102,10 @@ func testRun(t *testing.T, f *fixture) {
 		equal(t, "LastRun", got, err, *run)
 		list, err := f.RunsByName(t.Context(), "project", "ann", "run")
 		equal(t, "RunsByName", list, err, []model.Run{*run})
-		list, _, err = f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 10})
-		equal(t, "Runs", list, err, []model.Run{*run})
+		list, _, err = Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 10}))
+		listed := *run
+		listed.Input, listed.Definition, listed.Metadata = nil, nil, nil
+		equal(t, "Runs", list, err, []model.Run{listed})
 		heads, err := f.OpenRuns(t.Context(), thread.Key)
 		equal(t, "OpenRuns", heads, err, []model.RunHead{run.RunHead})
 		equal(t, "View", f.views(t, model.Ask{Thread: thread.Key})[0].Runs, nil, []model.RunHead{run.RunHead})
@@ -187,7 +189,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 		equal(t, "Spans", gotSpans, err, spans)
 		gotSpan, err := f.SpanAfter(t.Context(), thread.Key, 1)
 		equal(t, "SpanAfter", gotSpan, err, spans[1])
-		gotSteps, total, err := f.Steps(t.Context(), run.Key, 0, 10)
+		gotSteps, total, err := Parts(f.Steps(t.Context(), run.Key, 0, 10))
 		equal(t, "Steps", gotSteps, err, steps)
 		equal(t, "total", total, err, 2)
 		gotNodes, err := f.Nodes(t.Context(), run.Key)
@@ -333,7 +335,7 @@ func testManyRows(t *testing.T, f *fixture) {
 		f.put(t, rows...)
 		f.put(t, rows...)
 	}
-	steps, total, err := f.Steps(t.Context(), run.Key, 0, 1000)
+	steps, total, err := Parts(f.Steps(t.Context(), run.Key, 0, 1000))
 	equal(t, "total", total, err, want)
 	for i, step := range steps {
 		if step.Number != i+1 || step.ID != fmt.Sprint(i+1) || !step.StartedAt.Equal(at(i+1)) {

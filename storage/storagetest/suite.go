@@ -72,6 +72,8 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},
 		{"StepsPage", testSteps},
+		{"PagesHoldSoManyBytes", testPageBytes},
+		{"ListsShowNoInputs", testListedRuns},
 		{"MessagesOfThreadAndRun", testMessages},
 		{"QueuedReturnsAll", testQueued},
 		{"HideMessages", testHide},
@@ -247,6 +249,12 @@ func equal[T any](t *testing.T, what string, got T, err error, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// Parts are a page's rows, and how many the list has.
+func Parts[T any](p model.Page[T], err error) ([]T, int, error) { return p.Rows, p.Total, err }
+
+// rowsOf are a page's rows.
+func rowsOf[T any](p model.Page[T], err error) ([]T, error) { return p.Rows, err }
 
 // keys are the keys of runs, in their order.
 func keys(runs []model.Run) []int64 {

@@ -44,7 +44,7 @@ func testThreads(t *testing.T, f *fixture) {
 		filter := model.ThreadFilter{Project: "project", User: "ann", Limit: limit}
 		var all []model.ListedThread
 		for {
-			page, total, err := f.Threads(t.Context(), filter)
+			page, total, err := Parts(f.Threads(t.Context(), filter))
 			if equal(t, "total", total, err, 5); err != nil {
 				return
 			}
@@ -57,7 +57,7 @@ func testThreads(t *testing.T, f *fixture) {
 		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
 	}
 	forged := model.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
-	all, _, err := f.Threads(t.Context(), forged)
+	all, _, err := Parts(f.Threads(t.Context(), forged))
 	equal(t, "Threads before the end of time", all, err, want)
 	one, err := f.ListedThread(t.Context(), threads[0].Key)
 	equal(t, "ListedThread", one, err, want[4])
@@ -110,11 +110,11 @@ func testHistory(t *testing.T, f *fixture) {
 		}
 	}
 	third := []string{"first of the third", "answer", "appended"}
-	got, err := f.History(ctx, thread.Key, day(3), 0, 10)
+	got, err := rowsOf(f.History(ctx, thread.Key, day(3), 0, 10))
 	equal(t, "History", ids(got), err, third)
 	var paged []model.Message
 	for after := int64(0); ; {
-		page, err := f.History(ctx, thread.Key, day(3).Add(time.Hour), after, 1)
+		page, err := rowsOf(f.History(ctx, thread.Key, day(3).Add(time.Hour), after, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,13 +125,13 @@ func testHistory(t *testing.T, f *fixture) {
 		after = page[0].Seq
 	}
 	equal(t, "History one by one", ids(paged), nil, third)
-	none, err := f.History(ctx, thread.Key, day(2), 0, 10)
+	none, err := rowsOf(f.History(ctx, thread.Key, day(2), 0, 10))
 	equal(t, "History of thoughts", ids(none), err, []string{})
 
 	again := got[1]
 	again.Content = "another answer"
 	f.put(t, &again)
-	got, err = f.History(ctx, thread.Key, day(3), 0, 10)
+	got, err = rowsOf(f.History(ctx, thread.Key, day(3), 0, 10))
 	equal(t, "History after another Put", ids(got), err, third)
 }
 
@@ -192,7 +192,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("messages", len(msgs), err)
 		queued, err := f.Queued(ctx, run.Key)
 		count("queued", len(queued), err)
-		_, total, err := f.Runs(ctx, model.RunFilter{Project: "project", User: user})
+		_, total, err := Parts(f.Runs(ctx, model.RunFilter{Project: "project", User: user}))
 		count("runs", total, err)
 		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
 			named, err := f.RunsByName(ctx, "project", user, name)
@@ -200,7 +200,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		}
 		spans, err := f.Spans(ctx, run.Key)
 		count("spans", len(spans), err)
-		steps, _, err := f.Steps(ctx, run.Key, 0, 10)
+		steps, _, err := Parts(f.Steps(ctx, run.Key, 0, 10))
 		count("steps", len(steps), err)
 		nodes, err := f.Nodes(ctx, run.Key)
 		count("nodes", len(nodes), err)

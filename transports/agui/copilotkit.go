@@ -190,12 +190,12 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 // open lists the thread's open run of that name or, without one, all that are queued or running, newest first.
 func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Thread, name string) ([]runtime.Run, error) {
 	if name == "" {
-		queued, _, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Queued, Limit: maxStopped})
+		queued, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Queued, Limit: maxStopped})
 		if err != nil {
 			return nil, err
 		}
-		running, _, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Running, Limit: 1})
-		return slices.Concat(queued, running), err
+		running, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Running, Limit: 1})
+		return slices.Concat(queued.Rows, running.Rows), err
 	}
 	run, err := k.Runtime.Run(ctx, who, name)
 	if err != nil || run.ThreadKey != th.Key || run.Status.Final() {

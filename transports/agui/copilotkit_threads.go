@@ -126,12 +126,13 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	}
 	agent, archived := args.Get("agentId"), args.Get("includeArchived") == "true"
 	threads, last := []kitThread{}, false
-	for page := 0; page < maxPages && len(threads) < limit && !last; page++ {
-		rows, _, err := k.Runtime.Threads(c.UserContext(), who, f)
+	for n := 0; n < maxPages && len(threads) < limit && !last; n++ {
+		page, err := k.Runtime.Threads(c.UserContext(), who, f)
 		if err != nil {
 			return err
 		}
-		last = len(rows) < f.Limit
+		rows := page.Rows
+		last = !page.More
 		for i := range rows {
 			if len(threads) == limit {
 				last = false

@@ -29,20 +29,18 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	if err != nil {
 		return page, err
 	}
-	limit, err := wire.Limit(q.Limit)
-	if err != nil {
+	if f.Limit, err = wire.Limit(q.Limit); err != nil {
 		return page, err
 	}
 	if f.BeforeKey, err = list.Position(q.Cursor); err != nil {
 		return page, err
 	}
-	f.Limit = limit + 1
-	runs, total, err := rt.Runs(ctx, who, f)
+	runs, err := rt.Runs(ctx, who, f)
 	if err != nil {
 		return page, err
 	}
 	var failed error
-	page = wire.NewPage(list, runs, limit, total, func(r *runtime.Run) wire.Run {
+	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, r)
 		failed = errors.Join(failed, err)
 		return wire.NewRun(r, asks)

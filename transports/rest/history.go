@@ -31,8 +31,8 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	if len(first) < historyPage {
-		return c.JSON(wire.NewHistory(h, first))
+	if !first.More {
+		return c.JSON(wire.NewHistory(h, first.Rows))
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	ctx := c.UserContext() // which ends with the connection, not with this
@@ -52,8 +52,8 @@ func (t Transport) guard(fn func()) {
 }
 
 // writeDay writes the answer with the messages of msgs and all that follow them.
-func (t Transport) writeDay(ctx context.Context, w io.Writer, h runtime.History, msgs []runtime.Message) error {
-	answer, err := json.Marshal(wire.NewHistory(h, msgs))
+func (t Transport) writeDay(ctx context.Context, w io.Writer, h runtime.History, msgs runtime.Page[runtime.Message]) error {
+	answer, err := json.Marshal(wire.NewHistory(h, msgs.Rows))
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,12 @@ func (t Transport) writeDay(ctx context.Context, w io.Writer, h runtime.History,
 	if _, err := w.Write(answer[:end]); err != nil {
 		return err
 	}
-	for len(msgs) == historyPage {
-		if msgs, err = t.Runtime.HistoryMessages(ctx, h, msgs[historyPage-1].Seq, historyPage); err != nil {
+	for msgs.More {
+		if msgs, err = t.Runtime.HistoryMessages(ctx, h, msgs.Rows[len(msgs.Rows)-1].Seq, historyPage); err != nil {
 			return err
 		}
-		for i := range msgs {
-			msg, err := json.Marshal(wire.NewHistoryMessage(&msgs[i]))
+		for i := range msgs.Rows {
+			msg, err := json.Marshal(wire.NewHistoryMessage(&msgs.Rows[i]))
 			if err != nil {
 				return err
 			}

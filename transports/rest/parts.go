@@ -38,11 +38,11 @@ func (t Transport) steps(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	steps, total, err := t.Runtime.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit+1)
+	steps, err := t.Runtime.Steps(c.UserContext(), p.who, runID(c), int(p.after), p.limit)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewPage(p.list, steps, p.limit, total,
+	return c.JSON(wire.NewPage(p.list, steps,
 		func(s *runtime.Step) wire.Step { return wire.NewStep(p.run.ID, s) },
 		func(s *runtime.Step) int64 { return int64(s.Number) }))
 }
@@ -70,11 +70,11 @@ func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	msgs, total, err := t.Runtime.Messages(c.UserContext(), p.who, runID(c), p.after, p.limit+1)
+	msgs, err := t.Runtime.Messages(c.UserContext(), p.who, runID(c), p.after, p.limit)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewPage(p.list, msgs, p.limit, total,
+	return c.JSON(wire.NewPage(p.list, msgs,
 		func(m *runtime.Message) wire.Message { return wire.NewMessage(p.run.ID, m) },
 		func(m *runtime.Message) int64 { return m.Key }))
 }

@@ -17,11 +17,11 @@ func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	threads, total, err := t.Runtime.Threads(c.UserContext(), who, f)
+	threads, err := t.Runtime.Threads(c.UserContext(), who, f)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewThreads(who, threads, limit, total))
+	return c.JSON(wire.NewThreads(who, threads))
 }
 
 // threadMessages answers GET messages of a thread, for front ends that load it before they connect.

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
+
+	"github.com/batonrun/baton/runtime"
 )
 
 // List names a list that is read page by page. A cursor leads on in the list it was given for and nowhere else.
@@ -90,20 +92,19 @@ func Limit(limit string) (int, error) {
 	return n, nil
 }
 
-// NewPage makes a page of rows, which were read with one more than limit to see whether another page follows.
-func NewPage[R, T any](l List, rows []R, limit, total int, item func(*R) T, position func(*R) int64) Page[T] {
-	return newPage(rows, limit, total, item, func(r *R) string { return l.Cursor(position(r)) })
+// NewPage makes a page of one that was read.
+func NewPage[R, T any](l List, read runtime.Page[R], item func(*R) T, position func(*R) int64) Page[T] {
+	return newPage(read, item, func(r *R) string { return l.Cursor(position(r)) })
 }
 
-func newPage[R, T any](rows []R, limit, total int, item func(*R) T, cursor func(*R) string) Page[T] {
-	page := Page[T]{Items: make([]T, 0, min(len(rows), limit)), Total: total}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next := cursor(&rows[limit-1])
-		page.NextCursor = &next
+func newPage[R, T any](read runtime.Page[R], item func(*R) T, cursor func(*R) string) Page[T] {
+	page := Page[T]{Items: make([]T, len(read.Rows)), Total: read.Total}
+	for i := range read.Rows {
+		page.Items[i] = item(&read.Rows[i])
 	}
-	for i := range rows {
-		page.Items = append(page.Items, item(&rows[i]))
+	if n := len(read.Rows); read.More && n > 0 {
+		next := cursor(&read.Rows[n-1])
+		page.NextCursor = &next
 	}
 	return page
 }

@@ -65,10 +65,9 @@ func threads(who runtime.Caller) List {
 	return List(fmt.Sprintf("threads %q %q", who.Project(), who.User()))
 }
 
-// ThreadsAfter returns the filter for a page of the caller's threads: the one that a cursor leads to, and one
-// thread more than limit.
+// ThreadsAfter returns the filter for a page of the caller's threads, the one that a cursor leads to.
 func ThreadsAfter(who runtime.Caller, cursor string, limit int) (runtime.ThreadFilter, error) {
-	f := runtime.ThreadFilter{Limit: limit + 1}
+	f := runtime.ThreadFilter{Limit: limit}
 	at, err := threads(who).positions(cursor, 2)
 	if err == nil && cursor != "" {
 		f.BeforeTime, f.BeforeKey = time.UnixMilli(at[0]), at[1]
@@ -83,8 +82,8 @@ func ThreadsCursor(who runtime.Caller, at time.Time, key int64) string {
 }
 
 // NewThreads makes a page of the caller's threads, which were read with the filter of ThreadsAfter.
-func NewThreads(who runtime.Caller, rows []runtime.ListedThread, limit, total int) Page[Thread] {
-	return newPage(rows, limit, total, NewThread, func(t *runtime.ListedThread) string {
+func NewThreads(who runtime.Caller, read runtime.Page[runtime.ListedThread]) Page[Thread] {
+	return newPage(read, NewThread, func(t *runtime.ListedThread) string {
 		return ThreadsCursor(who, t.UpdatedAt, t.Key)
 	})
 }

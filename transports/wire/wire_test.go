@@ -32,11 +32,11 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	ann := runtime.MustCaller("p", "ann", runtime.RoleUser)
 	at := time.UnixMilli(1_760_000_000_123)
-	rows := make([]runtime.ListedThread, 2)
-	rows[0].Key, rows[0].UpdatedAt, rows[1].Key = 7, at, 6
-	cursor := *wire.NewThreads(ann, rows, 1, 2).NextCursor
+	rows := make([]runtime.ListedThread, 1)
+	rows[0].Key, rows[0].UpdatedAt = 7, at
+	cursor := *wire.NewThreads(ann, runtime.Page[runtime.ListedThread]{Rows: rows, More: true, Total: 2}).NextCursor
 	f, err := wire.ThreadsAfter(ann, cursor, 10)
-	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 11 {
+	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 10 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	first, err := wire.ThreadsAfter(ann, "", 10)
@@ -245,7 +245,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "contextItemIds": [],
   "createdAt": "2024-01-15T10:00:05.001Z"
 }`)
-	encoded(t, wire.NewPage[int, int]("l", nil, 5, 0, nil, nil), `
+	encoded(t, wire.NewPage[int, int]("l", runtime.Page[int]{}, nil, nil), `
 {
   "items": [],
   "nextCursor": null,

@@ -24,15 +24,28 @@ func (db *Database) ofRun(run int64, admits func(*model.Message) bool) []*model.
 	return db.messages[r.ThreadKey].sorted(func(m *model.Message) bool { return m.RunKey == run && admits(m) }, inComing)
 }
 
+func sizeOf(m *model.Message) int { return len(m.Content) + len(m.Parts) + len(m.Metadata) }
+
 // RunMessages lists a run's messages that are not hidden: see [model.Reader].
-func (db *Database) RunMessages(ctx context.Context, runKey, after int64, limit int) ([]model.Message, int, error) {
-	page, err := read(ctx, db, func() (p paged[model.Message]) {
+func (db *Database) RunMessages(ctx context.Context, runKey, after int64, limit int) (model.Page[model.Message], error) {
+	return read(ctx, db, func() model.Page[model.Message] {
 		list := db.ofRun(runKey, func(m *model.Message) bool { return m.State != model.MessageHidden })
-		p.total = min(len(list), maxCount)
-		p.rows = copies(head(slices.DeleteFunc(list, func(m *model.Message) bool { return m.Key <= after }), limit))
-		return p
+		return page(list, func(m *model.Message) bool { return m.Key <= after }, limit, sizeOf)
 	})
-	return page.rows, page.total, err
+}
+
+// newest are the last of messages by seq, as many as a read returns at once.
+func newest(list []*model.Message, limit int) (p model.Page[model.Message]) {
+	size := 0
+	for _, m := range slices.Backward(list) {
+		if p.More = len(p.Rows) == limit || len(p.Rows) > 0 && size >= model.ThreadBytes; p.More {
+			break
+		}
+		p.Rows = append(p.Rows, copied(m))
+		size += sizeOf(m)
+	}
+	slices.Reverse(p.Rows)
+	return p
 }
 
 // Queued returns the run's messages that were accepted and not yet taken, in the order they came.
@@ -48,18 +61,18 @@ func (db *Database) Messages(ctx context.Context, threadKey, upToEvent int64, li
 		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
 			return m.State == model.MessageConsumed && m.EventID <= upTo(upToEvent)
 		}, bySeq)
-		return copies(list[max(0, len(list)-limit):])
+		return newest(list, limit).Rows
 	})
 }
 
 // MessagesBefore lists the thread's messages that were consumed, by seq: see [model.Reader].
-func (db *Database) MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) ([]model.Message, error) {
-	return read(ctx, db, func() []model.Message {
+func (db *Database) MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) (model.Page[model.Message], error) {
+	return read(ctx, db, func() model.Page[model.Message] {
 		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
 			taken := m.State == model.MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
 			return taken && m.Seq < upTo(before)
 		}, bySeq)
-		return copies(list[max(0, len(list)-limit):])
+		return newest(list, limit)
 	})
 }
 
@@ -99,10 +112,12 @@ func (db *Database) HistoryDay(ctx context.Context, threadKey int64, before time
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (db *Database) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) ([]model.Message, error) {
-	return read(ctx, db, func() []model.Message {
-		return copies(head(db.messages[threadKey].sorted(func(m *model.Message) bool {
-			return m.State == model.MessageConsumed && m.Day.Equal(dayOf(day)) && !m.Day.IsZero() && m.Seq > after
-		}, bySeq), limit))
+func (db *Database) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
+	return read(ctx, db, func() model.Page[model.Message] {
+		p := page(db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return m.State == model.MessageConsumed && m.Day.Equal(dayOf(day)) && !m.Day.IsZero()
+		}, bySeq), func(m *model.Message) bool { return m.Seq <= after }, limit, sizeOf)
+		p.Total = 0
+		return p
 	})
 }

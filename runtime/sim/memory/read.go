@@ -54,10 +54,22 @@ func first[V any](list []*V) *V {
 
 func head[V any](list []V, limit int) []V { return list[:min(len(list), max(limit, 0))] }
 
-// paged is a page and the count of all.
-type paged[V any] struct {
-	rows  []V
-	total int
+// page is the part of a list that begins behind the rows that are left out: limit rows, fewer when they are larger than a
+// page.
+func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int) (p model.Page[V]) {
+	p.Total = min(len(list), maxCount)
+	read := 0
+	for _, v := range list {
+		if leftOut(v) {
+			continue
+		}
+		if p.More = len(p.Rows) == limit || len(p.Rows) > 0 && read >= model.PageBytes; p.More {
+			break
+		}
+		p.Rows = append(p.Rows, copied(v))
+		read += size(v)
+	}
+	return p
 }
 
 func latestFirst(a, b *model.Thread) int {
@@ -91,20 +103,18 @@ func (db *Database) LatestThread(ctx context.Context, project, user string) (mod
 }
 
 // Threads lists a user's threads: see [model.Reader].
-func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) ([]model.ListedThread, int, error) {
-	page, err := read(ctx, db, func() (p paged[model.ListedThread]) {
+func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
+	return read(ctx, db, func() (p model.Page[model.ListedThread]) {
 		list := db.threads.sorted(func(t *model.Thread) bool { return t.Project == f.Project && t.User == f.User }, latestFirst)
-		p.total = min(len(list), maxCount)
-		if f.BeforeKey != 0 {
-			before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
-			list = slices.DeleteFunc(list, func(t *model.Thread) bool { return latestFirst(before, t) >= 0 })
-		}
-		for _, t := range head(list, cmp.Or(max(f.Limit, 0), 50)) {
-			p.rows = append(p.rows, db.listed(t))
+		before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
+		threads := page(list, func(t *model.Thread) bool { return f.BeforeKey != 0 && latestFirst(before, t) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(t *model.Thread) int { return len(t.Metadata) })
+		p.More, p.Total = threads.More, threads.Total
+		for i := range threads.Rows {
+			p.Rows = append(p.Rows, db.listed(&threads.Rows[i]))
 		}
 		return p
 	})
-	return page.rows, page.total, err
 }
 
 // ListedThread returns a thread as Threads lists it.
@@ -174,23 +184,29 @@ func (db *Database) RunsByName(ctx context.Context, project, user, name string) 
 	})
 }
 
-// Runs lists runs, newest first, and counts those the filter admits, up to 10 000. Without a limit it lists 50.
-func (db *Database) Runs(ctx context.Context, f model.RunFilter) ([]model.Run, int, error) {
-	page, err := read(ctx, db, func() (p paged[model.Run]) {
+// Runs lists runs, newest first, without what lists do not show. Without a limit it lists 50.
+func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
+	return read(ctx, db, func() model.Page[model.Run] {
 		order := byKey
 		if f.Project != "" && f.ThreadKey == 0 {
 			order = func(a, b *model.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
 		}
 		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) }, func(a, b *model.Run) int { return order(b, a) })
-		p.total = min(len(list), maxCount)
-		if f.BeforeKey != 0 {
-			before := db.before(f.BeforeKey)
-			list = slices.DeleteFunc(list, func(r *model.Run) bool { return order(r, before) >= 0 })
+		for i, r := range list {
+			list[i] = db.whole(r)
+			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
 		}
-		p.rows = db.wholes(head(list, cmp.Or(max(f.Limit, 0), 50)))
-		return p
+		before := db.before(f.BeforeKey)
+		return page(list, func(r *model.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(r *model.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) })
 	})
-	return page.rows, page.total, err
+}
+
+func lengthOf(s *string) int {
+	if s == nil {
+		return 0
+	}
+	return len(*s)
 }
 
 // before is where a page ends that continues below a key. Of a run that was deleted, the one before it tells the time.
@@ -254,15 +270,24 @@ func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]mo
 	})
 }
 
-// Steps lists a run's steps with a number above after, by number, and counts all.
-func (db *Database) Steps(ctx context.Context, runKey int64, after, limit int) ([]model.Step, int, error) {
-	page, err := read(ctx, db, func() (p paged[model.Step]) {
+// Steps lists a run's steps with a number above after, by number.
+func (db *Database) Steps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	return read(ctx, db, func() model.Page[model.Step] {
 		list := db.steps[runKey].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
-		p.total = len(list)
-		p.rows = copies(head(slices.DeleteFunc(list, func(s *model.Step) bool { return s.Number <= after }), limit))
+		p := page(list, func(s *model.Step) bool { return s.Number <= after }, limit,
+			func(s *model.Step) int { return len(s.Input) + lengthOf(s.Output) })
+		p.Total = len(list)
 		return p
 	})
-	return page.rows, page.total, err
+}
+
+// NodeStates is Nodes without their outputs.
+func (db *Database) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
+	nodes, err := db.Nodes(ctx, runKey)
+	for i := range nodes {
+		nodes[i].Output = nil
+	}
+	return nodes, err
 }
 
 // Nodes returns the states of the run's nodes, by their ids.

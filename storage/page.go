@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A page is read by one statement, so that it agrees with itself: it counts the list, finds the keys of the rows that may
+// stand on the page with their sizes, one more than its limit, and reads those of them that fit. What is too large for
+// a page is not even read. Such a statement looks like
+//
+//	SELECT …, (<count>), sized.found
+//	FROM (SELECT key, sum(size) OVER (ORDER BY key) - size AS behind, count(*) OVER () AS found
+//		FROM (SELECT key, octet_length(…) AS size FROM … LIMIT ?) AS plain) AS sized
+//	JOIN … WHERE sized.behind < ?
+
+// scanner reads a row, and more columns behind its own.
+type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)
+
+// pageOf returns the page of at most limit rows that a statement for pages selects, whose parameters before the last two
+// are args. No row is larger than size tells, if the database cannot: what it keeps may be compressed.
+func pageOf[T any](ctx context.Context, q querier, scan scanner[T], size func(*T) int, bytes, limit int, query string, args ...any) (model.Page[T], error) {
+	var p model.Page[T]
+	found, read := 0, 0
+	rows, err := some(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, func(row T) bool {
+		read += size(&row)
+		return read < bytes
+	}, query, append(args, limit+1, bytes)...)
+	p.Rows = rows[:min(len(rows), limit)]
+	p.More = found > len(p.Rows)
+	return p, err
+}
+
+// counted gives an empty page the total that no row of it could tell.
+func counted[T any](ctx context.Context, q querier, p model.Page[T], query string, args ...any) (model.Page[T], error) {
+	if len(p.Rows) > 0 {
+		return p, nil
+	}
+	total, err := one(ctx, q, scalar[int], query, args...)
+	if errors.Is(err, model.ErrNotFound) {
+		err = nil
+	}
+	p.Total = total
+	return p, err
+}
+
+func sizeOfMessage(m *model.Message) int { return len(m.Content) + len(m.Parts) + len(m.Metadata) }
+
+func sizeOfStep(s *model.Step) int {
+	n := len(s.Input)
+	if s.Output != nil {
+		n += len(*s.Output)
+	}
+	return n
+}
+
+func sizeOfRun(r *model.Run) int {
+	n := len(r.InputQuery)
+	if r.OutputSummary != nil {
+		n += len(*r.OutputSummary)
+	}
+	return n
+}
+
+func sizeOfThread(t *model.ListedThread) int { return len(t.Metadata) }

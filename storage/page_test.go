@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// between is a querier beside which something happens before each query but the first.
+type between struct {
+	querier
+	queries int
+	happens func()
+}
+
+func (b *between) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	if b.queries++; b.queries > 1 {
+		b.happens()
+	}
+	return b.querier.query(ctx, query, args)
+}
+
+// A page never shows more than the total that stands beside it, whatever is added while it is read.
+func TestPageAgreesWithItsTotal(t *testing.T) {
+	ctx := t.Context()
+	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	n := int64(0)
+	add := func() {
+		n++
+		thread := model.ThreadHead{Key: n, Project: "p", User: "u", ID: fmt.Sprint(n), ConversationID: fmt.Sprint(n), CreatedAt: now, UpdatedAt: now}
+		head := model.RunHead{Key: n, ThreadKey: n, Project: "p", User: "u", Status: model.Completed, CreatedAt: now, QueuedAt: now}
+		rows := []model.Row{
+			&model.Thread{ThreadHead: thread}, &model.Run{RunHead: head}, &model.Step{RunKey: 1, Number: int(n), StartedAt: now},
+			&model.Message{ThreadKey: 1, RunKey: 1, Seq: n, EventID: n, State: model.MessageConsumed, CreatedAt: now, Message: agui.Message{ID: fmt.Sprint(n), Role: agui.RoleUser}},
+		}
+		if err := db.Commit(ctx, n, &model.Batch{Rows: rows}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	read := func() reader { return reader{&between{querier: db.read, happens: add}, db.d, db.z} }
+	runs, err := read().Runs(ctx, model.RunFilter{Project: "p"})
+	agrees(t, "runs", runs, err)
+	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u"})
+	agrees(t, "threads", threads, err)
+	steps, err := read().Steps(ctx, 1, 0, 50)
+	agrees(t, "steps", steps, err)
+	messages, err := read().RunMessages(ctx, 1, 0, 50)
+	agrees(t, "messages", messages, err)
+}
+
+func agrees[T any](t *testing.T, what string, p model.Page[T], err error) {
+	t.Helper()
+	if err != nil || len(p.Rows) == 0 || len(p.Rows) != p.Total || p.More {
+		t.Errorf("there are %d %s of %d, more %v, %v", len(p.Rows), what, p.Total, p.More, err)
+	}
+}

@@ -1,0 +1,102 @@
+package storagetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A page ends when it holds so many bytes, and the next goes on behind it.
+func testPageBytes(t *testing.T, f *fixture) {
+	const n = 12
+	ctx := t.Context()
+	large := strings.Repeat("x", 1<<20)
+	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	var last *model.Run
+	for i := range n {
+		thread := f.threadOf(t, "ann", fmt.Sprint("thread", i))
+		thread.Metadata = object(large)
+		last = f.runOf(t, thread, fmt.Sprint("run", i), model.Completed)
+		last.InputQuery, last.OutputSummary = large, new(large)
+		f.put(t, thread, last)
+	}
+	for i := range n {
+		msg := message(last, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed)
+		msg.Content, msg.Day = large, day
+		f.put(t, msg, &model.Step{RunKey: last.Key, Number: i + 1, Input: large, Output: new(large), StartedAt: at(0)})
+	}
+
+	var runs model.RunFilter
+	runs.Project, runs.Limit = "project", 100
+	pages(t, "runs", n, func(before *model.Run) (model.Page[model.Run], error) {
+		if before != nil {
+			runs.BeforeKey = before.Key
+		}
+		return f.Runs(ctx, runs)
+	})
+	threads := model.ThreadFilter{Project: "project", User: "ann", Limit: 100}
+	pages(t, "threads", n, func(before *model.ListedThread) (model.Page[model.ListedThread], error) {
+		if before != nil {
+			threads.BeforeTime, threads.BeforeKey = before.UpdatedAt, before.Key
+		}
+		return f.Threads(ctx, threads)
+	})
+	pages(t, "steps", n, func(after *model.Step) (model.Page[model.Step], error) {
+		if after == nil {
+			after = new(model.Step)
+		}
+		return f.Steps(ctx, last.Key, after.Number, 100)
+	})
+	pages(t, "messages", n, func(after *model.Message) (model.Page[model.Message], error) {
+		if after == nil {
+			after = new(model.Message)
+		}
+		return f.RunMessages(ctx, last.Key, after.Key, 100)
+	})
+	pages(t, "history", 0, func(after *model.Message) (model.Page[model.Message], error) {
+		if after == nil {
+			after = new(model.Message)
+		}
+		return f.History(ctx, last.ThreadKey, day, after.Seq, 100)
+	})
+}
+
+// pages reads a list of twelve to its end, of which each page tells the total.
+func pages[T any](t *testing.T, what string, total int, next func(last *T) (model.Page[T], error)) {
+	t.Helper()
+	var last *T
+	read := 0
+	for more := true; more; {
+		p, err := next(last)
+		if err != nil || len(p.Rows) == 0 || len(p.Rows) > 5 || p.Total != total {
+			t.Fatalf("a page of %s has %d rows of %d, %v", what, len(p.Rows), p.Total, err)
+		}
+		read += len(p.Rows)
+		last, more = &p.Rows[len(p.Rows)-1], p.More
+	}
+	if read != 12 {
+		t.Errorf("the pages of %s have %d rows, want 12", what, read)
+	}
+	if p, err := next(last); err != nil || len(p.Rows) > 0 || p.More || p.Total != total {
+		t.Errorf("behind all %s there are %d rows of %d, more %v, %v", what, len(p.Rows), p.Total, p.More, err)
+	}
+}
+
+// What a list does not show it does not read.
+func testListedRuns(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	run := f.runOf(t, thread, "run", model.Completed)
+	run.Input, run.Definition, run.Metadata = object("input"), object("definition"), object("metadata")
+	run.InputQuery, run.OutputSummary = "asked", new("answered")
+	f.put(t, run, &model.Node{RunKey: run.Key, NodeID: "n", Output: object("output")})
+	want := *run
+	want.ThreadID, want.ConversationID = thread.ID, thread.ConversationID
+	want.Input, want.Definition, want.Metadata = nil, nil, nil
+	got, err := f.Runs(t.Context(), model.RunFilter{Project: "project"})
+	equal(t, "Runs", got, err, model.Page[model.Run]{Rows: []model.Run{want}, Total: 1})
+	nodes, err := f.NodeStates(t.Context(), run.Key)
+	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
+}
