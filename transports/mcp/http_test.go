@@ -2,10 +2,13 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/batonrun/baton/runtime"
 )
 
 // accept is what a client of streamable HTTP must accept.
@@ -128,5 +131,29 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 	}
 	if a := s.do("POST", ping+strings.Repeat(" ", 5<<20)); a.status != http.StatusOK {
 		t.Errorf("a body of 5 MB: %+v", a)
+	}
+}
+
+// The answers to the messages of one request are bounded together, however many of them ask for much.
+func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
+	s := serve(t)
+	run, err := s.rt.StartRun(t.Context(), ann, user("echo", strings.Repeat("x", 7<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.await(started{RunID: run.RunID}, runtime.Completed)
+	const n = 8
+	ask := `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_agent_run_snapshot","arguments":{"conversation_id":%q,"run_id":%q}}}`
+	asks := make([]string, n)
+	for i := range asks {
+		asks[i] = fmt.Sprintf(ask, i, run.ConversationID, run.RunID)
+	}
+	a := s.do("POST", "["+strings.Join(asks, ",")+"]")
+	refused := strings.Count(a.body, "answers_too_large")
+	if a.status != http.StatusOK || refused == 0 || refused == n || len(a.body) > 40<<20 {
+		t.Errorf("status %d, %d of %d refused, %d bytes", a.status, refused, n, len(a.body))
+	}
+	if a := s.do("POST", asks[0]); !strings.Contains(a.body, "structuredContent") || strings.Contains(a.body, "too_large") {
+		t.Errorf("one alone: status %d, %d bytes: %.300s", a.status, len(a.body), a.body)
 	}
 }

@@ -47,6 +47,7 @@ func (t Transport) Routes() []transports.Route {
 			return err
 		}
 		ctx := context.WithValue(c.UserContext(), callerKey{}, who) // the adaptor's is reused by later requests
+		ctx = context.WithValue(ctx, budgetKey{}, &budget{left: maxAnswers})
 		err := adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		})(c)

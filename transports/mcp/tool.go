@@ -80,14 +80,17 @@ func (t Transport) handler(tool *tool) sdk.ToolHandler {
 		if err != nil {
 			return t.refuse(tool, err), nil
 		}
-		answer, err := tool.call(t, ctx, who, args)
+		raw, err := budgeted(ctx, func() ([]byte, error) {
+			answer, err := tool.call(t, ctx, who, args)
+			if err != nil {
+				return nil, err
+			}
+			return encode(answer)
+		})
 		if err != nil {
 			return t.refuse(tool, err), nil
 		}
-		if res, err = result(answer); err != nil {
-			return t.refuse(tool, err), nil
-		}
-		return res, nil
+		return result(raw), nil
 	}
 }
 
@@ -95,16 +98,12 @@ func (t Transport) handler(tool *tool) sdk.ToolHandler {
 // Twice a larger one would be more than many clients read, and no model would.
 const maxText = 1 << 20
 
-func result(answer any) (*sdk.CallToolResult, error) {
-	raw, err := encode(answer)
-	if err != nil {
-		return nil, err
-	}
+func result(raw json.RawMessage) *sdk.CallToolResult {
 	text := string(raw)
 	if len(text) > maxText {
 		text = "The answer is too large for text; it is the structured content"
 	}
-	return &sdk.CallToolResult{StructuredContent: raw, Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+	return &sdk.CallToolResult{StructuredContent: raw, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
 // encode returns v as JSON that models read, in which <, > and & are themselves.
