@@ -2,7 +2,6 @@ package plugins
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -16,7 +15,8 @@ type Announced struct {
 	// Guarded by run.mu.
 	run    *Run
 	name   string
-	tail   string // the first bytes of a character whose others are still to come
+	parent *message // the call belongs to
+	tail   string   // the first bytes of a character whose others are still to come
 	filled bool
 	closed bool
 }
@@ -41,9 +41,10 @@ func (r *Run) Announce(ctx context.Context, tool string) (*Announced, error) {
 		return nil, err
 	}
 	if r.last == d.before {
-		r.last = &message{id: r.host.NewID(), role: agui.RoleAssistant, depth: r.depth}
+		r.last = &message{id: r.host.NewID(), role: agui.RoleAssistant, depth: len(r.dos)}
+		d.shown = append(d.shown, r.last)
 	}
-	a := &Announced{ID: r.host.NewID(), run: r, name: tool}
+	a := &Announced{ID: r.host.NewID(), run: r, name: tool, parent: r.last}
 	start := agui.ToolCallStart{ToolCallID: a.ID, ToolCallName: tool, ParentMessageID: r.last.id}
 	if err := r.host.Emit(start); err != nil {
 		return nil, err
@@ -103,12 +104,12 @@ func (a *Announced) write(delta string) error {
 	return a.run.host.Emit(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
 }
 
-// withdraw gives a call that will not be made its result.
-func (a *Announced) withdraw() error {
+// withdraw gives a call that will not be made its result, and returns that one's id.
+func (a *Announced) withdraw() (result string, err error) {
 	if !a.closed {
 		a.closed = true
 		if err := a.run.host.Emit(agui.ToolCallEnd{ToolCallID: a.ID}); err != nil {
-			return err
+			return "", err
 		}
 	}
 	const why = "The call was interrupted before it was made"
@@ -116,14 +117,8 @@ func (a *Announced) withdraw() error {
 		ToolName: a.name, ToolCallID: a.ID, Status: agui.StatusFailure, ResultSummary: why,
 		Error: &agui.OutputError{Code: "interrupted", Message: why},
 	}
-	return a.run.host.Emit(agui.ToolCallResult{MessageID: a.run.host.NewID(), ToolCallID: a.ID, Content: why, Output: out})
-}
-
-// doing is a Do whose function is running.
-type doing struct {
-	open   *message     // when it began
-	before *message     // the latest assistant message when it began
-	calls  []*Announced // by it, and not withdrawn
+	result = a.run.host.NewID()
+	return result, a.run.host.Emit(agui.ToolCallResult{MessageID: result, ToolCallID: a.ID, Content: why, Output: out})
 }
 
 // announced closes the calls of a Do that is over and returns them as its record has them.
@@ -141,34 +136,4 @@ func (r *Run) announced(d *doing) ([]Use, error) {
 // announcedUse is a call by its id, which tells it from all others wherever it is made.
 func (r *Run) announcedUse(id, tool string) Use {
 	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
-}
-
-// Retract takes back what the running Do has shown, for instance because it tries again: the message that it has open is ended as
-// cut short, and the calls that it has announced get the result interrupted. All of it stays in the log; a text without
-// calls is left out of prompts and of the history. ctx is that of the Do's function.
-func (r *Run) Retract(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.scopeOf(ctx).do
-	if d == nil {
-		return errOutside
-	}
-	var err error
-	if m := r.open; m != nil && m != d.open {
-		err = r.end(&agui.WorkerOutput{
-			Status: agui.StatusFailed, Answer: m.text.String(),
-			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
-		})
-	}
-	r.last = d.before
-	return errors.Join(err, r.withdraw(d))
-}
-
-func (r *Run) withdraw(d *doing) error {
-	var errs []error
-	for _, a := range d.calls {
-		errs = append(errs, a.withdraw())
-	}
-	d.calls = nil
-	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -30,7 +31,9 @@ func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.
 	called := false
 	raw, err := r.host.Do(ctx, u, func(ctx context.Context) (Record, error) {
 		called = true
-		return r.record(ctx, newScope(r, u.path()), out, fn)
+		inner := newScope(r, u.path())
+		inner.do = &doing{outer: s.do}
+		return r.record(ctx, inner, out, fn)
 	})
 	if err != nil || called {
 		return r.noting(err)
@@ -46,13 +49,12 @@ type record struct {
 }
 
 func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context.Context) error) (rec Record, err error) {
-	s.do = new(doing)
 	open, last, err := r.within(s.in(ctx), s.do, fn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, ErrWaiting) {
-			_ = r.withdraw(s.do) // fn's error says more than this one
+			_, _ = r.withdraw(s.do) // fn's error says more than this one
 		}
 		return rec, err
 	}
@@ -82,11 +84,11 @@ func (r *Run) within(ctx context.Context, d *doing, fn func(ctx context.Context)
 	r.mu.Lock()
 	open, last = r.open, r.last
 	d.open, d.before = open, last
-	r.depth++
+	r.dos = append(r.dos, d)
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.depth--
+		r.dos = slices.DeleteFunc(r.dos, func(other *doing) bool { return other == d })
 		r.mu.Unlock()
 	}()
 	return open, last, fn(ctx)
@@ -265,6 +267,7 @@ func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses
 	}
 	if r.last != nil {
 		parent = r.last.id
+		r.last.called = r.last.called || kind == "tool" || kind == "agent"
 	}
 	return parent, nil
 }

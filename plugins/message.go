@@ -60,6 +60,7 @@ type message struct {
 	text     strings.Builder
 	depth    int       // of Do, where it was started
 	nested   bool      // it belongs to a sub-agent whose events the worker passes on
+	called   bool      // a tool or an agent was called that belongs to it
 	complete bool      // nothing follows but its END
 	base     agui.Base // its END's
 }
@@ -121,8 +122,8 @@ func (w *writer) write(delta string) error {
 	if delta == "" {
 		return nil
 	}
-	if w.msg == nil || w.msg != w.run.open || w.msg.depth != w.run.depth {
-		m := &message{id: w.run.host.NewID(), role: w.role, depth: w.run.depth}
+	if w.msg == nil || w.msg != w.run.open || w.msg.depth != len(w.run.dos) {
+		m := &message{id: w.run.host.NewID(), role: w.role, depth: len(w.run.dos)}
 		if err := w.start(m); err != nil {
 			return err
 		}
@@ -172,6 +173,9 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	r.open = m
 	if m.role == agui.RoleAssistant && !m.nested {
 		r.last = m
+	}
+	if d := r.doing(); d != nil {
+		d.shown = append(d.shown, m)
 	}
 	return nil
 }

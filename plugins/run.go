@@ -26,7 +26,7 @@ type Run struct {
 	working int        // goroutines started by Go that have not returned
 	failed  error      // the first error of one of them
 	waiting bool       // a call returned ErrWaiting
-	depth   int        // functions of Do that are running
+	dos     []*doing   // whose functions are running
 	open    *message   // the message that has been started and not ended
 	last    *message   // the latest assistant message, ended or not
 	ended   bool       // Execute has returned
@@ -138,7 +138,7 @@ func (r *Run) Emit(ev agui.Event) error {
 	defer r.mu.Unlock()
 	switch ev := ev.(type) {
 	case agui.TextMessageStart:
-		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: r.depth, nested: ev.SubagentRunID != ""}, ev)
+		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: len(r.dos), nested: ev.SubagentRunID != ""}, ev)
 	case agui.TextMessageContent:
 		return r.write(ev)
 	case agui.TextMessageEnd:

@@ -67,6 +67,15 @@ func TestHost(t *testing.T) {
 				for _, r := range b.log("main") {
 					out.Events = append(out.Events, r.Event)
 				}
+				th, err := b.Thread(ctx, local, "main")
+				if err != nil {
+					t.Fatal(err)
+				}
+				snapshot, err := b.Snapshot(ctx, th)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out.Messages = snapshot.Messages
 				return out
 			}
 		}

@@ -34,6 +34,8 @@ type Outcome struct {
 	Answer string       // the worker's
 	Code   string       // of the *plugins.Error that the run failed with, or whatever else says why it failed
 	Events []agui.Event // of its log
+	// Messages are those that the thread shows, without what was cut short or taken back.
+	Messages []agui.Message
 }
 
 // Run tests the host of the processes in which run executes a case until it ends.
@@ -61,6 +63,8 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"AnnouncedCallsOutliveACrash", testAnnouncedCrash},
 		{"AnnouncedCallsOfADoThatDiesAreNotMade", testAnnouncedDies},
 		{"RetractedCallsAreNotMade", testRetracted},
+		{"WhatIsSaidAgainIsTakenBack", testTakenBack},
+		{"WhatADoThatDiesHasSaidIsTakenBack", testTakenBackByCrash},
 		{"CallsInVainAreResults", testInVain},
 		{"AgentsAreTools", testAgentsAreTools},
 		{"WhatAWorkerOpenedIsEndedByACrash", testOwnScopes},

@@ -17,10 +17,11 @@ type host struct {
 	ctx      context.Context // ends with the call
 	s        *session
 	agent    string
-	parent   *host  // nil for the run's own agent, as the two below are empty
-	subagent string // the sub-agent's id
-	wrote    int    // how many events there were after its last; guarded by s.mu
-	kept     int    // how many there were when it kept its last record; likewise
+	parent   *host    // nil for the run's own agent, as the two below are empty
+	subagent string   // the sub-agent's id
+	wrote    int      // how many events there were after its last; guarded by s.mu
+	kept     int      // how many there were when it kept its last record; likewise
+	dos      []*doing // whose functions are running; likewise
 }
 
 var _ plugins.Host = (*host)(nil)
@@ -87,6 +88,7 @@ func (h *host) emit(evs ...agui.Event) error {
 			return err
 		}
 		h.wrote = len(h.s.events)
+		h.noteShown(ev)
 		if _, ok := ev.(agui.TextMessageStart); ok {
 			h.s.texting = h
 		}
@@ -142,11 +144,16 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 	}
 	before := len(h.s.events)
 	var done plugins.Record
-	if err := h.unlocked(func() (err error) {
-		done, err = fn(ctx)
+	d := &doing{}
+	d.outer, _ = ctx.Value(doingKey{h}).(*doing)
+	h.dos = append(h.dos, d)
+	err = h.unlocked(func() (err error) {
+		done, err = fn(context.WithValue(ctx, doingKey{h}, d))
 		return err
-	}); err != nil {
-		h.s.repeats(before)
+	})
+	h.dos = slices.DeleteFunc(h.dos, func(other *doing) bool { return other == d })
+	if err != nil {
+		h.s.repeats(before, d)
 		return nil, err
 	}
 	since := len(h.s.events)
@@ -159,7 +166,7 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 			h.s.records[call.Place] = &record{id: call.ID}
 		}
 	} else {
-		h.s.repeats(before)
+		h.s.repeats(before, d)
 	}
 	return done.Output, err
 }

@@ -30,7 +30,7 @@ func TestHost(t *testing.T) {
 			}
 		}
 		res, err := plugintest.Execute(t.Context(), c.Agent, cfg)
-		out := hosttest.Outcome{Answer: res.Output.Answer, Events: res.Events}
+		out := hosttest.Outcome{Answer: res.Output.Answer, Events: res.Events, Messages: res.Messages()}
 		if known, ok := errors.AsType[*plugins.Error](res.Err); ok {
 			out.Code = known.Code
 		} else if res.Err != nil {

@@ -37,6 +37,8 @@ type session struct {
 	taken       int // how many of cfg.Next have been taken
 	ids         map[string]int
 	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
+	cut         []string        // ids of messages that a Do has begun in which the process has died
+	retracted   map[string]bool // ids of messages that were taken back
 	usage       []agui.TokenUsage
 	lastCall    plugins.ModelCall // of which it is known how it ended
 	die         func()            // ends the call of the worker that goes on
@@ -71,6 +73,7 @@ func newSession(a plugins.Agent, cfg Config) *session {
 		records:     map[string]*record{},
 		ids:         map[string]int{},
 		interrupted: map[string]bool{},
+		retracted:   map[string]bool{},
 	}
 	s.textEnded = sync.NewCond(&s.mu)
 	return s
@@ -163,7 +166,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 		Questions:   s.questions,
 		Records:     s.made,
 		Usage:       s.usage,
-		messages:    s.fold.Messages(),
+		messages:    slices.DeleteFunc(s.fold.Messages(), func(m agui.Message) bool { return s.retracted[m.ID] }),
 		state:       s.fold.State(),
 		interrupted: s.interrupted,
 	}
@@ -182,6 +185,11 @@ func (s *session) add(ev agui.Event) error {
 		return s.refuse(err)
 	}
 	s.events = append(s.events, ev)
+	if ev, ok := ev.(agui.Custom); ok {
+		for _, id := range plugins.RetractedBy(ev) {
+			s.retracted[id] = true
+		}
+	}
 	if _, open := s.verifier.OpenText(); !open {
 		s.texting = nil
 		s.textEnded.Broadcast()
@@ -214,10 +222,11 @@ func (s *session) keep(rec *record, output json.RawMessage, since int) error {
 
 // repeats notes the messages behind the first since events as cut short, when the process has died: the Do that has
 // begun them is done again.
-func (s *session) repeats(since int) {
+func (s *session) repeats(since int, d *doing) {
 	if !s.dead() {
 		return
 	}
+	s.cut = append(s.cut, d.shown...)
 	for _, ev := range s.events[min(since, len(s.events)):] {
 		switch e := ev.(type) {
 		case agui.TextMessageStart:

@@ -126,6 +126,7 @@ func (s *session) cutShort() {
 			s.fail(id)
 		}
 	}
+	s.takeBack(made)
 	for _, ev := range s.verifier.Closers() {
 		switch e := ev.(type) {
 		case agui.StepFinished:

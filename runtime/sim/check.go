@@ -236,6 +236,7 @@ func (w *world) checkRows(v *view, f *folded) {
 		w.find(RuleRows, "thread %s:\n   rows %v\n   log  %v", v.name, got, want)
 	}
 	w.checkPairs(v, rows)
+	w.checkSaidOnce(v, rows)
 	var shown []runtime.Message
 	for i := range rows {
 		if rows[i].Role != agui.RoleReasoning && rows[i].Role != agui.RoleActivity {
@@ -281,6 +282,22 @@ func (w *world) checkPairs(v *view, rows []runtime.Message) {
 }
 
 // lines are messages as they are compared: without reasoning, of which the log does not say when it was cut.
+// checkSaidOnce checks that what a Do has said and said again, as it was cut short or tried again, is shown once. Of Dos
+// that run side by side nobody can tell whose a text is.
+func (w *world) checkSaidOnce(v *view, rows []runtime.Message) {
+	said := make(map[string]bool)
+	for i := range rows {
+		text := rows[i].Content
+		if rows[i].Role != agui.RoleAssistant || !strings.HasPrefix(text, thought) || strings.Contains(text, "go/") {
+			continue
+		}
+		if said[text] {
+			w.find(RuleSaid, "thread %s: %q is shown twice", v.name, text)
+		}
+		said[text] = true
+	}
+}
+
 func lines(rows []runtime.Message) []string {
 	list := []string{}
 	for i := range rows {

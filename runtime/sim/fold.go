@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -86,6 +87,12 @@ func (f *folded) add(id int64, ev agui.Event) {
 		}
 	case agui.ToolCallResult:
 		f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleTool, ToolCallID: e.ToolCallID, Content: e.Content})
+	case agui.Custom:
+		for _, id := range plugins.RetractedBy(e) {
+			if m := f.find(id); m != nil && m.Role != agui.RoleUser {
+				f.drop(id)
+			}
+		}
 	case agui.StateSnapshot:
 		f.state = e.Snapshot
 	case agui.StateDelta:

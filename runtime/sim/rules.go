@@ -12,6 +12,7 @@ const (
 	RuleTurn     Rule = "log.turn"        // a run that waits goes on, or ends, before another of its thread begins
 	RuleCall     Rule = "log.calls"       // a tool call has exactly one result
 	RuleRows     Rule = "rows.messages"   // the message rows are what the log folds to
+	RuleSaid     Rule = "rows.once"       // what is said again is shown once
 	RuleState    Rule = "rows.state"      // so is the thread's state
 	RuleStatus   Rule = "rows.status"     // a run's status is what its last span says
 	RuleActive   Rule = "run.active"      // a thread never has two runs that are RUNNING or WAITING

@@ -168,7 +168,7 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 		return nil
 	case "reason":
 		w := run.Reason()
-		if _, err := io.WriteString(w, "thinking at "+at); err != nil {
+		if _, err := io.WriteString(w, thought+at); err != nil {
 			return err
 		}
 		if err := pl.pause(at, "thought"); err != nil {
@@ -334,8 +334,11 @@ func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 	return nil
 }
 
+// thought is the front of what a worker says before it calls tools.
+const thought = "thinking at "
+
 func (pl *player) announce(ctx context.Context, at string, tools []Op) (calls []plugins.ToolCall, err error) {
-	if _, err := io.WriteString(pl.run.Text(), "thinking at "+at); err != nil {
+	if _, err := io.WriteString(pl.run.Text(), thought+at); err != nil {
 		return nil, err
 	}
 	open, rest := make([]*plugins.Announced, len(tools)), make([]string, len(tools))

@@ -147,6 +147,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	}
 	if s.held != nil {
 		evs = append(s.takeHeld(), evs...)
+		rows = append(s.shown(), rows...)
 	}
 	if len(evs)+len(rows) == 0 && done == nil {
 		return nil

@@ -261,7 +261,8 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, and calls that may not be made again get the result interrupted. Nodes' steps and the sub-agents
+// are ended and hidden, calls that may not be made again get the result interrupted, and what a Do had shown that is to
+// be done again is taken back. Nodes' steps and the sub-agents
 // of CallAgent go on; those that a worker has told of by itself it opens anew.
 func (l *live) interrupt(it *commit.Item) error {
 	thoughts := make(map[string]bool)
@@ -304,7 +305,7 @@ func (l *live) interrupt(it *commit.Item) error {
 			}
 		}
 	}
-	return nil
+	return l.retract(it)
 }
 
 // goesOnIn reports whether ev would end a step or a sub-agent in which a worker goes on after a crash.

@@ -29,7 +29,7 @@ type step struct {
 	// Guarded by l.mu.
 	own   agui.Verifier // what this step alone has open
 	ended bool
-	depth int          // functions of Do that are running
+	dos   []*doing     // those whose functions are running
 	held  []agui.Event // are queued with what the step queues next
 }
 
@@ -94,7 +94,7 @@ func (s *step) Emit(ev agui.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !s.waits(ev.Type()) {
-		return l.queue(s, nil, nil, ev)
+		return l.queue(s, s.showing(ev), nil, ev)
 	}
 	if n := len(s.held); n == 0 || ev.Type() != agui.TypeReasoningEnd || s.held[n-1].Type() != agui.TypeReasoningMessageEnd {
 		if err := l.queue(s, nil, nil); err != nil {
@@ -123,9 +123,9 @@ func (s *step) attribute(ev agui.Event) agui.Event {
 func (s *step) waits(t agui.Type) bool {
 	switch t {
 	case agui.TypeTextMessageEnd:
-		return s.depth <= 1
+		return len(s.dos) <= 1
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
-		return s.depth == 1
+		return len(s.dos) == 1
 	}
 	return false
 }
@@ -186,7 +186,7 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 	if err := s.l.emit(s, nil, nil); err != nil { // what is held has nothing to do with fn
 		return nil, err
 	}
-	rec, err := s.inside(ctx, fn)
+	rec, err := s.inside(ctx, m, fn)
 	if err != nil {
 		return nil, errors.Join(err, s.l.emit(s, nil, nil))
 	}
@@ -198,18 +198,6 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 		})
 	}
 	return rec.Output, s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
-}
-
-// inside calls fn as Do's.
-func (s *step) inside(ctx context.Context, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
-	deeper := func(n int) {
-		s.l.mu.Lock()
-		s.depth += n
-		s.l.mu.Unlock()
-	}
-	deeper(1)
-	defer deeper(-1)
-	return fn(ctx)
 }
 
 // Ask records the question, or returns its answer.

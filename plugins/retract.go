@@ -1,0 +1,113 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// RetractedEvent is the name of the CUSTOM event that takes messages of its run back; its value is {messageIds}. They
+// stay in the log, and are left out of prompts and of the history: what they said is said again.
+const RetractedEvent = "messages-retracted"
+
+// Retracted is the event that takes messages back.
+func Retracted(messages []string) agui.Custom {
+	value, err := json.Marshal(retracted{messages})
+	if err != nil {
+		panic(err) // all of it can be written
+	}
+	return agui.Custom{Name: RetractedEvent, Value: value}
+}
+
+// RetractedBy returns the ids of the messages that ev takes back, nil when it is about something else.
+func RetractedBy(ev agui.Custom) []string {
+	var r retracted
+	if ev.Name != RetractedEvent || json.Unmarshal(ev.Value, &r) != nil {
+		return nil
+	}
+	return r.MessageIDs
+}
+
+type retracted struct {
+	MessageIDs []string `json:"messageIds"`
+}
+
+// doing is a Do whose function is running.
+type doing struct {
+	outer  *doing       // the Do that it is in, nil outside of any
+	open   *message     // when it began
+	before *message     // the latest assistant message when it began
+	calls  []*Announced // by it, and not withdrawn
+	shown  []*message   // that it has begun, and not taken back
+}
+
+// doing returns the innermost Do that is running, nil when there is none, or several side by side: then nobody can tell
+// whose a message is. r.mu is held.
+func (r *Run) doing() *doing {
+	var inner *doing
+	for _, d := range r.dos {
+		if d.outer != inner {
+			return nil
+		}
+		inner = d
+	}
+	return inner
+}
+
+// Retract takes back what the running Do has shown, for instance because it tries again: the message that it has open
+// is ended as cut short, and the calls that it has announced get the result interrupted. All of it stays in the log, and
+// is left out of prompts and of the history, but for a message that a call of CallTools or CallAgent belongs to. ctx is
+// that of the Do's function. Texts that were begun while another Do was running beside this one are not known to be its
+// own, and stay once they have ended.
+func (r *Run) Retract(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.scopeOf(ctx).do
+	if d == nil {
+		return errOutside
+	}
+	var err error
+	var cut *message // its end takes it back
+	if m := r.open; m != nil && m != d.open {
+		if cut = m; m.role == agui.RoleReasoning {
+			cut = nil
+		}
+		err = r.end(&agui.WorkerOutput{
+			Status: agui.StatusFailed, Answer: m.text.String(),
+			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
+		})
+	}
+	r.last = d.before
+	results, callErr := r.withdraw(d)
+	if err := errors.Join(err, callErr); err != nil {
+		return err
+	}
+	var ids []string
+	for _, m := range d.shown {
+		if m != cut && !m.called {
+			ids = append(ids, m.id)
+		}
+	}
+	d.shown = nil
+	if ids = append(ids, results...); len(ids) == 0 {
+		return nil
+	}
+	return r.host.Emit(Retracted(ids))
+}
+
+// withdraw gives the calls that d has announced their results, and returns the ids of those that go with their messages.
+func (r *Run) withdraw(d *doing) (results []string, err error) {
+	var errs []error
+	for _, a := range d.calls {
+		id, err := a.withdraw()
+		if err == nil && !a.parent.called && slices.Contains(d.shown, a.parent) {
+			results = append(results, id)
+		}
+		errs = append(errs, err)
+	}
+	d.calls = nil
+	return results, errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// doing is a Do whose function is running. What it has shown is no more than its memo knows of when the process dies in
+// it: the function is called again then, and says all of it again.
+type doing struct {
+	outer *doing // the Do that it is in, nil outside of any
+	memo  model.Memo
+	shown []string // ids of the messages it has begun
+	known int      // how many of them the memo names
+}
+
+// inside calls fn as the Do of a memo.
+func (s *step) inside(ctx context.Context, m *model.Memo, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
+	outer, _ := ctx.Value(doingKey{s}).(*doing)
+	d := &doing{outer: outer, memo: *m}
+	s.l.mu.Lock()
+	s.dos = append(s.dos, d)
+	s.l.mu.Unlock()
+	defer func() {
+		s.l.mu.Lock()
+		s.dos = slices.DeleteFunc(s.dos, func(other *doing) bool { return other == d })
+		s.l.mu.Unlock()
+	}()
+	return fn(context.WithValue(ctx, doingKey{s}, d))
+}
+
+// doingKey is where the context of a Do's function has the Do of a step.
+type doingKey struct{ s *step }
+
+// doing returns the innermost Do that is running, nil when there is none, or several side by side: then nobody can tell
+// whose a message is. l.mu is held.
+func (s *step) doing() *doing {
+	var inner *doing
+	for _, d := range s.dos {
+		if d.outer != inner {
+			return nil
+		}
+		inner = d
+	}
+	return inner
+}
+
+// showing notes the message that ev begins as one of the Do that is running, and returns the memo that is to be stored
+// with ev: one that ends a message, or begins one of calls, which a crash does not cut. l.mu is held.
+func (s *step) showing(ev agui.Event) []model.Row {
+	d := s.doing()
+	if d == nil {
+		return nil
+	}
+	switch e := ev.(type) {
+	case agui.TextMessageStart:
+		d.shown = append(d.shown, e.MessageID)
+	case agui.ReasoningMessageStart:
+		d.shown = append(d.shown, e.MessageID)
+	case agui.ToolCallStart:
+		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); s.l.w.messages[id] == nil {
+			d.shown = append(d.shown, id)
+			return s.shown()
+		}
+	case agui.TextMessageEnd, agui.ReasoningMessageEnd:
+		return s.shown()
+	}
+	return nil
+}
+
+// shown is the memo of the Do that is running, when that has begun messages of which the memo does not know. It is
+// stored with what was held, the end of one of them. l.mu is held.
+func (s *step) shown() []model.Row {
+	d := s.doing()
+	if d == nil || d.known == len(d.shown) {
+		return nil
+	}
+	d.known = len(d.shown)
+	row := d.memo
+	row.Output = mustJSON(d.shown)
+	return []model.Row{&row}
+}
+
+// retract takes back what a Do had shown that a crash has cut short: it is done again. A message that a call belongs to
+// whose record is there stays.
+func (l *live) retract(it *commit.Item) error {
+	var cut []string
+	recorded := make(map[string]bool) // calls
+	for _, m := range l.memos {
+		if m.CallID != "" {
+			recorded[m.CallID] = true
+		}
+		if l.wasCut(m) {
+			var ids []string
+			if err := json.Unmarshal(m.Output, &ids); err == nil {
+				cut = append(cut, ids...)
+			}
+		}
+	}
+	gone := make(map[string]bool) // calls that go with their message
+	var ids []string
+	for _, id := range cut {
+		m, ok := l.w.fold.Message(id)
+		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
+		if !ok || !l.w.shows(id) || slices.ContainsFunc(m.ToolCalls, made) {
+			continue
+		}
+		ids = append(ids, id)
+		for _, c := range m.ToolCalls {
+			gone[c.ID] = true
+		}
+	}
+	for _, m := range l.w.fold.Messages() {
+		if gone[m.ToolCallID] && l.w.shows(m.ID) {
+			ids = append(ids, m.ID)
+		}
+	}
+	if ids == nil {
+		return nil
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.w.messages[a].Seq, l.w.messages[b].Seq) })
+	return l.w.stage(it, plugins.Retracted(slices.Compact(ids)))
+}
+
+// wasCut reports whether a memo is that of a Do which has begun and is to be done again.
+func (l *live) wasCut(m *model.Memo) bool {
+	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
+		return false
+	}
+	for _, st := range l.steps {
+		if st.Number == m.Step {
+			return !st.Status.Final()
+		}
+	}
+	return false
+}
+
+// shows reports whether a message of the run that is complete is in prompts.
+func (w *writer) shows(id string) bool {
+	m := w.messages[id]
+	return m != nil && m.EventID != 0 && m.State == model.MessageConsumed && m.Role != agui.RoleUser
+}
+
+// hide adds the rows of messages that are taken back.
+func (w *writer) hide(it *commit.Item, ids []string) {
+	for _, id := range ids {
+		if w.shows(id) {
+			row := w.message(id)
+			row.State, w.messages[id].State = model.MessageHidden, model.MessageHidden
+			it.Rows = append(it.Rows, row)
+		}
+	}
+}
