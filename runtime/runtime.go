@@ -79,6 +79,9 @@ type Config struct {
 	RingEvents int // records a thread's ring keeps, default 1 024
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
+
+	Measures Measures // are told of sizes and times
+	Tracer   Tracer   // is told of what is done inside of what; nil for none
 }
 
 func (c Config) withDefaults() Config {
@@ -142,6 +145,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
 	rt.logs = log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
+		Replayed: cfg.Measures.Replayed,
 	})
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
@@ -150,8 +154,10 @@ func New(cfg Config) (*Runtime, error) {
 		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
-			RunBytes: cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
+			Committed: cfg.Measures.Committed,
+			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},
+		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, MaxAttempts: cfg.MaxAttempts,

@@ -53,8 +53,18 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.check(&req); err != nil {
 		return Started{}, err
 	}
+	if rt.cfg.Tracer != nil {
+		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID, Run: req.RunID, Thread: req.ThreadID})
+		started, err := rt.startRun(traced, c, &req)
+		end(End{Err: err})
+		return started, err
+	}
+	return rt.startRun(ctx, c, &req)
+}
+
+func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (Started, error) {
 	for attempt := 0; ; {
-		s := starting{rt: rt, c: c, req: &req}
+		s := starting{rt: rt, c: c, req: req}
 		err := s.decide(ctx)
 		if errors.Is(err, decide.ErrStale) && ctx.Err() == nil {
 			continue
@@ -262,6 +272,9 @@ func (s *starting) newRun(ctx context.Context) error {
 	in := work.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
 		HideFrom: s.edit.from, Edited: s.edit.message,
+	}
+	if t := s.rt.cfg.Tracer; t != nil {
+		in.Trace = t.Parent(ctx)
 	}
 	if state := log.StateOf(s.req.State); string(state) != "{}" {
 		in.State = state

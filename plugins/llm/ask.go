@@ -153,8 +153,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	if req.Schema != nil {
 		s.answer = new(member)
 	}
-	resp, err := m.Stream(ctx, req, s.piece)
-	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
+	resp, err := t.stream(ctx, m, req, s.piece)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -172,6 +171,15 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		ans.Lost = append(ans.Lost, plugins.ModelCall{Usage: spent.Usage})
 	}
 	return err
+}
+
+// stream asks a model once, and tells who runs the server of it.
+func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Piece) error) (Response, error) {
+	told, end := t.run.BeginModelCall(ctx)
+	resp, err := m.Stream(told, req, show)
+	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
+	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, err)
+	return resp, err
 }
 
 // sane is what a provider counts, without what would make the sum of many calls none.

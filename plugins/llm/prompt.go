@@ -245,7 +245,7 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 	req := Request{Options: t.cfg.Options, Messages: []llms.MessageContent{
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
-	resp, err := t.model.Stream(ctx, req, func(Piece) error { return nil })
+	resp, err := t.stream(ctx, t.model, req, func(Piece) error { return nil })
 	if resp.Usage != (agui.TokenUsage{}) {
 		done.Call = &plugins.ModelCall{Usage: resp.Usage}
 	}

@@ -146,11 +146,26 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 		it.Err = it.Out.Refused
 		return it.Out.Changes
 	}
+	began := time.Now()
 	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, &b)
 	if err == nil {
 		q.n++
+		if q.cfg.Committed != nil {
+			q.cfg.Committed(events(batch), time.Since(began))
+		}
 	}
 	return err
+}
+
+// events counts what a batch has written to logs.
+func events(batch []*Item) int {
+	n := 0
+	for _, it := range batch {
+		if n += len(it.Events); it.Command != nil && it.Err == nil {
+			n += len(it.Out.Events)
+		}
+	}
+	return n
 }
 
 // errLost is the fate of what a run has queued behind events that the database has refused.

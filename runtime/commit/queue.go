@@ -40,6 +40,8 @@ type Config struct {
 	Live func() int          // how many runs are at work
 	Show func(batch []*Item) // is given what was committed, before those are told who wait for it
 	Lost func(err error)     // is called once when nothing can be written any more
+
+	Committed func(events int, took time.Duration) // is told of each transaction; nil for nobody
 }
 
 // Queue is the one writer of this process: it takes what waits, commits it in one transaction, then has it shown. Batches
@@ -51,8 +53,9 @@ type Queue struct {
 	nonEmpty sync.Cond  // there are items, or due or stop is set
 	space    sync.Cond  // there are fewer items, or a source was shut
 	items    []*Item
-	bytes    int  // of items
-	due      bool // the lease is to be renewed
+	bytes    int       // of items
+	since    time.Time // when the first of items came, at the earliest
+	due      bool      // the lease is to be renewed
 	stop     bool
 	failed   error // why nothing is written any more
 
@@ -97,6 +100,9 @@ func (q *Queue) Add(it *Item) bool {
 			return true
 		}
 		s.tail = it
+	}
+	if len(q.items) == 0 {
+		q.since = time.Now()
 	}
 	q.items = append(q.items, it)
 	q.grew(it.size)
@@ -176,9 +182,27 @@ func (q *Queue) take() bool {
 	q.items = q.items[:n]
 	q.grew(-bytes)
 	q.space.Broadcast()
-	q.mu.Unlock()
 	q.start = time.Now()
+	q.since = q.start
+	q.mu.Unlock()
 	return true
+}
+
+// Stats is what waits for a commit.
+type Stats struct {
+	Items, Bytes int
+	Age          time.Duration // of the oldest item, at least
+}
+
+// Stats returns what waits for a commit.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := Stats{Items: len(q.items), Bytes: q.bytes}
+	if s.Items > 0 {
+		s.Age = time.Since(q.since)
+	}
+	return s
 }
 
 // batchDecisions is how many decisions one commit takes. Runs that stream wait for them, about 40 ms for so many starts;

@@ -33,12 +33,20 @@ type Decided struct {
 	Run     model.RunHead   // the run that the command was about, as it is now
 	Started Started         // of Start
 	Message string          // of Append: the id of the message, also of one that an equal request has appended before
+	Name    string          // the thread's, as its user knows it
+	Moves   []Move          // what has become of its runs, in order
 	Open    []model.RunHead // the thread's open runs now, in the order of View.Runs
 	Next    Next            // what the thread needs now
 	Void    []int64         // keys of runs that were cancelled before they wrote an event
 	Claimed bool            // of Start: the run is RUNNING
 	Removed bool            // events are removed
 	Gone    bool            // there is no such thread any more
+}
+
+// Move is a run's change of status. A run that is over and queued again at once has two.
+type Move struct {
+	Run      model.RunHead // as the decision has left it
+	From, To model.Status  // From is "" for a new run
 }
 
 // Busy reports whether a run of the thread is QUEUED or RUNNING.
@@ -52,7 +60,12 @@ func Decide(v *model.View, c Command) Decided {
 	if err := cmp.Or(c.decide(&d), d.broken); err != nil {
 		d.out = Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
 	}
-	d.out.At, d.out.Thread = v.Now, cmp.Or(v.Thread.Key, c.Ask().Thread)
+	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, c.Ask().Thread), v.Thread.ID
+	for i := range d.out.Moves {
+		if run := v.Run(d.out.Moves[i].Run.Key); run != nil {
+			d.out.Moves[i].Run = *run
+		}
+	}
 	d.out.Open = open(v)
 	if del, ok := c.(*Delete); !ok || del.Run != 0 { // what is being deleted needs nothing more
 		d.out.Next = next(v)
@@ -115,6 +128,7 @@ func (d *decision) move(run *model.RunHead, to model.Status) {
 	if !slices.Contains(moves[run.Status], to) {
 		d.broken = fmt.Errorf("run %d cannot become %s from %q", run.Key, to, run.Status)
 	}
+	d.out.Moves = append(d.out.Moves, Move{*run, run.Status, to})
 	run.Status = to
 	if to != model.Running {
 		run.Owner = ""

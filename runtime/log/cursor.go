@@ -22,6 +22,7 @@ type Cursor struct {
 	run    int64 // end also when this run was cancelled before it wrote an event; 0 for none
 	buf    []*Record
 	fit    int // how many records of the size of those read last make a page, 0 before the first
+	behind int // how many records came from the store since the reader was at the live end
 }
 
 // page is how many records one Next returns at most.
@@ -35,7 +36,18 @@ const pageBytes = 256 << 10
 func (r *Cursor) After() int64 { return r.after }
 
 // Close lets go of the thread. It may be called once.
-func (r *Cursor) Close() { r.t.Release() }
+func (r *Cursor) Close() {
+	r.caughtUp()
+	r.t.Release()
+}
+
+// caughtUp tells how much the reader has got from the store.
+func (r *Cursor) caughtUp() {
+	if n := r.behind; n > 0 && r.t.logs.cfg.Replayed != nil {
+		r.t.logs.cfg.Replayed(n)
+	}
+	r.behind = 0
+}
 
 // Source is what a cursor reads: from the same place on, cursors of one source return the same records.
 type Source struct {
@@ -85,9 +97,11 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 		case err != nil:
 			return nil, err
 		case recs != nil:
+			r.caughtUp()
 			return recs, nil
 		case wake == nil:
 			recs, err := r.stored(ctx)
+			r.behind += len(recs)
 			if errors.Is(err, model.ErrNotFound) {
 				err = io.EOF // the thread was deleted just now
 			}

@@ -21,6 +21,8 @@ type Config struct {
 	RingEvents int // records a thread's ring keeps
 	RingBytes  int // bytes of them
 	RingsBytes int // of all threads
+
+	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
 }
 
 // Logs are the live ends of the threads' logs that somebody holds.

@@ -94,12 +94,14 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		return out, err
 	}
 	sub.within = within
-	out, err = plugins.Execute(sub.ctx, agent, plugins.NewRun(sub, plugins.Input{
+	ctx, end := s.l.en.tracer.Begin(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
+	out, err = plugins.Execute(ctx, agent, plugins.NewRun(sub, plugins.Input{
 		Query:    query,
 		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
 		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
 	}))
+	end(s.l.ended(err))
 	return out, s.closeAgent(sub, m, u.Name, out, err)
 }
 
@@ -155,7 +157,7 @@ func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.Worker
 	if cause := context.Cause(s.ctx); cause != nil {
 		return cause
 	}
-	shown := s.l.en.shown(name, err)
+	shown := s.l.explain(name, err)
 	m.CallID = "" // called again after a crash, it is another one
 	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err

@@ -248,8 +248,17 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	result := make(chan toolResult, 1)
-	s.l.spawn(func() {
+	name := tool.Info().Name
+	e := s.l.send(aTool, name, func() {
+		began := time.Now()
+		ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpTool, name, call.ID))
 		out, err := callTool(ctx, tool, call)
+		how := s.l.ended(err)
+		if out.Error != nil {
+			how.Code = out.Error.Code
+		}
+		end(how)
+		s.l.en.measures.Tool(err != nil || out.Status == agui.StatusFailure, time.Since(began))
 		result <- toolResult{out, err}
 	})
 	select {
@@ -266,6 +275,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	case r := <-result:
 		return s.settleTool(ctx, tool, r)
 	case <-grace.C:
+		s.l.abandon(e)
 		return failure("timeout", "The tool did not return in time"), nil
 	}
 }
@@ -291,7 +301,7 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.en.logFailure("tool failed", tool.Info().Name, r.err)
+	s.l.logFailure("tool failed", aTool, tool.Info().Name, r.err)
 	return failure("tool_failed", "The tool failed"), nil
 }
 
@@ -353,8 +363,8 @@ func (l *live) currentState() json.RawMessage {
 	return l.state()
 }
 
-// shown is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
-func (en *Engine) shown(agent string, err error) *agui.OutputError {
+// explain is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
+func (l *live) explain(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		code := e.Code
 		if code == "" {
@@ -368,7 +378,7 @@ func (en *Engine) shown(agent string, err error) *agui.OutputError {
 	if errors.Is(err, plugins.ErrCancelled) || errors.Is(err, plugins.ErrStopping) || errors.Is(err, plugins.ErrEnded) {
 		return &agui.OutputError{Code: codeInterrupted, Message: "The agent was stopped"}
 	}
-	en.logFailure("agent failed", agent, err)
+	l.logFailure("agent failed", aWorker, agent, err)
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return &agui.OutputError{Code: "panic", Message: "The agent failed unexpectedly"}
 	}
@@ -378,12 +388,13 @@ func (en *Engine) shown(agent string, err error) *agui.OutputError {
 // maxText is how long an error's or a question's text may be.
 const maxText = 64 << 10
 
-func (en *Engine) logFailure(msg, name string, err error) {
+// logFailure logs why a plugin has failed, which clients are not told.
+func (l *live) logFailure(msg, kind, name string, err error) {
 	if p, ok := errors.AsType[*plugins.PanicError](err); ok {
-		en.log.Error(msg, "name", name, "error", err, "stack", string(p.Stack))
+		l.log().Error(msg, kind, name, "error", err, "stack", string(p.Stack))
 		return
 	}
-	en.log.Warn(msg, "name", name, "error", err)
+	l.log().Warn(msg, kind, name, "error", err)
 }
 
 // Plugins describes what can be called.

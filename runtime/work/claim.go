@@ -75,7 +75,7 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 			return err
 		}
 		l.inbox.Store(int64(len(queued)))
-		if err := l.w.started(it, run, nil); err != nil {
+		if err := l.w.started(it, run, nil, l.input.Trace); err != nil {
 			return err
 		}
 		return l.answered(ctx, it)
@@ -90,7 +90,7 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 	}
 	first, rest := fitting(queued)
 	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
-	if err := l.w.started(it, run, first); err != nil {
+	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
 		return err
 	}
 	return l.prepare(ctx, it, th, run)
@@ -116,7 +116,9 @@ func (l *live) begins(out *decide.Decided) {
 	en := l.en
 	l.run.RunHead = out.Run
 	l.offer = en.offers.hold()
-	l.ctx, l.cancel = context.WithCancelCause(en.abandoned)
+	ctx, traced := en.tracer.Begin(en.tracer.Within(en.abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
+	l.traced = traced
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
 	en.liveRuns.Add(1)

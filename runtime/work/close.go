@@ -33,7 +33,7 @@ func (en *Engine) cancel(c *decide.Cancel) error {
 				return err
 			}
 		}
-		err := en.commits.Decide(&commit.Item{Command: c})
+		err := en.decide(&commit.Item{Command: c})
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = en.closeRun(c.Thread, c.Run, cancelled(), func(run *model.Run, spans []model.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
@@ -81,7 +81,7 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run
 		if err != nil {
 			return err
 		}
-		if err := en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := en.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, s
 		queued = nil
 	}
 	first, rest := fitting(queued)
-	if err := l.w.started(it, run, first); err != nil {
+	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
 		return err
 	}
 	if err := l.w.take(it, rest); err != nil {

@@ -36,7 +36,7 @@ func (en *Engine) attend(n decide.Next) {
 		en.slots.free(&n.Run)
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {
-			en.log.Error("run cannot be claimed", "run", n.Run.ID, "error", err)
+			en.about(&n.Run).Error("run cannot be claimed", "error", err)
 			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
 		}
 	}
@@ -45,7 +45,7 @@ func (en *Engine) attend(n decide.Next) {
 		commit.Pause(en.abandoned, slowly)
 		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
-		en.log.Error("run holds up its thread", "run", n.Run.ID, "error", err)
+		en.about(&n.Run).Error("run holds up its thread", "error", err)
 		if en.rest() {
 			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
 		}
@@ -73,7 +73,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, e
 	}
 	it, err := en.starting(ctx, c)
 	if err == nil {
-		err = en.commits.Decide(it)
+		err = en.decide(it)
 	}
 	if err != nil || !it.Out.Claimed {
 		en.slots.free(&c.Run.RunHead)
@@ -161,7 +161,7 @@ func (en *Engine) claim(head *model.RunHead) error {
 		if err != nil {
 			return err
 		}
-		if err := en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := en.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}

@@ -67,9 +67,13 @@ func (l *live) end(e ending) error {
 
 	err := l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
 	switch {
+	case err == nil:
+		l.mu.Lock()
+		l.became = e.status
+		l.mu.Unlock()
 	case errors.Is(err, errSettled): // the run is another's
 		l.en.forget(l)
-	case err != nil && l.en.commits.Alive():
+	case l.en.commits.Alive():
 		l.broken(fmt.Errorf("end the span: %w", err)) // whatever it was, nobody else ends the run
 	}
 	l.cancel(e.cause)
@@ -89,7 +93,7 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 		if l.t != nil { // else nobody executes it
 			it.Source, it.Thread = l.source, l.t.Key()
 		}
-		if err := l.en.commits.Decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := l.en.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Logs     *log.Logs
 	Feeds    *monitor.Feeds
 	Commits  commit.Config // of which Live, Show and Lost are the engine's
+	Measures Measures
+	Tracer   Tracer // nil traces nothing
 
 	Runs           int // at once
 	RunsPerAgent   int // of one agent or workflow
@@ -60,7 +62,12 @@ type Engine struct {
 	slots   *slots
 	queue   *runQueue
 
-	liveRuns atomic.Int64
+	measures Measures
+	tracer   Tracer
+
+	liveRuns     atomic.Int64
+	fences       atomic.Int64 // commits that were refused as another instance has the database
+	abandonments abandonments
 
 	mu       sync.Mutex      // guards the fields below
 	live     map[int64]*live // RUNNING runs of this instance, by key
@@ -83,9 +90,12 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	en := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log,
+		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
 		offers: offers{now: first, earlier: make(map[*offer]bool)},
 		queue:  newRunQueue(), live: make(map[int64]*live), quit: make(chan struct{}), fenced: make(chan struct{}),
+	}
+	if en.tracer == nil {
+		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.slots = newSlots(&en.cfg, en.concurrency)
@@ -100,7 +110,7 @@ func (en *Engine) Commits() *commit.Queue { return en.commits }
 // Decide has a command decided, and returns what it has come to.
 func (en *Engine) Decide(cmd decide.Command) (decide.Decided, error) {
 	it := &commit.Item{Command: cmd}
-	err := en.commits.Decide(it)
+	err := en.decide(it)
 	return it.Out, err
 }
 
@@ -111,7 +121,7 @@ func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
 			l.inbox.Add(1)
 		}
 	}}
-	err := en.commits.Decide(it)
+	err := en.decide(it)
 	return it.Out, err
 }
 
@@ -225,6 +235,7 @@ func (en *Engine) lost(err error) {
 		l.drop(err)
 	}
 	if errors.Is(err, model.ErrFenced) {
+		en.fences.Add(1)
 		en.abandon(err)
 		en.fence.Do(func() { close(en.fenced) })
 	}

@@ -24,7 +24,10 @@ func (l *live) loop() {
 	defer l.en.running.Done()
 	l.execute()
 	l.cancel(plugins.ErrEnded)
+	l.untrace()
+	grace := time.AfterFunc(l.en.cfg.Grace, l.abandonAll)
 	l.workers.Wait()
+	grace.Stop()
 	l.releaseOffer()
 	l.en.slots.free(&l.run.RunHead)
 	l.t.Release()
@@ -53,7 +56,7 @@ func (l *live) execute() {
 	for running := 0; ; {
 		ready, err := l.ready(in.Query)
 		if err != nil {
-			l.settle(l.failed(l.en.shown(l.run.WorkflowID, err)), nil)
+			l.settle(l.failed(l.explain(l.run.WorkflowID, err)), nil)
 			return
 		}
 		for _, n := range ready {
@@ -88,10 +91,10 @@ func (l *live) late() {
 // settle ends the run's span; that it was ended meanwhile is fine.
 func (l *live) settle(e ending, because error) {
 	if because != nil {
-		l.en.log.Error("run fails", "run", l.run.ID, "error", because)
+		l.log().Error("run fails", "error", because)
 	}
 	if err := l.end(e); err != nil && !errors.Is(err, errSettled) {
-		l.en.log.Error("run could not be settled", "run", l.run.ID, "error", err)
+		l.log().Error("run could not be settled", "error", err)
 	}
 }
 
@@ -209,7 +212,7 @@ func (l *live) runNode(n *graph.Node, in plugins.Input) nodeResult {
 	for {
 		st, err := l.begin(n, in)
 		if err != nil {
-			return nodeResult{failed: l.en.shown(n.ID, err)}
+			return nodeResult{failed: l.explain(n.ID, err)}
 		}
 		r := l.attempt(n, st, in)
 		if !again(n, st, r) {
@@ -332,8 +335,10 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		err error
 	}
 	done := make(chan result, 1)
-	l.spawn(func() {
+	e := l.send(aWorker, n.Agent, func() {
+		ctx, end := l.en.tracer.Begin(ctx, l.op(OpAgent, n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, plugins.NewRun(s, in))
+		end(l.ended(err))
 		done <- result{out, err}
 	})
 	var r result
@@ -347,6 +352,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		case <-l.ctx.Done(): // somebody else ends the run
 			r.err = context.Cause(ctx)
 		case <-grace.C:
+			l.abandon(e)
 			r.err = context.Cause(ctx)
 		}
 	}
@@ -390,7 +396,7 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 		st.Status, node.Status = model.Waiting, model.Waiting
 		r.waiting = true
 	case err != nil:
-		r.failed = l.en.shown(s.agent, err)
+		r.failed = l.explain(s.agent, err)
 		st.Status, st.Error, st.CompletedAt = model.Failed, r.failed, &now
 		if !again(n, st, r) { // else the node goes on with its next execution, also after a crash
 			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
@@ -413,7 +419,7 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 		stageErr = l.w.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
 	}
 	if stageErr != nil {
-		l.en.log.Error("step could not be closed", "run", l.run.ID, "error", stageErr)
+		l.log().Error("step could not be closed", "error", stageErr)
 	}
 	if n.Agent != "" {
 		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: now, Status: st.Status, Err: r.failed})

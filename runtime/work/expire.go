@@ -39,5 +39,5 @@ func (en *Engine) expireOne(late *model.Interrupt) error {
 		return model.Gone(err, decide.ErrRunNotFound)
 	}
 	reply := replyTo(late, agui.ResumeEntry{Status: model.InterruptCancelled}, "")
-	return en.commits.Decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
+	return en.decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 }

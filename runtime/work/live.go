@@ -58,11 +58,15 @@ type live struct {
 	steps    map[string]*model.Step // by node: the latest of this generation
 	count    int                    // steps so far, over all generations
 	lastCall spent                  // of a model
+	became   model.Status           // how end has ended it, "" before or when it is another's
+	errands  map[*errand]struct{}   // plugins' code that has not returned
+	spoke    bool                   // a worker has shown something since the run was claimed, or an earlier process had claimed it
 
 	began   began           // where the generation began
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
+	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
 }
 
@@ -88,6 +92,7 @@ type Input struct {
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
 	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and what follows it
 	Edited         *agui.Message   `json:"edited,omitempty"`   // takes the place of the thread's message of this id when the run starts
+	Trace          string          `json:"trace,omitempty"`    // the operation that the run belongs to: see Tracer.Parent
 }
 
 // JSON is what a run's row keeps of its input.
@@ -106,7 +111,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		en: en, run: *run, offer: en.offers.current(),
 		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
-		over: make(chan struct{}),
+		errands: make(map[*errand]struct{}), over: make(chan struct{}),
 	}
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(l.broken)
@@ -173,6 +178,14 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	}
 	if done != nil {
 		it.Done = append(it.Done, done)
+	}
+	if !l.spoke && len(evs) > 0 {
+		l.spoke = true
+		it.Done = append(it.Done, func(err error) {
+			if err == nil {
+				l.en.measures.FirstEvent(max(time.Since(l.run.QueuedAt), 0))
+			}
+		})
 	}
 	return nil
 }
@@ -336,13 +349,13 @@ func (l *live) broken(err error) {
 	if l.dead.Swap(true) {
 		return
 	}
-	l.en.log.Error("run fails: its events could not be stored", "run", l.run.ID, "error", err)
+	l.log().Error("run fails: its events could not be stored", "error", err)
 	l.source.Lose()
 	l.drop(err)
 	l.en.tasks.Go(func() { // ends with its commit
 		err := l.en.failFromLog(l.en.abandoned, l, unstored())
 		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may take it later
-			l.en.log.Error("run could not be failed", "run", l.run.ID, "error", err)
+			l.log().Error("run could not be failed", "error", err)
 			err = l.en.failFromLog(l.en.abandoned, l, unstored())
 		}
 		if errors.Is(err, errSettled) { // it had ended after all

@@ -33,7 +33,7 @@ func (en *Engine) recover(ctx context.Context) error {
 		case unwritten(err):
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
 		default: // one run does not keep a server down
-			en.log.Error("run can be neither taken over nor failed", "run", left[i].ID, "error", err)
+			en.about(&left[i]).Error("run can be neither taken over nor failed", "error", err)
 		}
 	}
 	seen := make(map[int64]bool)
@@ -43,6 +43,10 @@ func (en *Engine) recover(ctx context.Context) error {
 			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: run.ThreadKey}})
 		}
 	})
+	if err != nil {
+		return err
+	}
+	err = en.unfinished(ctx, model.Waiting, func(run *model.RunHead) { en.queue.found(run.ThreadKey) })
 	if err != nil {
 		return err
 	}
@@ -86,7 +90,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
 	if l.unfit != nil {
-		en.log.Error("run cannot be executed", "run", run.ID, "error", l.unfit)
+		l.log().Error("run cannot be executed", "error", l.unfit)
 		return en.giveUp(ctx, l, illegible())
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
@@ -99,7 +103,8 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	}
 	en.slots.force(&run.RunHead)
 	from := run.Owner
-	err = en.commits.Decide(&commit.Item{
+	l.spoke = true
+	err = en.decide(&commit.Item{
 		Run: l.w.run, Records: it.Records, Takes: true, Began: l.executions(),
 		Command: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Attempt: run.Attempt,
@@ -108,13 +113,14 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		Then: l.begins,
 	})
 	if err == nil {
+		l.log().Info("run is taken over", "project", run.Project, "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
 	en.slots.free(&run.RunHead)
 	if unwritten(err) {
 		return err
 	}
-	en.log.Error("run fails: what closes it could not be stored", "run", run.ID, "error", err)
+	l.log().Error("run fails: what closes it could not be stored", "error", err)
 	return en.failFromLog(ctx, l, unstored())
 }
 
@@ -150,7 +156,7 @@ func (en *Engine) giveUp(ctx context.Context, l *live, e *agui.OutputError) erro
 	if err == nil || unwritten(err) {
 		return err
 	}
-	en.log.Error("run is given up once more: its end could not be stored", "run", l.run.ID, "error", err)
+	l.log().Error("run is given up once more: its end could not be stored", "error", err)
 	return en.failFromLog(ctx, l, unstored())
 }
 
@@ -160,7 +166,7 @@ func (en *Engine) failUnread(ctx context.Context, run *model.Run, because error,
 	if unwritten(because) || ctx.Err() != nil {
 		return because
 	}
-	en.log.Error("run ends without its log", "run", run.ID, "error", because)
+	en.about(&run.RunHead).Error("run ends without its log", "error", because)
 	it := &commit.Item{}
 	l, err := commit.Patiently(ctx, func() (*live, error) { return en.unread(ctx, run, it) })
 	if err != nil {
@@ -207,7 +213,7 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 	}
 	span := l.span
 	it.Rows = append(it.Rows, &span)
-	return l, l.w.started(it, run, nil)
+	return l, l.w.started(it, run, nil, l.input.Trace)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last

@@ -3,6 +3,7 @@ package work
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
@@ -102,23 +103,27 @@ type runQueue struct {
 	mu     sync.Mutex // guards the fields below
 	order  *list.List // of decide.Next, in the order they came
 	needs  map[int64]*list.Element
-	counts map[int64]int // QUEUED runs by thread
-	queued int           // their sum
+	counts map[int64]int      // QUEUED runs by thread
+	queued int                // their sum
+	asking map[int64]struct{} // threads with a run that is WAITING
 }
 
 func newRunQueue() *runQueue {
 	return &runQueue{
 		signal: make(chan struct{}, 1), order: list.New(),
-		needs: make(map[int64]*list.Element), counts: make(map[int64]int),
+		needs: make(map[int64]*list.Element), counts: make(map[int64]int), asking: make(map[int64]struct{}),
 	}
 }
 
 // set notes what a decision has left of its thread.
 func (q *runQueue) set(out *decide.Decided) {
-	queued := 0
+	queued, asks := 0, false
 	for i := range out.Open {
-		if out.Open[i].Status == model.Queued {
+		switch out.Open[i].Status {
+		case model.Queued:
 			queued++
+		case model.Waiting:
+			asks = true
 		}
 	}
 	key := out.Thread
@@ -129,6 +134,7 @@ func (q *runQueue) set(out *decide.Decided) {
 	} else {
 		q.counts[key] = queued
 	}
+	q.asks(key, asks)
 	e := q.needs[key]
 	switch {
 	case out.Next.Do == decide.Rest && e != nil:
@@ -141,6 +147,34 @@ func (q *runQueue) set(out *decide.Decided) {
 	}
 	q.mu.Unlock()
 	q.nudge()
+}
+
+// asks notes whether a thread has a run that is WAITING. q.mu is held.
+func (q *runQueue) asks(threadKey int64, yes bool) {
+	if yes {
+		q.asking[threadKey] = struct{}{}
+	} else {
+		delete(q.asking, threadKey)
+	}
+}
+
+// found notes that a thread has a run that is WAITING.
+func (q *runQueue) found(threadKey int64) {
+	q.mu.Lock()
+	q.asks(threadKey, true)
+	q.mu.Unlock()
+}
+
+// stats returns how many runs are QUEUED and WAITING, and for how long the first of those that wait for a slot has.
+func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.order.Front(); e != nil; e = e.Next() {
+		if n := e.Value.(decide.Next); n.Do == decide.ToClaim {
+			oldest = max(oldest, now.Sub(n.Run.QueuedAt))
+		}
+	}
+	return q.queued, len(q.asking), oldest
 }
 
 // nudge makes the dispatcher look.

@@ -33,7 +33,10 @@ type step struct {
 	held  []agui.Event // are queued with what the step queues next
 }
 
-var _ plugins.Host = (*step)(nil)
+var (
+	_ plugins.Host         = (*step)(nil)
+	_ plugins.ModelWatcher = (*step)(nil)
+)
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
 	s := &step{l: l, ctx: ctx, number: number, node: node, agent: agent}

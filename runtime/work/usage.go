@@ -36,6 +36,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		return err
 	}
 	l.spent(call)
+	l.en.measures.Tokens(c.Usage)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
 	return l.queue(s, []model.Row{m, &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}, nil)
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -225,8 +226,9 @@ func (w *writer) take(it *commit.Item, msgs []model.Message) error {
 	return nil
 }
 
-// started stages the RUN_STARTED of a span with the messages that are new to the thread.
-func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message) error {
+// started stages the RUN_STARTED of a span with the messages that are new to the thread, and the id of the trace that the
+// run belongs to: see Input.Trace.
+func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message, trace string) error {
 	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]
@@ -240,6 +242,9 @@ func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message) 
 		ev.ParentRunID = run.ParentRun
 	}
 	ev.Agent = run.WorkflowID
+	if parts := strings.Split(trace, "-"); len(parts) == 4 {
+		ev.Metadata = mustJSON(map[string]string{"traceId": parts[1]})
+	}
 	return w.stage(it, ev)
 }
 
