@@ -42,6 +42,12 @@ type Config struct {
 	// Handler or Fiber itself.
 	Listen string
 
+	// AdminListen is the host:port of a listener of its own for whoever runs the server: GET /metrics for Prometheus, and
+	// Go's profiles below /debug/pprof/. It asks for no account; without a host it is an address that no other machine
+	// reaches. Empty means none: then GET /metrics is answered on Listen, unless Accounts is set. See also
+	// [Server.Metrics].
+	AdminListen string
+
 	// Accounts says who sent a request, after the program's own idea of accounts. An error, and an Identity without a
 	// project, a user or a role, are answered with 401. It is asked for every request but those for /healthz, /readyz and
 	// the documentation, from several goroutines, before the request's body is read, and must neither keep the request nor

@@ -13,20 +13,25 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/telemetry/metrics"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/admin"
 )
 
 // Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several
 // goroutines.
 type Server struct {
-	db     *storage.DB
-	rt     *runtime.Runtime
-	ln     net.Listener // nil without Config.Listen
-	web    *transports.Server
-	served chan error // what ended web
+	db      *storage.DB
+	rt      *runtime.Runtime
+	ln      net.Listener // nil without Config.Listen
+	web     *transports.Server
+	served  chan error // what ended web
+	watch   *metrics.Metrics
+	admin   *admin.Server // nil without Config.AdminListen
+	adminLn net.Listener  // likewise
 
-	once    sync.Once // of Shutdown
-	tidying sync.WaitGroup
+	once    sync.Once      // of Shutdown
+	tidying sync.WaitGroup // what runs beside web
 	untidy  context.CancelFunc
 }
 
@@ -40,7 +45,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{served: make(chan error, 1)}
+	s := &Server{served: make(chan error, 1), watch: metrics.New(cfg.Version)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.abort(ctx))
@@ -57,10 +62,15 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	if s.rt, err = newRuntime(&cfg, reg, s.db, s.Addr()); err != nil {
+	if cfg.AdminListen != "" {
+		if s.adminLn, err = admin.Listen(ctx, cfg.AdminListen); err != nil {
+			return nil, err
+		}
+	}
+	if s.rt, err = newRuntime(&cfg, reg, s.db, s.Addr(), s.watch); err != nil {
 		return nil, err
 	}
-	if s.web, err = newWeb(&cfg, s.rt); err != nil {
+	if s.web, err = newWeb(&cfg, s.rt, s.watch); err != nil {
 		return nil, err
 	}
 	if err = s.rt.Start(ctx); err != nil {
@@ -68,6 +78,14 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	if s.ln != nil {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
+	}
+	if s.adminLn != nil {
+		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Hosts: cfg.Hosts, Log: cfg.Log})
+		s.tidying.Go(func() { // likewise
+			if err := s.admin.Serve(s.adminLn); err != nil {
+				cfg.Log.Error("the admin listener has ended", "error", err)
+			}
+		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
 	s.tidying.Go(func() { tidy(ctx, s.rt, s.db, cfg.Log) }) // likewise
@@ -80,8 +98,10 @@ func (s *Server) abort(ctx context.Context) error {
 	if s.rt != nil {
 		errs = append(errs, s.rt.Shutdown(ended(ctx)))
 	}
-	if s.ln != nil {
-		errs = append(errs, s.ln.Close())
+	for _, ln := range []net.Listener{s.ln, s.adminLn} {
+		if ln != nil {
+			errs = append(errs, ln.Close())
+		}
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -90,7 +110,7 @@ func (s *Server) abort(ctx context.Context) error {
 }
 
 // Handler answers requests that a server of net/http has taken. Baton's paths are /api/, /mcp, /openapi.json,
-// /docs, /healthz and /readyz; give it those that are wanted, as they are. Streams are live, WebSockets work over
+// /docs, /healthz, /readyz and /metrics; give it those that are wanted, as they are. Streams are live, WebSockets work over
 // HTTP/1.1, and a run ends when the client that asked for it has left, as on Baton's own listener. See
 // docs/embedding.md for what that costs and what the program's server must not do.
 //
@@ -112,6 +132,17 @@ func (s *Server) Replace(ctx context.Context, list ...plugins.Plugin) error {
 		return err
 	}
 	return s.rt.Replace(ctx, reg)
+}
+
+// Metrics answers with the server's metrics in Prometheus's format, for programs that show them on a route of their own.
+func (s *Server) Metrics() http.Handler { return s.watch.Handler() }
+
+// AdminAddr is the host and port of Config.AdminListen, "" when that is empty.
+func (s *Server) AdminAddr() string {
+	if s.adminLn == nil {
+		return ""
+	}
+	return s.adminLn.Addr().String()
 }
 
 // Addr is the host and port at which a program on this machine reaches Config.Listen, "" when that is empty.
@@ -161,6 +192,9 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.once.Do(func() {
 		s.untidy()
 		err = errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx))
+		if s.admin != nil {
+			err = errors.Join(err, s.admin.Close())
+		}
 		s.tidying.Wait()
 		err = errors.Join(err, s.db.Close())
 	})

@@ -2,11 +2,13 @@ package baton
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/telemetry/metrics"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/mcp"
@@ -34,7 +36,7 @@ func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 }
 
 // newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
-func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string) (*runtime.Runtime, error) {
+func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	return runtime.New(runtime.Config{
 		Store: db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
@@ -62,11 +64,13 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string)
 		RingEvents: cfg.Stream.RingEvents,
 		RingBytes:  cfg.Stream.RingBytes,
 		RingsBytes: cfg.Stream.Rings,
+
+		Measures: watch.Measures(),
 	})
 }
 
 // newWeb mounts the transports on a server.
-func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
+func newWeb(cfg *Config, rt *runtime.Runtime, watch *metrics.Metrics) (*transports.Server, error) {
 	streams := transports.NewStreams(transports.StreamConfig{
 		Runtime: rt, Log: cfg.Log,
 
@@ -77,6 +81,11 @@ func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
 		SendBuffer:   cfg.Stream.SendBuffer,
 		Grace:        cfg.Timeouts.OnDisconnectGrace,
 	})
+	watch.Watch(rt.Stats, streams.Stats)
+	shown := http.Handler(nil)
+	if cfg.Accounts == nil && cfg.AdminListen == "" {
+		shown = watch.Handler()
+	}
 	return transports.New(
 		transports.Config{
 			Runtime: rt, Streams: streams, Log: cfg.Log,
@@ -88,6 +97,9 @@ func newWeb(cfg *Config, rt *runtime.Runtime) (*transports.Server, error) {
 			Origins:  cfg.Origins,
 			Body:     cfg.Limits.Body,
 			Input:    cfg.Limits.Input,
+
+			Metrics:  shown,
+			Answered: watch.Request,
 		},
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},

@@ -21,7 +21,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plu
 // startEngine starts a server that nobody can reach but this process, which has the database for itself until
 // it is closed.
 func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*baton.Server, error) {
-	cfg.Listen = ""
+	cfg.Listen, cfg.AdminListen = "", ""
 	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
 	return baton.New(ctx, settings(cfg, log, list))
 }
@@ -29,16 +29,17 @@ func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list 
 // settings are the settings as package baton has them.
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
 	return baton.Config{
-		Plugins:   list,
-		Database:  cfg.Database,
-		Takeover:  cfg.Takeover,
-		KeepEdits: cfg.KeepEdits,
-		Listen:    cfg.Listen,
-		Insecure:  cfg.Insecure,
-		Hosts:     cfg.Hosts,
-		Origins:   cfg.Origins,
-		Log:       log,
-		Version:   buildVersion(),
+		Plugins:     list,
+		Database:    cfg.Database,
+		Takeover:    cfg.Takeover,
+		KeepEdits:   cfg.KeepEdits,
+		Listen:      cfg.Listen,
+		AdminListen: cfg.AdminListen,
+		Insecure:    cfg.Insecure,
+		Hosts:       cfg.Hosts,
+		Origins:     cfg.Origins,
+		Log:         log,
+		Version:     buildVersion(),
 		Limits: baton.Limits{
 			Runs:           cfg.Limits.Runs,
 			RunsPerAgent:   cfg.Limits.RunsPerAgent,

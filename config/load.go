@@ -29,6 +29,7 @@ func Flags(fs *pflag.FlagSet) {
 	def := Default()
 	fs.String("config", "", "settings `file` (default "+File+" if it exists)")
 	fs.String("listen", def.Listen, "`address` to serve on")
+	fs.String("admin-listen", def.AdminListen, "`address` to serve metrics and profiles on, for whoever runs the server")
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
 	fs.Bool("takeover", def.Takeover, "do not wait for the server that has the PostgreSQL database, but take its place")
 	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP")
@@ -37,6 +38,7 @@ func Flags(fs *pflag.FlagSet) {
 	for _, name := range []string{"listen", "database", "takeover", "insecure", "log-level", "log-format"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
 	}
+	fs.Lookup("admin-listen").Annotations = map[string][]string{annotation: {"admin_listen"}}
 }
 
 // Load returns the settings in force, checked by Validate: the defaults, the file, the environment, and

@@ -17,7 +17,7 @@ func (c Config) Validate() error { return errors.Join(c.problems()...) }
 
 // problems are the errors of Validate, each beginning with the name of its setting.
 func (c Config) problems() []error {
-	errs := []error{c.validListen(), c.validDatabase()}
+	errs := []error{c.validListen(), c.validAdminListen(), c.validDatabase()}
 	for _, h := range c.Hosts {
 		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/@*, \t")) {
 			errs = append(errs, fmt.Errorf("hosts: want a host's name without scheme or port, got %q", h))
@@ -55,6 +55,24 @@ func (c Config) validListen() error {
 		return nil
 	}
 	return fmt.Errorf("listen: %s can be reached from other machines, over plain HTTP; listen on 127.0.0.1 behind a proxy, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen)
+}
+
+// validAdminListen takes any address: who names one that other machines reach says so.
+func (c Config) validAdminListen() error {
+	if c.AdminListen == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(c.AdminListen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("admin_listen: want an address and a port such as 127.0.0.1:9090, got %q", c.AdminListen)
+	case c.AdminListen == c.Listen && port != "0":
+		return fmt.Errorf("admin_listen: %s is the address of listen; it needs one of its own", c.AdminListen)
+	}
+	return nil
 }
 
 // validDatabase never quotes the setting: what is malformed may be a password.

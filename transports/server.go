@@ -27,12 +27,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
@@ -64,6 +66,10 @@ type Config struct {
 
 	Conns     int // connections at a time, default as many as the process has descriptors for
 	PeerConns int // of them from one address, default half
+
+	Metrics  http.Handler                                                  // answers GET /metrics; nil for nothing there
+	Answered func(method, route string, status int, took time.Duration)    // is told of each request; nil for nobody
+	Traced   func(ctx context.Context, traceparent string) context.Context // puts a request inside its client's operation; nil for none
 }
 
 func (c Config) withDefaults() Config {
@@ -124,7 +130,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	web.HeaderReceived = announce
 	web.ConnState = watchState
 	web.CloseOnShutdown = true
-	s.app.Use(s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
+	s.app.Use(s.measure, s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
 		who = auth.Callers(cfg.Accounts, original, cfg.Log)
@@ -132,6 +138,12 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.routes = []Route{
 		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},
 		{Method: fiber.MethodGet, Path: "/readyz", Public: s.ready},
+	}
+	if cfg.Metrics != nil {
+		show := adaptor.HTTPHandler(cfg.Metrics)
+		s.routes = append(s.routes, Route{
+			Method: fiber.MethodGet, Path: "/metrics", Known: func(c *fiber.Ctx, _ runtime.Caller) error { return show(c) },
+		})
 	}
 	for _, m := range mounts {
 		s.routes = append(s.routes, m.Routes()...)

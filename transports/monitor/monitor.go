@@ -91,6 +91,7 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 		_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n")
 		return w.Flush()
 	case errors.Is(err, runtime.ErrLagged):
+		w.Cut()
 		return nil // it comes back, and learns that it has missed something
 	}
 	return err

@@ -233,6 +233,7 @@ func (c *client) pages() {
 	c.do(200, "GET", "/docs/LICENSE", "")
 	c.do(404, "GET", "/docs/nothing", "")
 	c.do(200, "GET", "/openapi.json", "")
+	c.do(200, "GET", "/metrics", "")
 }
 
 // refusals are answers that no operation gives alone.

@@ -20,6 +20,14 @@ func (d *describer) operations() {
 				"stopping", "The server is stopping; try again shortly"),
 		},
 	})
+	d.add("GET /metrics", operation{
+		ID: "metrics", Summary: "What the server does, for Prometheus",
+		Description: "With accounts on, or with an admin listener, the metrics are on that listener alone and here is nothing.",
+		Answers: answers{"200": {
+			Description: "The metrics, in Prometheus's text format.",
+			Content:     map[string]media{"text/plain": {Schema: text("")}},
+		}},
+	})
 	d.add("GET /openapi.json", operation{
 		ID: "openapi", Summary: "This document",
 		Answers: answers{"200": reply("The document.", object("An OpenAPI 3.1 document.")), "304": nothing("The client has it.")},

@@ -44,6 +44,8 @@ type Set struct {
 	cfg Config
 
 	live     atomic.Int64
+	sockets  atomic.Int64 // of live, those on which both ends talk
+	cuts     atomic.Int64 // clients that were cut off as they took nothing
 	stopping atomic.Bool
 	ended    sync.Once      // closes quit
 	quit     chan struct{}  // closed when Shutdown has ended the streams
@@ -68,6 +70,18 @@ func NewSet(cfg Config) *Set {
 
 // WriteTimeout is how long one write to a reader may take.
 func (s *Set) WriteTimeout() time.Duration { return s.cfg.WriteTimeout }
+
+// Stats is what a Set looks like.
+type Stats struct {
+	Streams, Sockets int   // open, with one end that talks and with two
+	Cut              int64 // clients that were cut off, so far, because they took nothing any more
+}
+
+// Stats returns what the set looks like.
+func (s *Set) Stats() Stats {
+	sockets := int(s.sockets.Load())
+	return Stats{Streams: max(s.Open()-sockets, 0), Sockets: sockets, Cut: s.cuts.Load()}
+}
 
 // Open is how many streams are open.
 func (s *Set) Open() int { return int(s.live.Load()) }
@@ -151,6 +165,9 @@ func (s *Set) add(w *Writer) {
 	s.open[w] = struct{}{}
 	s.tide.rise(len(s.open))
 	s.live.Add(1)
+	if w.duplex {
+		s.sockets.Add(1)
+	}
 	if s.stopping.Load() {
 		w.cancel(runtime.ErrStopping)
 	} else if !s.sweeping {
@@ -166,6 +183,9 @@ func (s *Set) remove(w *Writer) {
 	defer s.mu.Unlock()
 	delete(s.open, w)
 	s.live.Add(-1)
+	if w.duplex {
+		s.sockets.Add(-1)
+	}
 	if w.done != nil {
 		close(w.done)
 	}

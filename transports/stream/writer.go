@@ -190,6 +190,9 @@ func (w *Writer) write(out []byte) {
 		return
 	}
 	w.broken = true
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.Cut()
+	}
 	if w.duplex {
 		w.err = w.keep(out[n:], err)
 	} else {
@@ -200,6 +203,9 @@ func (w *Writer) write(out []byte) {
 	}
 	w.cancel(w.err)
 }
+
+// Cut counts the client as one that is cut off because it takes too little. It may be called from any goroutine.
+func (w *Writer) Cut() { w.set.cuts.Add(1) }
 
 // timeout is what a write may take.
 func (w *Writer) timeout() time.Duration {
@@ -323,6 +329,7 @@ func (w *Writer) look(p *probe, now time.Time) {
 		w.pingAfter(now)
 	case full: // the kernel holds so much for it already that it has not read for long
 		if late > w.set.cfg.WriteTimeout.Milliseconds() {
+			w.Cut()
 			w.cancel(ErrSlow)
 			w.Leave()
 		}

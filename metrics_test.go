@@ -1,0 +1,162 @@
+package baton_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// scrape returns the samples at a URL by their name with labels.
+func scrape(t *testing.T, url string) map[string]string {
+	t.Helper()
+	res := send(t, "GET", url, "")
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", url, res.Status, err)
+	}
+	samples := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
+			samples[line[:i]] = line[i+1:]
+		}
+	}
+	return samples
+}
+
+// eventually scrapes until each sample is what is wanted.
+func eventually(t *testing.T, url string, want map[string]string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		got := scrape(t, url)
+		missing := ""
+		for name, value := range want {
+			if got[name] != value {
+				missing += name + " is " + got[name] + ", want " + value + "\n"
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(missing)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func TestMetricsTellWhatRunsDo(t *testing.T) {
+	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	run := func(thread, content string) {
+		res := send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"scripted","threadId":"`+thread+`","content":`+content+`}`, "Accept", "text/event-stream")
+		answer(t, res)
+	}
+	run("a", `"hello"`)
+	run("b", `"{\"do\":[{\"tool\":\"clock\"},{\"tool\":\"fail\",\"args\":{\"message\":\"no\"}},{\"fail\":\"boom\"}]}"`)
+	run("c", `"{\"do\":[{\"ask\":{\"message\":\"?\"}}]}"`)
+	send(t, "GET", s.URL()+"/api/v1/agent/runs/a/events", "")
+	send(t, "GET", s.URL()+"/nothing/here/that-a-stranger-chose", "")
+	eventually(t, s.URL()+"/metrics", map[string]string{
+		`baton_runs{status="queued"}`:                                                      "0",
+		`baton_runs{status="running"}`:                                                     "0",
+		`baton_runs{status="waiting"}`:                                                     "1",
+		`baton_run_duration_seconds_count{status="completed"}`:                             "1",
+		`baton_run_duration_seconds_count{status="failed"}`:                                "1",
+		`baton_run_first_event_seconds_count`:                                              "2", // who asks has said nothing
+		`baton_run_queue_seconds_count`:                                                    "3",
+		`baton_tool_call_duration_seconds_count{outcome="success"}`:                        "1",
+		`baton_tool_call_duration_seconds_count{outcome="failure"}`:                        "1",
+		`baton_fenced_writes_total`:                                                        "0",
+		`baton_abandoned_total{kind="tool"}`:                                               "0",
+		`baton_streams{kind="sse"}`:                                                        "0",
+		`baton_http_requests_total{method="GET",route="none",status="404"}`:                "1",
+		`baton_http_requests_total{method="POST",route="/api/v1/agent/runs",status="200"}`: "3",
+	})
+	got := scrape(t, s.URL()+"/metrics")
+	for name := range got {
+		if strings.Contains(name, "stranger") {
+			t.Errorf("a stranger has named %s", name)
+		}
+	}
+	if got["baton_commit_duration_seconds_count"] == "0" || got["baton_commit_batch_events_sum"] == "0" || got["go_goroutines"] == "" || got["process_open_fds"] == "" {
+		t.Errorf("something is not measured: %v", got)
+	}
+}
+
+// deaf is a tool that returns when it is let, whatever its context says.
+type deaf struct{ called, let chan struct{} }
+
+func (deaf) Info() plugins.Info { return plugins.Info{Name: "deaf"} }
+
+func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	close(d.called)
+	<-d.let
+	return agui.ToolOutput{}, nil
+}
+
+func TestMetricsTellOfToolsThatDoNotStop(t *testing.T) {
+	d := deaf{make(chan struct{}), make(chan struct{})}
+	s := open(t, baton.Config{
+		Listen: "127.0.0.1:0", Plugins: append(builtin.Plugins(), d), Timeouts: baton.Timeouts{Grace: 20 * time.Millisecond},
+	})
+	send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"scripted","runId":"r","content":"{\"do\":[{\"tool\":\"deaf\"}]}"}`)
+	<-d.called
+	send(t, "POST", s.URL()+"/api/projects/default/agent-runs/r/cancel", "")
+	eventually(t, s.URL()+"/metrics", map[string]string{
+		`baton_abandoned_total{kind="tool"}`: "1", `baton_abandoned`: "1", `baton_run_duration_seconds_count{status="cancelled"}`: "1",
+	})
+	close(d.let)
+	eventually(t, s.URL()+"/metrics", map[string]string{`baton_abandoned_total{kind="tool"}`: "1", `baton_abandoned`: "0"})
+}
+
+func TestMetricsAreOnTheAdminListenerAlone(t *testing.T) {
+	for name, cfg := range map[string]baton.Config{
+		"with accounts":            {Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
+		"with an admin listener":   {Listen: "127.0.0.1:0", AdminListen: ":0"},
+		"with both, for everybody": {Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, cfg)
+			for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap"} {
+				if res := send(t, "GET", s.URL()+path, "", "User", "p1/root/admin"); res.StatusCode != http.StatusNotFound {
+					t.Errorf("%s on the listener of everybody: %s", path, res.Status)
+				}
+			}
+			if cfg.AdminListen == "" {
+				return
+			}
+			if !strings.HasPrefix(s.AdminAddr(), "127.0.0.1:") {
+				t.Fatalf("it listens on %s", s.AdminAddr())
+			}
+			for path, want := range map[string]string{
+				"/metrics": "baton_runs{", "/debug/pprof/goroutine?debug=1": "goroutine profile", "/healthz": "ok", "/readyz": "ready",
+			} {
+				res := send(t, "GET", "http://"+s.AdminAddr()+path, "")
+				if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), want) {
+					t.Errorf("%s: %s %.200s %v", path, res.Status, text, err)
+				}
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.AdminAddr()+"/debug/pprof/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = "evil.example"
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != http.StatusMisdirectedRequest {
+				t.Errorf("under a foreign name: %s", res.Status)
+			}
+		})
+	}
+}

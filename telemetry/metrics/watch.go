@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/stream"
+)
+
+// Watch has the metrics show what a server looks like at the moment they are asked for. It is called once.
+func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats) {
+	m.registry.MustRegister(&watch{engine, streams})
+}
+
+// watch is what is looked up.
+type watch struct {
+	engine  func() runtime.Stats
+	streams func() stream.Stats
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+var (
+	runs        = describe("runs", "Open runs, by status.", "status")
+	queueAge    = describe("queue_age_seconds", "For how long the first of the runs that wait for a slot has been queued.")
+	waits       = describe("commit_queue_items", "What waits for a commit: of each run what it has said, and commands.")
+	waitBytes   = describe("commit_queue_bytes", "Bytes of events that wait for a commit.")
+	waitAge     = describe("commit_queue_age_seconds", "For how long the oldest of what waits for a commit has at least.")
+	fenced      = describe("fenced_writes_total", "Commits that were refused because another server has the database.")
+	abandoned   = describe("abandoned_total", "Workers and tools that ignored that they were to stop, by kind (agent, tool).", "kind")
+	lingering   = describe("abandoned", "Abandoned workers and tools that have not returned; each keeps its run's slot.")
+	openStreams = describe("streams", "Open event streams, by kind (sse, websocket).", "kind")
+	cut         = describe("readers_cut_total", "Readers that were cut off because they took nothing any more.")
+)
+
+// Describe implements prometheus.Collector.
+func (w *watch) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, abandoned, lingering, openStreams, cut} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *watch) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	e := w.engine()
+	gauge(runs, float64(e.Queued), "queued")
+	gauge(runs, float64(e.Running), "running")
+	gauge(runs, float64(e.Waiting), "waiting")
+	gauge(queueAge, e.OldestQueued.Seconds())
+	gauge(waits, float64(e.Commits.Items))
+	gauge(waitBytes, float64(e.Commits.Bytes))
+	gauge(waitAge, e.Commits.Age.Seconds())
+	counter(fenced, e.Fenced)
+	counter(abandoned, e.AbandonedAgents, "agent")
+	counter(abandoned, e.AbandonedTools, "tool")
+	gauge(lingering, float64(e.Lingering))
+	s := w.streams()
+	gauge(openStreams, float64(s.Streams), "sse")
+	gauge(openStreams, float64(s.Sockets), "websocket")
+	counter(cut, s.Cut)
+}

@@ -1,0 +1,107 @@
+// Package admin is what whoever runs a server sees of the process: metrics, profiles, health. It has a listener of its own,
+// as none of that is for users, and knows no accounts: who reaches the listener may look.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config holds what a Server shows. All but Hosts must be set.
+type Config struct {
+	Metrics http.Handler
+	Ready   func(ctx context.Context) error // why the server cannot serve now
+	Hosts   []string                        // Host names that are answered beside localhost and addresses
+	Log     *slog.Logger
+}
+
+// Server answers on the listener. Create it with New, call Serve, and Close at the end.
+type Server struct{ http http.Server }
+
+// New returns a server.
+func New(cfg Config) *Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", cfg.Metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := cfg.Ready(r.Context()); err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ready")
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return &Server{http.Server{
+		Handler:           known(mux, cfg.Hosts),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+	}}
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
+}
+
+// known answers requests for localhost, an address or one of hosts alone: a page whose name was made to mean this machine
+// could read the answers.
+func known(next http.Handler, hosts []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		host = strings.Trim(host, "[]")
+		_, err := netip.ParseAddr(host)
+		if err != nil && !strings.EqualFold(host, "localhost") && !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+			say(w, http.StatusMisdirectedRequest, "This listener does not answer to that Host; name it in the setting hosts")
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Listen opens an address; without a host it is one that no other machine reaches.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("admin listener: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("admin listener: %w", err)
+	}
+	return ln, nil
+}
+
+// Serve answers what comes in on ln, which it closes, until Close. Then it returns nil.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends the listener and all that is answered on it.
+func (s *Server) Close() error { return s.http.Close() }
