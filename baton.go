@@ -76,6 +76,10 @@ type Config struct {
 	// Log is told what nobody can be answered. Default slog.Default.
 	Log *slog.Logger
 
+	// Tracer follows requests, runs and what is done in them; package telemetry/traces has one for OpenTelemetry. Nil
+	// traces nothing.
+	Tracer runtime.Tracer
+
 	// Version is what OpenAPI and MCP call this server's version. Default Baton's own.
 	Version string
 

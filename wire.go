@@ -66,6 +66,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string,
 		RingsBytes: cfg.Stream.Rings,
 
 		Measures: watch.Measures(),
+		Tracer:   cfg.Tracer,
 	})
 }
 
@@ -86,6 +87,10 @@ func newWeb(cfg *Config, rt *runtime.Runtime, watch *metrics.Metrics) (*transpor
 	if cfg.Accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()
 	}
+	traced := (func(context.Context, string) context.Context)(nil)
+	if cfg.Tracer != nil {
+		traced = cfg.Tracer.Within
+	}
 	return transports.New(
 		transports.Config{
 			Runtime: rt, Streams: streams, Log: cfg.Log,
@@ -100,6 +105,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, watch *metrics.Metrics) (*transpor
 
 			Metrics:  shown,
 			Answered: watch.Request,
+			Traced:   traced,
 		},
 		rest.Transport{Runtime: rt, Streams: streams},
 		sse.Transport{Runtime: rt, Streams: streams},

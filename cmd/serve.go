@@ -19,6 +19,7 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/telemetry/traces"
 )
 
 func (p *Program) serveCommand() *cobra.Command {
@@ -59,7 +60,16 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	s, err := Start(stop, cfg, log, offered.list...)
+	set := settings(cfg, log, offered.list)
+	traced, err := traces.FromEnv(ctx, buildVersion(), log)
+	if err != nil {
+		return &usageError{err}
+	}
+	if traced != nil {
+		set.Tracer = traced
+		defer flush(traced, log)
+	}
+	s, err := baton.New(stop, set)
 	if err != nil {
 		return err
 	}
@@ -83,6 +93,15 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	}
 	log.Info("stopping", "drain", cfg.Timeouts.Drain.String())
 	return shutdown(now, s)
+}
+
+// flush sends the spans that are left.
+func flush(traced *traces.Traces, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := traced.Shutdown(ctx); err != nil {
+		log.Warn("the last traces could not be sent", "error", err)
+	}
 }
 
 // greet says where the server is and what to try: a conversation with the assistant, or else a run.

@@ -56,7 +56,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if rt.cfg.Tracer != nil {
 		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID, Run: req.RunID, Thread: req.ThreadID})
 		started, err := rt.startRun(traced, c, &req)
-		end(End{Err: err})
+		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
 		return started, err
 	}
 	return rt.startRun(ctx, c, &req)

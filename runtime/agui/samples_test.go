@@ -90,6 +90,8 @@ func samples() []sample {
 	finished.Metadata = agui.FinishMetadata{Provider: "openai", Model: "gpt", InputTokens: 10, OutputTokens: 5, FinishReason: "stop"}.JSON()
 	foreign := base()
 	foreign.Metadata = json.RawMessage(`{"provider":"openai","note":"not the seed's shape"}`)
+	traced := base()
+	traced.Metadata = json.RawMessage(`{"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"}`)
 	interrupt := agui.Interrupt{
 		ID: "i-1", Reason: "input_required", Message: "Deploy?", ToolCallID: "c-1",
 		ResponseSchema: json.RawMessage(`{"type":"object"}`), ExpiresAt: "2026-01-01T00:00:00Z", SubagentRunID: "sub-1",
@@ -103,6 +105,7 @@ func samples() []sample {
 		SuggestedActions: []string{"retry"}, UIHints: json.RawMessage(`{"w":1}`), Error: &agui.OutputError{Code: "cancelled", Message: "cut"},
 	}
 	return []sample{
+		{"run started, traced", agui.RunStarted{Base: traced, AgentID: "writer"}},
 		{"run started, bare", agui.RunStarted{Base: base()}},
 		{"run started", agui.RunStarted{Base: base(), AgentID: "writer", ProtocolVersion: "1.0", ParentRunID: "run-0", Input: input()}},
 		{"run started, empty input", agui.RunStarted{Base: base(), AgentID: "writer", Input: &agui.RunAgentInput{ThreadID: "th-1", RunID: "run-1"}}},

@@ -86,6 +86,8 @@ type Op struct {
 // End is how an operation has ended.
 type End struct {
 	Status model.Status // of a run: what it is now
+	Run    string       // of a request for a run that was taken, and
+	Thread string       // its thread
 	Err    error        // nil when it went well
 	Code   string       // what clients are told has failed, empty when it went well
 	Model  ModelEnd     // of a model

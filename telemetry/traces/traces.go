@@ -1,0 +1,134 @@
+// Package traces tells OpenTelemetry what a server does: a span for each request for a run, each run, each worker, call of a
+// tool and call of a model in it, named as the conventions for generative AI say (invoke_agent, execute_tool, chat). They
+// are sent over OTLP/HTTP when the standard OTEL_… variables say so. What is said and answered is in no span.
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Traces is a runtime.Tracer that sends spans to a collector. Shut it down behind the server.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	w3c      propagation.TraceContext
+}
+
+var _ runtime.Tracer = (*Traces)(nil)
+
+// FromEnv returns traces as the environment asks for them, nil when it does not: they are sent when
+// OTEL_TRACES_EXPORTER is otlp, or when OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and
+// OTEL_SDK_DISABLED is not true. All other standard variables hold too, for the sampler, the resource, headers and batches.
+// That spans cannot be sent is told log, for the whole process.
+func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
+	asked, err := asked()
+	if err != nil || !asked {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	res, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", "baton"), attribute.String("service.version", version)),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err), exporter.Shutdown(ctx))
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces could not be sent", "error", err) }))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))
+	return &Traces{provider: provider, tracer: provider.Tracer("github.com/batonrun/baton", trace.WithInstrumentationVersion(version))}, nil
+}
+
+// asked reports whether the environment asks for traces.
+func asked() (bool, error) {
+	on := false
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		on = on || os.Getenv(name) != ""
+	}
+	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
+	case "":
+	case "otlp":
+		on = true
+	case "none":
+		on = false
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q; there are otlp and none", exporter)
+	}
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		on = false
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+		if p := os.Getenv(name); on && !slices.Contains([]string{"", "http/protobuf"}, p) {
+			return false, fmt.Errorf("%s is %q; traces are sent as http/protobuf", name, p)
+		}
+	}
+	return on, nil
+}
+
+// Shutdown sends what is left, until ctx is done.
+func (t *Traces) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// Begin starts a span.
+func (t *Traces) Begin(ctx context.Context, op runtime.Op) (context.Context, func(runtime.End)) {
+	name, kind, attrs := describe(op)
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return ctx, func(end runtime.End) {
+		if span.IsRecording() {
+			finish(span, op, end)
+		}
+		span.End()
+	}
+}
+
+// Parent names the span of ctx.
+func (t *Traces) Parent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	t.w3c.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// Within returns ctx inside the span that a traceparent names. One that is none changes nothing.
+func (t *Traces) Within(ctx context.Context, parent string) context.Context {
+	return t.w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
+}
+
+// finish says how an operation has ended. Its error's text stays here: it may quote what was asked.
+func finish(span trace.Span, op runtime.Op, end runtime.End) {
+	if op.Kind == runtime.OpModel {
+		name, attrs := modelOf(end.Model)
+		span.SetName(name)
+		span.SetAttributes(attrs...)
+	}
+	if op.Kind == runtime.OpStart && end.Run != "" {
+		span.SetAttributes(attribute.String(runID, end.Run), attribute.String(conversationID, end.Thread))
+	}
+	if end.Status != "" {
+		span.SetAttributes(attribute.String("baton.run.status", strings.ToLower(string(end.Status))))
+	}
+	code := end.Code
+	if code == "" && end.Err != nil {
+		code = "_OTHER"
+	}
+	if code != "" {
+		span.SetStatus(codes.Error, code)
+		span.SetAttributes(attribute.String("error.type", code))
+	}
+}
