@@ -3,7 +3,7 @@ package transports
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -40,7 +40,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 	cur, err := s.rt.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
 	if err != nil {
 		held.Release()
-		return s.interrupt(w, err, r.Projection, r.Framing)
+		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
 	if err = w.Flush(); err == nil {
 		err = s.Follow(ctx, w, &fanout.Tail{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
@@ -54,7 +54,12 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 	if err == nil || cur.Ended() {
 		return nil
 	}
-	return s.interrupt(w, fmt.Errorf("run %s: %w", r.Started.RunID, err), r.Projection, r.Framing)
+	return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
+}
+
+// log is a logger whose lines say which run the stream shows.
+func (r *RunStream) log(log *slog.Logger) *slog.Logger {
+	return log.With("run", r.Started.RunID, "thread", r.Started.ThreadID)
 }
 
 // attended is the cursor of a run whose questions are for the client of a stream.
@@ -97,12 +102,12 @@ func (o owner) Gone() bool {
 // Interrupt ends a stream of AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
 // the log. Of a server that stops it says so to nobody else.
 func (s *Streams) Interrupt(w *stream.Writer, err error, p agui.Projection) error {
-	return s.interrupt(w, err, p, nil)
+	return s.interrupt(w, s.log, err, p, nil)
 }
 
-func (s *Streams) interrupt(w *stream.Writer, err error, p agui.Projection, framing fanout.Framing) error {
+func (s *Streams) interrupt(w *stream.Writer, log *slog.Logger, err error, p agui.Projection, framing fanout.Framing) error {
 	if !errors.Is(err, runtime.ErrStopping) {
-		s.log.Error("a run's stream failed", "error", err)
+		log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}
 	_, _ = w.Write(fanout.Frame(framing, ev, p))

@@ -91,6 +91,7 @@ type Server struct {
 	app      *fiber.App
 	routes   []Route
 	stopping atomic.Bool
+	refused  refusals
 	visits   *visits // the requests of other servers: see ServeHTTP
 
 	mu   sync.Mutex // guards the fields below
@@ -130,6 +131,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	web.HeaderReceived = announce
 	web.ConnState = watchState
 	web.CloseOnShutdown = true
+	web.Logger = discreet{cfg.Log}
 	s.app.Use(s.measure, s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
@@ -180,7 +182,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	cfg.Idle = s.cfg.IdleTimeout
 	cfg.Serve = func(c net.Conn) {
 		if err := s.app.Server().ServeConn(c); err != nil {
-			s.cfg.Log.Debug("a connection's next request", "error", err)
+			discreet{s.cfg.Log}.Printf("", err)
 		}
 	}
 	own := stream.NewListener(ln, cfg)

@@ -39,7 +39,7 @@ func (l *live) returned(e *errand) {
 	l.mu.Unlock()
 	if late {
 		l.en.abandonments.lingering.Add(-1)
-		l.log().Info("what was abandoned has returned", e.kind, e.name, "took", time.Since(e.began).Round(time.Millisecond))
+		l.log().Info("what was abandoned has returned", e.kind, e.name, "took", time.Since(e.began).Round(time.Millisecond).String())
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *live) abandon(e *errand) {
 	} else {
 		l.en.abandonments.agents.Add(1)
 	}
-	l.log().Warn("what ignores its context is abandoned", e.kind, e.name, "after", time.Since(e.began).Round(time.Millisecond))
+	l.log().Warn("what ignores its context is abandoned", e.kind, e.name, "after", time.Since(e.began).Round(time.Millisecond).String())
 }
 
 // The kinds of errands.

@@ -190,7 +190,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	en.releaseAll()
+	released := en.releaseAll()
 	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
 	defer grace.Stop()
 	select {
@@ -199,6 +199,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
+	en.log.Info("drained", "released", released)
 	return true
 }
 

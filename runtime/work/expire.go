@@ -27,7 +27,7 @@ func (en *Engine) expire() {
 		}
 		for i := range late {
 			if err := en.expireOne(&late[i]); err != nil && !errors.Is(err, decide.ErrStale) {
-				en.log.Error("interrupt could not be expired", "interrupt", late[i].ID, "error", err)
+				en.log.Error("interrupt could not be expired", "interrupt", late[i].ID, "runKey", late[i].RunKey, "error", err)
 			}
 		}
 	}

@@ -147,13 +147,13 @@ func (en *Engine) tell(out *decide.Decided) {
 		case m.To == model.Running:
 			waited := out.At.Sub(run.QueuedAt)
 			en.measures.Claimed(max(waited, 0))
-			en.log.Info("run starts", append(who, "generation", run.Generation, "queued", waited.Round(time.Millisecond))...)
+			en.log.Info("run starts", append(who, "generation", run.Generation, "queued", waited.Round(time.Millisecond).String())...)
 		case m.To == model.Waiting:
 			en.log.Info("run waits for an answer", who...)
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
 			en.measures.Ended(m.To, max(took, 0))
-			who = append(who, "status", m.To, "took", took.Round(time.Millisecond))
+			who = append(who, "status", m.To, "took", took.Round(time.Millisecond).String())
 			if run.Error != nil {
 				who = append(who, "code", run.Error.Code)
 			}

@@ -378,18 +378,24 @@ func (en *Engine) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, the
 	return l.finish(end, it, l.run.Owner, then)
 }
 
-// releaseAll lets go of the live runs without a word in their logs; they go on at the next start.
-func (en *Engine) releaseAll() {
+// releaseAll lets go of the live runs without a word in their logs; they go on at the next start. It returns how many.
+func (en *Engine) releaseAll() int {
+	n := 0
 	for _, l := range en.allLive() {
-		l.letGo()
+		if l.letGo() {
+			l.log().Info("run is released", "project", l.run.Project, "agent", l.run.WorkflowID)
+			n++
+		}
 	}
+	return n
 }
 
-func (l *live) letGo() {
+// letGo reports false for a run that ends already.
+func (l *live) letGo() bool {
 	l.mu.Lock()
 	if !l.lock(plugins.ErrStopping) {
 		l.mu.Unlock()
-		return
+		return false
 	}
 	it := l.item()
 	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance}
@@ -397,4 +403,5 @@ func (l *live) letGo() {
 	l.en.commits.Add(it)
 	l.mu.Unlock()
 	l.cancel(plugins.ErrStopping)
+	return true
 }

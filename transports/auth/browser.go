@@ -20,9 +20,9 @@ type Browser struct {
 
 // The refusals of Handler.
 var (
-	errHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
+	ErrHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
 	errTarget = fiber.NewError(fiber.StatusBadRequest, "A request's target must be a path, or an URL of its Host")
-	errOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
+	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
 )
 
 // What CORS lets pages of admitted origins send and read.
@@ -48,7 +48,7 @@ func (b Browser) Handler() fiber.Handler {
 			return errTarget
 		}
 		if !hostAdmitted(c, hosts) {
-			return errHost
+			return ErrHost
 		}
 		origin := strings.ToLower(c.Get(fiber.HeaderOrigin))
 		if origin == "" {
@@ -59,7 +59,7 @@ func (b Browser) Handler() fiber.Handler {
 			c.Set(fiber.HeaderAccessControlAllowOrigin, c.Get(fiber.HeaderOrigin))
 			c.Set(fiber.HeaderAccessControlExposeHeaders, corsExposes)
 		} else if !ownOrigin(c, origin) {
-			return errOrigin
+			return ErrOrigin
 		}
 		if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
 			c.Set(fiber.HeaderAccessControlAllowMethods, corsMethods)

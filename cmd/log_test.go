@@ -1,0 +1,189 @@
+package cmd_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
+)
+
+const secret = "s3cr3t-t0ken"
+
+// careless is an agent whose error quotes the URL that it asked, and with it a token.
+func careless() plugins.Agent {
+	return plugins.AgentFunc("careless", func(ctx context.Context, _ *plugins.Run) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://user:"+secret+"@127.0.0.1:1/path?token="+secret, http.NoBody)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err == nil {
+			return res.Body.Close()
+		}
+		return fmt.Errorf("ask the other server: %w", err)
+	})
+}
+
+// hanging is an agent that works until it is stopped.
+func hanging(began chan<- struct{}) plugins.Agent {
+	return plugins.AgentFunc("hanging", func(ctx context.Context, _ *plugins.Run) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+}
+
+// logged is a line of the log.
+type logged map[string]any
+
+// lines returns those whose message is this.
+func lines(t *testing.T, log, msg string) []logged {
+	t.Helper()
+	var all []logged
+	for line := range strings.Lines(log) {
+		var l logged
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		if l["msg"] == msg {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("BATON_TIMEOUTS_DRAIN", "50ms")
+	db := database(t)
+	began := make(chan struct{}, 2)
+	start := func() (url string, log *output, stop func()) {
+		var stdout output
+		log = new(output)
+		p := cmd.Program{
+			Plugins: append(builtin.Plugins(), careless(), hanging(began)), Stdout: &stdout, Stderr: log,
+			Args: []string{"serve", "--listen", "127.0.0.1:0", "--database", db, "--log-level", "debug", "--log-format", "json"},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		code := make(chan int, 1)
+		go func() { code <- p.Run(ctx) }() // ends with stop
+		stop = sync.OnceFunc(func() { cancel(); <-code })
+		t.Cleanup(stop)
+		stdout.until(t, "try: ")
+		return strings.Fields(stdout.String())[4], log, stop
+	}
+	url, log, stop := start()
+	ask(t, url, `{"agent":"echo","threadId":"one","runId":"r1","content":"hello"}`)
+	ask(t, url, `{"agent":"careless","threadId":"two","runId":"r2","content":"`+secret+`"}`)
+	ask(t, url, `{"agent":"scripted","threadId":"three","runId":"r3","content":"{\"do\":[{\"ask\":{\"message\":\"?\"}}]}"}`)
+	attack(t, url)
+	detached(t, url, `{"agent":"hanging","threadId":"four","runId":"r4","content":"x"}`)
+	<-began
+	stop()
+	first := log.String()
+	_, log, stop = start()
+	<-began
+	stop()
+	second := log.String()
+
+	if strings.Contains(first+second, secret) {
+		for line := range strings.Lines(first + second) {
+			if strings.Contains(line, secret) {
+				t.Errorf("the log tells a secret: %s", line)
+			}
+		}
+	}
+	for _, w := range []struct{ log, msg, run, thread, key, value string }{
+		{first, "run starts", "r1", "one", "agent", "echo"},
+		{first, "run ends", "r1", "one", "status", "COMPLETED"},
+		{first, "agent failed", "r2", "two", "agent", "careless"},
+		{first, "run ends", "r2", "two", "status", "FAILED"},
+		{first, "run ends", "r2", "two", "code", "agent_failed"},
+		{first, "run waits for an answer", "r3", "three", "agent", "scripted"},
+		{first, "run is released", "r4", "four", "agent", "hanging"},
+		{second, "run is taken over", "r4", "four", "agent", "hanging"},
+	} {
+		found := false
+		for _, l := range lines(t, w.log, w.msg) {
+			found = found || l["run"] == w.run && l["thread"] == w.thread && l[w.key] == w.value
+		}
+		if !found {
+			t.Errorf("no line %q of %s with %s=%s in\n%s", w.msg, w.run, w.key, w.value, w.log)
+		}
+	}
+	if l := lines(t, first, "agent failed"); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0]["error"]), "ask the other server: Get \"http://127.0.0.1:1/path\"") {
+		t.Errorf("why the agent has failed: %v", l)
+	}
+	if l := lines(t, first, "a foreign Host is refused"); len(l) != 2 || l[0]["host"] != "evil.example" {
+		t.Errorf("of a foreign Host: %v", l)
+	}
+	if l := lines(t, first, "a foreign Origin is refused"); len(l) != 2 || l[0]["origin"] != "https://evil.example" {
+		t.Errorf("of a foreign Origin: %v", l)
+	}
+	if l := lines(t, first, "drained"); len(l) != 1 || l[0]["released"] != float64(1) {
+		t.Errorf("of what was drained: %v", l)
+	}
+	for line := range strings.Lines(first + second) {
+		var l logged
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Error(err)
+		}
+		if strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") && (l["run"] == nil || l["thread"] == nil) {
+			t.Errorf("a line about no run: %s", line)
+		}
+	}
+}
+
+// detached starts a run that goes on by itself.
+func detached(t *testing.T, url, body string) {
+	t.Helper()
+	res, err := http.Post(url+"/api/v1/agent/runs", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusAccepted {
+		t.Fatal(res.Status)
+	}
+}
+
+// attack sends requests with secrets, of which each is refused for another reason.
+func attack(t *testing.T, url string) {
+	t.Helper()
+	addr := strings.TrimPrefix(url, "http://")
+	query := "?ticket=" + secret + "&token=" + secret
+	bearer := "Authorization: Bearer " + secret + "\r\n"
+	for _, request := range []string{
+		"GET /nothing" + query + " HTTP/1.1\r\nHost: " + addr + "\r\n" + bearer + "\r\n",
+		"GET /api/v1/threads" + query + " HTTP/1.1\r\nHost: evil.example\r\n" + bearer + "\r\n",
+		"GET /api/v1/threads" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nOrigin: https://evil.example\r\n" + bearer + "\r\n",
+		"GET /api/v1/threads" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nno header " + secret + "\r\n\r\n",
+		"GET /api/v1/threads" + query + " " + secret + "\r\n\r\n",
+		secret + " \x00\r\n\r\n",
+		"GET /api/v1/threads" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nX: " + strings.Repeat(secret, 4000) + "\r\n\r\n",
+		"POST /api/v1/agent/runs" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{" + secret,
+		"POST /api/v1/agent/runs" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: " + secret + "\r\n\r\n",
+		"GET /api/v1/ws" + query + " HTTP/1.1\r\nHost: " + addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+		"GET /api/v1/agent/runs/" + secret + "/events" + query + " HTTP/1.1\r\nHost: " + addr + "\r\n\r\n",
+	} {
+		for _, before := range []string{"", "GET /healthz HTTP/1.1\r\nHost: " + addr + "\r\n\r\n"} { // a connection's first request, and a later one
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(c, before+request)
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}
+}
