@@ -97,6 +97,7 @@ func (r *remote) connect(ctx context.Context) error {
 	if r.after > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatInt(r.after, 10))
 	}
+	authorize(req)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return &awayError{err}
@@ -145,6 +146,7 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	authorize(req)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return &awayError{err}

@@ -49,9 +49,15 @@ var (
 	kubernetesPort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// foreign tells variables that begin like ours and are not: those of Baton's own tests and of Kubernetes.
+// The variables that say which server a command is a client of, and with which credential. They are no settings of a server.
+const (
+	URLVariable   = "BATON_URL"
+	TokenVariable = "BATON_TOKEN"
+)
+
+// foreign tells variables that begin like ours and are not: those of clients, of Baton's own tests and of Kubernetes.
 func foreign(name, val string) bool {
-	return name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
+	return name == URLVariable || name == TokenVariable || name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
 		kubernetes.MatchString(name) || strings.HasSuffix(name, "_PORT") && kubernetesPort.MatchString(val)
 }
 

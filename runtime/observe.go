@@ -1,6 +1,10 @@
 package runtime
 
 import (
+	"context"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -37,3 +41,41 @@ type Stats struct {
 
 // Stats returns what the runtime is doing.
 func (rt *Runtime) Stats() Stats { return Stats{rt.work.Stats(), rt.commits.Stats()} }
+
+// LastEvent is what a run has made last.
+type LastEvent struct {
+	ID   int64
+	Type agui.Type
+	At   time.Time
+}
+
+// LastEventOf returns what a run that the caller has been given has made last, nil when that is nothing: a run that is
+// stuck is known by it.
+func (rt *Runtime) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
+	if id, kind, at, ok := rt.work.LastEvent(run.Key); ok {
+		return &LastEvent{id, kind, at}, nil
+	}
+	last := run.ClosedEvent
+	if run.Status == Running {
+		var err error
+		if last, err = rt.store.LastEventID(ctx, run.ThreadKey); err != nil {
+			return nil, unavailable(err)
+		}
+	}
+	if last == 0 {
+		return nil, nil
+	}
+	stored, err := rt.store.Events(ctx, run.ThreadKey, last-1, 1)
+	if err != nil || len(stored) == 0 || stored[0].ID != last { // it may have been removed
+		return nil, unavailable(err)
+	}
+	ev, err := agui.Decode(stored[0].Payload)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	e := &LastEvent{ID: last, Type: ev.Type()}
+	if ms := ev.Common().Timestamp; ms != 0 {
+		e.At = time.UnixMilli(ms)
+	}
+	return e, nil
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
@@ -127,4 +128,16 @@ func (l *live) stored(ctx context.Context, id int64) error {
 			return err
 		}
 	}
+}
+
+// LastEvent says what a run that this instance executes has made last, and has stored: its id, its type and when. It
+// reports false when that is not in memory.
+func (en *Engine) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
+	l := en.liveRun(runKey)
+	if l == nil {
+		return 0, "", time.Time{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.last, l.w.kind, l.w.at, l.w.kind != "" && l.t.Committed() >= l.w.last
 }

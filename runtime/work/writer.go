@@ -19,6 +19,8 @@ type writer struct {
 	thread   *model.Thread
 	run      *monitor.Run // by its name in this span
 	last     int64        // the id of the last event
+	kind     agui.Type    // of that event, empty before the first
+	at       time.Time    // when it was made
 	seq      int64        // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
@@ -77,6 +79,7 @@ func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) err
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	w.last++
+	w.kind, w.at = ev.Type(), time.Now()
 	w.number(ev, changed)
 	rec := log.NewRecord(w.last, w.run.Key, ev, len(payload))
 	it.Run = w.run

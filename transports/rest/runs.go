@@ -60,7 +60,13 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewRun(&run, asks))
+	last, err := t.Runtime.LastEventOf(c.UserContext(), &run)
+	if err != nil {
+		return err
+	}
+	shown := wire.NewRun(&run, asks)
+	shown.LastEvent = wire.NewLastEvent(last)
+	return c.JSON(shown)
 }
 
 // delete answers DELETE of a run that is over.

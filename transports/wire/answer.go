@@ -38,7 +38,27 @@ type Run struct {
 	Usage          []agui.TokenUsage `json:"usage"`
 	CreatedAt      time.Time         `json:"createdAt"`
 	ParentRunID    *string           `json:"parentRunId"`
-	Interrupts     []agui.Interrupt  `json:"interrupts"` // what it asks now
+	Interrupts     []agui.Interrupt  `json:"interrupts"`          // what it asks now
+	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // what it has made last; not in lists
+}
+
+// LastEvent is what a run has made last.
+type LastEvent struct {
+	ID        int64      `json:"id"`
+	Type      agui.Type  `json:"type"`
+	Timestamp *time.Time `json:"timestamp"` // null when that is not known
+}
+
+// NewLastEvent returns what a run has made last, nil for nothing.
+func NewLastEvent(e *runtime.LastEvent) *LastEvent {
+	if e == nil {
+		return nil
+	}
+	last := &LastEvent{ID: e.ID, Type: e.Type}
+	if !e.At.IsZero() {
+		last.Timestamp = stampOrNull(&e.At)
+	}
+	return last
 }
 
 // NewRun returns the resource of a run that asks interrupts.

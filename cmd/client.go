@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batonrun/baton/config"
+)
+
+// client asks a running server about runs.
+type client struct {
+	server  string // its URL
+	project string
+}
+
+// clientFlags are how a command finds its server.
+type clientFlags struct{ server, project string }
+
+func (f *clientFlags) add(cmd *cobra.Command) {
+	config.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (default BATON_URL, else the one that has the database)")
+	cmd.Flags().StringVar(&f.project, "project", "default", "`project` of the runs")
+}
+
+// clientHelp is what a command says of its server.
+const clientHelp = "The server is the one given with --server or in BATON_URL, else the one that has the configured database. Its\n" +
+	"credential is read from BATON_TOKEN: a flag would show it to whoever lists processes."
+
+// client returns one for the server that is meant.
+func (f *clientFlags) client(cmd *cobra.Command) (*client, error) {
+	given := f.server
+	if given == "" {
+		given = os.Getenv(config.URLVariable)
+	}
+	if given == "" {
+		cfg, err := load(cmd)
+		if err != nil {
+			return nil, err
+		}
+		if given, err = findServer(cmd.Context(), cfg, ""); err != nil {
+			return nil, err
+		}
+	}
+	if given == "" {
+		return nil, errors.New("nobody serves the configured database; start a server with serve, or name one with --server")
+	}
+	return &client{strings.TrimSuffix(given, "/"), f.project}, nil
+}
+
+// authorize gives a request the credential of the environment.
+func authorize(req *http.Request) {
+	if token := os.Getenv(config.TokenVariable); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+}
+
+// run is the path of a run and of what is below it; without an id it is that of all.
+func (c *client) run(id string, more ...string) string {
+	parts := []string{"/api/projects", url.PathEscape(c.project), "agent-runs"}
+	if id != "" {
+		parts = append(parts, url.PathEscape(id))
+	}
+	return strings.Join(append(parts, more...), "/")
+}
+
+// do makes a request and decodes its answer into out, if that is not nil.
+func (c *client) do(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var text io.Reader = http.NoBody
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		text = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.server+path, text)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	authorize(req)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= 300 {
+		return refusal(res)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
+}

@@ -1,0 +1,112 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fields of a table's line that begins with a run's id, nil when there is none.
+func row(table, run string) []string {
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == run {
+			return f
+		}
+	}
+	return nil
+}
+
+func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
+	db := database(t)
+	s := serve(t, db)
+	detached(t, s.URL(), `{"agent":"scripted","threadId":"t1","runId":"stuck","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`)
+	detached(t, s.URL(), `{"agent":"scripted","threadId":"t2","runId":"asks","content":"{\"do\":[{\"ask\":{\"message\":\"Deploy?\"}},{\"say\":\"gone on\"}]}"}`)
+	detached(t, s.URL(), `{"agent":"echo","threadId":"t3","runId":"over","content":"x"}`)
+	detached(t, s.URL(), `{"agent":"echo","threadId":"t1","runId":"behind","content":"x"}`)
+	find := func(run string, want []string, args ...string) string {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
+			r := baton(t.Context(), append([]string{"runs", "--server", s.URL()}, args...)...).want(t, 0)
+			got := strings.Join(row(r.stdout, run), " ")
+			found := true
+			for _, w := range want {
+				found = found && strings.Contains(got, w)
+			}
+			if found {
+				return r.stdout
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("of %s want %q, got\n%s", run, want, r.stdout)
+			}
+		}
+	}
+	find("stuck", []string{"RUNNING", "scripted", "t1", "scripted", "TOOL_CALL_END", "s ago"})
+	find("behind", []string{"QUEUED", "echo", "t1"})
+	out := find("asks", []string{"WAITING", "scripted asks", "RUN_FINISHED"})
+	if row(out, "over") != nil {
+		t.Errorf("a run that is over is listed as open:\n%s", out)
+	}
+	find("over", []string{"COMPLETED"}, "--all")
+	find("over", []string{"COMPLETED"}, "--status", "completed", "--since", "1h", "--agent", "echo")
+
+	r := baton(t.Context(), "runs", "--database", db, "--json").want(t, 0) // by the database's lock
+	for line := range strings.Lines(r.stdout) {
+		var run struct {
+			ID           string
+			Status       string
+			CurrentNodes []struct{ NodeID string }
+			LastEvent    *struct{ Type string }
+		}
+		if err := json.Unmarshal([]byte(line), &run); err != nil || run.ID == "" {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if run.ID == "stuck" && (run.LastEvent == nil || run.LastEvent.Type != "TOOL_CALL_END" || len(run.CurrentNodes) != 1) {
+			t.Errorf("got %s", line)
+		}
+	}
+
+	r = baton(t.Context(), "cancel", "--server", s.URL(), "stuck", "nobody").want(t, 1)
+	if r.stdout != "stuck is cancelled\n" || !strings.Contains(r.stderr, "nobody: Agent run not found (404 not_found)") {
+		t.Errorf("got %q and %q", r.stdout, r.stderr)
+	}
+	find("stuck", []string{"CANCELLED"}, "--all")
+	if r := baton(t.Context(), "answer", "--server", s.URL(), "stuck", "--approve").want(t, 1); !strings.Contains(r.stderr, "stuck asks nothing; it is CANCELLED") {
+		t.Errorf("got %q", r.stderr)
+	}
+	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", "{").want(t, 2)
+	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--approve", "--refuse").want(t, 2)
+	if r := baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", `{"yes":true}`).want(t, 0); r.stdout != "asks is answered and goes on\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+	find("asks", []string{"COMPLETED"}, "--all")
+}
+
+func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var got []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.URL.Path+" "+r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"detail":"Who are you?","code":"unauthorized"}`))
+	}))
+	defer s.Close()
+	t.Setenv("BATON_URL", s.URL+"/")
+	t.Setenv("BATON_TOKEN", secret)
+	for _, args := range []string{"runs --project p1", "cancel r --project p1", "answer r --approve --project p1"} {
+		r := baton(t.Context(), strings.Fields(args)...).want(t, 1)
+		if !strings.Contains(r.stderr, "Who are you?") || strings.Contains(r.stderr+r.stdout, secret) {
+			t.Errorf("%s: %s", args, r.stderr)
+		}
+	}
+	baton(t.Context(), "run", "echo", "hello", "--server", s.URL).want(t, 1)
+	want := []string{
+		"/api/projects/p1/agent-runs Bearer " + secret, "/api/projects/p1/agent-runs/r/cancel Bearer " + secret,
+		"/api/projects/p1/agent-runs/r Bearer " + secret, "/api/v1/agent/runs Bearer " + secret,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
