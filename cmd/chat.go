@@ -60,7 +60,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s 
 			return err
 		}
 		cfg.Listen = "127.0.0.1:0" // for itself
-		own, err := Start(ctx, cfg, newLogger(cfg.Log, p.Stderr), o.list...)
+		own, err := Start(ctx, cfg, aside(cfg.Log, p.Stderr), o.list...)
 		if err != nil {
 			return err
 		}

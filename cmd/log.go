@@ -22,6 +22,15 @@ func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
+// aside returns a logger for a server inside a command that talks to a person: what is in order is not told beside the
+// answers, unless debug is asked for.
+func aside(cfg config.Log, w io.Writer) *slog.Logger {
+	if cfg.Level == slog.LevelInfo {
+		cfg.Level = slog.LevelWarn
+	}
+	return newLogger(cfg, w)
+}
+
 // guarded takes out of the URLs that errors quote what may be secret: an agent or a tool may have put a token there.
 func guarded(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {

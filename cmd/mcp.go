@@ -59,7 +59,7 @@ func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reade
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, p.Stderr)
+	log := aside(cfg.Log, p.Stderr)
 	e, err := startEngine(ctx, cfg, log, o.list)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server string, re
 	if err != nil {
 		return nil, err
 	}
-	return startLocal(ctx, cfg, req, newLogger(cfg.Log, p.Stderr), o.list)
+	return startLocal(ctx, cfg, req, aside(cfg.Log, p.Stderr), o.list)
 }
 
 // findServer returns the URL of the server whose client a command is: the one it was given, else the one that has
