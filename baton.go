@@ -76,7 +76,7 @@ type Config struct {
 	// Log is told what nobody can be answered. Default slog.Default.
 	Log *slog.Logger
 
-	// Tracer follows requests, runs and what is done in them; package telemetry/traces has one for OpenTelemetry. Nil
+	// Tracer follows requests, runs and what is done in them; package transports/telemetry/traces has one for OpenTelemetry. Nil
 	// traces nothing.
 	Tracer runtime.Tracer
 

@@ -44,8 +44,10 @@ var cases = func() map[string][]ask {
 		return `{"method":"` + method + `","params":` + params + `,"body":` + body + `}`
 	}
 	tool := func(name, args string) ask {
-		return ask{method: "POST", path: "/mcp", header: []string{"Accept", "application/json, text/event-stream"},
-			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`}
+		return ask{
+			method: "POST", path: "/mcp", header: []string{"Accept", "application/json, text/event-stream"},
+			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`,
+		}
 	}
 	started := func(name, args string) ask { t := tool(name, args); t.mine = true; return t }
 	of := func(lists ...[]ask) []ask { return slices.Concat(lists...) }

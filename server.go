@@ -13,9 +13,9 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/telemetry/metrics"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/admin"
+	"github.com/batonrun/baton/transports/telemetry/metrics"
 )
 
 // Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several

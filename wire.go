@@ -8,7 +8,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/telemetry/metrics"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/mcp"
@@ -16,6 +15,7 @@ import (
 	"github.com/batonrun/baton/transports/openapi"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
+	"github.com/batonrun/baton/transports/telemetry/metrics"
 	"github.com/batonrun/baton/transports/ws"
 )
 

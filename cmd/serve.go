@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/telemetry/traces"
+	"github.com/batonrun/baton/transports/telemetry/traces"
 )
 
 func (p *Program) serveCommand() *cobra.Command {

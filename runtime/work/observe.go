@@ -50,7 +50,7 @@ func (m Measures) withDefaults() Measures {
 }
 
 // Tracer follows runs from the request to the calls of models and tools. It is an interface so that no trace library is
-// needed here; telemetry/traces implements it. Its methods are called from several goroutines.
+// needed here; transports/telemetry/traces implements it. Its methods are called from several goroutines.
 type Tracer interface {
 	// Begin is told that an operation begins inside of that of ctx. It returns the context of what is done in it, and
 	// what is called once when it has ended.

@@ -17,8 +17,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/telemetry/metrics"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/telemetry/metrics"
 )
 
 // full returns metrics of which each has a value.
