@@ -70,6 +70,11 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	}
 	f.Project = c.project
 	f.User = cmp.Or(c.only(), f.User)
+	for _, name := range []string{f.User, f.Agent, f.WorkflowID} {
+		if name != "" && !ValidName(name) { // nobody has it, and not every database can be asked
+			return Page[Run]{}, nil
+		}
+	}
 	page, err := rt.store.Runs(ctx, f)
 	runs := make([]Run, len(page.Rows))
 	for i := range page.Rows {

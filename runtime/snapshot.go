@@ -62,7 +62,11 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFilter, first bool) ([]agui.Message, error) {
 	before := int64(0)
 	if f.Before != "" {
-		rows, err := rt.store.MessagesByID(ctx, thread, []string{f.Before})
+		var rows []Message
+		var err error
+		if ValidName(f.Before) { // no other can be stored, nor asked for everywhere
+			rows, err = rt.store.MessagesByID(ctx, thread, []string{f.Before})
+		}
 		if err != nil {
 			return nil, err
 		}

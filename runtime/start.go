@@ -114,9 +114,16 @@ func (rt *Runtime) check(req *StartRequest) error {
 	default:
 		return refuse(KindInvalid, "invalid_request", "multitask must be enqueue, reject, interrupt or rollback")
 	}
-	for what, name := range map[string]string{"threadId": req.ThreadID, "runId": req.RunID, "parentRunId": req.ParentRunID} {
+	for what, name := range map[string]string{
+		"threadId": req.ThreadID, "runId": req.RunID, "parentRunId": req.ParentRunID, "rewindTo": req.RewindTo,
+	} {
 		if name != "" && !ValidName(name) {
 			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", what)
+		}
+	}
+	for _, e := range req.Resume {
+		if !ValidName(e.InterruptID) {
+			return refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
 		}
 	}
 	if err := checkObject("state", req.State); err != nil {
