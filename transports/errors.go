@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/stream"
@@ -91,8 +90,8 @@ func cut(text string) string {
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	status, body, wait := Status(err)
 	if status == fiber.StatusInternalServerError {
-		body.RequestID = uuid.NewString()
-		c.Set(fiber.HeaderXRequestID, body.RequestID)
+		body.RequestID = requestID(c)
+		c.Set(fiber.HeaderXRequestID, body.RequestID) // also where nothing else of ours was done
 		s.cfg.Log.Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
 	}
 	if wait > 0 {

@@ -241,6 +241,7 @@ func (s *Server) guard(c *fiber.Ctx) (err error) {
 			err = newPanicError(v)
 		}
 	}()
+	secure(c)
 	if twoLengths(&c.Request().Header) {
 		c.Context().SetConnectionClose()
 		return errTwoLengths
