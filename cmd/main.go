@@ -98,6 +98,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		vacuumCommand(),
 		healthCommand(),
 		p.checkCommand(),
+		p.doctorCommand(),
 		initCommand(),
 		schemaCommand(),
 		configCommand(),

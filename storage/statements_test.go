@@ -25,6 +25,7 @@ var (
 	onlyPostgres = []string{
 		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveThreads", "reserveRuns", "lockInstances", "lockJoining",
+		"selectServerVersion", "selectClock",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
@@ -32,7 +33,7 @@ var (
 		"setHead", "selectRun", "listRuns", "countFiltered", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked",
 	}
 	// This reads a table of SQLite's.
-	onlySQLite = []string{"selectLastKey"}
+	onlySQLite = []string{"selectLastKey", "selectSQLiteVersion"}
 )
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.

@@ -1,0 +1,96 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func TestDoctorIsContentWithANewInstallation(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := baton(t.Context(), "doctor", "--listen", freeAddr(t)).want(t, 0)
+	for _, want := range []string{"note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
+	if _, err := os.Stat("baton.db"); err == nil {
+		t.Error("looking has made a database")
+	}
+	if left, _ := filepath.Glob(".baton-doctor-*"); len(left) > 0 {
+		t.Errorf("it has left %v", left)
+	}
+}
+
+func TestDoctorFindsTheServer(t *testing.T) {
+	db := database(t)
+	s := serve(t, db)
+	r := baton(t.Context(), "doctor", "--database", db, "--listen", s.Addr()).want(t, 0)
+	for _, want := range []string{"A server has the database, at " + s.Addr(), "The server on " + s.Addr() + " is ready", "with this version's schema"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
+}
+
+func TestDoctorSaysWhatIsWrong(t *testing.T) {
+	s := serve(t, database(t))
+	missing := filepath.Join(t.TempDir(), "nowhere", "baton.db")
+	broken := filepath.Join(t.TempDir(), "broken.db")
+	if err := os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		file string
+		args string
+		env  string
+		want string
+	}{
+		{file: "listen: nowhere\n", want: "baton.yaml:1:1: listen: want an address and a port"},
+		{file: "agents:\n  a: {provider: openai, model: m, tools: [nothing-like-it], bad: 1}\n", want: "wrong  agents"},
+		{args: "--database sqlite:" + missing, want: "there is no directory"},
+		{args: "--database sqlite:" + broken, want: "cannot be used"},
+		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},
+		{args: "--listen 192.0.2.1:80 --insecure", want: "192.0.2.1:80 cannot be listened on"},
+		{args: "--admin-listen " + s.Addr() + "0", want: "admin_listen"},
+		{env: "OTEL_TRACES_EXPORTER=jaeger", want: "wrong  traces"},
+		{args: "--database sqlite:/proc/baton.db", want: "cannot be written to"},
+	} {
+		t.Run(w.want, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if w.file != "" {
+				put(t, "baton.yaml", w.file)
+			}
+			if key, value, ok := strings.Cut(w.env, "="); ok {
+				t.Setenv(key, value)
+			}
+			args := append([]string{"doctor"}, strings.Fields(w.args)...)
+			if !strings.Contains(w.args, "--listen") && w.file == "" {
+				args = append(args, "--listen", freeAddr(t))
+			}
+			r := baton(t.Context(), args...).want(t, 1)
+			if !strings.Contains(r.stdout, w.want) || strings.Contains(r.stdout, "s3cret") {
+				t.Errorf("got\n%s\nwant %q", r.stdout, w.want)
+			}
+			for line := range strings.Lines(baton(t.Context(), append(args, "--json")...).stdout) {
+				var f struct{ State, About, Text string }
+				if err := json.Unmarshal([]byte(line), &f); err != nil || f.State == "" || f.Text == "" {
+					t.Errorf("%v: %s", err, line)
+				}
+			}
+		})
+	}
+}
+
+func TestDoctorReachesPostgres(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := storagetest.Postgres(t).NewDatabase(t)
+	args := []string{"doctor", "--database", url, "--listen", freeAddr(t)}
+	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reached (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") {
+		t.Errorf("got\n%s", r.stdout)
+	}
+}

@@ -1,0 +1,127 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	selectSQLiteVersion = `
+SELECT sqlite_version()`
+
+	selectServerVersion = `
+SELECT current_setting('server_version')`
+
+	selectClock = `
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+)
+
+// Report is what Inspect finds of a database. Fields that do not apply are zero.
+type Report struct {
+	Software string // the database's, with its version
+	Exists   bool   // there is a SQLite file, or a PostgreSQL database answers
+	Schema   int64  // the version of its schema, 0 for none
+	Wanted   int64  // that of this program
+
+	Dir       string // of the SQLite file
+	Size, WAL int64  // of the SQLite file and of its WAL, in bytes
+	Held      bool   // a server has the SQLite database
+	Holder    string // where it listens, if it says so
+
+	Skew time.Duration // how far PostgreSQL's clock is ahead of this machine's
+}
+
+// Inspect looks at a database without changing anything of it, also while a server has it. Beside an error, which says what
+// keeps a server from opening it, the report tells what was found until then. A schema that is older is no error.
+func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
+	cfg = cfg.withDefaults()
+	d, err := dialectOf(cfg.URL)
+	if err != nil {
+		return r, err
+	}
+	if r.Wanted, err = schemaVersion(d); err != nil {
+		return r, err
+	}
+	if d.single {
+		if err := r.file(cfg); err != nil || !r.Exists {
+			return r, err
+		}
+	}
+	pool, err := d.openPool(cfg)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if err := r.software(ctx, d, pool); err != nil {
+		return r, err
+	}
+	r.Exists = true
+	err = checkSchema(ctx, d, pool)
+	if errors.Is(err, errOlderSchema) || errors.Is(err, ErrSchema) && !errors.Is(err, errNewerSchema) {
+		err = nil
+	}
+	if v, readErr := one(ctx, pool, scalar[int64], selectVersion); readErr == nil {
+		r.Schema = v
+	}
+	return r, err
+}
+
+// openPool opens connections for reading.
+func (d *dialect) openPool(cfg Config) (*pool, error) {
+	reads, err := d.open(cfg, reading)
+	if err != nil {
+		return nil, err
+	}
+	return &pool{DB: reads, d: d}, nil
+}
+
+// file looks at a SQLite file and what lies beside it.
+func (r *Report) file(cfg Config) error {
+	path, err := sqlitePath(cfg.URL)
+	if err != nil {
+		return err
+	}
+	r.Dir = filepath.Dir(path)
+	if r.Holder, r.Held, err = lockHolder(path); err != nil {
+		return fmt.Errorf("look at the lock: %w", err)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Exists, r.Size = true, info.Size()
+	if wal, err := os.Stat(path + "-wal"); err == nil {
+		r.WAL = wal.Size()
+	}
+	return checkSQLite(cfg)
+}
+
+// software asks which database it is, and PostgreSQL what time it is.
+func (r *Report) software(ctx context.Context, d *dialect, q querier) (err error) {
+	if d.single {
+		if r.Software, err = one(ctx, q, scalar[string], selectSQLiteVersion); err != nil {
+			return err
+		}
+		r.Software = "SQLite " + r.Software
+		return nil
+	}
+	if r.Software, err = one(ctx, q, scalar[string], selectServerVersion); err != nil {
+		return err
+	}
+	r.Software = "PostgreSQL " + r.Software
+	before := time.Now()
+	at, err := one(ctx, q, scalar[int64], selectClock)
+	if err != nil {
+		return err
+	}
+	took := time.Since(before)
+	r.Skew = time.UnixMilli(at).Sub(before.Add(took / 2)).Round(time.Millisecond)
+	return nil
+}

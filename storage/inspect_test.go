@@ -1,0 +1,76 @@
+package storage_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func inspect(t *testing.T, url string) storage.Report {
+	t.Helper()
+	r, err := storage.Inspect(t.Context(), storage.Config{URL: url})
+	if err != nil {
+		t.Fatalf("%v of %+v", err, r)
+	}
+	return r
+}
+
+func TestInspectTellsOfASQLiteFile(t *testing.T) {
+	missing := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
+	if r := inspect(t, missing); r.Exists || r.Wanted == 0 || r.Dir == "" {
+		t.Errorf("of no file: %+v", r)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(missing, "sqlite:")); err == nil {
+		t.Error("looking has made a file")
+	}
+	url := "sqlite:" + sqlitetest.New(t)
+	if r := inspect(t, url); !r.Exists || r.Schema != r.Wanted || r.Held || r.Size == 0 || !strings.HasPrefix(r.Software, "SQLite 3.") {
+		t.Errorf("of a file: %+v", r)
+	}
+	db, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Addr: "127.0.0.1:1234"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.SetAddr("127.0.0.1:1234"); err != nil {
+		t.Fatal(err)
+	}
+	if r := inspect(t, url); !r.Held || r.Holder != "127.0.0.1:1234" || r.Schema != r.Wanted {
+		t.Errorf("beside a server: %+v", r)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.db")
+	if err := os.WriteFile(broken, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Inspect(t.Context(), storage.Config{URL: "sqlite:" + broken}); err == nil {
+		t.Error("a file that is no database is in order")
+	}
+	if _, err := storage.Inspect(t.Context(), storage.Config{URL: "sqlite:/no/such/directory/baton.db"}); err == nil || !strings.Contains(err.Error(), "there is no directory") {
+		t.Errorf("of no directory: %v", err)
+	}
+}
+
+func TestInspectTellsOfAPostgresDatabase(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	if r := inspect(t, url); !r.Exists || r.Schema != 0 || !strings.HasPrefix(r.Software, "PostgreSQL ") || r.Skew.Abs() > time.Minute {
+		t.Errorf("of an empty database: %+v", r)
+	}
+	if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
+		t.Fatal(err)
+	}
+	if r := inspect(t, url); r.Schema != r.Wanted {
+		t.Errorf("of a database: %+v", r)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := storage.Inspect(ctx, storage.Config{URL: "postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable"}); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("of nobody: %v", err)
+	}
+}
