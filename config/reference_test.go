@@ -1,0 +1,184 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "rewrite the reference of the settings")
+
+const (
+	settingsPage = "../docs/settings.md"
+	opening      = "```yaml\n"
+	closing      = "```\n"
+)
+
+// TestReferenceIsWhatTheSettingsAre compares docs/settings.md with the settings there are.
+func TestReferenceIsWhatTheSettingsAre(t *testing.T) {
+	want, err := reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(settingsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(page), opening)
+	got, after, ok := strings.Cut(rest, closing)
+	if !ok {
+		t.Fatal("the page has no file")
+	}
+	if *update {
+		if err := os.WriteFile(settingsPage, []byte(before+opening+want+closing+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the page is not what the settings are; go test ./config -update rewrites it (-settings +page):\n%s", diff)
+	}
+}
+
+// TestReferenceSetsTheDefaults reads the reference as a file.
+func TestReferenceSetsTheDefaults(t *testing.T) {
+	text, err := reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "# ;") || strings.Contains(line, "# \n") {
+			t.Errorf("it says nothing of %q", line)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "baton.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Flags(fs)
+	if err := fs.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Path = ""
+	if diff := cmp.Diff(Default().String(), got.String()); diff != "" {
+		t.Errorf("it sets something else (-want +got):\n%s", diff)
+	}
+}
+
+// reference returns all settings as a commented file that Load would read, with the default of each, and with the
+// variable of the environment that sets it too.
+func reference() (string, error) {
+	said, err := comments()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	section := ""
+	def := reflect.ValueOf(Default())
+	for _, s := range settings() {
+		head, name, nested := strings.Cut(s.key, ".")
+		indent := ""
+		if !nested {
+			name = head
+		} else {
+			indent = "  "
+		}
+		if nested && head != section {
+			fmt.Fprintf(&b, "\n# %s\n%s:\n", said[head], head)
+		}
+		section = head
+		v := def.FieldByIndex(s.index)
+		fmt.Fprintf(&b, "%s%s: %s # %s; %s\n", indent, name, written(v), said[s.key], variable(s.key))
+	}
+	return b.String(), nil
+}
+
+// written is a default as it stands in a file.
+func written(v reflect.Value) string {
+	switch {
+	case v.Kind() == reflect.Slice:
+		return "[]"
+	case v.Kind() == reflect.String && v.String() == "":
+		return `""`
+	}
+	return fmt.Sprint(text(v))
+}
+
+// variable is the variable of the environment that a setting has.
+func variable(key string) string {
+	return "BATON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// comments are what the source says of settings, by key, and of sections, by name. What stands in brackets at the end of a
+// setting's is its default, which Default has.
+func comments() (map[string]string, error) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		return nil, err
+	}
+	var decls []ast.Decl
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		decls = append(decls, file.Decls...)
+	}
+	structs := map[string]*ast.StructType{}
+	said := map[string]string{}
+	for _, d := range decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range g.Specs {
+			t := spec.(*ast.TypeSpec)
+			if st, ok := t.Type.(*ast.StructType); ok {
+				structs[t.Name.Name] = st
+				said[t.Name.Name] = sentence(strings.TrimPrefix(g.Doc.Text(), t.Name.Name+" "))
+			}
+		}
+	}
+	var walk func(name, prefix string)
+	walk = func(name, prefix string) {
+		for _, f := range structs[name].Fields.List {
+			if f.Tag == nil {
+				continue
+			}
+			key := prefix + reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("yaml")
+			if section, ok := f.Type.(*ast.Ident); ok && structs[section.Name] != nil {
+				said[key] = said[section.Name]
+				walk(section.Name, key+".")
+				continue
+			}
+			text := strings.TrimSpace(f.Comment.Text())
+			if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
+				text = text[:i]
+			}
+			said[key] = text
+		}
+	}
+	walk("Config", "")
+	return said, nil
+}
+
+// sentence is a comment without the name that it begins with, on one line.
+func sentence(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
