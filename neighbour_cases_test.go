@@ -56,6 +56,7 @@ var cases = func() map[string][]ask {
 	return map[string][]ask{
 		"GET /healthz":      get("", "/healthz"),
 		"GET /readyz":       get("", "/readyz"),
+		"GET /metrics":      get("", "/metrics"), // of which there are none with accounts on
 		"GET /openapi.json": get("", "/openapi.json"),
 		"GET /docs":         get("", "/docs"),
 		"GET /docs/{file}":  get("", "/docs/none"),
