@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -37,8 +36,8 @@ func (a *away) OpenRuns(ctx context.Context, key int64) ([]runtime.RunHead, erro
 	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.OpenRuns(ctx, key) })
 }
 
-func (a *away) Unfinished(ctx context.Context, s runtime.Status, at time.Time, key int64, n int) ([]runtime.RunHead, error) {
-	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, at, key, n) })
+func (a *away) Unfinished(ctx context.Context, s runtime.Status, thread, key int64, n int) ([]runtime.RunHead, error) {
+	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, thread, key, n) })
 }
 
 func (a *away) Spans(ctx context.Context, key int64) ([]runtime.Span, error) {

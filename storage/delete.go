@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"math"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // What belongs to a thread is deleted in the order of these statements, of which one says how large the next rows are and
-// the other deletes some of them. Each takes the thread's key and how many rows; what little else hangs on a run goes with it.
+// the others delete some of them. Each takes the thread's key and how many rows.
 const (
 	sizeThreadEvents = `
 SELECT octet_length(payload) FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?`
@@ -76,11 +77,35 @@ DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (
 	SELECT c.run_key, c.interrupt_id FROM runs r JOIN interrupts c ON c.run_key = r.key
 	WHERE r.thread_key = ? ORDER BY r.key, c.interrupt_id LIMIT ?)`
 
+	sizeThreadSpans = `
+SELECT COALESCE(octet_length(state), 0) FROM run_spans WHERE thread_key = ? ORDER BY first_event_id LIMIT ?`
+
+	deleteThreadSpans = `
+DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (
+	SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ? ORDER BY first_event_id LIMIT ?)`
+
+	sizeThreadNames = `
+SELECT octet_length(c.name) FROM runs r JOIN run_names c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.name LIMIT ?`
+
+	deleteThreadNames = `
+DELETE FROM run_names WHERE (project_id, name, user_id) IN (
+	SELECT c.project_id, c.name, c.user_id FROM runs r JOIN run_names c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.name LIMIT ?)`
+
 	sizeThreadRuns = `
 SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0)
 	+ COALESCE(octet_length(i.definition), 0) + COALESCE(octet_length(s.data), 0)
 FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key LEFT JOIN sealed_runs s ON s.run_key = r.key
 WHERE r.thread_key = ? ORDER BY r.key LIMIT ?`
+
+	deleteThreadInputs = `
+DELETE FROM run_inputs WHERE run_key IN (
+	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
+
+	deleteThreadSealed = `
+DELETE FROM sealed_runs WHERE run_key IN (
+	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
 
 	deleteThreadRuns = `
 DELETE FROM runs WHERE key IN (
@@ -89,21 +114,45 @@ DELETE FROM runs WHERE key IN (
 	lockThread = `
 SELECT key FROM threads WHERE key = ? FOR UPDATE`
 
+	deleteThreadState = `
+DELETE FROM thread_states WHERE thread_key = ?`
+
 	deleteThread = `
 DELETE FROM threads WHERE key = ?`
 )
 
+// What belongs to one run, and then the run.
+const (
+	deleteRunMessages   = `DELETE FROM messages WHERE run_key = ?`
+	deleteRunMemos      = `DELETE FROM memos WHERE run_key = ?`
+	deleteRunInterrupts = `DELETE FROM interrupts WHERE run_key = ?`
+	deleteRunSpans      = `DELETE FROM run_spans WHERE run_key = ?`
+	deleteRunNames      = `DELETE FROM run_names WHERE run_key = ?`
+	deleteRunInput      = `DELETE FROM run_inputs WHERE run_key = ?`
+	deleteRun           = `DELETE FROM runs WHERE key = ?`
+)
+
+var runParts = []string{
+	deleteRunMessages, deleteRunMemos, deleteRunInterrupts, takeSteps, takeNodes, deleteRunSpans, deleteRunNames,
+	deleteRunInput, deleteSealedRun, deleteRun,
+}
+
 // threadParts are the tables of which a thread may have many rows, or large ones.
-var threadParts = []struct{ sizes, remove string }{
-	{sizeThreadEvents, deleteThreadEvents},
-	{sizeThreadSegments, deleteThreadSegments},
-	{sizeThreadMessages, deleteThreadMessages},
-	{sizeThreadMemos, deleteThreadMemos},
-	{sizeThreadKeys, deleteThreadKeys},
-	{sizeThreadSteps, deleteThreadSteps},
-	{sizeThreadNodes, deleteThreadNodes},
-	{sizeThreadInterrupts, deleteThreadInterrupts},
-	{sizeThreadRuns, deleteThreadRuns},
+var threadParts = []struct {
+	sizes  string
+	remove []string
+}{
+	{sizeThreadEvents, []string{deleteThreadEvents}},
+	{sizeThreadSegments, []string{deleteThreadSegments}},
+	{sizeThreadMessages, []string{deleteThreadMessages}},
+	{sizeThreadMemos, []string{deleteThreadMemos}},
+	{sizeThreadKeys, []string{deleteThreadKeys}},
+	{sizeThreadSteps, []string{deleteThreadSteps}},
+	{sizeThreadNodes, []string{deleteThreadNodes}},
+	{sizeThreadInterrupts, []string{deleteThreadInterrupts}},
+	{sizeThreadSpans, []string{deleteThreadSpans}},
+	{sizeThreadNames, []string{deleteThreadNames}},
+	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadSealed, deleteThreadRuns}},
 }
 
 // deletedBytes is about how large the rows are that a part of a thread's deletion removes.
@@ -137,7 +186,12 @@ func (tx *tx) deleteRun(runKey int64) error {
 			return err
 		}
 	}
-	return tx.exec(deleteRun, runKey)
+	for _, remove := range runParts {
+		if err := tx.exec(remove, runKey); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (tx *tx) deleteSpan(span *model.Span) error {
@@ -181,12 +235,14 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 		if n == 0 {
 			continue
 		}
-		if err := tx.exec(part.remove, key, n); err != nil {
-			return err
+		for _, remove := range part.remove {
+			if err := tx.exec(remove, key, n); err != nil {
+				return err
+			}
 		}
 		if limit -= n; limit <= 0 || bytes <= 0 {
 			return nil
 		}
 	}
-	return tx.exec(deleteThread, key)
+	return cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
 }

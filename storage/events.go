@@ -166,12 +166,13 @@ func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.St
 const spanColumns = `run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, state`
 
 const (
-	// insertSpan begins a span where none is open: two writers of one log would give ids twice, which PostgreSQL cannot
-	// see on events. There is no first event then to put, and the column refuses that.
+	// insertSpan begins a span where the last one has ended: two writers of one log would give ids twice, which PostgreSQL
+	// cannot see on events. There is no first event then to put, and the column refuses that.
 	insertSpan = `
 INSERT INTO run_spans (` + spanColumns + `)
-VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, (SELECT ?::bigint WHERE NOT EXISTS (
-	SELECT 1 FROM run_spans WHERE thread_key = ?::bigint AND last_event_id = 0)), ?::bigint, ?::text)`
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::bigint, (SELECT ?::bigint WHERE 0 <> COALESCE((
+	SELECT last_event_id FROM run_spans WHERE thread_key = ?::bigint ORDER BY first_event_id DESC LIMIT 1), -1)),
+	?::bigint, ?::text)`
 
 	endSpan = `
 UPDATE run_spans SET last_event_id = ?::bigint

@@ -285,6 +285,91 @@ func TestMigrationPlacesRecordsOfOpenRuns(t *testing.T) {
 	})
 }
 
+// Runs, their names, spans and steps, and the states of threads and nodes outlive that they are kept in fewer rows.
+func TestMigrationKeepsRunsInFewerRows(t *testing.T) {
+	thread := func(id string) row {
+		r := oldThread(id)
+		delete(r.values, "state")
+		r.values["last_message_seq"] = 0
+		return r
+	}
+	fill := []row{
+		thread("t"), thread("empty"), thread("stateless"),
+		{"thread_states", map[string]any{"thread_key": 1, "state": `{"a": 1}`}},
+		{"thread_states", map[string]any{"thread_key": 2, "state": `{}`}},
+		{"runs", map[string]any{
+			"thread_key": 1, "id": "first", "project_id": "p", "user_id": "u", "agent": "echo", "workflow_id": "echo",
+			"status": "RUNNING", "generation": 1, "attempt": 0, "answered": false, "owner_instance": "o", "closed_event_id": 0,
+			"created_at": oldDay, "queued_at": oldDay, "spans": 2,
+		}},
+		{"run_inputs", map[string]any{"run_key": 1, "input_query": "q", "parent_run": ""}},
+		{"run_names", map[string]any{"project_id": "p", "user_id": "u", "name": "first", "run_key": 1, "body_hash": "h"}},
+		{"run_names", map[string]any{"project_id": "p", "user_id": "u", "name": "later", "run_key": 1}},
+	}
+	for n, last := range []int{3, 0} {
+		fill = append(fill, row{"run_spans", map[string]any{
+			"run_key": 1, "n": n + 1, "thread_key": 1, "run_id": "r", "generation": 1, "first_event_id": 3*n + 1, "last_event_id": last,
+			"state": `{"s":1}`,
+		}})
+	}
+	for n, node := range []string{"a", "b"} {
+		fill = append(fill, row{"steps", map[string]any{
+			"run_key": 1, "number": n + 1, "id": "s" + node, "generation": 1, "node_id": node, "name": node, "execution": 1,
+			"status": "COMPLETED", "input": "in", "output": "out " + node, "started_at": oldDay, "completed_at": oldDay,
+		}}, row{"node_states", map[string]any{
+			"run_key": 1, "node_id": node, "status": "COMPLETED", "progress": 1, "output": `{"answer":"` + node + `"}`,
+			"started_at": oldDay, "completed_at": oldDay,
+		}})
+	}
+	migrated(t, 15, fill, func(t *testing.T, db *DB) {
+		ctx := t.Context()
+		for id, want := range map[string]string{"t": `{"a": 1}`, "empty": `{}`, "stateless": ""} {
+			if th, err := db.ThreadByID(ctx, "p", "u", id); err != nil || string(th.State) != want {
+				t.Errorf("the state of %s is %s, %v", id, th.State, err)
+			}
+		}
+		for _, name := range []string{"first", "later"} {
+			if runs, err := db.RunsByName(ctx, "p", "u", name); err != nil || len(runs) != 1 || runs[0].InputQuery != "q" {
+				t.Errorf("the run named %s: %v, %v", name, runs, err)
+			}
+		}
+		if runs, err := db.Runs(ctx, model.RunFilter{Project: "p", Agent: "echo"}); err != nil || runs.Total != 1 || len(runs.Rows) != 1 {
+			t.Errorf("runs of the agent: %v, %v", runs, err)
+		}
+		if open, err := db.Unfinished(ctx, model.Running, 0, 0, 10); err != nil || len(open) != 1 {
+			t.Errorf("open runs: %v, %v", open, err)
+		}
+		spans, err := db.Spans(ctx, 1)
+		if err != nil || len(spans) != 2 || spans[0].Last != 3 || spans[1].First != 4 || string(spans[1].State) != `{"s":1}` {
+			t.Errorf("the spans: %+v, %v", spans, err)
+		}
+		page, err := db.Steps(ctx, 1, 0, 10)
+		if steps := page.Rows; err != nil || len(steps) != 2 || *steps[1].Output != "out b" || !steps[1].CompletedAt.Equal(oldDay) {
+			t.Errorf("the steps: %+v, %v", page, err)
+		}
+		nodes, err := db.Nodes(ctx, 1)
+		if err != nil || len(nodes) != 2 || string(nodes[1].Output) != `{"answer":"b"}` {
+			t.Errorf("the nodes: %+v, %v", nodes, err)
+		}
+		second := model.Span{RunKey: 1, N: 3, ThreadKey: 1, RunID: "r", First: 7}
+		if err := db.Commit(ctx, 1, &model.Batch{Rows: []model.Row{&second}}); err == nil {
+			t.Error("a span begins while another is open")
+		}
+		end := model.Batch{Rows: []model.Row{&model.SpanEnd{RunKey: 1, N: 2, Last: 6}, &second}}
+		if err := db.Commit(ctx, 1, &end); err != nil {
+			t.Error(err)
+		}
+		if err := db.Commit(ctx, 2, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, Limit: 500}}}); err != nil {
+			t.Error(err)
+		}
+		for _, table := range []string{"runs", "run_inputs", "run_names", "run_spans", "steps", "node_states"} {
+			if n, err := one(ctx, db.read, scalar[int], "SELECT count(*) FROM "+table); err != nil || n != 0 {
+				t.Errorf("of the thread %d rows of %s are left, %v", n, table, err)
+			}
+		}
+	})
+}
+
 // A database that a server has is not migrated under it: who only migrates is told who it is, who is to serve waits until
 // it has left, and who takes over fences it.
 func TestNoDatabaseIsMigratedUnderItsServer(t *testing.T) {

@@ -107,7 +107,7 @@ func (tx *tx) putOne(row model.Row) error {
 			return fmt.Errorf("key %d", row.Key)
 		}
 		p.threads.put(row.Key, row)
-		if row.State != nil {
+		if string(row.State) != "{}" {
 			p.threadStates.put(row.Key, &model.ThreadState{Key: row.Key, State: row.State})
 		}
 	case *model.ThreadHead:
@@ -275,8 +275,9 @@ func (tx *tx) writePending() error {
 	write(tx, p.runs.rows, insertInput, inputCells)
 	write(tx, p.names, insertName, nameCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
-	write(tx, p.steps.rows, upsertStep, stepCells)
-	write(tx, p.nodes.rows, upsertNode, nodeCells)
+	if err := tx.writeSteps(); err != nil {
+		return err
+	}
 
 	ofThreads, ofRuns := divide(p.hides, func(h model.Hide) bool { return h.RunKey != 0 })
 	write(tx, ofThreads, hideOfThread, hideOfThreadCells)

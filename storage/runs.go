@@ -134,11 +134,9 @@ WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
 
 	selectUnfinished = `
 SELECT ` + headColumns + ` FROM runs
-WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND (queued_at, key) > (?, ?)
-ORDER BY queued_at, key LIMIT ?`
-
-	deleteRun = `
-DELETE FROM runs WHERE key = ?`
+WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING')
+	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, ?)
+ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
 )
 
 func runCells(r *model.Run) []any {
@@ -327,7 +325,8 @@ func filterRuns(f *model.RunFilter) (string, []any) {
 	if f.Status != "" {
 		and(`status = ?`, string(f.Status))
 	}
-	if f.Agent != "" {
+	if f.Agent != "" { // whose runs are of the workflow of its name
+		and(`workflow_id = ?`, f.Agent)
 		and(`agent = ?`, f.Agent)
 	}
 	if f.WorkflowID != "" {
@@ -349,8 +348,11 @@ func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error)
 	return one(ctx, r.q, r.scanRun, selectLastRun, threadKey)
 }
 
-// Unfinished returns up to limit runs of all threads that have the status, in the order of their queued
-// times, from those after the given one.
-func (r reader) Unfinished(ctx context.Context, status model.Status, afterQueued time.Time, afterKey int64, limit int) ([]model.RunHead, error) {
-	return all(ctx, r.q, scanHead, selectUnfinished, string(status), ms(afterQueued), afterKey, limit)
+// Unfinished returns up to limit runs of all threads that have the status, by their threads' keys and their own, from
+// those after the given one.
+func (r reader) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
+	if status != model.Queued { // of which a thread has one
+		afterKey = 0
+	}
+	return all(ctx, r.q, scanHead, selectUnfinished, string(status), afterThread, afterKey, limit)
 }

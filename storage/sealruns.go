@@ -329,7 +329,7 @@ func (tx *tx) unseal(heads []model.RunHead) error {
 		run := model.Run{RunHead: model.RunHead{Key: row.run}}
 		s.fill(&run)
 		write(tx, []model.Run{run}, insertInput, inputCells)
-		write(tx, s.steps(row.run), upsertStep, stepCells)
+		write(tx, s.steps(row.run), upsertStep, silentCells)
 		write(tx, s.nodes(row.run), upsertNode, nodeCells)
 		if err := cmp.Or(tx.err, tx.exec(setAnswer, run.OutputSummary, row.run), tx.exec(deleteSealedRun, row.run)); err != nil {
 			return err

@@ -110,7 +110,6 @@ func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {
 func sqliteDSN(cfg Config, path string, m mode) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", cfg.LockTimeout.Milliseconds()),
-		"foreign_keys(1)",
 		"temp_store(MEMORY)",
 	}
 	query := url.Values{"mode": {"rw"}, "_time_integer_format": {"unix_milli"}}

@@ -13,14 +13,14 @@ const stepColumns = `run_key, number, id, generation, node_id, name, execution, 
 
 const (
 	upsertStep = `
-INSERT INTO steps (` + stepColumns + `)
+INSERT INTO steps (` + stepColumns + `, tells_node)
 VALUES (?::bigint, ?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::bigint, ?::text, ?::text, ?::text, ?::text,
-	?::timestamptz, ?::timestamptz)
+	?::timestamptz, ?::timestamptz, ?::boolean)
 ON CONFLICT (run_key, number) DO UPDATE SET
 	id = excluded.id, generation = excluded.generation, node_id = excluded.node_id, name = excluded.name,
 	execution = excluded.execution, status = excluded.status, input = excluded.input,
 	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
-	completed_at = excluded.completed_at`
+	completed_at = excluded.completed_at, tells_node = excluded.tells_node`
 
 	selectSteps = `
 SELECT ` + stepColumns + `, (` + countSteps + `), sized.found
@@ -73,66 +73,4 @@ func (r reader) plainSteps(ctx context.Context, runKey int64, after, limit int) 
 		return p, err
 	}
 	return counted(ctx, r.q, p, countSteps, runKey)
-}
-
-const nodeColumns = `run_key, node_id, status, progress, messages, output, error, started_at, completed_at`
-
-const (
-	upsertNode = `
-INSERT INTO node_states (` + nodeColumns + `)
-VALUES (?::bigint, ?::text, ?::text, ?::float8, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)
-ON CONFLICT (run_key, node_id) DO UPDATE SET
-	status = excluded.status, progress = excluded.progress, messages = excluded.messages,
-	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
-	completed_at = excluded.completed_at`
-
-	selectNodes = `
-SELECT ` + nodeColumns + ` FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?`
-
-	selectNodeStates = `
-SELECT run_key, node_id, status, progress, messages, NULL, error, started_at, completed_at FROM node_states
-WHERE run_key = ? ORDER BY node_id LIMIT ?`
-)
-
-func nodeCells(n *model.Node) []any {
-	return []any{
-		n.RunKey, n.NodeID, string(n.Status), n.Progress, jsonOf(n.Messages), raw(n.Output), jsonOf(n.Error),
-		msOrNull(n.StartedAt), msOrNull(n.CompletedAt),
-	}
-}
-
-func scanNode(rows *sql.Rows) (n model.Node, err error) {
-	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Progress, jsonInto{&n.Messages}, rawInto{&n.Output},
-		jsonInto{&n.Error}, timePtrInto{&n.StartedAt}, timePtrInto{&n.CompletedAt})
-	return n, err
-}
-
-// Nodes returns the states of the run's nodes, by their ids.
-func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return r.nodes(ctx, runKey, selectNodes)
-}
-
-// NodeStates is Nodes without their outputs.
-func (r reader) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
-	nodes, err := r.nodes(ctx, runKey, selectNodeStates)
-	for i := range nodes {
-		nodes[i].Output = nil // of a sealed run's
-	}
-	return nodes, err
-}
-
-func (r reader) nodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
-	nodes, err := r.plainNodes(ctx, runKey, query)
-	if err != nil || len(nodes) > 0 {
-		return nodes, err
-	}
-	s, err := r.sealed(ctx, runKey)
-	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return r.plainNodes(ctx, runKey, query)
-	}
-	return s.nodes(runKey), err
-}
-
-func (r reader) plainNodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
-	return whole(ctx, r.q, scanNode, maxCount, query, runKey)
 }

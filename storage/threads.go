@@ -44,7 +44,7 @@ SELECT ` + threadColumns + ` FROM threads`
 
 	selectWholeThread = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
-	t.updated_at, t.key, s.state, t.title, t.metadata, t.archived
+	t.updated_at, t.key, CASE WHEN s.thread_key IS NULL THEN '{}' ELSE s.state END, t.title, t.metadata, t.archived
 FROM threads t LEFT JOIN thread_states s ON s.thread_key = t.key`
 
 	selectThread = selectWholeThread + `

@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,9 @@ func TestLimitsHideNothing(t *testing.T) {
 				for n := c.first; n <= most; n++ {
 					rows = append(rows, c.row(n))
 				}
-				log.commit(t, nil, rows...)
+				for part := range slices.Chunk(rows, 500) {
+					log.commit(t, nil, part...)
+				}
 				if got, err := c.read(); err != nil || got != most {
 					t.Errorf("%s: %d, %v, want %d", what, got, err, most)
 				}

@@ -104,8 +104,8 @@ func (l *workload) newRun(tb testing.TB) (*model.Thread, *model.Run, []model.Row
 	return thread, run, []model.Row{
 		thread, run, &model.RunName{RunKey: run.Key, Project: "p", User: "u", Name: name},
 		&model.Span{RunKey: run.Key, N: 1, ThreadKey: key, RunID: name, First: 1},
-		&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Running},
-		&model.Step{RunKey: run.Key, Number: 1, Status: model.Running, StartedAt: now},
+		&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Running, StartedAt: &now},
+		&model.Step{RunKey: run.Key, Number: 1, NodeID: "main", Status: model.Running, StartedAt: now},
 	}
 }
 
@@ -176,8 +176,8 @@ func (l *workload) startAndEnd(tb testing.TB, n int) []*model.Batch {
 			Rows: []model.Row{
 				&run, &thread, &model.RunResult{Key: run.Key, OutputSummary: new("hello")},
 				&model.SpanEnd{RunKey: run.Key, N: 1, Last: 9},
-				&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Completed, Progress: 1},
-				&model.Step{RunKey: run.Key, Number: 1, Status: model.Completed, StartedAt: v.Now, CompletedAt: &v.Now},
+				&model.Node{RunKey: run.Key, NodeID: "main", Status: model.Completed, Progress: 1, StartedAt: &v.Now, CompletedAt: &v.Now},
+				&model.Step{RunKey: run.Key, Number: 1, NodeID: "main", Status: model.Completed, StartedAt: v.Now, CompletedAt: &v.Now},
 			},
 			Events: []model.StoredEvent{event(&run, 9)},
 		}

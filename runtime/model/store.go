@@ -67,9 +67,9 @@ type Reader interface {
 	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
 	// LastRun returns the thread's run that was created last.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
-	// Unfinished returns up to limit runs of all threads that are QUEUED, RUNNING or WAITING, in the order of their
-	// queued times, skipping those with a key up to afterKey when the times are equal.
-	Unfinished(ctx context.Context, status Status, afterQueued time.Time, afterKey int64, limit int) ([]RunHead, error)
+	// Unfinished returns up to limit runs of all threads that are QUEUED, RUNNING or WAITING, by their threads' keys and their own,
+	// those behind the run of that key in that thread.
+	Unfinished(ctx context.Context, status Status, afterThread, afterKey int64, limit int) ([]RunHead, error)
 	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 

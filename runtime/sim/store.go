@@ -153,8 +153,8 @@ func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHe
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.OpenRuns(ctx, threadKey) })
 }
 
-func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, at time.Time, key int64, limit int) ([]runtime.RunHead, error) {
-	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, at, key, limit) })
+func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, thread, key int64, limit int) ([]runtime.RunHead, error) {
+	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, thread, key, limit) })
 }
 
 func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {

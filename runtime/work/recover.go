@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -36,15 +37,20 @@ func (en *Engine) recover(ctx context.Context) error {
 			en.about(&left[i]).Error("run can be neither taken over nor failed", "error", err)
 		}
 	}
-	seen := make(map[int64]bool)
+	var queued []inLine
 	err = en.unfinished(ctx, model.Queued, func(run *model.RunHead) {
-		if !seen[run.ThreadKey] {
-			seen[run.ThreadKey] = true
-			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: run.ThreadKey}})
+		if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
+			queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
+		} else if run.QueuedAt.Before(queued[n-1].since) {
+			queued[n-1].since = run.QueuedAt
 		}
 	})
 	if err != nil {
 		return err
+	}
+	slices.SortStableFunc(queued, func(a, b inLine) int { return a.since.Compare(b.since) })
+	for _, q := range queued {
+		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: q.thread}})
 	}
 	err = en.unfinished(ctx, model.Waiting, func(run *model.RunHead) { en.queue.found(run.ThreadKey) })
 	if err != nil {
@@ -53,19 +59,24 @@ func (en *Engine) recover(ctx context.Context) error {
 	return en.commits.Flush()
 }
 
-// unfinished calls f for each run of a status.
+// inLine is a thread with QUEUED runs.
+type inLine struct {
+	thread int64
+	since  time.Time // when the first of them was queued
+}
+
+// unfinished calls f for each run of a status, by their threads.
 func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*model.RunHead)) error {
 	const limit = 500
-	var at time.Time
-	var key int64
+	var thread, key int64
 	for {
-		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return en.store.Unfinished(ctx, status, at, key, limit) })
+		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return en.store.Unfinished(ctx, status, thread, key, limit) })
 		if err != nil {
 			return err
 		}
 		for i := range runs {
 			f(&runs[i])
-			at, key = runs[i].QueuedAt, runs[i].Key
+			thread, key = runs[i].ThreadKey, runs[i].Key
 		}
 		if len(runs) < limit {
 			return nil

@@ -113,8 +113,6 @@ func testBadRows(t *testing.T, f *fixture) {
 		"a key twice":      thread,
 		"a run twice":      run,
 		"no key":           &model.Run{RunHead: model.RunHead{ThreadKey: thread.Key}},
-		"no such run":      &model.Node{RunKey: 999, NodeID: "n"},
-		"no such thread":   f.runOf(t, &model.Thread{ThreadHead: model.ThreadHead{Key: 999}}, "a", model.Queued),
 		"JSON of no value": &model.Message{ThreadKey: thread.Key, State: model.MessageQueued, Message: badMessage},
 	} {
 		other := f.runOf(t, thread, "other", model.Queued)

@@ -219,9 +219,8 @@ func testUnfinished(t *testing.T, f *fixture) {
 	f.newRun(t, f.newThread(t, "ann", "done"), "done", model.Completed)
 
 	got := []int64{}
-	var queued time.Time
-	for key := int64(0); ; {
-		page, err := f.Unfinished(t.Context(), model.Queued, queued, key, 2)
+	for thread, key := int64(0), int64(0); ; {
+		page, err := f.Unfinished(t.Context(), model.Queued, thread, key, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,10 +228,10 @@ func testUnfinished(t *testing.T, f *fixture) {
 		if len(page) < 2 {
 			break
 		}
-		queued, key = page[1].QueuedAt, page[1].Key
+		thread, key = page[1].ThreadKey, page[1].Key
 	}
 	equal(t, "queued", got, nil, want)
-	page, err := f.Unfinished(t.Context(), model.Running, time.Time{}, 0, 10)
+	page, err := f.Unfinished(t.Context(), model.Running, 0, 0, 10)
 	equal(t, "running", headKeys(page), err, []int64{running.Key})
 }
 

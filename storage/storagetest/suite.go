@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"StepsPage", testSteps},
 		{"PagesHoldSoManyBytes", testPageBytes},
 		{"ListsShowNoInputs", testListedRuns},
+		{"NodesBesideSteps", testNodesBesideSteps},
 		{"MessagesOfThreadAndRun", testMessages},
 		{"QueuedReturnsAll", testQueued},
 		{"HideMessages", testHide},

@@ -240,10 +240,10 @@ func (db *Database) LastRun(ctx context.Context, threadKey int64) (model.Run, er
 }
 
 // Unfinished returns up to limit open runs of a status: see [model.Reader].
-func (db *Database) Unfinished(ctx context.Context, status model.Status, afterQueued time.Time, afterKey int64, limit int) ([]model.RunHead, error) {
+func (db *Database) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
 	return read(ctx, db, func() (heads []model.RunHead) {
-		order := func(a, b *model.Run) int { return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), byKey(a, b)) }
-		after := &model.Run{RunHead: model.RunHead{Key: afterKey, QueuedAt: afterQueued}}
+		order := func(a, b *model.Run) int { return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), byKey(a, b)) }
+		after := &model.Run{RunHead: model.RunHead{Key: afterKey, ThreadKey: afterThread}}
 		list := db.runs.sorted(func(r *model.Run) bool { return r.Status == status && order(r, after) > 0 }, order)
 		for _, r := range head(list, limit) {
 			heads = append(heads, copied(&r.RunHead))

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A node's state repeats what its latest step says, as a rule. Then there is no row of it: the step tells it, and hides a
+// row that the node may have from before. What the step does not say is in the node's row.
+
+const toldColumns = `status, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, output, error, started_at, completed_at,
+	number`
+
+const nodeColumns = `run_key, node_id, status, progress, messages, output, error, started_at, completed_at`
+
+const (
+	upsertNode = `
+INSERT INTO node_states (` + nodeColumns + `)
+VALUES (?::bigint, ?::text, ?::text, ?::float8, ?::text, ?::text, ?::text, ?::timestamptz, ?::timestamptz)
+ON CONFLICT (run_key, node_id) DO UPDATE SET
+	status = excluded.status, progress = excluded.progress, messages = excluded.messages,
+	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
+	completed_at = excluded.completed_at`
+
+	// silenceSteps has a node's row tell its state.
+	silenceSteps = `
+UPDATE steps SET tells_node = FALSE
+WHERE run_key = ?::bigint AND node_id = ?::text AND tells_node`
+
+	// selectTold reads the states of runs' nodes that steps tell.
+	selectTold = `
+SELECT run_key, node_id, ` + toldColumns + `
+FROM steps WHERE run_key = ANY (?) AND tells_node
+ORDER BY run_key, number`
+
+	// selectNodes reads the rows of nodes whose state no step tells, and the steps that tell that of the others, of which
+	// the latest counts.
+	selectNodes = `
+SELECT ` + nodeColumns + `, 0 FROM node_states n
+WHERE run_key = ? AND NOT EXISTS (
+	SELECT 1 FROM steps s WHERE s.run_key = n.run_key AND s.node_id = n.node_id AND s.tells_node)
+UNION ALL
+SELECT run_key, node_id, ` + toldColumns + `
+FROM steps WHERE run_key = ? AND tells_node
+ORDER BY 2, 10 LIMIT ?`
+
+	// selectNodeStates is selectNodes without outputs.
+	selectNodeStates = `
+SELECT run_key, node_id, status, progress, messages, NULL, error, started_at, completed_at, 0 FROM node_states n
+WHERE run_key = ? AND NOT EXISTS (
+	SELECT 1 FROM steps s WHERE s.run_key = n.run_key AND s.node_id = n.node_id AND s.tells_node)
+UNION ALL
+SELECT run_key, node_id, status, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, NULL, error, started_at,
+	completed_at, number
+FROM steps WHERE run_key = ? AND tells_node
+ORDER BY 2, 10 LIMIT ?`
+)
+
+func nodeCells(n *model.Node) []any {
+	return []any{
+		n.RunKey, n.NodeID, string(n.Status), n.Progress, jsonOf(n.Messages), raw(n.Output), jsonOf(n.Error),
+		msOrNull(n.StartedAt), msOrNull(n.CompletedAt),
+	}
+}
+
+// telling is a step that tells the state of its node, if it does.
+type telling struct {
+	model.Step
+	node bool
+}
+
+func tellingCells(s *telling) []any { return append(stepCells(&s.Step), s.node) }
+
+func silentCells(s *model.Step) []any { return append(stepCells(s), false) }
+
+// tells reports whether the step says all that the node's row would.
+func tells(s *model.Step, n *model.Node) bool {
+	progress := 0.0
+	if s.Status == model.Completed {
+		progress = 1
+	}
+	return n.Status == s.Status && n.Progress == progress && len(n.Messages) == 0 && n.Error == s.Error &&
+		same(n.StartedAt, &s.StartedAt) && same(n.CompletedAt, s.CompletedAt) && bytes.Equal(n.Output, toldOutput(s))
+}
+
+func same(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return ms(*a).Equal(ms(*b))
+}
+
+// toldOutput is the output of a node whose agent has given nothing but the answer that its step has.
+func toldOutput(s *model.Step) json.RawMessage {
+	if s.Status != model.Completed || s.Output == nil {
+		return nil
+	}
+	text, err := json.Marshal(agui.WorkerOutput{Status: agui.StatusSuccess, Answer: *s.Output})
+	if err != nil {
+		panic(err) // it is two strings
+	}
+	return text
+}
+
+// writeSteps writes the pending steps and nodes.
+func (tx *tx) writeSteps() error {
+	p := tx.rows
+	if len(p.steps.rows)+len(p.nodes.rows) == 0 {
+		return tx.err
+	}
+	steps, latest := make([]telling, len(p.steps.rows)), make(map[label]int, len(p.steps.rows))
+	for i := range p.steps.rows {
+		steps[i].Step = p.steps.rows[i]
+		latest[label{steps[i].RunKey, steps[i].NodeID}] = i
+	}
+	nodes, err := tx.toldNodes(latest)
+	if err != nil {
+		return err
+	}
+	for i := range p.nodes.rows {
+		n := &p.nodes.rows[i]
+		if at, ok := latest[label{n.RunKey, n.NodeID}]; ok && tells(&steps[at].Step, n) {
+			steps[at].node = true
+		} else {
+			nodes = append(nodes, *n)
+		}
+	}
+	known := slices.DeleteFunc(slices.Clone(nodes), func(n model.Node) bool { return p.runs.get(n.RunKey) != nil })
+	write(tx, known, silenceSteps, nodeKeyCells)
+	write(tx, steps, upsertStep, tellingCells)
+	write(tx, nodes, upsertNode, nodeCells)
+	return tx.err
+}
+
+// toldNodes returns the nodes whose state a step tells that is about to say something else, while they stay as they are.
+func (tx *tx) toldNodes(steps map[label]int) ([]model.Node, error) {
+	var runs [][]any
+	for key := range steps {
+		if tx.rows.nodes.get(key) == nil && tx.rows.runs.get(key.of) == nil {
+			runs = append(runs, []any{key.of})
+		}
+	}
+	list, err := find(tx, scanNode, selectTold, runs)
+	var told table[label, model.Node] // the latest step of a node counts
+	for i := range list {
+		key := label{list[i].RunKey, list[i].NodeID}
+		if _, ok := steps[key]; ok && tx.rows.nodes.get(key) == nil {
+			told.put(key, &list[i])
+		}
+	}
+	return told.rows, err
+}
+
+func nodeKeyCells(n *model.Node) []any { return []any{n.RunKey, n.NodeID} }
+
+func scanNode(rows *sql.Rows) (n model.Node, err error) {
+	var output sql.NullString
+	var step int
+	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Progress, jsonInto{&n.Messages}, &output, jsonInto{&n.Error},
+		timePtrInto{&n.StartedAt}, timePtrInto{&n.CompletedAt}, &step)
+	switch {
+	case !output.Valid:
+	case step == 0:
+		n.Output = json.RawMessage(output.String)
+	default:
+		n.Output = toldOutput(&model.Step{Status: n.Status, Output: &output.String})
+	}
+	return n, err
+}
+
+// Nodes returns the states of the run's nodes, by their ids.
+func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
+	return r.nodes(ctx, runKey, selectNodes)
+}
+
+// NodeStates is Nodes without their outputs.
+func (r reader) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
+	nodes, err := r.nodes(ctx, runKey, selectNodeStates)
+	for i := range nodes {
+		nodes[i].Output = nil // of a sealed run's
+	}
+	return nodes, err
+}
+
+func (r reader) nodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
+	nodes, err := r.plainNodes(ctx, runKey, query)
+	if err != nil || len(nodes) > 0 {
+		return nodes, err
+	}
+	s, err := r.sealed(ctx, runKey)
+	if errors.Is(err, model.ErrNotFound) { // perhaps any more
+		return r.plainNodes(ctx, runKey, query)
+	}
+	return s.nodes(runKey), err
+}
+
+func (r reader) plainNodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
+	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, runKey, runKey)
+	slices.Reverse(nodes)
+	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })
+	slices.Reverse(nodes)
+	return nodes, err
+}
