@@ -62,7 +62,7 @@ func (it *Item) stay() {
 	if !it.Takes {
 		return
 	}
-	it.Takes, it.Records = false, nil
+	it.Takes, it.Records, it.Ticks = false, nil, nil
 	if start, ok := it.Command.(*decide.Start); ok {
 		start.Claim = nil
 		return

@@ -57,10 +57,11 @@ func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, q
 		return nil, err
 	}
 	c.Shows, c.Rows, c.Events = l.began.shows, it.Rows, it.Events
-	return &commit.Item{
-		Run: l.w.run, Records: it.Records, Command: c, Takes: true, Began: l.executions(),
-		Then: l.begins,
-	}, nil
+	claim := &commit.Item{Run: l.w.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
+	if run.Answered {
+		claim.Began = l.executions()
+	}
+	return claim, nil
 }
 
 // open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
@@ -93,7 +94,21 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
 		return err
 	}
-	return l.prepare(ctx, it, th, run)
+	if err := l.prepare(ctx, it, th, run); err != nil {
+		return err
+	}
+	return l.enterAgent(it, run, first)
+}
+
+// enterAgent begins the step of a run of one agent together with its span, so that both are one commit. That takes a user's
+// message among those that the run brings: what else it may be asked the thread tells, which is read later.
+func (l *live) enterAgent(it *commit.Item, run *model.Run, first []model.Message) error {
+	asked := slices.ContainsFunc(first, func(m model.Message) bool { return m.Role == agui.RoleUser })
+	if run.Agent == "" || !asked {
+		return nil
+	}
+	_, err := l.enter(it, l.graph.Nodes[0], cmp.Or(Query(log.Contents(first)), run.InputQuery))
+	return err
 }
 
 // fitting splits messages into those that fit into one RUN_STARTED, which are a worker's input, and the rest, which only

@@ -105,7 +105,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	w := l.w.after(l.w.last, l.w.seq)
 	tail := &commit.Item{}
 	c := &decide.Finish{
-		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.state(), Error: e.err,
+		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.newState(), Error: e.err,
 		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
 	}
 	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {

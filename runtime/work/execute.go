@@ -255,6 +255,17 @@ func (l *live) begin(n *graph.Node, in plugins.Input) (*model.Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	it := l.item()
+	st, err := l.enter(it, n, query)
+	if err == nil {
+		l.en.commits.Add(it)
+	}
+	return st, err
+}
+
+// enter stages the beginning of the node's next execution. l.mu is held.
+func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*model.Step, error) {
+	last := l.steps[n.ID]
 	l.count++
 	now := time.Now()
 	st := &model.Step{
@@ -270,16 +281,14 @@ func (l *live) begin(n *graph.Node, in plugins.Input) (*model.Step, error) {
 		node.StartedAt = &now
 	}
 	stepRow, nodeRow := *st, *node
-	it := l.item()
-	it.Rows = []model.Row{&stepRow, &nodeRow}
+	it.Rows = append(it.Rows, &stepRow, &nodeRow)
 	if n.Agent != "" {
-		it.Ticks = []monitor.Tick{{Step: st.ID, Agent: n.Agent, When: now, Status: model.Running}}
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: now, Status: model.Running})
 	}
 	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
 	l.steps[n.ID] = st
-	l.en.commits.Add(it)
 	return st, nil
 }
 

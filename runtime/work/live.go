@@ -367,6 +367,14 @@ func (l *live) broken(err error) {
 // state is the thread's state as the run has left it.
 func (l *live) state() json.RawMessage { return l.w.fold.State() }
 
+// newState is the state that the run leaves its thread in, nil for the one that the thread has.
+func (l *live) newState() json.RawMessage {
+	if state := l.state(); string(state) != string(l.w.thread.State) {
+		return state
+	}
+	return nil
+}
+
 // patch merges an RFC 7396 patch into the thread's state.
 func (l *live) patch(s *step, patch json.RawMessage) error {
 	l.source.Room()

@@ -1,0 +1,88 @@
+package runtime_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// decided is a store that keeps what decisions have come to.
+type decided struct {
+	runtime.Store
+
+	mu      sync.Mutex // guards the field below
+	changes []model.Changes
+}
+
+func (d *decided) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	kept := *batch
+	kept.Decide = func(i int, v *model.View) model.Changes {
+		ch := batch.Decide(i, v)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.changes = append(d.changes, ch)
+		return ch
+	}
+	return d.Store.Commit(ctx, n, &kept)
+}
+
+// with returns the changes that hold a row of the type.
+func with[R model.Row](d *decided) (list []model.Changes) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, ch := range d.changes {
+		if slices.ContainsFunc(ch.Rows, func(row model.Row) bool { _, ok := row.(R); return ok }) {
+			list = append(list, ch)
+		}
+	}
+	return list
+}
+
+// The step of a run of one agent begins with the run, in one commit; and the thread's state is written when a run has
+// changed it.
+func TestStepBeginsWithItsRun(t *testing.T) {
+	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "yes"}, nil
+	}}
+	sets := agent{"sets", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.State(map[string]any{"asked": run.Input.Query})
+	}}
+	b := open(t, runtime.Config{}, quiet, sets)
+	d := &decided{Store: b.store}
+	b.injectStore(d)
+	for i, name := range []string{"quiet", "sets", "sets", "quiet"} {
+		s := b.start("main", name, "go")
+		b.wait(s.RunID, runtime.Completed)
+		claims := with[*model.Span](d)
+		if len(claims) != i+1 {
+			t.Fatalf("%d claims of %d runs", len(claims), i+1)
+		}
+		var kinds []agui.Type
+		for _, ev := range claims[i].Events {
+			kinds = append(kinds, ev.Kind)
+		}
+		if want := []agui.Type{agui.TypeRunStarted, agui.TypeStepStarted}; !slices.Equal(kinds, want) {
+			t.Errorf("the claim of run %d writes %v, want %v", i, kinds, want)
+		}
+		if begun := with[*model.Step](d); len(begun) == 0 || len(begun[len(begun)-1].Events) != len(kinds) {
+			t.Errorf("the claim of run %d writes no step", i)
+		}
+		page, err := b.store.Steps(t.Context(), s.RunKey, 0, 10)
+		if steps := page.Rows; err != nil || len(steps) != 1 || steps[0].Input != "go" || steps[0].Status != runtime.Completed {
+			t.Errorf("the steps of run %d: %+v, %v", i, page, err)
+		}
+	}
+	if n := len(with[*model.ThreadState](d)); n != 1 {
+		t.Errorf("the state was written %d times, want once", n)
+	}
+	th, err := b.store.ThreadByID(t.Context(), "default", "local", "main")
+	if err != nil || string(th.State) != `{"asked":"go"}` {
+		t.Errorf("the state is %s, %v", th.State, err)
+	}
+}
