@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -65,7 +64,7 @@ func (db *DB) commit(ctx context.Context, n int64, b *model.Batch) error {
 
 // apply carries a batch out. What it leaves pending is written when the transaction ends.
 func (tx *tx) apply(b *model.Batch) error {
-	tx.events = slices.Clip(b.Events)
+	tx.events = append(make([]model.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
 	if err := tx.put(b.Rows); err != nil || len(b.Asks) == 0 {
 		return err
 	}

@@ -89,6 +89,43 @@ func (t *table[K, V]) put(key K, row *V) {
 	t.keys, t.rows = append(t.keys, key), append(t.rows, *row)
 }
 
+// reset forgets the rows, and keeps their room for the next unless it is large.
+func (t *table[K, V]) reset() {
+	if cap(t.rows) > 2*roomFor {
+		*t = table[K, V]{}
+		return
+	}
+	clear(t.rows)
+	clear(t.keys)
+	t.keys, t.rows, t.at = t.keys[:0], t.rows[:0], nil
+}
+
+// roomFor is how many rows of a kind a transaction has that is not unusual: one for each decision.
+const roomFor = 256
+
+func (p *pending) reset() {
+	p.threads.reset()
+	p.threadHeads.reset()
+	p.threadStates.reset()
+	p.patches.reset()
+	p.runs.reset()
+	p.heads.reset()
+	p.results.reset()
+	p.settled.reset()
+	p.names = nil
+	p.spans.reset()
+	p.spanEnds.reset()
+	p.steps.reset()
+	p.nodes.reset()
+	p.hides = nil
+	p.messages.reset()
+	p.memos.reset()
+	p.withdrawn.reset()
+	p.answers.reset()
+	p.interrupts.reset()
+	p.keys.reset()
+}
+
 // put makes rows pending. A Delete it carries out, after all that is pending.
 func (tx *tx) put(rows []model.Row) error {
 	for _, row := range rows {
@@ -100,7 +137,7 @@ func (tx *tx) put(rows []model.Row) error {
 }
 
 func (tx *tx) putOne(row model.Row) error {
-	p := &tx.rows
+	p := tx.rows
 	switch row := row.(type) {
 	case *model.Thread:
 		if row.Key == 0 || p.threads.get(row.Key) != nil {
@@ -253,7 +290,7 @@ func (tx *tx) flush() error {
 }
 
 func (tx *tx) writePending() error {
-	p := &tx.rows
+	p := tx.rows
 	if err := tx.unseal(p.heads.rows); err != nil {
 		return err
 	}
@@ -289,7 +326,7 @@ func (tx *tx) writePending() error {
 	write(tx, p.answers.rows, completeMemo, completionCells)
 	write(tx, p.memos.rows, upsertMemo, memoCells)
 	write(tx, p.keys.rows, upsertKey, keyCells)
-	*p = pending{}
+	p.reset()
 	return tx.err
 }
 
@@ -308,9 +345,11 @@ func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, w
 			without = append(without, h)
 		}
 	}
-	p.results.rows = slices.DeleteFunc(p.results.rows, func(r model.RunResult) bool {
-		return slices.ContainsFunc(with, func(e endedRun) bool { return e.head.Key == r.Key })
-	})
+	ended := make(map[int64]bool, len(with))
+	for i := range with {
+		ended[with[i].head.Key] = true
+	}
+	p.results.rows = slices.DeleteFunc(p.results.rows, func(r model.RunResult) bool { return ended[r.Key] })
 	return without, with
 }
 

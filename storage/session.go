@@ -21,6 +21,8 @@ type session struct {
 	stmts map[inForm]prepared
 	types map[string][]uint32 // of the parameters of queries for many rows
 
+	rows pending // of the transaction at work
+
 	parts   map[inForm]gathered
 	sheaves map[string]string // by the numbers of their parts
 }

@@ -16,14 +16,15 @@ type tx struct {
 	db      *DB
 	session *session
 	now     time.Time
-	rows    pending
+	rows    *pending
 	sheaf   sheaf
 	events  []model.StoredEvent
 	err     error // the first failure
 }
 
 func newTx(ctx context.Context, db *DB, s *session) *tx {
-	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s}
+	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s, rows: &s.rows}
+	tx.rows.reset() // the last transaction may have failed
 	tx.reader = reader{tx, db.d, db.z}
 	return tx
 }
