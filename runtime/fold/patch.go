@@ -139,11 +139,24 @@ func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // quote returns s as a JSON string.
 func quote(s string) []byte {
+	if plain(s) {
+		return slices.Concat([]byte{'"'}, []byte(s), []byte{'"'})
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s)
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+// plain reports whether s stands in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= 0x7f || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // member returns an object of one member that is JSON already.
