@@ -128,6 +128,15 @@ func (q *Queue) split(ctx context.Context, batch []*Item) error {
 func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	var b model.Batch
 	var decisions []*Item
+	said, rows, commands := 0, 0, 0
+	for _, it := range batch {
+		if it.Command != nil {
+			commands++
+		}
+		said, rows = said+len(it.Events), rows+len(it.Rows)
+	}
+	b.Events, b.Rows = make([]model.StoredEvent, 0, said), make([]model.Row, 0, rows)
+	b.Asks, decisions = make([]model.Ask, 0, commands), make([]*Item, 0, commands)
 	for _, it := range batch {
 		switch {
 		case it.Source != nil && it.Source.lost.Load():
@@ -142,8 +151,8 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	}
 	b.Decide = func(i int, v *model.View) model.Changes {
 		it := decisions[i]
-		it.Out = decide.Decide(v, it.Command)
-		it.Err = it.Out.Refused
+		out := decide.Decide(v, it.Command)
+		it.Out, it.Err = &out, out.Refused
 		return it.Out.Changes
 	}
 	began := time.Now()
@@ -161,7 +170,7 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 func events(batch []*Item) int {
 	n := 0
 	for _, it := range batch {
-		if n += len(it.Events); it.Command != nil && it.Err == nil {
+		if n += len(it.Events); it.Out != nil && it.Err == nil {
 			n += len(it.Out.Events)
 		}
 	}
@@ -175,9 +184,9 @@ var errLost = errors.New("an earlier event of the run could not be stored")
 func (q *Queue) show(batch []*Item) {
 	for _, it := range batch {
 		if it.Err == nil && it.Then != nil {
-			it.Then(&it.Out)
+			it.Then(it.Out)
 		}
-		if _, ok := it.Command.(*decide.Start); ok && !it.Out.Claimed {
+		if _, ok := it.Command.(*decide.Start); ok && (it.Out == nil || !it.Out.Claimed) {
 			it.Records, it.Ticks, it.Takes = nil, nil, false // the run has not begun
 		}
 	}

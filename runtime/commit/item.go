@@ -26,8 +26,8 @@ type Item struct {
 	Began   []monitor.Execution       // what of it goes on
 	Done    []func(err error)         // called once, after the records were shown
 
-	Out decide.Decided // what the command has come to
-	Err error          // why the item was not written
+	Out *decide.Decided // what the command has come to; nil before, and where there is none
+	Err error           // why the item was not written
 
 	size int
 }
@@ -73,7 +73,7 @@ func (it *Item) stay() {
 // refused notes that the database does not take what the item holds. What the run has queued behind it is lost
 // too: ids have no gaps.
 func (it *Item) refused(err error) {
-	it.Err, it.Out = err, decide.Decided{}
+	it.Err, it.Out = err, nil
 	if it.Source != nil {
 		it.Source.Lose()
 	}

@@ -75,17 +75,14 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, e
 	if err == nil {
 		err = en.decide(it)
 	}
-	if err != nil || !it.Out.Claimed {
+	if err != nil || it.Out == nil || !it.Out.Claimed {
 		en.slots.free(&c.Run.RunHead)
 		en.queue.nudge()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
 		return en.Decide(c)
 	}
-	if it == nil {
-		return decide.Decided{}, err
-	}
-	return it.Out, err
+	return outcome(it), err
 }
 
 // idle reports whether the thread has, as far as is known here, no run that comes before the new one.

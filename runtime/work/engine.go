@@ -111,7 +111,15 @@ func (en *Engine) Commits() *commit.Queue { return en.commits }
 func (en *Engine) Decide(cmd decide.Command) (decide.Decided, error) {
 	it := &commit.Item{Command: cmd}
 	err := en.decide(it)
-	return it.Out, err
+	return outcome(it), err
+}
+
+// outcome is what an item's command has come to, nothing when it was not decided.
+func outcome(it *commit.Item) decide.Decided {
+	if it == nil || it.Out == nil {
+		return decide.Decided{}
+	}
+	return *it.Out
 }
 
 // Append has a message to a run decided. A run that is at work meets it at its next Next.
@@ -122,7 +130,7 @@ func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
 		}
 	}}
 	err := en.decide(it)
-	return it.Out, err
+	return outcome(it), err
 }
 
 // Queued returns how many runs are QUEUED.
@@ -209,17 +217,18 @@ func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
 // show shows readers what was committed.
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
-		if it.Command != nil && it.Out.Thread != 0 {
-			en.queue.set(&it.Out)
+		if it.Out != nil && it.Out.Thread != 0 {
+			en.queue.set(it.Out)
 		}
 	}
 	for _, it := range batch {
-		if it.Err != nil && !it.Out.Gone {
+		if it.Err != nil && (it.Out == nil || !it.Out.Gone) {
 			continue
 		}
-		thread := cmp.Or(it.Thread, it.Out.Thread)
+		thread := it.Thread
 		var change *log.Change
-		if out := &it.Out; it.Command != nil {
+		if out := it.Out; out != nil {
+			thread = cmp.Or(thread, out.Thread)
 			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, change)

@@ -131,8 +131,8 @@ func (en *Engine) Stats() Stats {
 // decide has a command decided, and tells what has become of the thread's runs.
 func (en *Engine) decide(it *commit.Item) error {
 	err := en.commits.Decide(it)
-	if err == nil {
-		en.tell(&it.Out)
+	if err == nil && it.Out != nil {
+		en.tell(it.Out)
 	}
 	return err
 }
