@@ -54,6 +54,10 @@ type Info struct {
 
 	// Concurrency is how many runs of an Agent execute at once, 0 means no limit of its own. Those over it are queued.
 	Concurrency int
+
+	// Projects are those in which the plugin is offered, nil means all. In another there is no plugin of its name: it is
+	// neither listed nor found there. What a Toolbox says of itself holds for its tools.
+	Projects []string
 }
 
 // Agent is a worker. Run streams through run and returns what the step is worth: nil ends it well, an

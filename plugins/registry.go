@@ -23,6 +23,7 @@ type Registry struct {
 	boxes     map[string]Toolbox
 	list      []*entry // in the order they were added
 	started   int      // how many of list Start has been through
+	limited   bool     // some are not for every project
 }
 
 // entry is a plugin in the registries that it is in.
@@ -60,6 +61,10 @@ func (r *Registry) add(p Plugin, info Info) error {
 	if info.Concurrency < 0 {
 		return errors.New("concurrency is negative")
 	}
+	if slices.Contains(info.Projects, "") {
+		return errors.New("a project has no name")
+	}
+	r.limited = r.limited || info.Projects != nil
 	agent, isAgent := p.(Agent)
 	tool, isTool := p.(Tool)
 	workflow, isWorkflow := p.(Workflow)

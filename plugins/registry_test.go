@@ -278,3 +278,60 @@ func TestSharedPluginsLiveOnce(t *testing.T) {
 		t.Errorf("got  %s\nwant %s\nerror %v", got, want, err)
 	}
 }
+
+func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
+	at := func(name string, projects ...string) plugins.Info {
+		return plugins.Info{Name: name, Projects: projects}
+	}
+	agent := func(info plugins.Info) plugins.Plugin { return spec{info: info} }
+	tool := func(info plugins.Info) plugins.Plugin { return toolSpec{info: info} }
+	flow := func(name string, n plugins.Node, projects ...string) plugins.Workflow {
+		n.ID = "n"
+		return plugins.Workflow{Name: name, Projects: projects, Nodes: []plugins.Node{n}}
+	}
+	var r plugins.Registry
+	if err := r.Add(agent(at("all")), tool(at("everywhere"))); err != nil {
+		t.Fatal(err)
+	}
+	if r.For("p1") != &r {
+		t.Error("where nothing is limited the registry is another for a project")
+	}
+	if err := r.Add(
+		agent(at("one", "p1")), agent(at("both", "p1", "p2")), tool(at("hammer", "p1")),
+		flow("free", plugins.Node{Agent: "all"}), flow("limited", plugins.Node{Agent: "all"}, "p2"),
+		flow("by-agent", plugins.Node{Agent: "one"}), flow("by-tool", plugins.Node{Tool: "hammer"}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for project, want := range map[string]string{
+		"p1": "all both one | everywhere hammer | by-agent by-tool free",
+		"p2": "all both | everywhere | free limited",
+		"p3": "all | everywhere | free",
+		"":   "all | everywhere | free",
+	} {
+		view := r.For(project)
+		var agents, tools, flows []string
+		for _, a := range view.Agents() {
+			agents = append(agents, a.Info().Name)
+		}
+		for _, tool := range view.Tools() {
+			tools = append(tools, tool.Info().Name)
+		}
+		for _, w := range view.Workflows() {
+			flows = append(flows, w.Name)
+		}
+		got := strings.Join(agents, " ") + " | " + strings.Join(tools, " ") + " | " + strings.Join(flows, " ")
+		if got != want {
+			t.Errorf("%q: got %s, want %s", project, got, want)
+		}
+		_, found := view.Agent("one")
+		_, called := view.Tool("hammer")
+		_, runs := view.Workflow("by-agent")
+		if here := project == "p1"; found != here || called != here || runs != here {
+			t.Errorf("%q: finds %v, %v, %v", project, found, called, runs)
+		}
+	}
+	if err := r.Add(agent(at("nameless", ""))); err == nil {
+		t.Error("a project without a name is taken")
+	}
+}

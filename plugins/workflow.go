@@ -12,11 +12,14 @@ import (
 type Workflow struct {
 	Name        string
 	Description string
+	Projects    []string `json:"-"` // as in Info; where one of its agents or tools is not offered, the workflow is not either
 	Nodes       []Node
 }
 
 // Info describes the workflow.
-func (w Workflow) Info() Info { return Info{Name: w.Name, Description: w.Description} }
+func (w Workflow) Info() Info {
+	return Info{Name: w.Name, Description: w.Description, Projects: w.Projects}
+}
 
 // Validate checks the graph: that its nodes have ids of their own, each an agent or a tool, and needs that
 // exist and do not lead back to it. Whether agents and tools exist is for Registry.Validate to say.

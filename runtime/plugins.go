@@ -6,8 +6,16 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Plugins returns what this runtime offers now.
+// Plugins returns what this runtime offers now, in all projects together.
 func (rt *Runtime) Plugins() *plugins.Registry { return rt.work.Plugins() }
+
+// Offered returns what this runtime offers a caller now: what is for its project. Nobody is offered nothing.
+func (rt *Runtime) Offered(c Caller) *plugins.Registry {
+	if c.check() != nil {
+		return new(plugins.Registry)
+	}
+	return rt.Plugins().For(c.project)
+}
 
 // Replace offers what reg holds from now on, and nothing else; Start must have returned. It compiles reg, which was
 // validated and not started, and starts the plugins that are new in it. One that is in both registries, as the same value,
@@ -31,12 +39,14 @@ func (rt *Runtime) Replace(ctx context.Context, reg *plugins.Registry) error {
 	return nil
 }
 
-// agentNames returns the names of the agents, sorted.
-func agentNames(reg *plugins.Registry) []string {
-	agents := reg.Agents()
-	names := make([]string, len(agents))
-	for i, a := range agents {
-		names[i] = a.Info().Name
+// agentNames tells the names of the agents that reg has for a project, sorted.
+func agentNames(reg *plugins.Registry) func(project string) []string {
+	return func(project string) []string {
+		agents := reg.For(project).Agents()
+		names := make([]string, len(agents))
+		for i, a := range agents {
+			names[i] = a.Info().Name
+		}
+		return names
 	}
-	return names
 }

@@ -50,7 +50,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.admits(); err != nil {
 		return Started{}, err
 	}
-	if err := rt.check(&req); err != nil {
+	if err := rt.check(c, &req); err != nil {
 		return Started{}, err
 	}
 	if rt.cfg.Tracer != nil {
@@ -96,14 +96,15 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 const readAttempts = 5
 
 // check refuses what is wrong with a request by itself.
-func (rt *Runtime) check(req *StartRequest) error {
+func (rt *Runtime) check(c Caller, req *StartRequest) error {
+	offered := rt.Offered(c)
 	if req.Agent != "" && req.WorkflowID != "" {
 		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
 	}
-	if _, ok := rt.Plugins().Agent(req.Agent); req.Agent != "" && !ok {
+	if _, ok := offered.Agent(req.Agent); req.Agent != "" && !ok {
 		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
 	}
-	if req.WorkflowID != "" && rt.work.Definition(req.WorkflowID) == nil {
+	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
 		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
@@ -136,7 +137,7 @@ func (rt *Runtime) check(req *StartRequest) error {
 		return err
 	}
 	for i := range req.Tools {
-		if _, ok := rt.Plugins().Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
+		if _, ok := offered.Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
 			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
 		}
 	}
@@ -295,7 +296,9 @@ func (s *starting) newRun(ctx context.Context) error {
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
-	s.run.Definition = s.rt.work.Definition(workflow)
+	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {
+		s.run.Definition = s.rt.work.Definition(workflow)
+	}
 	var err error
 	s.run.Key, err = s.rt.store.NewRunKey(ctx)
 	return err

@@ -99,6 +99,7 @@ func (c *checker) server(at string, s *Server) {
 	}
 	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
 	c.command(at, s.Command)
+	c.projects(at, s.Projects)
 	c.only(at, "a server", "command", "env")
 	c.only(at, "a server", "url", "headers")
 	c.url(at+".url", s.URL)
@@ -112,11 +113,24 @@ func (c *checker) server(at string, s *Server) {
 	}
 }
 
+// projects checks those in which something is offered.
+func (c *checker) projects(at string, projects []string) {
+	if projects != nil && len(projects) == 0 {
+		c.r.errorf(at+".projects", "name a project, or leave it out to offer it in all")
+	}
+	for i, p := range projects {
+		if p == "" {
+			c.r.errorf(fmt.Sprintf("%s.projects[%d]", at, i), "a project has a name")
+		}
+	}
+}
+
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
 	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "system", "tools", "limits.max_steps")
 	c.only(at, "an agent", "command", "env")
 	c.command(at, a.Command)
+	c.projects(at, a.Projects)
 	c.url(at+".base_url", a.BaseURL)
 	if a.AGUI != nil {
 		if a.AGUI.URL == "" && !c.r.wrong(at+".agui", at+".agui.url") {

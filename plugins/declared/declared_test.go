@@ -80,14 +80,16 @@ agents:
     system: "Costs $${KEY}, $5 and 100 $"
     tools: [calculator, files.*, writer]
     limits: {timeout: 2m, max_steps: 12, concurrency: 8}
+    projects: [p1, "2"]
   writer: {agui: {url: "http://127.0.0.1:1/agui", headers: {Authorization: "Bearer ${TOKEN}", X-N: 3}}}
   scorer: {command: [python3, scorer.py], env: {DEBUG: true}}
 mcp:
   files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file], timeout: 5s}
-  docs:  {url: "http://127.0.0.1:1/mcp", headers: {A: b}}
+  docs:  {url: "http://127.0.0.1:1/mcp", headers: {A: b}, projects: [p1]}
 workflows:
   triage:
     description: Sorts.
+    projects: [p1]
     nodes:
       plan: {agent: researcher}
       score: {agent: scorer, needs: [plan], retry: 3, timeout: 30s}
@@ -109,18 +111,18 @@ func TestWholeShapeIsRead(t *testing.T) {
 			Name: "files", Command: []string{"npx", "-y", "some-server"}, Allow: []string{"read_file", "write_file"},
 			Approval: []string{"write_file"}, Timeout: 5 * time.Second,
 		},
-		declared.Server{Name: "docs", URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "b"}},
+		declared.Server{Name: "docs", URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "b"}, Projects: []string{"p1"}},
 		declared.Agent{
 			Name: "researcher", Description: "Finds things out.", Provider: "openai", Model: "gpt-4o-mini",
 			BaseURL: "http://127.0.0.1:1/v1", APIKey: "k1", System: "Costs ${KEY}, $5 and 100 $",
 			Tools:  []string{"calculator", "files.*", "writer"},
-			Limits: declared.Limits{Timeout: 2 * time.Minute, MaxSteps: 12, Concurrency: 8},
+			Limits: declared.Limits{Timeout: 2 * time.Minute, MaxSteps: 12, Concurrency: 8}, Projects: []string{"p1", "2"},
 		},
 		declared.Agent{Name: "writer", AGUI: &declared.Endpoint{
 			URL: "http://127.0.0.1:1/agui", Headers: map[string]string{"Authorization": "Bearer t1", "X-N": "3"},
 		}},
 		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Env: map[string]string{"DEBUG": "true"}},
-		plugins.Workflow{Name: "triage", Description: "Sorts.", Nodes: []plugins.Node{
+		plugins.Workflow{Name: "triage", Description: "Sorts.", Projects: []string{"p1"}, Nodes: []plugins.Node{
 			{ID: "plan", Agent: "researcher"},
 			{
 				ID: "score", Agent: "scorer", Needs: []string{"plan"}, Timeout: 30 * time.Second,
@@ -171,6 +173,10 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"no text", "agents:\n  a: {provider: openai, model: [x]}\n", "agents.a.model: want a text"},
 		{"no list", "agents:\n  a: {command: x}\n", "2:16: agents.a.command: want a list"},
 		{"empty command", "agents:\n  a: {command: []}\n", "agents.a.command: name a program"},
+		{"no projects", "agents:\n  a: {command: [x], projects: []}\n", "agents.a.projects: name a project, or leave it out to offer it in all"},
+		{"nameless project", "agents:\n  a: {command: [x], projects: [p, '']}\n", "agents.a.projects[1]: a project has a name"},
+		{"projects of a workflow", "workflows:\n  w: {projects: [], nodes: {a: {agent: echo}}}\n", "workflows.w.projects: name a project, or leave it out"},
+		{"projects of a server", "mcp:\n  s: {command: [x], projects: []}\n", "mcp.s.projects: name a project, or leave it out"},
 		{"duration", "agents:\n  a: {command: [x], limits: {timeout: 30}}\n", `2:39: agents.a.limits.timeout: want a duration such as 1m30s, got "30"`},
 		{"negative", "agents:\n  a: {command: [x], limits: {timeout: -1s}}\n", `want a duration such as 1m30s, got "-1s"`},
 		{"count", "agents:\n  a: {command: [x], limits: {concurrency: -1}}\n", `want a whole number, not below 0, got "-1"`},

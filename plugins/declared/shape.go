@@ -26,7 +26,8 @@ type Agent struct {
 	Command []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
 	Env     map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
 
-	Limits Limits `yaml:"limits" doc:"What one run of it may take."`
+	Limits   Limits   `yaml:"limits" doc:"What one run of it may take."`
+	Projects []string `yaml:"projects" doc:"Those in which it is offered, default all. In another there is no such agent."`
 }
 
 // Endpoint is where a remote agent is.
@@ -52,11 +53,13 @@ type Server struct {
 	Allow    []string          `yaml:"allow" doc:"The server's tools that are offered, by names or patterns such as read_*, default all."`
 	Approval []string          `yaml:"approval" doc:"Those before each call of which a person is asked."`
 	Timeout  time.Duration     `yaml:"timeout" doc:"One call, default timeouts.tool."`
+	Projects []string          `yaml:"projects" doc:"Those in which its tools are offered, default all."`
 }
 
 // Workflow is a declared workflow.
 type Workflow struct {
 	Description string           `yaml:"description" doc:"What it is good for."`
+	Projects    []string         `yaml:"projects" doc:"Those in which it is offered, default all in which its agents and tools are."`
 	Nodes       map[string]*Node `yaml:"nodes" doc:"Its nodes by id. Those whose needs are met run in parallel."`
 }
 

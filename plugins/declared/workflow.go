@@ -23,8 +23,9 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		}
 		return
 	}
+	c.projects(at, w.Projects)
 	ids := inOrder(c.r, at+".nodes", w.Nodes)
-	flow := plugins.Workflow{Name: name, Description: w.Description}
+	flow := plugins.Workflow{Name: name, Description: w.Description, Projects: w.Projects}
 	sound := true
 	for _, id := range ids {
 		n, before := w.Nodes[id], len(c.r.errs)

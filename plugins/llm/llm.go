@@ -29,6 +29,7 @@ type Config struct {
 	System      string        // what the model is told first
 	Timeout     time.Duration // of one run, 0 means the server's default
 	Concurrency int           // runs at once, 0 means no limit of its own
+	Projects    []string      // those in which the agent is offered, default all
 
 	// Model is asked. A Streamer shows text, reasoning and calls while they are made; of any other model its text is
 	// shown, if it streams that.
@@ -108,7 +109,7 @@ func New(cfg Config) (*Agent, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency}
+	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
 }
 
 // Run plays one turn of the conversation.

@@ -48,6 +48,7 @@ type Config struct {
 
 	Allow    []string // the tools that are offered, by the server's names or patterns such as read_*; default all
 	Approval []string // those that a person is asked about before each call, likewise
+	Projects []string // those in which the tools are offered, default all
 
 	Timeout  time.Duration // of a call, default the server's of Baton
 	Connect  time.Duration // how long connecting, and the list of tools, may take, default 30s; Start waits that long at most
@@ -122,7 +123,7 @@ func New(cfg Config) (*Server, error) {
 
 // Info names the server.
 func (s *Server) Info() plugins.Info {
-	return plugins.Info{Name: s.cfg.Name, Description: "Tools of an MCP server"}
+	return plugins.Info{Name: s.cfg.Name, Description: "Tools of an MCP server", Projects: s.cfg.Projects}
 }
 
 // Tools returns the tools that the server has told of last, sorted by name.

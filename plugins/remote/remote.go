@@ -54,7 +54,8 @@ type Config struct {
 	// AtMostOnce has a step that a crash has cut short fail with the code interrupted, instead of asking the remote again.
 	AtMostOnce bool
 
-	Concurrency int // runs of it at once, default no limit of its own
+	Concurrency int      // runs of it at once, default no limit of its own
+	Projects    []string // those in which the agent is offered, default all
 
 	Timeout   time.Duration // of a step, default the server's
 	Idle      time.Duration // without a byte, keep-alive comments included, until the step fails as stalled, default 5 min
@@ -114,7 +115,7 @@ func New(cfg Config) (*Agent, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency}
+	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
 }
 
 // Close lets go of idle connections.

@@ -19,7 +19,8 @@ type Feeds struct {
 	share atomic.Int64 // bytes each ring may keep
 
 	mu     sync.Mutex // guards the fields below; taken before feed.mu
-	agents *agents
+	names  func(project string) []string
+	agents *agents // the latest that a feed was given: most have the same
 	feeds  map[string]*feed
 	rings  int
 	swept  time.Time
@@ -39,27 +40,34 @@ func newAgents(names []string) *agents {
 	return a
 }
 
-// New returns feeds that tell the states of agents, which are sorted.
-func New(names []string) *Feeds {
-	m := &Feeds{agents: newAgents(names), feeds: make(map[string]*feed)}
+// New returns feeds that tell in each project the states of the agents that names has for it, which are sorted.
+func New(names func(project string) []string) *Feeds {
+	m := &Feeds{names: names, agents: newAgents(nil), feeds: make(map[string]*feed)}
 	m.share.Store(feedBytes)
 	return m
 }
 
-// SetAgents makes others, which are sorted, the agents whose states are told. If they are not the same, all rings begin
-// anew: their readers get ErrLagged, and learn of the new ones when they come back.
-func (m *Feeds) SetAgents(names []string) {
+// SetAgents makes others, which are sorted, the agents whose states are told. Where they are not the same, the project's ring
+// begins anew: its readers get ErrLagged, and learn of the new ones when they come back.
+func (m *Feeds) SetAgents(names func(project string) []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.Equal(names, m.agents.names) {
-		return
-	}
-	m.agents = newAgents(names)
+	m.names = names
 	for _, f := range m.feeds {
 		f.mu.Lock()
-		f.setAgents(m.agents)
+		if a := m.agentsOf(f.project); !slices.Equal(a.names, f.agents.names) {
+			f.setAgents(a)
+		}
 		f.mu.Unlock()
 	}
+}
+
+// agentsOf returns the agents of a project. m.mu is held.
+func (m *Feeds) agentsOf(project string) *agents {
+	if names := m.names(project); !slices.Equal(names, m.agents.names) {
+		m.agents = newAgents(names)
+	}
+	return m.agents
 }
 
 // setAgents does it for one feed, whose mutex is held.
@@ -95,7 +103,7 @@ type feed struct {
 	mu      sync.RWMutex // guards the fields below; who writes waits for no reader that comes after it
 	runs    map[int64]*watched
 	latest  *watched // of runs: the one that was asked for last
-	agents  *agents  // the Feeds'
+	agents  *agents  // of the project
 	working []int    // executions of each agent
 	readers int
 	left    time.Time // when the last reader has left
@@ -111,7 +119,8 @@ type feed struct {
 func (m *Feeds) feed(project string) *feed {
 	f := m.feeds[project]
 	if f == nil {
-		f = &feed{m: m, project: project, runs: make(map[int64]*watched), agents: m.agents, working: make([]int, len(m.agents.names))}
+		a := m.agentsOf(project)
+		f = &feed{m: m, project: project, runs: make(map[int64]*watched), agents: a, working: make([]int, len(a.names))}
 		m.feeds[project] = f
 	}
 	return f

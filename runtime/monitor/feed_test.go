@@ -21,7 +21,7 @@ type stage struct {
 
 func newStage(project string, feeds *Feeds) *stage {
 	if feeds == nil {
-		feeds = New([]string{"echo"})
+		feeds = New(func(string) []string { return []string{"echo"} })
 	}
 	return &stage{feeds: feeds, run: &Run{Key: 1, Project: project, User: "u"}}
 }

@@ -21,7 +21,7 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	if s.l.offered(u.Name) {
 		return failure("invalid_arguments", "The arguments are not an object"), nil
 	}
-	agent, ok := s.l.offer.plugins.Agent(u.Name)
+	agent, ok := s.l.plugins.Agent(u.Name)
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
@@ -76,7 +76,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
 	}
-	agent, ok := s.l.offer.plugins.Agent(u.Name)
+	agent, ok := s.l.plugins.Agent(u.Name)
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}

@@ -99,10 +99,10 @@ func isObject(raw json.RawMessage) bool {
 // beginsAtOnce reports whether a tool is called as soon as its call is open. Before the others begin a person is asked,
 // or an agent works.
 func (s *step) beginsAtOnce(name string) bool {
-	if tool, ok := s.l.offer.plugins.Tool(name); ok {
+	if tool, ok := s.l.plugins.Tool(name); ok {
 		return !s.approval && !tool.Info().Approval
 	}
-	_, ok := s.l.offer.plugins.Agent(name)
+	_, ok := s.l.plugins.Agent(name)
 	return !ok
 }
 
@@ -140,7 +140,7 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 // answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
 // means that there is none: the run was stopped, or waits for an approval.
 func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (out agui.ToolOutput, err error) {
-	tool, ok := s.l.offer.plugins.Tool(u.Name)
+	tool, ok := s.l.plugins.Tool(u.Name)
 	if !ok {
 		return s.answerAs(ctx, m, u)
 	}
@@ -399,10 +399,10 @@ func (l *live) logFailure(msg, kind, name string, err error) {
 
 // Plugins describes what can be called.
 func (s *step) Plugins() (tools, agents []plugins.Info) {
-	for _, t := range s.l.offer.plugins.Tools() {
+	for _, t := range s.l.plugins.Tools() {
 		tools = append(tools, t.Info())
 	}
-	for _, a := range s.l.offer.plugins.Agents() {
+	for _, a := range s.l.plugins.Agents() {
 		agents = append(agents, a.Info())
 	}
 	return tools, agents

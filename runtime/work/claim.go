@@ -134,6 +134,7 @@ func (l *live) begins(out *decide.Decided) {
 	ctx, traced := en.tracer.Begin(en.tracer.Within(en.abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
 	en.liveRuns.Add(1)

@@ -313,7 +313,7 @@ func (l *live) attempt(n *graph.Node, st *model.Step, in plugins.Input) nodeResu
 // timeout is how long one execution of a node may take: what the workflow says, or the agent.
 func (l *live) timeout(n *graph.Node) time.Duration {
 	limit := l.en.cfg.StepTimeout
-	if a, ok := l.offer.plugins.Agent(n.Agent); ok {
+	if a, ok := l.plugins.Agent(n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
 	}
 	return orDefault(n.Timeout, limit)
@@ -330,7 +330,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		}
 		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
 	}
-	agent, ok := l.offer.plugins.Agent(n.Agent)
+	agent, ok := l.plugins.Agent(n.Agent)
 	if !ok {
 		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", n.Agent)}
 	}

@@ -24,15 +24,16 @@ import (
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
-	en     *Engine
-	t      *log.Tail
-	source *commit.Source // shut with the gate
-	offer  *offer         // held from begins until the last worker has returned
-	graph  *graph.Graph   // without nodes when unfit
-	input  Input
-	unfit  error      // why the run cannot be executed; it can be ended all the same
-	run    model.Run  // as it was claimed, but for Attempt
-	span   model.Span // likewise
+	en      *Engine
+	t       *log.Tail
+	source  *commit.Source    // shut with the gate
+	offer   *offer            // held from begins until the last worker has returned
+	plugins *plugins.Registry // what of it is offered in the run's project
+	graph   *graph.Graph      // without nodes when unfit
+	input   Input
+	unfit   error      // why the run cannot be executed; it can be ended all the same
+	run     model.Run  // as it was claimed, but for Attempt
+	span    model.Span // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -118,6 +119,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
+	l.plugins = l.offer.plugins.For(run.Project)
 	var err error
 	if l.graph, err = l.offer.graphs.Of(run); err != nil {
 		l.graph, l.unfit = new(graph.Graph), err

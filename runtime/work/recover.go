@@ -346,7 +346,7 @@ func (l *live) goesOnIn(ev agui.Event) bool {
 
 // callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
 func (l *live) callGoesOn(m *model.Memo) bool {
-	tool, ok := l.offer.plugins.Tool(m.Tool)
+	tool, ok := l.plugins.Tool(m.Tool)
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 

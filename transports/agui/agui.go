@@ -71,19 +71,18 @@ func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body [
 	if err != nil {
 		return req, runtime.Caller{}, err
 	}
-	if _, err := t.find(agent); err != nil {
+	if who, err = transports.InBody(c, who, req.ProjectID); err != nil {
 		return req, runtime.Caller{}, err
 	}
-	if err := req.Address(t.Runtime.Plugins(), agent); err != nil {
+	offered := t.Runtime.Offered(who)
+	if _, err := find(offered, agent); err != nil {
 		return req, runtime.Caller{}, err
 	}
-	who, err = transports.InBody(c, who, req.ProjectID)
-	return req, who, err
+	return req, who, req.Address(offered, agent)
 }
 
-// find returns the agent or the workflow of that name. They share one set of names.
-func (t Transport) find(name string) (plugins.Plugin, error) {
-	reg := t.Runtime.Plugins()
+// find returns the agent or the workflow of that name among those that are offered. They share one set of names.
+func find(reg *plugins.Registry, name string) (plugins.Plugin, error) {
 	if a, ok := reg.Agent(name); ok {
 		return a, nil
 	}

@@ -75,16 +75,17 @@ type humanInTheLoop struct {
 }
 
 // capabilities answers GET capabilities.
-func (t Transport) capabilities(c *fiber.Ctx, _ runtime.Caller) error {
-	p, err := t.find(agentOf(c))
+func (t Transport) capabilities(c *fiber.Ctx, who runtime.Caller) error {
+	offered := t.Runtime.Offered(who)
+	p, err := find(offered, agentOf(c))
 	if err != nil {
 		return err
 	}
-	return c.JSON(t.capabilitiesOf(p))
+	return c.JSON(capabilitiesOf(offered, p))
 }
 
-// capabilitiesOf tells what an agent or a workflow can do.
-func (t Transport) capabilitiesOf(p plugins.Plugin) capabilities {
+// capabilitiesOf tells what an agent or a workflow can do where that is offered.
+func capabilitiesOf(offered *plugins.Registry, p plugins.Plugin) capabilities {
 	info := p.Info()
 	caps := capabilities{
 		Identity:       identity{info.Name, "baton", info.Description},
@@ -93,7 +94,7 @@ func (t Transport) capabilitiesOf(p plugins.Plugin) capabilities {
 		State:          state{true, true, true},
 		HumanInTheLoop: humanInTheLoop{Supported: true, Interrupts: true, Edits: true},
 	}
-	for _, p := range t.Runtime.Plugins().Tools() {
+	for _, p := range offered.Tools() {
 		info := p.Info()
 		caps.Tools.Items = append(caps.Tools.Items, tool{info.Name, info.Description, info.Parameters})
 		caps.HumanInTheLoop.Approvals = caps.HumanInTheLoop.Approvals || info.Approval
@@ -102,16 +103,16 @@ func (t Transport) capabilitiesOf(p plugins.Plugin) capabilities {
 		caps.Execution = &execution{info.Timeout.Milliseconds()}
 	}
 	if w, ok := p.(plugins.Workflow); ok {
-		caps.MultiAgent = t.agentsOf(w)
+		caps.MultiAgent = agentsOf(offered, w)
 	}
 	return caps
 }
 
 // agentsOf lists the agents of a workflow's nodes by name, nil when it has none.
-func (t Transport) agentsOf(w plugins.Workflow) *multiAgent {
+func agentsOf(offered *plugins.Registry, w plugins.Workflow) *multiAgent {
 	m := multiAgent{Supported: true}
 	for _, n := range w.Nodes {
-		if a, ok := t.Runtime.Plugins().Agent(n.Agent); ok {
+		if a, ok := offered.Agent(n.Agent); ok {
 			m.Subagents = append(m.Subagents, subagent{n.Agent, a.Info().Description})
 		}
 	}

@@ -103,16 +103,17 @@ type kitThreads struct {
 }
 
 // info answers GET info: the agents and workflows, and what the runtime can do.
-func (k copilotKit) info(c *fiber.Ctx, _ runtime.Caller) error {
+func (k copilotKit) info(c *fiber.Ctx, who runtime.Caller) error {
+	offered := k.Runtime.Offered(who)
 	agents := make(map[string]kitAgent)
 	add := func(p plugins.Plugin, class string) {
 		info := p.Info()
-		agents[info.Name] = kitAgent{info.Name, info.Description, class, k.capabilitiesOf(p)}
+		agents[info.Name] = kitAgent{info.Name, info.Description, class, capabilitiesOf(offered, p)}
 	}
-	for _, a := range k.Runtime.Plugins().Agents() {
+	for _, a := range offered.Agents() {
 		add(a, "Agent")
 	}
-	for _, w := range k.Runtime.Plugins().Workflows() {
+	for _, w := range offered.Workflows() {
 		add(w, "Workflow")
 	}
 	threads := kitThreads{List: true, Inspect: true, Mutations: true}
@@ -140,7 +141,7 @@ func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body
 
 // stop cancels the run that the body names or, without a body, the thread's runs that are queued or running.
 func (k copilotKit) stop(c *fiber.Ctx, who runtime.Caller, agent, thread string, body []byte) error {
-	if _, err := k.find(agent); err != nil {
+	if _, err := find(k.Runtime.Offered(who), agent); err != nil {
 		return err
 	}
 	var named struct {

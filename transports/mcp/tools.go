@@ -71,8 +71,8 @@ func (t Transport) snapshot(ctx context.Context, who runtime.Caller, args argume
 	return log.Snapshot(ctx)
 }
 
-func (t Transport) agents(context.Context, runtime.Caller, arguments) (any, error) {
-	reg := t.Runtime.Plugins()
+func (t Transport) agents(_ context.Context, who runtime.Caller, _ arguments) (any, error) {
+	reg := t.Runtime.Offered(who)
 	return struct {
 		wire.Agents
 		wire.Workflows

@@ -43,7 +43,7 @@ func (t Transport) agent(c *fiber.Ctx, who runtime.Caller) error {
 	if name == "" {
 		return errNoAgent
 	}
-	if _, ok := t.Runtime.Plugins().Agent(name); !ok {
+	if _, ok := t.Runtime.Offered(who).Agent(name); !ok {
 		return errAgentNotFound
 	}
 	return t.serve(c, who, runtime.MonitorQuery{View: runtime.EventsView, Agent: name})

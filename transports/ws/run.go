@@ -98,7 +98,7 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 	if err := inProject(a.who, a.project, req.ProjectID); err != nil {
 		return nil, err
 	}
-	if err := req.Address(a.t.Runtime.Plugins(), a.agent); err != nil {
+	if err := req.Address(a.t.Runtime.Offered(a.who), a.agent); err != nil {
 		return nil, err
 	}
 	if req.Idempotency, err = wire.Idempotency(a.who, fiber.MethodGet, a.path, a.keys, req.BodyHash); err != nil {

@@ -27,7 +27,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	}
 	return llm.New(llm.Config{
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
-		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps,
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
 	})
 }
 
@@ -65,7 +65,7 @@ func Assistant(tools []string) (plugins.Agent, error) {
 func agui(a declared.Agent) (plugins.Agent, error) {
 	return remote.New(remote.Config{
 		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers,
-		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Projects: a.Projects,
 	})
 }
 
@@ -73,6 +73,7 @@ func command(a declared.Agent) (plugins.Agent, error) {
 	return process.NewAgent(process.Config{
 		Info: plugins.Info{
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
+			Projects: a.Projects,
 		},
 		Command: a.Command, Env: a.Env,
 	})
@@ -81,6 +82,6 @@ func command(a declared.Agent) (plugins.Agent, error) {
 func server(s declared.Server) (plugins.Toolbox, error) {
 	return mcp.New(mcp.Config{
 		Name: s.Name, Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers,
-		Allow: s.Allow, Approval: s.Approval, Timeout: s.Timeout,
+		Allow: s.Allow, Approval: s.Approval, Timeout: s.Timeout, Projects: s.Projects,
 	})
 }

@@ -1,0 +1,34 @@
+package plugins
+
+import (
+	"maps"
+	"slices"
+)
+
+// For returns what is offered in a project: the plugins that are for it or for all, and of the workflows those all of whose
+// agents and tools are. It is to look plugins up; starting and closing them stays r's.
+func (r *Registry) For(project string) *Registry {
+	if !r.limited {
+		return r
+	}
+	view := &Registry{
+		agents: in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
+	}
+	maps.DeleteFunc(view.workflows, func(_ string, w Workflow) bool {
+		return slices.ContainsFunc(w.Nodes, func(n Node) bool {
+			return n.Agent != "" && view.agents[n.Agent] == nil || n.Tool != "" && !view.calls(n.Tool)
+		})
+	})
+	return view
+}
+
+// in returns the plugins that are offered in a project.
+func in[P Plugin](project string, all map[string]P) map[string]P {
+	some := make(map[string]P, len(all))
+	for name, p := range all {
+		if projects := p.Info().Projects; projects == nil || slices.Contains(projects, project) {
+			some[name] = p
+		}
+	}
+	return some
+}
