@@ -33,8 +33,8 @@ var cases = func() map[string][]ask {
 	change := func(method, path, body, roles string, header ...string) ask {
 		return ask{method: method, path: path, body: body, roles: roles, header: header}
 	}
-	makes := func(method, path, body, roles string, header ...string) ask {
-		return ask{method: method, path: path, body: body, roles: roles, header: header, mine: true}
+	makes := func(path, body, roles string, header ...string) ask {
+		return ask{method: "POST", path: path, body: body, roles: roles, header: header, mine: true}
 	}
 	socket := func(path string, roles string, frames ...string) ask {
 		return ask{method: "GET", path: path, frames: append([]string{}, frames...), roles: roles}
@@ -50,7 +50,6 @@ var cases = func() map[string][]ask {
 		}
 	}
 	started := func(name, args string) ask { t := tool(name, args); t.mine = true; return t }
-	of := func(lists ...[]ask) []ask { return slices.Concat(lists...) }
 	one := func(list ...ask) []ask { return list }
 
 	return map[string][]ask{
@@ -61,16 +60,16 @@ var cases = func() map[string][]ask {
 		"GET /docs":         get("", "/docs"),
 		"GET /docs/{file}":  get("", "/docs/none"),
 
-		"GET /api/projects/{projectId}/agent-runs": of(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
+		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
 		"POST /api/projects/{projectId}/agent-runs": one(
-			makes("POST", runs, firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
-			makes("POST", runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
-			makes("POST", runs, `{"agent":"echo","threadId":"{conv}","content":"x","contextItemIds":["{run}","{conv}"]}`, "202 202 202 202"),
-			makes("POST", runs, `{"agent":"echo","threadId":"{asks}","runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400"),
-			makes("POST", runs, `{"agent":"scripted","threadId":"{calls}","messages":[{"id":"t","role":"tool","toolCallId":"{call}","content":"{}"}]}`, "202 202 202 202"),
-			makes("POST", runs, `{"agent":"echo","threadId":"{busythread}","multitask":"interrupt","content":"x"}`, "202 202 202 202"),
-			makes("POST", runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
-		"GET /api/projects/{projectId}/agent-runs/{runId}":             of(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
+			makes(runs, firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
+			makes(runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
+			makes(runs, `{"agent":"echo","threadId":"{conv}","content":"x","contextItemIds":["{run}","{conv}"]}`, "202 202 202 202"),
+			makes(runs, `{"agent":"echo","threadId":"{asks}","runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400"),
+			makes(runs, `{"agent":"scripted","threadId":"{calls}","messages":[{"id":"t","role":"tool","toolCallId":"{call}","content":"{}"}]}`, "202 202 202 202"),
+			makes(runs, `{"agent":"echo","threadId":"{busythread}","multitask":"interrupt","content":"x"}`, "202 202 202 202"),
+			makes(runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    get(sees, runs+"/{run}/messages"),
@@ -86,20 +85,20 @@ var cases = func() map[string][]ask {
 			change("DELETE", runs+"/{busy}", ``, "404 403 403 400")),
 
 		"POST /api/v1/agent/runs": one(
-			makes("POST", api+"/agent/runs", firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
-			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{thread}-streamed","parentRunId":"{run}","content":"x"}`, "", "Accept", "text/event-stream"),
-			makes("POST", api+"/agent/runs", `{"agent":"echo","projectId":"{project}","threadId":"{conv}","content":"x"}`, ""),
-			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
-			makes("POST", api+"/agent/runs", `{"agent":"echo","threadId":"{asksconv}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
-		"GET /api/v1/agent/runs/{thread_id}/events": of(get("", api+"/agent/runs/{thread}/events", api+"/agent/runs/{busythread}/events?follow=true", api+"/agent/runs/{conv}/events?after_event_id=latest"),
+			makes(api+"/agent/runs", firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{thread}-streamed","parentRunId":"{run}","content":"x"}`, "", "Accept", "text/event-stream"),
+			makes(api+"/agent/runs", `{"agent":"echo","projectId":"{project}","threadId":"{conv}","content":"x"}`, ""),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{asksconv}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
+		"GET /api/v1/agent/runs/{thread_id}/events": slices.Concat(get("", api+"/agent/runs/{thread}/events", api+"/agent/runs/{busythread}/events?follow=true", api+"/agent/runs/{conv}/events?after_event_id=latest"),
 			get(sees, api+"/agent/runs/{conv}/events"), get("", api+"/agent/runs/{busyconv}/events")),
 		"GET /api/v1/agent/runs/{thread_id}/ws": one(socket(api+"/agent/runs/{thread}/ws", ""), socket(api+"/agent/runs/{busyconv}/ws?follow=true", "")),
-		"GET /api/v1/agent/history":             of(get("", api+"/agent/history", api+"/agent/history?threadId={thread}"), get(sees, api+"/agent/history?threadId={conv}")),
+		"GET /api/v1/agent/history":             slices.Concat(get("", api+"/agent/history", api+"/agent/history?threadId={thread}"), get(sees, api+"/agent/history?threadId={conv}")),
 
-		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/events": of(
+		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/events": slices.Concat(
 			get("", api+"/conversations/{thread}/agent-runs/{run}/events", api+"/conversations/{mine}/agent-runs/{run}/events"),
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/events?after_event_id=1", api+"/conversations/{conv}/agent-runs/{name}/events")),
-		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/snapshot": of(
+		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/snapshot": slices.Concat(
 			get("", api+"/conversations/{thread}/agent-runs/{run}/snapshot"),
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/snapshot")),
 
@@ -108,7 +107,7 @@ var cases = func() map[string][]ask {
 			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
 		"DELETE /api/v1/threads/{thread_id}": one(
 			change("DELETE", api+"/threads/{thread}", ``, ""), change("DELETE", api+"/threads/{conv}", ``, deletes), change("DELETE", api+"/threads/{busyconv}", ``, deletes)),
-		"GET /api/v1/threads/{thread_id}/messages": of(
+		"GET /api/v1/threads/{thread_id}/messages": slices.Concat(
 			get("", api+"/threads/{thread}/messages", api+"/threads/{mine}/messages?before={message}"),
 			get(sees, api+"/threads/{conv}/messages", api+"/threads/{conv}/messages?hidden=true&before={message}")),
 
@@ -117,9 +116,9 @@ var cases = func() map[string][]ask {
 
 		"GET /api/v1/agui/{agent}/capabilities": get(own, api+"/agui/echo/capabilities"),
 		"POST /api/v1/agui/{agent}": one(
-			makes("POST", api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),
-			makes("POST", api+"/agui/echo", `{"threadId":"{conv}","runId":"{run}-edit","messages":[{"id":"{message}","role":"user","content":"hi"},{"id":"n","role":"user","content":"ho"}]}`, ""),
-			makes("POST", api+"/agui/scripted", `{"threadId":"{asks}","runId":"{waiting}-agui","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
+			makes(api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),
+			makes(api+"/agui/echo", `{"threadId":"{conv}","runId":"{run}-edit","messages":[{"id":"{message}","role":"user","content":"hi"},{"id":"n","role":"user","content":"ho"}]}`, ""),
+			makes(api+"/agui/scripted", `{"threadId":"{asks}","runId":"{waiting}-agui","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
 		"POST /api/v1/agui/{agent}/connect": one(
 			change("POST", api+"/agui/echo/connect", `{"threadId":"{thread}"}`, ""),
 			change("POST", api+"/agui/echo/connect", `{"threadId":"{conv}","runId":"{run}"}`, ""),
@@ -148,7 +147,7 @@ var cases = func() map[string][]ask {
 
 		"GET /api/copilotkit/info": get(own, kit+"/info"),
 		"POST /api/copilotkit/agent/{agent}/run": one(
-			makes("POST", kit+"/agent/echo/run", strings.ReplaceAll(input, "{run}", "{run}-kit"), "")),
+			makes(kit+"/agent/echo/run", strings.ReplaceAll(input, "{run}", "{run}-kit"), "")),
 		"POST /api/copilotkit/agent/{agent}/connect": one(
 			change("POST", kit+"/agent/echo/connect", `{"threadId":"{thread}"}`, ""), change("POST", kit+"/agent/echo/connect", `{"threadId":"{busyconv}"}`, "")),
 		"POST /api/copilotkit/agent/{agent}/stop/{thread_id}": one(
@@ -160,12 +159,12 @@ var cases = func() map[string][]ask {
 			change("PATCH", kit+"/threads/{thread}", `{"name":"mine"}`, ""), change("PATCH", kit+"/threads/{conv}", `{"name":"mine"}`, controls)),
 		"DELETE /api/copilotkit/threads/{thread_id}": one(
 			change("DELETE", kit+"/threads/{thread}", ``, ""), change("DELETE", kit+"/threads/{conv}", ``, deletes)),
-		"GET /api/copilotkit/threads/{thread_id}/{part}": of(get("", kit+"/threads/{thread}/messages"),
+		"GET /api/copilotkit/threads/{thread_id}/{part}": slices.Concat(get("", kit+"/threads/{thread}/messages"),
 			get(sees, kit+"/threads/{conv}/messages", kit+"/threads/{conv}/events", kit+"/threads/{conv}/state")),
 		"POST /api/copilotkit/threads/{thread_id}/{part}": one(change("POST", kit+"/threads/{conv}/archive", ``, controls)),
 		"POST /api/copilotkit": one(
 			change("POST", kit, single("info", `{}`, `{}`), own),
-			makes("POST", kit, single("agent/run", `{"agentId":"echo"}`, strings.ReplaceAll(input, "{run}", "{run}-single")), ""),
+			makes(kit, single("agent/run", `{"agentId":"echo"}`, strings.ReplaceAll(input, "{run}", "{run}-single")), ""),
 			change("POST", kit, single("agent/connect", `{"agentId":"echo"}`, `{"threadId":"{conv}"}`), ""),
 			change("POST", kit, single("agent/stop", `{"agentId":"scripted","threadId":"{busyconv}"}`, `{}`), "200 403 200 200"),
 			change("POST", kit, single("resource/request", `{"path":"/threads","httpMethod":"GET"}`, `{}`), own),

@@ -37,15 +37,15 @@ func boss() plugins.Agent {
 	return plugins.AgentFunc("boss", func(ctx context.Context, run *plugins.Run) error {
 		agent, tool, _ := strings.Cut(run.Input.Query, " ")
 		_, err := run.CallAgent(ctx, agent, "x")
-		said := fmt.Sprintf("as agent: %v", err)
+		said := []string{fmt.Sprintf("as agent: %v", err)}
 		for _, name := range []string{tool, agent} {
 			out, err := run.CallTool(ctx, name, map[string]string{"query": "x"})
-			said += fmt.Sprintf("; as tool: %s %q %v", out.Status, out.ResultSummary, err)
+			said = append(said, fmt.Sprintf("as tool: %s %q %v", out.Status, out.ResultSummary, err))
 		}
 		for _, info := range run.Tools("*") {
-			said += " " + info.Name
+			said = append(said, info.Name)
 		}
-		_, err = run.Text().Write([]byte(said))
+		_, err = run.Text().Write([]byte(strings.Join(said, "; ")))
 		return err
 	})
 }
@@ -53,7 +53,9 @@ func boss() plugins.Agent {
 // TestPluginsAreOfferedInTheirProjects asks for what is of another project as for what is not there at all, at every door.
 func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader), Plugins: []plugins.Plugin{
-		limitedAgent{limited{"their-agent"}}, limitedTool{limited{"their-tool"}}, boss(),
+		limitedAgent{limited{"their-agent"}},
+		limitedTool{limited{"their-tool"}},
+		boss(),
 		plugins.Workflow{Name: "their-flow", Projects: []string{"p1"}, Nodes: []plugins.Node{{ID: "a", Agent: "boss"}}},
 		plugins.Workflow{Name: "using-their-agent", Nodes: []plugins.Node{{ID: "a", Agent: "boss"}, {ID: "b", Agent: "their-agent"}}},
 		plugins.Workflow{Name: "using-their-tool", Nodes: []plugins.Node{{ID: "a", Tool: "their-tool"}}},
@@ -62,10 +64,13 @@ func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 	const mcp = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":%s}}`
 	stream := []string{"Accept", "text/event-stream"}
 	asks := []ask{
-		{method: "GET", path: "/api/v1/agents"}, {method: "GET", path: "/api/v1/workflows"}, {method: "GET", path: "/api/copilotkit/info"},
+		{method: "GET", path: "/api/v1/agents"},
+		{method: "GET", path: "/api/v1/workflows"},
+		{method: "GET", path: "/api/copilotkit/info"},
 		{method: "POST", path: "/mcp", body: fmt.Sprintf(mcp, "list_agents", "{}"), header: []string{"Accept", "application/json, text/event-stream"}},
 		{method: "GET", path: "/api/v1/agui/boss/capabilities"},
-		{method: "GET", path: "/api/v1/agui/{agent}/capabilities"}, {method: "GET", path: "/api/v1/agui/{flow}/capabilities"},
+		{method: "GET", path: "/api/v1/agui/{agent}/capabilities"},
+		{method: "GET", path: "/api/v1/agui/{flow}/capabilities"},
 		{method: "GET", path: "/api/v1/agents/stream?agent={agent}"},
 		{method: "POST", path: "/api/v1/agent/runs", body: `{"agent":"{agent}","content":"x"}`},
 		{method: "POST", path: "/api/v1/agent/runs", body: `{"workflowId":"{flow}","content":"x"}`},

@@ -31,7 +31,6 @@ type viewer struct {
 	t          Transport
 	id         string         // the thread's name
 	thread     runtime.Handle // zero when it is unknown
-	known      bool           // there is such a thread
 	after      int64          // the last event that the prelude tells of
 	running    bool           // the prelude leaves its span open
 	prelude    []byte         // nil once it was written
