@@ -44,7 +44,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	out, err := rt.work.Append(&decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(),
 	})
 	if err != nil {
 		return Message{}, unavailable(err)

@@ -16,7 +16,7 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
-	if err := rt.work.Cancel(run.ThreadKey, run.Key, 0); err != nil {
+	if err := rt.work.Cancel(&run.RunHead, 0); err != nil {
 		return Run{}, unavailable(err)
 	}
 	ended, err := rt.store.Run(context.WithoutCancel(ctx), run.Key)
@@ -38,7 +38,7 @@ func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) er
 	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
 }
 
-func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(thread, run, after int64) error) error {
+func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *model.RunHead, after int64) error) error {
 	if err := rt.writes(); err != nil {
 		return err
 	}
@@ -46,5 +46,5 @@ func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel fun
 	if err != nil {
 		return err
 	}
-	return unavailable(cancel(run.ThreadKey, run.Key, s.After))
+	return unavailable(cancel(&run.RunHead, s.After))
 }

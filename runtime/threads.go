@@ -51,7 +51,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	patch := &decide.Patch{Thread: found.Key, Title: p.Title, Archived: p.Archived}
+	patch := &decide.Patch{Thread: found.Key, Project: c.project, Title: p.Title, Archived: p.Archived}
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
@@ -101,7 +101,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
 	for {
-		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Limit: deletedAtOnce})
+		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Project: c.project, Limit: deletedAtOnce})
 		switch {
 		case out.Gone:
 			return nil

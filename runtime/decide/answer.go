@@ -17,13 +17,14 @@ type Reply struct {
 // Resume answers all that a WAITING run asks: it is queued before all others of its thread.
 type Resume struct {
 	Thread, Run int64
+	Project     string // theirs
 	Replies     []Reply
 	Key         *Key
 }
 
 // Ask says what the decision has to see.
 func (c *Resume) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Interrupts: ids(c.Replies)}
+	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}, Interrupts: ids(c.Replies)}
 	if c.Key != nil {
 		ask.Scope = c.Key.Scope
 	}

@@ -11,6 +11,7 @@ import (
 // and one that is over goes once more.
 type Append struct {
 	Thread, Run int64
+	Project     string        // theirs
 	Message     model.Message // as it is queued
 	Size        int           // of its stored form
 	Key         *Key
@@ -39,7 +40,7 @@ var errInboxFull = &model.Error{
 
 // Ask says what the decision has to see.
 func (c *Append) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Runs: []int64{c.Run}}
+	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
 	if c.Key != nil {
 		ask.Scope = c.Key.Scope
 	}

@@ -57,10 +57,15 @@ func (d *Decided) Busy() bool {
 // Decide takes the decision that c asks for. v moves on for the next decision about its thread.
 func Decide(v *model.View, c Command) Decided {
 	d := decision{v: v}
-	if err := cmp.Or(c.decide(&d), d.broken); err != nil {
+	ask := c.Ask()
+	err := error(ErrThreadNotFound) // of a thread of another project
+	if ask.Project == "" || !v.Exists || v.Thread.Project == ask.Project {
+		err = cmp.Or(c.decide(&d), d.broken)
+	}
+	if err != nil {
 		d.out = Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
 	}
-	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, c.Ask().Thread), v.Thread.ID
+	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, ask.Thread), v.Thread.ID
 	for i := range d.out.Moves {
 		if run := v.Run(d.out.Moves[i].Run.Key); run != nil {
 			d.out.Moves[i].Run = *run

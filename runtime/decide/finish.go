@@ -73,8 +73,9 @@ func (c *Finish) decide(d *decision) error {
 // refusals ErrRunning and ErrOwesSpan say so.
 type Cancel struct {
 	Thread, Run int64
-	Generation  int   // which of the run's, 0 for any: another is not cancelled, with ErrMoved
-	Until       int64 // an event, 0 for none: nor is a run a span of which has closed there or later
+	Project     string // theirs, empty for any
+	Generation  int    // which of the run's, 0 for any: another is not cancelled, with ErrMoved
+	Until       int64  // an event, 0 for none: nor is a run a span of which has closed there or later
 }
 
 // Moved reports whether run is past what is to be cancelled.
@@ -83,7 +84,9 @@ func (c *Cancel) Moved(run *model.RunHead) bool {
 }
 
 // Ask says what the decision has to see.
-func (c *Cancel) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *Cancel) Ask() model.Ask {
+	return model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
+}
 
 func (c *Cancel) decide(d *decision) error {
 	run, err := d.run(c.Run)

@@ -9,13 +9,14 @@ import (
 // Patch changes what people say of a thread; what is nil stays.
 type Patch struct {
 	Thread   int64
+	Project  string // the thread's
 	Title    *string
 	Metadata json.RawMessage `json:",omitempty"` // nil stays, null for none
 	Archived *bool           `json:",omitempty"`
 }
 
 // Ask says what the decision has to see.
-func (c *Patch) Ask() model.Ask { return model.Ask{Thread: c.Thread} }
+func (c *Patch) Ask() model.Ask { return model.Ask{Thread: c.Thread, Project: c.Project} }
 
 func (c *Patch) decide(d *decision) error {
 	if err := d.exists(); err != nil {
@@ -31,12 +32,13 @@ func (c *Patch) decide(d *decision) error {
 // decided in a batch of its own, and a thread is gone once Decided says so.
 type Delete struct {
 	Thread, Run int64
-	Limit       int // rows of a part
+	Project     string // theirs
+	Limit       int    // rows of a part
 }
 
 // Ask says what the decision has to see.
 func (c *Delete) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread}
+	ask := model.Ask{Thread: c.Thread, Project: c.Project}
 	if c.Run != 0 {
 		ask.Runs = []int64{c.Run}
 	}

@@ -8,6 +8,7 @@ import (
 // Ask says what a decision has to see of the database.
 type Ask struct {
 	Thread     int64    // the thread's key, or 0 when it goes by Name
+	Project    string   // whose it has to be, else it is not there; empty for any
 	Name       Name     // the thread's name; zero for a thread that is certainly new
 	Runs       []int64  // runs of the thread that are wanted whatever their status
 	RunName    Name     // the name of a run that may exist; zero for none

@@ -11,18 +11,18 @@ import (
 )
 
 // Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
-func (en *Engine) Cancel(threadKey, key int64, generation int) error {
-	return en.cancel(&decide.Cancel{Thread: threadKey, Run: key, Generation: generation})
+func (en *Engine) Cancel(run *model.RunHead, generation int) error {
+	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation})
 }
 
 // CancelTurn cancels a run unless it has closed a span behind the event after: what it was asked with then is done.
-func (en *Engine) CancelTurn(threadKey, key, after int64) error {
-	return en.cancel(&decide.Cancel{Thread: threadKey, Run: key, Until: after + 1})
+func (en *Engine) CancelTurn(run *model.RunHead, after int64) error {
+	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1})
 }
 
 func (en *Engine) cancel(c *decide.Cancel) error {
 	for range 3 {
-		if l := en.liveRun(c.Run); l != nil && !c.Moved(&l.run.RunHead) {
+		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelled())
 			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
 				err = en.awaitEnd(l)
@@ -47,17 +47,17 @@ func (en *Engine) cancel(c *decide.Cancel) error {
 }
 
 // CancelUnanswered cancels a run that waits since the end of its first span behind the event after.
-func (en *Engine) CancelUnanswered(threadKey, key, after int64) error {
-	return en.closeRun(threadKey, key, cancelled(), func(run *model.Run, spans []model.Span) bool {
+func (en *Engine) CancelUnanswered(of *model.RunHead, after int64) error {
+	return en.closeRun(of.ThreadKey, of.Key, cancelled(), func(run *model.Run, spans []model.Span) bool {
 		turn := slices.IndexFunc(spans, func(s model.Span) bool { return s.First > after })
-		return run.Status == model.Waiting && turn >= 0 && turn == len(spans)-1
+		return run.Project == of.Project && run.Status == model.Waiting && turn >= 0 && turn == len(spans)-1
 	})
 }
 
 // CancelAll cancels runs. Those that are over by then stay as they are.
 func (en *Engine) CancelAll(runs []model.RunHead) error {
 	for i := range runs {
-		err := en.Cancel(runs[i].ThreadKey, runs[i].Key, runs[i].Generation)
+		err := en.Cancel(&runs[i], runs[i].Generation)
 		if refusal, ok := errors.AsType[*model.Error](err); err != nil && (!ok || refusal.Kind == model.KindUnavailable) {
 			return err
 		}

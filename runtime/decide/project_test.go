@@ -1,0 +1,43 @@
+package decide_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Whatever key a command has, it does nothing to a thread of another project than the one it names.
+func TestCommandsStayInTheirProject(t *testing.T) {
+	for name, of := range map[string]func(project string) decide.Command{
+		"append": func(p string) decide.Command {
+			return &decide.Append{Thread: 1, Run: 2, Project: p, Limits: decide.Limits{InboxBytes: 100}}
+		},
+		"resume": func(p string) decide.Command {
+			return &decide.Resume{Thread: 1, Run: 3, Project: p, Replies: []decide.Reply{{Interrupt: "i", Output: []byte("{}")}}}
+		},
+		"cancel":          func(p string) decide.Command { return &decide.Cancel{Thread: 1, Run: 4, Project: p} },
+		"rename":          func(p string) decide.Command { return &decide.Patch{Thread: 1, Project: p, Title: new("x")} },
+		"delete a run":    func(p string) decide.Command { return &decide.Delete{Thread: 1, Run: 2, Project: p} },
+		"delete a thread": func(p string) decide.Command { return &decide.Delete{Thread: 1, Project: p, Limit: 1} },
+	} {
+		for project, there := range map[string]bool{"p1": true, "p2": false} {
+			v := &model.View{
+				Exists: true, Thread: model.ThreadHead{Key: 1, Project: "p1"},
+				Runs:  []model.RunHead{{Key: 2, ThreadKey: 1, Project: "p1", Status: model.Completed}},
+				Asked: []model.Asked{{RunKey: 3, ID: "i", Status: model.InterruptOpen}},
+			}
+			if name == "resume" {
+				v.Runs = append(v.Runs, model.RunHead{Key: 3, ThreadKey: 1, Project: "p1", Status: model.Waiting})
+			}
+			if name == "cancel" {
+				v.Runs = append(v.Runs, model.RunHead{Key: 4, ThreadKey: 1, Project: "p1", Status: model.Queued})
+			}
+			out := decide.Decide(v, of(project))
+			if there != (out.Refused == nil) || there != (len(out.Rows) > 0) || !there && !errors.Is(out.Refused, decide.ErrThreadNotFound) {
+				t.Errorf("%s in %s: %d rows, %v", name, project, len(out.Rows), out.Refused)
+			}
+		}
+	}
+}
