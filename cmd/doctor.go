@@ -17,7 +17,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/telemetry/traces"
+	"github.com/batonrun/baton/transports/telemetry/traces"
 	"github.com/batonrun/baton/transports"
 )
 
