@@ -34,8 +34,11 @@ type Host interface {
 	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
 	// Next takes the messages appended to the run since its start or the last Next, and emits them.
 	Next(ctx context.Context, u Use) ([]agui.Message, error)
-	// Usage counts the tokens of a model call in the run, unless there is a record of u.
+	// Usage counts the tokens of a model call in the run, unless there is a record of u; also when the step's context is
+	// done, as long as the run is not over.
 	Usage(ctx context.Context, u Use, c ModelCall) error
+	// Spent sums up what Usage has counted inside of u, by provider and model.
+	Spent(u Use) []agui.TokenUsage
 	// Plugins describes the tools and the agents that can be called, each kind sorted by name.
 	Plugins() (tools, agents []Info)
 	// NewID mints a message id.

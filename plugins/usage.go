@@ -10,8 +10,10 @@ import (
 // Usage counts the tokens that a call of a model took. The run sums them by provider and model, and shows them in its
 // row and with its end. TotalTokens is filled in when it is 0.
 //
-// They are counted once, however often the worker is called again: each use is recorded in its place, so the worker must
-// report in the same order each time, and goroutines in a Branch each. ctx is the worker's, or that of the Do it is called in.
+// ctx is the worker's, or that of the function of the Do that has called the model. There they are counted each time:
+// the function is called again only when its record is lost, and the model is paid again. Outside of any Do they are
+// counted once, however often the worker is called again: each use is recorded in its place, so the worker must report in
+// the same order each time, and goroutines in a Branch each.
 func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
 	return r.ModelCall(ctx, ModelCall{Usage: u})
 }
@@ -41,6 +43,9 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	if err != nil {
 		return err
 	}
+	if r.scopeOf(ctx).do != nil {
+		use.Place += "@" + r.host.NewID() // of this call of the function
+	}
 	return r.host.Usage(ctx, use, c)
 }
 
@@ -59,4 +64,11 @@ func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c Model
 		return w.BeginModelCall(ctx)
 	}
 	return ctx, func(ModelCall, error) {}
+}
+
+// Spent returns what the agent that a call of a tool has run took of models, with those that it has called in turn, by
+// provider and model; nil for a call that ran none. call is the ID of one that was announced. It is the same whenever the
+// worker is called again, once the call has its result.
+func (r *Run) Spent(call string) []agui.TokenUsage {
+	return r.host.Spent(r.announcedUse(call, ""))
 }

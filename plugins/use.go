@@ -48,6 +48,11 @@ func (u Use) Check(hash string) error {
 // Inside returns the place of what belongs to the use, such as a call's approval.
 func (u Use) Inside(name string) string { return u.path() + name }
 
+// Counts reports whether a place inside the use is that of a Usage.
+func (u Use) Counts(place string) bool {
+	return strings.HasPrefix(place, u.path()) && strings.HasPrefix(place[strings.LastIndexByte(place, '/')+1:], "usage#")
+}
+
 // path is the front of places inside the use. Places stay short, however deep the code is.
 func (u Use) path() string { return short(u.Place) + "/" }
 

@@ -94,16 +94,27 @@ func TestUsageIsSummedInTheRun(t *testing.T) {
 	}
 }
 
-func TestUsageIsCountedOnceWhateverCrashes(t *testing.T) {
+// What is counted outside of a Do is counted once. A Do that dies after it has counted has spent it, and counts again.
+func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 	b := open(t, runtime.Config{}, spender()...)
+	spentAgain := false
 	lives(t, b, runtime.StartRequest{Agent: "boss"}, func(k int, run runtime.Run) {
 		if !run.Status.Final() {
 			return
 		}
-		if diff := cmp.Diff(spendings, sortedUsage(run.Usage)); diff != "" || run.Status != runtime.Completed {
-			t.Errorf("after commit %d the run is %s: %s", k, run.Status, diff)
+		got := sortedUsage(run.Usage)
+		if len(got) != len(spendings) || run.Status != runtime.Completed {
+			t.Fatalf("after commit %d the run is %s: %+v", k, run.Status, got)
 		}
+		large, small := got[0].InputTokens-spendings[0].InputTokens, got[1].InputTokens-spendings[1].InputTokens
+		if got[2] != spendings[2] || large < 0 || large%1000 != 0 || small < 0 || small%10 != 0 || large+small > 1000 {
+			t.Errorf("after commit %d the run has spent %+v", k, got)
+		}
+		spentAgain = spentAgain || large > 0
 	})
+	if !spentAgain {
+		t.Error("no Do has counted again")
+	}
 }
 
 func TestUsageMayBeReportedAtOnce(t *testing.T) {

@@ -67,6 +67,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"WhatADoThatDiesHasSaidIsTakenBack", testTakenBackByCrash},
 		{"CallsInVainAreResults", testInVain},
 		{"AgentsAreTools", testAgentsAreTools},
+		{"WhatAgentsSpendIsKnown", testSpent},
 		{"WhatAWorkerOpenedIsEndedByACrash", testOwnScopes},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, &suite{t: t, run: run, crash: make(chan struct{})}) })

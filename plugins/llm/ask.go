@@ -62,8 +62,7 @@ func (ans *answer) output() agui.WorkerOutput {
 	return out
 }
 
-// ask asks the model once, in a Do: what it answers is shown while it is made. What the calls took is counted, also of
-// those that failed.
+// ask asks the model once, in a Do: what it answers is shown while it is made.
 func (t *turn) ask(ctx context.Context) (*answer, error) {
 	t.steps++
 	var ans answer
@@ -77,9 +76,6 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 	}
 	for _, c := range calls {
 		t.count(c.Usage)
-		if countErr := t.run.ModelCall(ctx, c); countErr != nil && err == nil {
-			err = countErr
-		}
 	}
 	return &ans, shown(err)
 }
@@ -147,9 +143,9 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// attempt asks a model once. What it took is kept also when it fails.
+// attempt asks a model once. What it took is counted also when it fails, as far as it is known.
 func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer) error {
-	s := &show{ctx: ctx, run: t.run, tools: t.tools}
+	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
 	if req.Schema != nil {
 		s.answer = new(member)
 	}
@@ -167,6 +163,9 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if countErr := s.spent.end(spent, err == nil); countErr != nil && err == nil {
+		err = countErr
+	}
 	if ans.Call = spent; err != nil && spent.Usage != (agui.TokenUsage{}) {
 		ans.Lost = append(ans.Lost, plugins.ModelCall{Usage: spent.Usage})
 	}
@@ -182,17 +181,6 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	return resp, err
 }
 
-// sane is what a provider counts, without what would make the sum of many calls none.
-func sane(u agui.TokenUsage) agui.TokenUsage {
-	const most = 1e12
-	for _, n := range []*int64{
-		&u.InputTokens, &u.OutputTokens, &u.TotalTokens, &u.ReasoningTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens,
-	} {
-		*n = max(0, min(*n, most))
-	}
-	return u
-}
-
 // word is a provider's own word for how an answer has ended, if it is one.
 func word(s string) string {
 	if len(s) > 64 || strings.ContainsFunc(s, unicode.IsControl) {
@@ -206,6 +194,7 @@ type show struct {
 	ctx    context.Context
 	run    *plugins.Run
 	tools  *toolbox
+	spent  counter
 	text   io.WriteCloser
 	reason io.WriteCloser
 	calls  []*plugins.Announced // by index, nil while it has no name
@@ -225,6 +214,8 @@ func (s *show) piece(p Piece) error {
 	switch {
 	case s.size > maxAnswer:
 		return &Error{Code: "answer_too_large", Message: "The model's answer is larger than what is taken"}
+	case p.Usage != nil:
+		return s.spent.add(*p.Usage)
 	case p.Call != nil:
 		return s.call(p.Call)
 	case p.Reasoning != "":

@@ -45,8 +45,8 @@ type Config struct {
 	Tools []string
 
 	Steps  int              // calls of the model in one turn, default 16
-	Tokens int64            // what they may take together, in and out; 0 means no limit
-	Cost   float64          // what they may cost by Prices, in their currency; 0 means no limit
+	Tokens int64            // what they may take together, in and out, with the agents that they call; 0 means no limit
+	Cost   float64          // what all of that may cost by Prices, in their currency; 0 means no limit
 	Prices map[string]Price // by the name of the model
 
 	// History is how many tokens of the thread's earlier turns the model is shown, default 32 000. Turns are kept and left
@@ -172,6 +172,9 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	t.messages = append(t.messages, t.tools.message(ans))
 	var media []llms.ContentPart // providers take texts alone as results
 	for i, c := range ans.Calls {
+		for _, spent := range t.run.Spent(c.ID) {
+			t.count(spent)
+		}
 		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), told(&outs[i])))
 		media = append(media, mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}

@@ -43,6 +43,7 @@ type Piece struct {
 	Text      string
 	Reasoning string
 	Call      *CallPiece
+	Usage     *agui.TokenUsage // what the provider has counted so far, which is counted also when the answer is cut
 }
 
 // CallPiece is a part of a tool call. Pieces of several calls may come interleaved; Index tells them apart.

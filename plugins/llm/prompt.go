@@ -188,9 +188,6 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	}
 	if done.Call != nil {
 		t.count(done.Call.Usage)
-		if err := t.run.ModelCall(ctx, *done.Call); err != nil {
-			return "", err
-		}
 	}
 	if done.Note == "" {
 		return h.note.Text, nil
@@ -245,9 +242,18 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 	req := Request{Options: t.cfg.Options, Messages: []llms.MessageContent{
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
-	resp, err := t.stream(ctx, t.model, req, func(Piece) error { return nil })
+	spent := counter{ctx: ctx, run: t.run}
+	resp, err := t.stream(ctx, t.model, req, func(p Piece) error {
+		if p.Usage != nil {
+			return spent.add(*p.Usage)
+		}
+		return nil
+	})
 	if resp.Usage != (agui.TokenUsage{}) {
-		done.Call = &plugins.ModelCall{Usage: resp.Usage}
+		done.Call = &plugins.ModelCall{Usage: sane(resp.Usage)}
+		if countErr := spent.end(*done.Call, false); countErr != nil {
+			return countErr
+		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -321,6 +321,21 @@ func TestAgentsAsTools(t *testing.T) {
 	b.events()
 }
 
+func TestLimitsCountTheAgentsThatAreCalled(t *testing.T) {
+	price := map[string]llm.Price{"m": {Input: 1e6, Output: 1e6}}
+	for name, cfg := range map[string]llm.Config{"tokens": {Tokens: 40}, "cost": {Cost: 40, Prices: price}} {
+		m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`), says("done")}}
+		w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
+		writer := newAgent(t, llm.Config{Name: "writer", Model: w, Tools: []string{"add"}})
+		cfg.Model, cfg.Tools = m, []string{"writer"}
+		b := open(t, newAgent(t, cfg), writer, echo("add"))
+		run := b.wait(b.start("go").RunID, runtime.Completed)
+		if m.calls() != 1 || run.Usage[0].TotalTokens != 45 || !strings.Contains(*run.OutputSummary, "I stopped") {
+			t.Errorf("%s: the model was asked %d times, usage %+v, answer %q", name, m.calls(), run.Usage, *run.OutputSummary)
+		}
+	}
+}
+
 // A model that calls its own agent again and again comes to an end.
 func TestAgentsThatCallThemselves(t *testing.T) {
 	m := &model{replies: []reply{asks("", `assistant {"query":"again"}`), says("done")}}
@@ -337,6 +352,8 @@ func TestAgentsThatCallThemselves(t *testing.T) {
 func TestCancelStopsADeepModelCall(t *testing.T) {
 	streaming, closed := make(chan struct{}, 1), make(chan struct{}, 1)
 	w := &model{replies: []reply{says("half")}}
+	early := agui.TokenUsage{Provider: "p", Model: "w", InputTokens: 700}
+	w.replies[0].pieces = append([]llm.Piece{{Usage: &early}}, w.replies[0].pieces...)
 	w.replies[0].hold = func(ctx context.Context) error {
 		streaming <- struct{}{}
 		err := hang(ctx)
@@ -352,8 +369,11 @@ func TestCancelStopsADeepModelCall(t *testing.T) {
 	}
 	<-closed
 	evs := b.events()
-	if end, ok := evs[len(evs)-1].(agui.RunFinished); !ok || end.Outcome.Type != agui.OutcomeCancelled || len(end.Usage) != 1 {
+	if end, ok := evs[len(evs)-1].(agui.RunFinished); !ok || end.Outcome.Type != agui.OutcomeCancelled || len(end.Usage) != 2 || end.Usage[1].InputTokens != 700 {
 		t.Errorf("the run ends with %+v", evs[len(evs)-1])
+	}
+	if run := b.wait(s.RunID, runtime.Cancelled); len(run.Usage) != 2 || run.Usage[1].InputTokens != 700 {
+		t.Errorf("the run's row has %+v", run.Usage)
 	}
 	if got := shown(evs); !strings.Contains(got, "assistant half (partial_success)") || !strings.Contains(got, "= cancelled") {
 		t.Errorf("shown\n%s", got)

@@ -60,6 +60,7 @@ type Result struct {
 	messages    []agui.Message
 	state       json.RawMessage
 	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
+	once        []agui.TokenUsage
 }
 
 // Execute runs a until it ends or waits for an answer that cfg does not have. Its error says what was
@@ -150,7 +151,7 @@ func (r *Result) summary() string {
 		_ = enc.Encode([]any{m.Role, m.Text(), calls})
 	}
 	_ = enc.Encode(r.Output)
-	_ = enc.Encode(r.Usage)
+	_ = enc.Encode(r.once) // what a Do has counted that dies is counted again
 	_ = enc.Encode(r.state)
 	if r.Err != nil {
 		b.WriteString(r.Err.Error())

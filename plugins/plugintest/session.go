@@ -40,6 +40,7 @@ type session struct {
 	cut         []string        // ids of messages that a Do has begun in which the process has died
 	retracted   map[string]bool // ids of messages that were taken back
 	usage       []agui.TokenUsage
+	once        []agui.TokenUsage // of it what was counted outside of any Do
 	lastCall    plugins.ModelCall // of which it is known how it ended
 	die         func()            // ends the call of the worker that goes on
 	dead        func() bool       // reports whether it has ended it
@@ -166,6 +167,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 		Questions:   s.questions,
 		Records:     s.made,
 		Usage:       s.usage,
+		once:        s.once,
 		messages:    slices.DeleteFunc(s.fold.Messages(), func(m agui.Message) bool { return s.retracted[m.ID] }),
 		state:       s.fold.State(),
 		interrupted: s.interrupted,

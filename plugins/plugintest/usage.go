@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -17,11 +18,26 @@ func (h *host) Usage(ctx context.Context, u plugins.Use, c plugins.ModelCall) er
 	err = h.keep(rec, encode(c.Usage), len(h.s.events))
 	if rec.done { // also when the process dies right after it
 		h.s.usage = agui.AddUsage(h.s.usage, c.Usage)
+		if ctx.Value(doingKey{h}) == nil {
+			h.s.once = agui.AddUsage(h.s.once, c.Usage)
+		}
 		if c.FinishReason != "" {
 			h.s.lastCall = c
 		}
 	}
 	return err
+}
+
+func (h *host) Spent(u plugins.Use) (sum []agui.TokenUsage) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	for place, rec := range h.s.records {
+		var spent agui.TokenUsage
+		if rec.done && u.Counts(place) && json.Unmarshal(rec.output, &spent) == nil {
+			sum = agui.AddUsage(sum, spent)
+		}
+	}
+	return sum
 }
 
 // metadata is what the end of a span carries of the model calls, when one has said how it ended.

@@ -32,13 +32,31 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.closedBy(l); err != nil {
-		return err
+	switch { // what a step has spent whose time is over counts, too
+	case l.gate != nil:
+		return l.gate
+	case s.ended:
+		return plugins.ErrEnded
 	}
 	l.spent(call)
 	l.en.measures.Tokens(c.Usage)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
-	return l.queue(s, []model.Row{m, &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}, nil)
+	l.put(l.know(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage})
+	return nil
+}
+
+// Spent sums up the records of model calls inside of u.
+func (s *step) Spent(u plugins.Use) (sum []agui.TokenUsage) {
+	l := s.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, m := range l.memos {
+		var call spent
+		if at.step == s.number && u.Counts(at.place) && json.Unmarshal(m.Output, &call) == nil {
+			sum = agui.AddUsage(sum, call.TokenUsage)
+		}
+	}
+	return sum
 }
 
 // spent keeps the latest model call of which it is known how it ended.

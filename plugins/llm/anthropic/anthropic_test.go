@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +43,26 @@ func TestWhatIsCachedIsCounted(t *testing.T) {
 	want.Provider, want.Model = "anthropic", "m"
 	if diff := cmp.Diff(want, res.Usage); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+}
+
+// The provider counts the prompt before the model says a word: whoever is cut has that.
+func TestThePromptIsCountedEarly(t *testing.T) {
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}, Usage: &agui.TokenUsage{InputTokens: 100, OutputTokens: 20}}))
+	defer server.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	m, err := anthropic.New(anthropic.Config{Model: "m", APIKey: "k", BaseURL: server.URL + "/v1/", HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first *agui.TokenUsage
+	cut := errors.New("cut")
+	if _, err := m.Stream(t.Context(), llm.Request{Messages: []llms.MessageContent{question}}, func(p llm.Piece) error {
+		first = p.Usage
+		return cut
+	}); !errors.Is(err, cut) || first == nil || first.InputTokens != 100 || first.Model != "m" {
+		t.Errorf("first came %+v, the answer ended with %v", first, err)
 	}
 }
 

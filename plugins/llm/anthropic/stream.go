@@ -101,6 +101,7 @@ func (a *answer) add(ev *event) error {
 	switch ev.Type {
 	case "message_start":
 		a.count(ev.Message.Usage)
+		return a.Counted()
 	case "message_delta":
 		a.count(ev.Usage)
 		if ev.Delta.StopReason != "" {

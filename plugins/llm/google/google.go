@@ -107,6 +107,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 			return a.Response(), e.Garbled(err)
 		}
 		a.count(&c)
+		if err := a.Counted(); err != nil {
+			return a.Response(), err
+		}
 		switch {
 		case len(c.Error) > 0:
 			return a.Response(), e.Fault(0, data)

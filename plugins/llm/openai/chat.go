@@ -120,6 +120,9 @@ type chatAnswer struct {
 func (a *chatAnswer) add(c *chatChunk) error {
 	if c.Usage != nil {
 		a.Usage = c.Usage.of(a.Usage)
+		if err := a.Counted(); err != nil {
+			return err
+		}
 	}
 	for _, choice := range c.Choices {
 		d := &choice.Delta

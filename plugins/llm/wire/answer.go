@@ -18,6 +18,7 @@ type Answer struct {
 	Carried []llm.Carried
 
 	show      func(llm.Piece) error
+	told      agui.TokenUsage
 	text      strings.Builder
 	reasoning strings.Builder
 	calls     []*call
@@ -30,7 +31,18 @@ type call struct {
 
 // Answer returns an empty Answer of e's model.
 func (e *Endpoint) Answer(show func(llm.Piece) error) *Answer {
-	return &Answer{show: show, Usage: agui.TokenUsage{Provider: e.Provider, Model: e.Model}}
+	none := agui.TokenUsage{Provider: e.Provider, Model: e.Model}
+	return &Answer{show: show, Usage: none, told: none}
+}
+
+// Counted tells what is counted so far, if that has changed.
+func (a *Answer) Counted() error {
+	if a.Usage == a.told {
+		return nil
+	}
+	a.told = a.Usage
+	u := a.Usage
+	return a.show(llm.Piece{Usage: &u})
 }
 
 // Text adds a piece of text.
