@@ -53,17 +53,22 @@ const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 const templateAgent = `    system: You answer briefly, and compute with the calculator.
     tools: [calculator, clock]
     limits: {timeout: 2m, max_steps: 12}
+    # fallback: {provider: ollama, model: qwen3}         # is asked when the model has failed
+    # prices: {some-model: {input: 0.15, output: 0.60}}  # of a million tokens, for limits.max_cost
+    # history: {tokens: 32000, over: summarise}          # earlier turns that do not fit: drop or summarise
+    # output: structured                                 # key points and suggested actions beside the answer
+    # context: [notes]                                   # directories of text files that a run may name
 `
 
 const templateTools = `
 # Agents in other places, and programs:
 #   writer: {agui: {url: "http://127.0.0.1:9000/agui", headers: {Authorization: "Bearer ${WRITER_TOKEN}"}}}
-#   scorer: {command: [python3, scorer.py]}
+#   scorer: {command: [python3, scorer.py], dir: agents}
 
 # Tools of MCP servers: an agent names them as files.read_file, or all as files.*
 # mcp:
 #   files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file]}
-#   docs: {url: "http://127.0.0.1:9001/mcp"}
+#   docs: {url: "http://127.0.0.1:9001/mcp", required: true}
 `
 
 const templateWorkflow = `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -100,7 +101,8 @@ func (c *checker) server(at string, s *Server) {
 	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
 	c.command(at, s.Command)
 	c.projects(at, s.Projects)
-	c.only(at, "a server", "command", "env")
+	c.only(at, "a server", "command", "env", "dir")
+	c.directory(at+".dir", s.Dir)
 	c.only(at, "a server", "url", "headers")
 	c.url(at+".url", s.URL)
 	if s.Allow != nil && len(s.Allow) == 0 {
@@ -127,10 +129,22 @@ func (c *checker) projects(at string, projects []string) {
 
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
-	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "system", "tools", "limits.max_steps")
-	c.only(at, "an agent", "command", "env")
+	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "system", "tools", "fallback", "prices", "history", "output", "context",
+		"limits.max_steps", "limits.max_tokens", "limits.max_cost")
+	c.only(at, "an agent", "command", "env", "dir")
 	c.command(at, a.Command)
 	c.projects(at, a.Projects)
+	c.directory(at+".dir", a.Dir)
+	for i, dir := range a.Context {
+		c.directory(fmt.Sprintf("%s.context[%d]", at, i), dir)
+	}
+	c.spending(at, a)
+	if a.Fallback != nil {
+		if a.Fallback.Provider == "" && !c.r.wrong(at+".fallback", at+".fallback.provider") {
+			c.r.errorf(at+".fallback", "provider is missing")
+		}
+		c.url(at+".fallback.base_url", a.Fallback.BaseURL)
+	}
 	c.url(at+".base_url", a.BaseURL)
 	if a.AGUI != nil {
 		if a.AGUI.URL == "" && !c.r.wrong(at+".agui", at+".agui.url") {
@@ -140,6 +154,33 @@ func (c *checker) agent(at string, a *Agent) {
 	}
 	for i, pattern := range a.Tools {
 		c.pattern(fmt.Sprintf("%s.tools[%d]", at, i), a.Name, pattern)
+	}
+}
+
+// spending checks that what a limit counts is there.
+func (c *checker) spending(at string, a *Agent) {
+	if a.Limits.MaxCost > 0 && len(a.Prices) == 0 && !c.r.wrong(at+".prices") {
+		c.r.errorf(at+".limits.max_cost", "without prices nothing is counted: add prices with what the model costs")
+	}
+	models := []string{a.Model}
+	if a.Fallback != nil {
+		models = append(models, a.Fallback.Model)
+	}
+	for i, name := range models {
+		if a.Limits.MaxCost > 0 && len(a.Prices) > 0 && name != "" && a.Prices[name] == nil {
+			where := []string{".model", ".fallback.model"}[i]
+			c.r.errorf(at+where, "limits.max_cost does not count it: prices has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(a.Prices))))
+		}
+	}
+}
+
+// directory checks that there is one of that name, from where the server runs.
+func (c *checker) directory(at, name string) {
+	if c.r.at[at] == nil || c.r.wrong(at) {
+		return
+	}
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		c.r.errorf(at, "there is no directory %q", name)
 	}
 }
 

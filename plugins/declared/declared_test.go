@@ -214,7 +214,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"cycle", flow("      o: {agent: echo, needs: [n]}\n      n: {agent: echo, needs: [m]}\n      m: {agent: echo, needs: [n]}\n"), "5:24: workflows.w.nodes.n.needs: a cycle: n needs m needs n"},
 		{"case", "agents:\n  a: {provider: OpenAI}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "OpenAI"; did you mean openai?`},
 		{"camels", "agents:\n  a: {provider: openai, maxSteps: 3}\n", "agents.a.maxSteps: there is no such key; there are description, provider"},
-		{"args", "mcp:\n  f: {command: [x], args: [y]}\n", "mcp.f.args: there is no such key; there are command, env, url"},
+		{"args", "mcp:\n  f: {command: [x], args: [y]}\n", "mcp.f.args: there is no such key; there are command, env, dir, url"},
 		{"command line", "agents:\n  a: {command: python3 scorer.py}\n", "agents.a.command: want a list: [python3, scorer.py]"},
 		{"switch", flow("      n: {agent: echo, approval: true}\n"), `approval: want required, got "true"`},
 		{"server's name", "agents:\n  a: {provider: openai, tools: [file.read]}\nmcp: {files: {command: [x]}}\n", `there is no tool or agent "file.read"; did you mean files?`},

@@ -1,8 +1,10 @@
 package declared
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -57,12 +59,19 @@ func (r *reader) errorf(path, format string, args ...any) {
 			break
 		}
 	}
-	for value, name := range r.secrets {
+	e.Message = r.redacted(e.Message)
+	r.errs = append(r.errs, e)
+}
+
+// redacted is text without what variables held. A value that holds another goes first: else the rest of it would stay.
+func (r *reader) redacted(text string) string {
+	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) }
+	for _, value := range slices.SortedFunc(maps.Keys(r.secrets), longest) {
 		if len(value) > 3 { // else it is none
-			e.Message = strings.ReplaceAll(e.Message, value, name)
+			text = strings.ReplaceAll(text, value, r.secrets[value])
 		}
 	}
-	r.errs = append(r.errs, e)
+	return text
 }
 
 // wrong reports whether something is wrong with one of the values, so that what follows from it need not be told.
@@ -99,6 +108,10 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		v.SetString(r.text(path, n))
 	case reflect.Int:
 		v.SetInt(int64(r.count(path, n)))
+	case reflect.Float64:
+		v.SetFloat(r.amount(path, n))
+	case reflect.Bool:
+		v.SetBool(r.truth(path, n))
 	default:
 		panic("declared: no way to read a " + v.Type().String())
 	}
@@ -288,6 +301,26 @@ func (r *reader) count(path string, n *yaml.Node) int {
 		return 0
 	}
 	return i
+}
+
+func (r *reader) amount(path string, n *yaml.Node) float64 {
+	f, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || err != nil || !(f >= 0) || f > maxAmount {
+		r.errorf(path, "want a number, not below 0%s", got(n))
+		return 0
+	}
+	return f
+}
+
+// maxAmount keeps sums of amounts from being none.
+const maxAmount = 1e12
+
+func (r *reader) truth(path string, n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+		r.errorf(path, "want true or false%s", got(n))
+		return false
+	}
+	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
 }
 
 // got quotes a value that is no structure, as it stands in the file.

@@ -44,6 +44,9 @@ func schemaOf(t reflect.Type) map[string]any {
 		return schemaOf(t.Elem())
 	case reflect.Struct:
 		s := map[string]any{"type": "object", "properties": properties(t), "additionalProperties": false}
+		if t == reflect.TypeFor[Model]() {
+			s["required"] = []string{"provider"}
+		}
 		if one := alternatives(t); one != nil {
 			s["oneOf"] = one
 		}
@@ -57,6 +60,10 @@ func schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
 	case reflect.Int:
 		return map[string]any{"type": "integer", "minimum": 0}
+	case reflect.Float64:
+		return map[string]any{"type": "number", "minimum": 0, "maximum": maxAmount}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
 	}
 	return map[string]any{"type": "string"}
 }

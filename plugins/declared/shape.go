@@ -21,13 +21,41 @@ type Agent struct {
 	System   string   `yaml:"system" doc:"What the model is told before all else."`
 	Tools    []string `yaml:"tools" doc:"Tools and agents that it may call: names, or patterns such as files.*"`
 
+	Fallback *Model            `yaml:"fallback" doc:"The model that is asked when this one has failed, its retries included."`
+	Prices   map[string]*Price `yaml:"prices" doc:"What a million tokens cost, by the name of the model; for limits.max_cost."`
+	History  *History          `yaml:"history" doc:"How much of the conversation the model is shown."`
+	Output   string            `yaml:"output" enum:"text,structured" doc:"structured asks the model for key points and suggested actions beside its answer."`
+	Context  []string          `yaml:"context" doc:"Directories whose text files are context items, by their paths in them."`
+
 	AGUI *Endpoint `yaml:"agui" doc:"An agent behind an AG-UI endpoint."`
 
 	Command []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
 	Env     map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
+	Dir     string            `yaml:"dir" doc:"The directory that the program runs in, default the server's."`
 
 	Limits   Limits   `yaml:"limits" doc:"What one run of it may take."`
 	Projects []string `yaml:"projects" doc:"Those in which it is offered, default all. In another there is no such agent."`
+}
+
+// Model is a model of a provider.
+type Model struct {
+	Provider string `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"Who has the model."`
+	Model    string `yaml:"model" doc:"The model's name at the provider."`
+	BaseURL  string `yaml:"base_url" doc:"Where the provider's API is."`
+	APIKey   string `yaml:"api_key" doc:"The provider's key."`
+}
+
+// Price is what a million tokens cost.
+type Price struct {
+	Input       float64 `yaml:"input" doc:"Of what the model reads."`
+	CachedInput float64 `yaml:"cached_input" doc:"Of that what the provider has cached, default input."`
+	Output      float64 `yaml:"output" doc:"Of what it writes."`
+}
+
+// History bounds what a model is shown of its conversation.
+type History struct {
+	Tokens int    `yaml:"tokens" doc:"Of earlier turns, default 32000; the latest turn is always shown."`
+	Over   string `yaml:"over" enum:"drop,summarise" doc:"What becomes of turns that do not fit: they are dropped, which is the default, or the model sums them up."`
 }
 
 // Endpoint is where a remote agent is.
@@ -40,6 +68,8 @@ type Endpoint struct {
 type Limits struct {
 	Timeout     time.Duration `yaml:"timeout" doc:"One execution, default timeouts.step."`
 	MaxSteps    int           `yaml:"max_steps" doc:"How often the model is asked in one execution."`
+	MaxTokens   int           `yaml:"max_tokens" doc:"Tokens that the model may take in one execution, with the agents that it calls."`
+	MaxCost     float64       `yaml:"max_cost" doc:"What all of that may cost by prices, in their currency."`
 	Concurrency int           `yaml:"concurrency" doc:"Runs of it at once, default no limit of its own."`
 }
 
@@ -48,12 +78,14 @@ type Server struct {
 	Name     string            `yaml:"-"`
 	Command  []string          `yaml:"command" doc:"A program that speaks MCP on its standard input and output, with its arguments."`
 	Env      map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
+	Dir      string            `yaml:"dir" doc:"The directory that the program runs in, default the server's."`
 	URL      string            `yaml:"url" doc:"An endpoint of MCP's streamable HTTP."`
 	Headers  map[string]string `yaml:"headers" doc:"Sent with each request."`
 	Allow    []string          `yaml:"allow" doc:"The server's tools that are offered, by names or patterns such as read_*, default all."`
 	Approval []string          `yaml:"approval" doc:"Those before each call of which a person is asked."`
 	Timeout  time.Duration     `yaml:"timeout" doc:"One call, default timeouts.tool."`
 	Projects []string          `yaml:"projects" doc:"Those in which its tools are offered, default all."`
+	Required bool              `yaml:"required" doc:"Whether this Baton is not ready while the server is away."`
 }
 
 // Workflow is a declared workflow.

@@ -43,9 +43,12 @@ func (c *counter) report(call plugins.ModelCall) error {
 	all, before := call.Usage, c.counted
 	more := false
 	for _, n := range []struct{ now, then *int64 }{
-		{&call.Usage.InputTokens, &before.InputTokens}, {&call.Usage.OutputTokens, &before.OutputTokens},
-		{&call.Usage.TotalTokens, &before.TotalTokens}, {&call.Usage.ReasoningTokens, &before.ReasoningTokens},
-		{&call.Usage.CachedInputTokens, &before.CachedInputTokens}, {&call.Usage.CacheWriteInputTokens, &before.CacheWriteInputTokens},
+		{&call.Usage.InputTokens, &before.InputTokens},
+		{&call.Usage.OutputTokens, &before.OutputTokens},
+		{&call.Usage.TotalTokens, &before.TotalTokens},
+		{&call.Usage.ReasoningTokens, &before.ReasoningTokens},
+		{&call.Usage.CachedInputTokens, &before.CachedInputTokens},
+		{&call.Usage.CacheWriteInputTokens, &before.CacheWriteInputTokens},
 	} {
 		*n.now = max(0, *n.now-*n.then) // what has been counted stays
 		more = more || *n.now > 0

@@ -3,7 +3,9 @@ package makers
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/batonrun/baton/plugins"
@@ -21,24 +23,63 @@ func All() declared.Makers {
 }
 
 func model(a declared.Agent) (plugins.Agent, error) {
-	m, err := provider.Open(surrounded(a, os.Getenv))
+	own := declared.Model{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
+	m, err := provider.Open(surrounded(own, os.Getenv))
 	if err != nil {
 		return nil, err
 	}
-	return llm.New(llm.Config{
+	cfg := llm.Config{
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
-	})
+		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
+		Structured: a.Output == "structured",
+	}
+	if a.Fallback != nil {
+		other, err := provider.Open(surrounded(*a.Fallback, os.Getenv))
+		if err != nil {
+			return nil, fmt.Errorf("fallback: %w", err)
+		}
+		cfg.Fallback = other
+	}
+	for name, p := range a.Prices {
+		cfg.Prices[name] = llm.Price{Input: p.Input, CachedInput: p.CachedInput, Output: p.Output}
+	}
+	if a.History != nil {
+		cfg.History, cfg.Summarise = a.History.Tokens, a.History.Over == "summarise"
+	}
+	if a.Context != nil {
+		cfg.Items = directories(a.Context)
+	}
+	return llm.New(cfg)
 }
 
-// surrounded is the model of a declaration, with what the environment says of its provider. A key of the environment does
-// not go to a base_url of the file.
-func surrounded(a declared.Agent, getenv func(string) string) provider.Config {
-	if a.BaseURL != "" {
-		return provider.Config{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
+// directories is a ContextSource of several directories, the first that has an item. Each is opened when it is asked: what
+// is declared holds nothing open.
+type directories []string
+
+func (d directories) Item(ctx context.Context, in *plugins.Input, id string) (string, error) {
+	for _, name := range d {
+		dir, err := llm.OpenDirectory(name, 0)
+		if err != nil {
+			return "", err
+		}
+		text, err := dir.Item(ctx, in, id)
+		_ = dir.Close()
+		if !errors.Is(err, llm.ErrNoItem) {
+			return text, err
+		}
 	}
-	cfg := provider.Of(a.Provider, getenv)
-	cfg.Model, cfg.APIKey = cmp.Or(a.Model, cfg.Model), cmp.Or(a.APIKey, cfg.APIKey)
+	return "", llm.ErrNoItem
+}
+
+// surrounded is a declared model, with what the environment says of its provider. A key of the environment does not go to a
+// base_url of the file.
+func surrounded(m declared.Model, getenv func(string) string) provider.Config {
+	if m.BaseURL != "" {
+		return provider.Config{Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, APIKey: m.APIKey}
+	}
+	cfg := provider.Of(m.Provider, getenv)
+	cfg.Model, cfg.APIKey = cmp.Or(m.Model, cfg.Model), cmp.Or(m.APIKey, cfg.APIKey)
 	return cfg
 }
 
@@ -75,13 +116,14 @@ func command(a declared.Agent) (plugins.Agent, error) {
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
 			Projects: a.Projects,
 		},
-		Command: a.Command, Env: a.Env,
+		Command: a.Command, Env: a.Env, Dir: a.Dir,
 	})
 }
 
 func server(s declared.Server) (plugins.Toolbox, error) {
 	return mcp.New(mcp.Config{
 		Name: s.Name, Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers,
-		Allow: s.Allow, Approval: s.Approval, Timeout: s.Timeout, Projects: s.Projects,
+		Dir: s.Dir, Allow: s.Allow, Approval: s.Approval, Timeout: s.Timeout, Required: s.Required,
+		Projects: s.Projects,
 	})
 }

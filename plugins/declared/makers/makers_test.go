@@ -1,0 +1,56 @@
+package makers_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/plugins/declared/makers"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// An agent does what its declaration says: another model answers, which is shown items of the directories and told
+// to answer by a schema; and it stops at what the declaration allows.
+func TestModelDoesWhatIsDeclared(t *testing.T) {
+	broken := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{
+		llmtest.Fault(&llm.Error{Code: "invalid_api_key", Message: "no", Status: 401}),
+	}}))
+	defer broken.Close()
+	call := llmtest.Script{
+		Steps: []llmtest.Step{llmtest.Call(0, "c", "gone"), llmtest.Arguments(0, "{}")},
+		Usage: &agui.TokenUsage{InputTokens: 1_000_000, OutputTokens: 1_000_000},
+	}
+	other := llmtest.New(llmtest.Always(call))
+	defer other.Close()
+	empty, notes := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(notes, "today.txt"), []byte("it rains"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := makers.All().Model(declared.Agent{
+		Name: "a", Provider: "openai", Model: "m", BaseURL: broken.URL + "/v1", APIKey: "k",
+		Fallback: &declared.Model{Provider: "openai", Model: "n", BaseURL: other.URL + "/v1", APIKey: "k"},
+		Prices:   map[string]*declared.Price{"n": {Input: 1, Output: 2}},
+		History:  &declared.History{Tokens: 100, Over: "summarise"}, Output: "structured", Context: []string{empty, notes},
+		Limits: declared.Limits{MaxSteps: 5, MaxCost: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "hi", ContextItemIDs: []string{"today.txt"}}})
+	if !strings.Contains(res.Output.Answer, "may cost 3") {
+		t.Errorf("answer %q, error %v", res.Output.Answer, res.Err)
+	}
+	asked := other.Requests()
+	if len(broken.Requests()) != 1 || len(asked) != 1 {
+		t.Fatalf("the models were asked %d and %d times", len(broken.Requests()), len(asked))
+	}
+	if body := string(asked[0].Body); !strings.Contains(body, "it rains") || !strings.Contains(body, "key_points") {
+		t.Errorf("the other model is asked %s", body)
+	}
+}

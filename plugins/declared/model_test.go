@@ -1,0 +1,128 @@
+package declared_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/plugins/declared"
+)
+
+// model is all that can be said of an agent that a model plays, and of where programs run.
+const model = `
+agents:
+  researcher:
+    provider: openai
+    model: m
+    fallback: {provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k}
+    prices: {m: {input: 0.15, cached_input: 0.075, output: 0.6}, n: {input: 3, output: 15}}
+    history: {tokens: 8000, over: summarise}
+    output: structured
+    context: [.]
+    limits: {max_tokens: 100000, max_cost: 0.5}
+  scorer: {command: [python3, scorer.py], dir: .}
+mcp:
+  files: {command: [npx, -y, some-server], dir: ., required: true}
+`
+
+func TestModelsAreRead(t *testing.T) {
+	set, err := declared.Load(write(t, model), config(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []any
+	for _, p := range set.Plugins() {
+		switch p := p.(type) {
+		case *made:
+			got = append(got, p.agent)
+		case *box:
+			got = append(got, p.server)
+		}
+	}
+	want := []any{
+		declared.Server{Name: "files", Command: []string{"npx", "-y", "some-server"}, Dir: ".", Required: true},
+		declared.Agent{
+			Name: "researcher", Provider: "openai", Model: "m",
+			Fallback: &declared.Model{Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k"},
+			Prices:   map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
+			History:  &declared.History{Tokens: 8000, Over: "summarise"}, Output: "structured", Context: []string{"."},
+			Limits: declared.Limits{MaxTokens: 100_000, MaxCost: 0.5},
+		},
+		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Dir: "."},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsOfModelsNameTheirPlace(t *testing.T) {
+	agent := func(keys string) string { return "agents:\n  a: {provider: openai, model: m, " + keys + "}\n" }
+	for _, tt := range []struct{ file, want string }{
+		{agent("prices: {m: {input: cheap}}"), `2:55: agents.a.prices.m.input: want a number, not below 0, got "cheap"`},
+		{agent("prices: {m: {input: -1}}"), `agents.a.prices.m.input: want a number, not below 0, got "-1"`},
+		{agent("prices: {m: {input: .inf}}"), `agents.a.prices.m.input: want a number`},
+		{agent("prices: {m: {imput: 1}}"), "agents.a.prices.m.imput: there is no such key; did you mean input?"},
+		{agent("limits: {max_cost: 1}"), "2:54: agents.a.limits.max_cost: without prices nothing is counted"},
+		{agent("prices: {n: {input: 1}}, limits: {max_cost: 1}"), `2:32: agents.a.model: limits.max_cost does not count it: prices has no "m"`},
+		{agent("prices: {m: {input: 1}}, fallback: {provider: ollama, model: mm}, limits: {max_cost: 1}"), `agents.a.fallback.model: limits.max_cost does not count it: prices has no "mm"`},
+		{agent("fallback: {model: n}"), "2:35: agents.a.fallback: provider is missing"},
+		{agent("fallback: {provider: opnai}"), `agents.a.fallback.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
+		{agent("fallback: {provider: openai, base_url: x}"), "agents.a.fallback.base_url: want a URL"},
+		{agent("history: {tokens: many}"), "agents.a.history.tokens: want a whole number"},
+		{agent("history: {over: sumarise}"), `agents.a.history.over: want drop or summarise, got "sumarise"; did you mean summarise?`},
+		{agent("output: json"), `agents.a.output: want text or structured, got "json"`},
+		{agent("context: [nowhere]"), `2:45: agents.a.context[0]: there is no directory "nowhere"`},
+		{agent("context: ['${SECRET}']"), `there is no directory "${SECRET}"`},
+		{agent("dir: ."), "agents.a.dir: is for an agent with a command"},
+		{"agents:\n  a: {command: [x], dir: nowhere}\n", `2:26: agents.a.dir: there is no directory "nowhere"`},
+		{"agents:\n  a: {command: [x], history: {tokens: 1}}\n", "agents.a.history: is for an agent with a provider"},
+		{"agents:\n  a: {command: [x], limits: {max_tokens: 1}}\n", "agents.a.limits.max_tokens: is for an agent with a provider"},
+		{"mcp:\n  f: {url: 'http://x', dir: .}\n", "mcp.f.dir: is for a server with a command"},
+		{"mcp:\n  f: {url: 'http://x', required: 1}\n", `2:34: mcp.f.required: want true or false, got "1"`},
+	} {
+		name := write(t, tt.file)
+		_, err := declared.Load(name, config(map[string]string{"SECRET": "wrong-key"}), nil)
+		found := false
+		all, _ := errors.AsType[declared.Errors](err)
+		for _, e := range all {
+			found = found || strings.Contains(strings.TrimPrefix(e.Error(), name+":"), tt.want)
+		}
+		if !found || len(all) != 1 || strings.Contains(err.Error(), "wrong-key") {
+			t.Errorf("%sgot  %v\nwant %s", tt.file, err, tt.want)
+		}
+	}
+}
+
+// A value that begins with another is no secret less: nothing of it stays behind.
+func TestSecretsThatHoldOneAnotherAreRedacted(t *testing.T) {
+	env := map[string]string{"SHORT": "hunter", "LONG": "hunter-and-more", "LONGER": "hunter-and-more-and-most"}
+	file := "agents:\n  a: {provider: openai, model: '${SHORT}', system: '${LONG}', api_key: '${LONGER}', prices: {x: {input: 1}}, limits: {max_cost: 1}}\n" +
+		"  b: {provider: openai, system: '${LONG}', context: ['${LONGER}']}\n"
+	for range 50 { // maps have no order
+		_, err := declared.Load(write(t, file), config(env), nil)
+		if text := fmt.Sprint(err); !strings.Contains(text, `"${LONGER}"`) || strings.Contains(text, "more") || strings.Contains(text, "hunter") {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+func TestDirectoriesAreTheServers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("notes", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := "agents: {a: {provider: openai, context: [notes]}}\n"
+	if _, err := declared.Load(write(t, file), config(nil), nil); err == nil {
+		t.Error("a file was taken for a directory")
+	}
+	if err := errors.Join(os.Remove("notes"), os.Mkdir("notes", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := declared.Load(write(t, file), config(nil), nil); err != nil {
+		t.Error(err)
+	}
+}
