@@ -32,7 +32,7 @@ const (
 
 // pass passes messages until in ends and all that was asked is answered, ctx ends, or out fails.
 func (b *bridge) pass(ctx context.Context) error {
-	if err := retry(ctx, firstPatience, func() error { return away(ready(ctx, b.server)) }); err != nil {
+	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server)) }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -92,7 +92,7 @@ func (b *bridge) request(ctx context.Context, line []byte) error {
 	var msg message
 	_ = json.Unmarshal(line, &msg) // what is wrong with it the server says
 	var answers [][]byte
-	err := retry(ctx, patience, func() (err error) {
+	err := retry(ctx, restarting, func() (err error) {
 		answers, err = b.post(ctx, &msg, line)
 		return err
 	})
@@ -183,7 +183,7 @@ func away(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &awayError{err}
+	return &awayError{err: err}
 }
 
 // isMessage reports whether body is of JSON-RPC: a message or several.

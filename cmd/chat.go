@@ -247,7 +247,9 @@ func (s *chat) resume(ctx context.Context) error {
 		return err
 	}
 	run := found.Items[0]
-	r := &remote{server: s.server, threadID: s.thread, runID: run.RunID, path: "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events?after_event_id=latest"}
+	r := newRemote(http.DefaultClient, s.server)
+	r.threadID, r.runID = s.thread, run.RunID
+	r.path = "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events?after_event_id=latest"
 	answered, err := s.answer(ctx, r, run.Interrupts)
 	if err != nil || !answered {
 		return err
@@ -303,14 +305,14 @@ func (s *chat) watch(ctx context.Context, r *remote) (outcome, error) {
 
 // get reads an answer of the server.
 func (s *chat) get(ctx context.Context, path string, out any) error {
-	return retry(ctx, firstPatience, func() error {
+	return retry(ctx, neverThere, func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server+path, http.NoBody)
 		if err != nil {
 			return err
 		}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return &awayError{err}
+			return &awayError{err: err}
 		}
 		defer func() { _ = res.Body.Close() }()
 		if res.StatusCode >= 300 {

@@ -17,6 +17,7 @@ import (
 // remote is a run of a server, followed over its thread's event stream. It survives dropped connections and
 // a restart of the server: each new connection goes on behind the last event that was read.
 type remote struct {
+	client   *http.Client
 	server   string // its URL
 	threadID string
 	runID    string
@@ -26,6 +27,8 @@ type remote struct {
 	began  bool  // an event of the run was read
 	over   bool
 	stream *sseReader // nil while there is no connection
+	opened time.Time  // when the stream was
+	away   patience   // since the last event was read
 }
 
 // maxAnswer is how much of an answer of a server is read, in bytes.
@@ -33,16 +36,16 @@ const maxAnswer = 64 << 20
 
 // How long a server may be away before run gives up on it: one that restarts, and one that was never there.
 const (
-	patience      = time.Minute
-	firstPatience = 3 * time.Second
+	restarting = time.Minute
+	neverThere = 3 * time.Second
 )
 
 // startRemote starts a run on a server. A request whose answer was lost is made again under its key.
 func startRemote(ctx context.Context, server string, req request) (feed, error) {
-	r := &remote{server: server}
+	r := newRemote(http.DefaultClient, server)
 	key := uuid.NewString()
 	var started struct{ ThreadID, RunID, EventsURL string }
-	err := retry(ctx, firstPatience, func() error {
+	err := retry(ctx, neverThere, func() error {
 		return r.post(ctx, "/api/v1/agent/runs", req.body(), key, &started)
 	})
 	if err != nil {
@@ -52,11 +55,17 @@ func startRemote(ctx context.Context, server string, req request) (feed, error) 
 	return r, nil
 }
 
+func newRemote(client *http.Client, server string) *remote {
+	return &remote{client: client, server: server, away: patience{limit: restarting}}
+}
+
 func (r *remote) next(ctx context.Context) (event, error) {
 	for !r.over {
 		if r.stream == nil {
-			if err := retry(ctx, patience, func() error { return r.connect(ctx) }); err != nil {
-				return event{}, err
+			if err := r.connect(ctx); err != nil {
+				if err := r.away.wait(ctx, err); err != nil {
+					return event{}, err
+				}
 			}
 			continue
 		}
@@ -69,12 +78,19 @@ func (r *remote) next(ctx context.Context) (event, error) {
 			if ctx.Err() != nil {
 				return event{}, context.Cause(ctx)
 			}
+			if time.Since(r.opened) > quiet {
+				r.away.over()
+			}
+			if err := r.away.wait(ctx, &awayError{err: errors.New("the server ends the run's stream again and again")}); err != nil {
+				return event{}, err
+			}
 			continue
 		}
 		if f.id != 0 && f.id <= r.after || len(f.data) == 0 {
 			continue
 		}
 		r.after = max(r.after, f.id)
+		r.away.over()
 		ev, err := decodeEvent(f.id, f.data)
 		if err != nil {
 			return event{}, err
@@ -98,13 +114,13 @@ func (r *remote) connect(ctx context.Context) error {
 		req.Header.Set("Last-Event-ID", strconv.FormatInt(r.after, 10))
 	}
 	authorize(req)
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.client.Do(req)
 	if err != nil {
-		return &awayError{err}
+		return &awayError{err: err}
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		r.stream = newSSEReader(res.Body)
+		r.stream, r.opened = newSSEReader(res.Body), time.Now()
 		return nil
 	case http.StatusNoContent:
 		r.over = true
@@ -116,7 +132,7 @@ func (r *remote) connect(ctx context.Context) error {
 
 func (r *remote) cancel(ctx context.Context) error {
 	path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/cancel"
-	err := retry(ctx, patience, func() error { return r.post(ctx, path, nil, "", nil) })
+	err := retry(ctx, restarting, func() error { return r.post(ctx, path, nil, "", nil) })
 	r.over = r.over || err == nil && !r.began // a run that waited for its turn writes nothing
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.status == http.StatusBadRequest { // it is over
@@ -147,9 +163,9 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 		req.Header.Set("Idempotency-Key", key)
 	}
 	authorize(req)
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.client.Do(req)
 	if err != nil {
-		return &awayError{err}
+		return &awayError{err: err}
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
@@ -159,34 +175,10 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
-		return &awayError{err}
+		return &awayError{err: err}
 	}
 	return nil
 }
-
-// retry calls fn until the server is there to answer it, or has been away for longer than patience.
-func retry(ctx context.Context, patience time.Duration, fn func() error) error {
-	const first, most = 100 * time.Millisecond, 2 * time.Second
-	deadline := time.Now().Add(patience)
-	for pause := first; ; pause = min(2*pause, most) {
-		err := fn()
-		var away *awayError
-		if !errors.As(err, &away) || time.Now().Add(pause).After(deadline) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// awayError says that a server could not be reached, stopped or broke off: the request may be made again.
-type awayError struct{ err error }
-
-func (e *awayError) Error() string { return e.err.Error() }
-func (e *awayError) Unwrap() error { return e.err }
 
 // refusedError is a server's no.
 type refusedError struct {
@@ -198,7 +190,8 @@ func (e *refusedError) Error() string { return e.err.Error() }
 
 func statusError(res *http.Response) error {
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
-		return &awayError{refusal(res)}
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // a date, which Baton sends nowhere, is none
+		return &awayError{refusal(res), time.Duration(min(max(seconds, 0), 1<<30)) * time.Second}
 	}
 	return &refusedError{res.StatusCode, refusal(res)}
 }

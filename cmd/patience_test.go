@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answers is a server that gives its n-th answer, from 1, and notes when it was asked.
+type answers struct {
+	give  func(n int) *http.Response
+	asked []time.Time
+}
+
+func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
+	a.asked = append(a.asked, time.Now())
+	return a.give(len(a.asked)), nil
+}
+
+func answer(status int, body string, header ...string) *http.Response {
+	res := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	for i := 0; i+1 < len(header); i += 2 {
+		res.Header.Set(header[i], header[i+1])
+	}
+	return res
+}
+
+func following(a *answers) *remote {
+	r := newRemote(&http.Client{Transport: a}, "http://server")
+	r.runID = "r"
+	return r
+}
+
+const finished = "id: 7\ndata: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\",\"timestamp\":1}\n\n"
+
+// A server that ends each stream at once is asked again with growing pauses, and given up.
+func TestAStreamThatEndsAtOnceIsNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{give: func(int) *http.Response { return answer(http.StatusOK, ": ping\n\n") }}
+		began := time.Now()
+		if _, err := following(a).next(t.Context()); err == nil || !strings.Contains(err.Error(), "again and again") {
+			t.Errorf("it ends with %v", err)
+		}
+		if n, took := len(a.asked), time.Since(began); n > 50 || took > restarting || took < restarting/2 {
+			t.Errorf("it was asked %d times in %s", n, took)
+		}
+	})
+}
+
+// Each event is a new beginning.
+func TestAStreamThatGoesOnIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const some = 200
+		a := &answers{give: func(n int) *http.Response {
+			body := strings.Replace(finished, "id: 7", "id: "+strconv.Itoa(n), 1)
+			if n < some {
+				body = strings.ReplaceAll(body, `"r"`, `"other"`)
+			}
+			return answer(http.StatusOK, body)
+		}}
+		if ev, err := following(a).next(t.Context()); err != nil || !ev.ends() || len(a.asked) != some {
+			t.Errorf("after %d connections: %v", len(a.asked), err)
+		}
+	})
+}
+
+func TestAServerIsWaitedForAsLongAsItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{give: func(n int) *http.Response {
+			if n == 1 {
+				return answer(http.StatusServiceUnavailable, `{"detail":"starting"}`, "Retry-After", "7")
+			}
+			return answer(http.StatusOK, finished)
+		}}
+		if ev, err := following(a).next(t.Context()); err != nil || !ev.ends() {
+			t.Fatal(err)
+		}
+		if waited := a.asked[1].Sub(a.asked[0]); waited != 7*time.Second {
+			t.Errorf("it was asked again after %s", waited)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{give: func(int) *http.Response {
+			return answer(http.StatusTooManyRequests, `{"detail":"no more today"}`, "Retry-After", "86400")
+		}}
+		began := time.Now()
+		if _, err := following(a).next(t.Context()); err == nil || !strings.Contains(err.Error(), "no more today") || time.Since(began) > 0 {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
