@@ -303,6 +303,44 @@ func TestClientTools(t *testing.T) {
 	}
 }
 
+// What a model gets wrong of a client's tool it is told itself: nobody's browser is asked for what does not fit. A schema
+// that is none, or takes too long to check, is the client's own affair, or no call's.
+func TestClientToolsAreCheckedByTheirSchema(t *testing.T) {
+	m := &model{replies: []reply{
+		asks("", `pick {"of": "two"}`, `pick {}`, `odd {"x": 1}`, `slow {"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{}}}}}}}}}}}}}}}}}}}`),
+		asks("", `pick {"of": 2}`), says("done"),
+	}}
+	b := open(t, assistant(t, m))
+	s := b.start("go",
+		agui.Tool{Name: "pick", Parameters: json.RawMessage(`{"type":"object","properties":{"of":{"type":"integer"}},"required":["of"]}`)},
+		agui.Tool{Name: "odd", Parameters: json.RawMessage(`{"type":"nothing that there is"}`)},
+		agui.Tool{Name: "slow", Parameters: json.RawMessage(`{"$defs":{"n":{"anyOf":[{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["b"]},{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["c"]}]}},"$ref":"#/$defs/n"}`)},
+	)
+	answer := func(want string) {
+		b.wait(s.RunID, runtime.Waiting)
+		asked, err := b.Interrupts(context.Background(), local, s.RunID)
+		if err != nil || len(asked) != 1 {
+			t.Fatalf("asked %+v, %v", asked, err)
+		}
+		resume := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`"` + want + `"`)}}
+		if _, err := b.Resume(context.Background(), local, s.RunID, resume); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer("odd indeed")
+	answer("the left one")
+	b.wait(s.RunID, runtime.Completed)
+	got := m.request(2)
+	for _, want := range []string{"got string, want integer", "missing property 'of'", "odd gave odd indeed", "checking them takes too long"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the model is not told %q:\n%s", want, got)
+		}
+	}
+	if got := m.request(3); !strings.Contains(got, "pick gave the left one") {
+		t.Errorf("at last the model is told\n%s", got)
+	}
+}
+
 // An agent that is called as a tool has its say, its usage counts, and its failure is a result.
 func TestAgentsAsTools(t *testing.T) {
 	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`, `writer {}`, `broken {"query":"x"}`), says("done")}}

@@ -22,6 +22,40 @@ const (
 // CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes. A tool that came to
 // its toolbox since is compiled now; if its schema cannot be, the tool itself judges what it is given.
 func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
+	info := tool.Info()
+	known := s.schemas[string(info.Parameters)]
+	if known == nil && len(info.Parameters) > 0 {
+		known, _ = compileSchema(info.Parameters)
+	}
+	return known.check(args)
+}
+
+// ClientTools are the tools that a client offers: its schemas are a stranger's. Its zero value is ready, and safe for
+// concurrent use.
+type ClientTools struct {
+	mu      sync.Mutex         // guards schemas
+	schemas map[string]*schema // by the text of the parameters; nil of what is no schema, which the client judges
+}
+
+// Check is CheckArgs for a client's tool.
+func (c *ClientTools) Check(parameters, args json.RawMessage) error {
+	c.mu.Lock()
+	known, ok := c.schemas[string(parameters)]
+	if !ok {
+		if len(parameters) > 0 {
+			known, _ = compileSchema(parameters)
+		}
+		if c.schemas == nil {
+			c.schemas = make(map[string]*schema)
+		}
+		c.schemas[string(parameters)] = known
+	}
+	c.mu.Unlock()
+	return known.check(args)
+}
+
+// check says what is wrong with a call's arguments. A nil schema takes any object.
+func (s *schema) check(args json.RawMessage) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
 		return fmt.Errorf("the arguments are not JSON")
@@ -29,15 +63,10 @@ func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fmt.Errorf("the arguments are not an object")
 	}
-	info := tool.Info()
-	known := s.schemas[string(info.Parameters)]
-	if known == nil && len(info.Parameters) > 0 {
-		known, _ = compileSchema(info.Parameters)
-	}
-	if known == nil {
+	if s == nil {
 		return nil
 	}
-	if err := known.validate(v); err != nil {
+	if err := s.validate(v); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil

@@ -18,8 +18,8 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 
 // answerAs answers a call of what is no tool with what the agent of that name says.
 func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
-	if s.l.offered(u.Name) {
-		return failure("invalid_arguments", "The arguments are not an object"), nil
+	if _, mistake := s.l.offered(u); mistake != nil {
+		return failure("invalid_arguments", mistake.Error()), nil
 	}
 	agent, ok := s.l.plugins.Agent(u.Name)
 	if !ok {

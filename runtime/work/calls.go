@@ -82,14 +82,28 @@ func (s *step) goOn(m *model.Memo, u plugins.Use) error {
 	return s.closeCall(m, u, out)
 }
 
-// isFrontend reports whether a call is for the client to answer. One whose arguments are no object is not shown to it.
+// isFrontend reports whether a call is for the client to answer. One whose arguments do not fit is a mistake of who
+// makes it, and the client is not asked for it.
 func (l *live) isFrontend(u plugins.Use) bool {
-	return isObject(u.Request) && l.offered(u.Name)
+	offered, mistake := l.offered(u)
+	return offered && mistake == nil
 }
 
-// offered reports whether the client offers a tool.
-func (l *live) offered(tool string) bool {
-	return slices.ContainsFunc(l.input.Tools, func(t agui.Tool) bool { return t.Name == tool })
+// offered reports whether the client offers the tool of a call, and what is wrong with its arguments.
+func (l *live) offered(u plugins.Use) (ok bool, mistake error) {
+	i := slices.IndexFunc(l.input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
+	if i < 0 {
+		return false, nil
+	}
+	return true, l.clientTools.Check(l.input.Tools[i].Parameters, u.Request)
+}
+
+// asksClient reports whether the client has been asked for a call.
+func (l *live) asksClient(call string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.asks[call]
+	return in != nil && in.Frontend
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -116,7 +130,7 @@ func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, er
 	case m.Done:
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
-	case s.l.isFrontend(u):
+	case s.l.isFrontend(u) || s.l.asksClient(m.CallID):
 		return out, plugins.ErrWaiting
 	}
 	if out, err = s.answerCall(ctx, m, u); err != nil {

@@ -43,6 +43,8 @@ type live struct {
 	inbox     atomic.Int64 // messages that wait for Next
 	subagents atomic.Int64 // sub-agents that are running
 
+	clientTools graph.ClientTools
+
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
 	gate    error        // why no event is taken any more
