@@ -3,6 +3,7 @@ package plugins
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -39,6 +40,8 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 	}
+	c.Usage = agui.AddUsage(nil, *u)[0] // within bounds
+	c.FinishReason, c.RequestID = clip(c.FinishReason), clip(c.RequestID)
 	use, _, err := r.use(ctx, r.alive, "usage", "", nil)
 	if err != nil {
 		return err
@@ -65,6 +68,9 @@ func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c Model
 	}
 	return ctx, func(ModelCall, error) {}
 }
+
+// clip keeps a provider's own words within a length.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
 
 // Spent returns what the agent that a call of a tool has run took of models, with those that it has called in turn, by
 // provider and model; nil for a call that ran none. call is the ID of one that was announced. It is the same whenever the

@@ -106,13 +106,20 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}{inputOf(run.Input)})})
 	select {
 	case m := <-s.result:
-		c.forget(s.id)
+		if m.ID == nil { // no answer of the program's: what it said has failed the run, and it works on
+			c.cancel(s.id, s.answered, errMistaken)
+		} else {
+			c.forget(s.id)
+		}
 		return outputOf(m)
 	case <-ctx.Done():
 		c.cancel(s.id, s.answered, context.Cause(ctx))
 		return agui.WorkerOutput{}, context.Cause(ctx)
 	}
 }
+
+// errMistaken is why a program is told to stop whose messages could not be taken.
+var errMistaken = errors.New("what the program said could not be taken")
 
 // errReturned is why what a program has left undone is ended.
 var errReturned = errors.New("the agent has returned")

@@ -121,6 +121,51 @@ func TestMistakesOfAProgram(t *testing.T) {
 	}
 }
 
+// A program whose run has failed by what it said is told that nobody waits for it: it works on in vain otherwise, and its
+// answer is waited for as that to any run that is cancelled.
+func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
+	flood := `line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 1000000 /dev/zero | tr '\0' x)'"}}'; for i in $(seq 20); do echo "$line"; done; `
+	for name, says := range map[string]string{
+		"a notification that fails": `echo '{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":7}}'; `,
+		"an overrun":                flood,
+	} {
+		t.Run(name, func(t *testing.T) {
+			told, gate := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			var out buffer
+			out.told = func() {
+				if strings.Contains(out.buf.String(), "cancelled") {
+					once.Do(func() { close(told) })
+				}
+			}
+			mark := t.TempDir() + "/mark"
+			a := shell(t, hello+`read b; `+says+`touch `+mark+`; read c; echo "$c" >&2; cat >/dev/null`, slog.New(slog.NewJSONHandler(&out, nil)))
+			host := &watcher{saw: func(string) { <-gate }}
+			var watching sync.WaitGroup
+			defer watching.Wait()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			watching.Go(func() { // ends when the program has said all of it, which cannot be taken before
+				defer close(gate)
+				for ctx.Err() == nil {
+					if _, err := os.Stat(mark); err == nil {
+						return
+					}
+					<-time.After(10 * time.Millisecond)
+				}
+			})
+			if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err == nil {
+				t.Error("the run did not fail")
+			}
+			select {
+			case <-told:
+			case <-time.After(time.Minute):
+				t.Errorf("the program was told %s", out.String())
+			}
+		})
+	}
+}
+
 func TestMistakesInRequestsAreAnswered(t *testing.T) {
 	for name, test := range map[string]struct{ asks, want string }{
 		"an unknown method":      {`{"id":"a","method":"shout","params":{"run":2}}`, `"code":-32601`},
