@@ -37,6 +37,7 @@ const (
 	KindTooLarge     = model.KindTooLarge
 	KindOverloaded   = model.KindOverloaded
 	KindUnavailable  = model.KindUnavailable
+	KindUnsupported  = model.KindUnsupported
 )
 
 func refuse(kind Kind, code, format string, args ...any) *Error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -129,12 +130,13 @@ const (
 	deleteRunSpans      = `DELETE FROM run_spans WHERE run_key = ?`
 	deleteRunNames      = `DELETE FROM run_names WHERE run_key = ?`
 	deleteRunInput      = `DELETE FROM run_inputs WHERE run_key = ?`
+	deleteRunUses       = `DELETE FROM attachment_uses WHERE run_key = ?`
 	deleteRun           = `DELETE FROM runs WHERE key = ?`
 )
 
 var runParts = []string{
 	deleteRunMessages, deleteRunMemos, deleteRunInterrupts, takeSteps, takeNodes, deleteRunSpans, deleteRunNames,
-	deleteRunInput, deleteSealedRun, deleteRun,
+	deleteRunInput, deleteRunUses, deleteSealedRun, deleteRun,
 }
 
 // threadParts are the tables of which a thread may have many rows, or large ones.
@@ -150,6 +152,7 @@ var threadParts = []struct {
 	{sizeThreadSteps, []string{deleteThreadSteps}},
 	{sizeThreadNodes, []string{deleteThreadNodes}},
 	{sizeThreadInterrupts, []string{deleteThreadInterrupts}},
+	{sizeThreadUses, []string{deleteThreadUses}},
 	{sizeThreadSpans, []string{deleteThreadSpans}},
 	{sizeThreadNames, []string{deleteThreadNames}},
 	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadSealed, deleteThreadRuns}},
@@ -185,6 +188,9 @@ func (tx *tx) deleteRun(runKey int64) error {
 		if err := tx.deleteSpan(&span); err != nil {
 			return err
 		}
+	}
+	if err := tx.exec(loosenOfRun, longAgo(), runKey); err != nil {
+		return err
 	}
 	for _, remove := range runParts {
 		if err := tx.exec(remove, runKey); err != nil {
@@ -235,6 +241,11 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 		if n == 0 {
 			continue
 		}
+		if part.sizes == sizeThreadUses {
+			if err := tx.exec(loosenOfThread, longAgo(), key, n); err != nil {
+				return err
+			}
+		}
 		for _, remove := range part.remove {
 			if err := tx.exec(remove, key, n); err != nil {
 				return err
@@ -246,3 +257,6 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 	}
 	return cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
 }
+
+// longAgo is when what nobody refers to any more was asked for last.
+func longAgo() time.Time { return ms(time.Unix(0, 0)) }

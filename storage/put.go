@@ -31,6 +31,7 @@ type pending struct {
 	answers      table[label, model.Answer]
 	interrupts   table[label, model.Interrupt]
 	keys         table[string, model.IdempotencyKey]
+	uses         []model.AttachmentUse
 }
 
 // The keys of rows that have more than a number.
@@ -124,6 +125,7 @@ func (p *pending) reset() {
 	p.answers.reset()
 	p.interrupts.reset()
 	p.keys.reset()
+	p.uses = nil
 }
 
 // put makes rows pending. A Delete it carries out, after all that is pending.
@@ -197,6 +199,8 @@ func (tx *tx) putOne(row model.Row) error {
 		p.withdrawn.put(row.RunKey, row)
 	case *model.IdempotencyKey:
 		p.keys.put(row.Scope, row)
+	case *model.AttachmentUse:
+		p.uses = append(p.uses, *row)
 	case *model.Delete:
 		return tx.delete(row)
 	default:
@@ -326,6 +330,8 @@ func (tx *tx) writePending() error {
 	write(tx, p.answers.rows, completeMemo, completionCells)
 	write(tx, p.memos.rows, upsertMemo, memoCells)
 	write(tx, p.keys.rows, upsertKey, keyCells)
+	write(tx, p.uses, insertUse, useCells)
+	write(tx, p.uses, useAttachment, usedCells)
 	p.reset()
 	return tx.err
 }

@@ -32,6 +32,7 @@ var statuses = [...]int{
 	runtime.KindTooLarge:     fiber.StatusRequestEntityTooLarge,
 	runtime.KindOverloaded:   fiber.StatusTooManyRequests,
 	runtime.KindUnavailable:  fiber.StatusServiceUnavailable,
+	runtime.KindUnsupported:  fiber.StatusUnsupportedMediaType,
 }
 
 // problems is what is said for the refusals of HTTP itself. An empty detail keeps the refusal's own.

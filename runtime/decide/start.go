@@ -35,7 +35,8 @@ type Start struct {
 	Answers    *Answers // to a run that waited when the request was prepared
 	Key        *Key
 	Limits     Limits
-	Claim      *Claim // begins the run at once; nil when no slot was free
+	Attached   []int64 // keys of the attachments that its messages refer to
+	Claim      *Claim  // begins the run at once; nil when no slot was free
 }
 
 // Answers are a request's replies to a run that waits.
@@ -149,6 +150,7 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 	d.keep(run)
 	if msgs := unknown(d.v, c.Messages); len(msgs) > 0 {
 		d.accept(run, msgs, c.Size)
+		c.attach(d, run.Key)
 	}
 	c.answer(d, run)
 	return d.remember(c.Key, run.Key, d.out.Started)
@@ -206,6 +208,7 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	d.v.Runs = append(d.v.Runs, run.RunHead)
 	d.out.Run, d.out.Claimed = run.RunHead, begins
 	d.put(&run)
+	c.attach(d, run.Key)
 	c.christen(d, &run.RunHead)
 	if begins {
 		d.open(c.Claim)
@@ -214,6 +217,13 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	}
 	c.answer(d, &run.RunHead)
 	return d.remember(c.Key, run.Key, d.out.Started)
+}
+
+// attach notes what the request's messages refer to as the run's.
+func (c *Start) attach(d *decision, run int64) {
+	for _, key := range c.Attached {
+		d.put(&model.AttachmentUse{RunKey: run, Key: key})
+	}
 }
 
 func (c *Start) makesRoom() bool { return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns }

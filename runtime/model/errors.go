@@ -23,6 +23,8 @@ var (
 	ErrConflict = errors.New("decided on what has changed meanwhile")
 	// ErrDiskFull means that the database has no room; nothing was written.
 	ErrDiskFull = errors.New("database is out of space")
+	// ErrQuota means that a user has as many attachments as there may be.
+	ErrQuota = errors.New("the user's quota is full")
 	// ErrSchema means that the database has no schema, or not the one this program needs.
 	ErrSchema = errors.New("the database does not have this program's schema")
 )
@@ -53,6 +55,7 @@ const (
 	KindTooLarge                 // more than a limit admits
 	KindOverloaded               // a queue is full: try again after RetryAfter
 	KindUnavailable              // stopping, or the database is away
+	KindUnsupported              // of a type that is not taken
 )
 
 // Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.

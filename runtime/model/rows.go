@@ -32,6 +32,7 @@ func (*Interrupt) row()      {}
 func (*Answer) row()         {}
 func (*Withdraw) row()       {}
 func (*IdempotencyKey) row() {}
+func (*AttachmentUse) row()  {} // makes the attachment used
 func (*Delete) row()         {}
 
 // Rows are rows of any kinds, in the order in which they take effect.

@@ -59,6 +59,7 @@ func (tx *tx) putOne(row model.Row) error {
 			return err
 		}
 		tx.remembered.put(tx, row.Scope, key)
+	case *model.AttachmentUse: // it keeps no attachments
 	case *model.Delete:
 		tx.delete(row)
 	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:

@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at`
+
+const (
+	// The rows of a user are no more than the quota has files.
+	selectAttached = `
+SELECT count(*), CAST(COALESCE(sum(size), 0) AS bigint) FROM attachments
+WHERE project_id = ? AND user_id = ? AND state <> 'gone'`
+
+	insertAttachment = `
+INSERT INTO attachments (project_id, user_id, path, filename, type, size, state, created_at, used_at)
+VALUES (?, ?, ?, ?, ?, ?, 'reserved', ?, ?)
+RETURNING key`
+
+	keepAttachment = `
+UPDATE attachments SET state = 'kept', size = ? WHERE key = ? AND state = 'reserved'`
+
+	loseAttachments = `
+UPDATE attachments SET state = 'gone' WHERE key = ANY (?)`
+
+	selectAttachment = `
+SELECT ` + attachmentColumns + ` FROM attachments WHERE project_id = ? AND path = ? AND state IN ('kept', 'used') LIMIT 1`
+
+	touchAttachments = `
+UPDATE attachments SET used_at = ?
+WHERE project_id = ? AND path = ANY (?) AND user_id = ? AND state IN ('kept', 'used')
+RETURNING ` + attachmentColumns
+
+	insertUse = `
+INSERT INTO attachment_uses (run_key, attachment_key)
+VALUES (?::bigint, ?::bigint)
+ON CONFLICT (run_key, attachment_key) DO NOTHING`
+
+	useAttachment = `
+UPDATE attachments SET state = CASE state WHEN 'kept' THEN 'used' ELSE state END
+WHERE key = ?::bigint`
+
+	// What a run no longer refers to waits for no day to pass.
+	loosenOfRun = `
+UPDATE attachments SET state = 'kept', used_at = ?
+WHERE state = 'used' AND key IN (SELECT attachment_key FROM attachment_uses WHERE run_key = ?)`
+
+	loosenOfThread = `
+UPDATE attachments SET state = 'kept', used_at = ?
+WHERE state = 'used' AND key IN (
+	SELECT c.attachment_key FROM runs r JOIN attachment_uses c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?)`
+
+	sizeThreadUses = `
+SELECT 64 FROM runs r JOIN attachment_uses c ON c.run_key = r.key
+WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?`
+
+	deleteThreadUses = `
+DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (
+	SELECT c.run_key, c.attachment_key FROM runs r JOIN attachment_uses c ON c.run_key = r.key
+	WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?)`
+
+	// Another run refers to it.
+	tightenUsed = `
+UPDATE attachments SET state = 'used' WHERE key IN (
+	SELECT key FROM attachments WHERE state <> 'used' AND state = 'kept' AND used_at < ?
+		AND EXISTS (SELECT 1 FROM attachment_uses u WHERE u.attachment_key = attachments.key)
+	ORDER BY state, used_at, key LIMIT ?)`
+
+	loseUnused = `
+UPDATE attachments SET state = 'gone' WHERE key IN (
+	SELECT key FROM attachments WHERE state <> 'used' AND state IN ('kept', 'reserved') AND used_at < ?
+		AND NOT EXISTS (SELECT 1 FROM attachment_uses u WHERE u.attachment_key = attachments.key)
+	ORDER BY state, used_at, key LIMIT ?)`
+
+	selectGone = `
+SELECT ` + attachmentColumns + ` FROM attachments
+WHERE state <> 'used' AND state = 'gone' ORDER BY used_at, key LIMIT ?`
+
+	deleteUses = `
+DELETE FROM attachment_uses WHERE attachment_key = ANY (?)`
+
+	deleteAttachments = `
+DELETE FROM attachments WHERE key = ANY (?) AND state = 'gone'`
+
+	expireOfUser = `
+UPDATE attachments SET state = 'gone' WHERE key IN (
+	SELECT key FROM attachments WHERE project_id = ? AND user_id = ? AND created_at < ? AND state <> 'gone'
+	ORDER BY created_at LIMIT ?)`
+
+	expireOfProject = `
+UPDATE attachments SET state = 'gone' WHERE key IN (
+	SELECT key FROM attachments WHERE project_id = ? AND created_at < ? AND state <> 'gone' ORDER BY created_at LIMIT ?)`
+
+	countOfUser = `
+SELECT count(*) FROM attachments WHERE project_id = ? AND user_id = ? AND created_at < ? AND state <> 'gone'`
+
+	countOfProject = `
+SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND state <> 'gone'`
+
+	insertSecret = `
+INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
+
+	selectSecret = `
+SELECT value FROM secrets WHERE name = ?`
+)
+
+var _ model.Attachments = (*DB)(nil)
+
+func scanAttachment(rows *sql.Rows) (a model.Attachment, err error) {
+	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, timeInto{&a.CreatedAt})
+	return a, err
+}
+
+func useCells(u *model.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
+func usedCells(u *model.AttachmentUse) []any { return []any{u.Key} }
+
+// amount is how many attachments there are and how large they are together.
+type amount struct {
+	files int
+	bytes int64
+}
+
+func scanAmount(rows *sql.Rows) (a amount, err error) {
+	err = rows.Scan(&a.files, &a.bytes)
+	return a, err
+}
+
+// aside runs fn in a transaction beside the commits.
+func (db *DB) aside(ctx context.Context, fn func(*tx) error) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.tidyUp(ctx, fn)
+}
+
+// ReserveAttachment implements [model.Attachments].
+func (db *DB) ReserveAttachment(ctx context.Context, a *model.Attachment, most model.Quota) error {
+	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, ms(a.CreatedAt), ms(a.CreatedAt)}
+	if err := checkText(args); err != nil {
+		return err
+	}
+	return db.aside(ctx, func(tx *tx) error {
+		has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
+		if err != nil {
+			return err
+		}
+		if has.files >= most.Files || has.bytes+a.Size > most.Bytes {
+			return tx.fail(model.ErrQuota)
+		}
+		a.Key, err = one(ctx, tx, scalar[int64], insertAttachment, args...)
+		return err
+	})
+}
+
+// KeepAttachment implements [model.Attachments].
+func (db *DB) KeepAttachment(ctx context.Context, key, size int64) error {
+	return db.aside(ctx, func(tx *tx) error {
+		n, err := tx.count(keepAttachment, size, key)
+		if err == nil && n == 0 {
+			err = tx.fail(model.ErrNotFound)
+		}
+		return err
+	})
+}
+
+// LoseAttachments implements [model.Attachments].
+func (db *DB) LoseAttachments(ctx context.Context, keys ...int64) error {
+	return db.aside(ctx, func(tx *tx) error { return tx.exec(loseAttachments, db.d.list(keys)) })
+}
+
+// AttachmentByPath implements [model.Attachments].
+func (db *DB) AttachmentByPath(ctx context.Context, project, path string) (model.Attachment, error) {
+	if checkText([]any{project, path}) != nil {
+		return model.Attachment{}, model.ErrNotFound
+	}
+	return one(ctx, db.read, scanAttachment, selectAttachment, project, path)
+}
+
+// UseAttachments implements [model.Attachments].
+func (db *DB) UseAttachments(ctx context.Context, project, user string, paths []string) (list []model.Attachment, err error) {
+	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return checkString(p) != nil })
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	err = db.aside(ctx, func(tx *tx) error {
+		list, err = all(ctx, tx, scanAttachment, touchAttachments, ms(time.Now()), project, db.d.list(paths), user)
+		return err
+	})
+	return list, err
+}
+
+// CollectAttachments implements [model.Attachments].
+func (db *DB) CollectAttachments(ctx context.Context, before time.Time, limit int) (list []model.Attachment, err error) {
+	err = db.aside(ctx, func(tx *tx) error {
+		if err := tx.exec(tightenUsed, ms(before), limit); err != nil {
+			return err
+		}
+		if err := tx.exec(loseUnused, ms(before), limit); err != nil {
+			return err
+		}
+		list, err = all(ctx, tx, scanAttachment, selectGone, limit)
+		return err
+	})
+	return list, err
+}
+
+// ForgetAttachments implements [model.Attachments].
+func (db *DB) ForgetAttachments(ctx context.Context, keys ...int64) error {
+	return db.aside(ctx, func(tx *tx) error {
+		if err := tx.exec(deleteUses, db.d.list(keys)); err != nil {
+			return err
+		}
+		return tx.exec(deleteAttachments, db.d.list(keys))
+	})
+}
+
+// ExpireAttachments implements [model.Attachments].
+func (db *DB) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
+	count, expire, args := countOfUser, expireOfUser, []any{project, user, ms(before)}
+	if user == "" {
+		count, expire, args = countOfProject, expireOfProject, []any{project, ms(before)}
+	}
+	if dry {
+		return one(ctx, db.read, scalar[int], count, args...)
+	}
+	for {
+		some, err := db.tidySome(ctx, expire, append(slices.Clip(args), tidyRows)...)
+		if n += some; err != nil || some < tidyRows {
+			return n, err
+		}
+	}
+}
+
+// Secret implements [model.Attachments].
+func (db *DB) Secret(ctx context.Context, name, fresh string) (string, error) {
+	err := db.aside(ctx, func(tx *tx) error { return tx.exec(insertSecret, name, fresh) })
+	if err != nil {
+		return "", err
+	}
+	return one(ctx, db.read, scalar[string], selectSecret, name)
+}

@@ -1,0 +1,261 @@
+package storage_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+)
+
+// onBoth runs a test on a new database of each kind, which this process has joined.
+func onBoth(t *testing.T, test func(t *testing.T, db *storage.DB)) {
+	t.Helper()
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			joined(t, db)
+			test(t, db)
+		})
+	}
+}
+
+var plenty = model.Quota{Files: 100, Bytes: math.MaxInt64}
+
+// attached is an attachment whose bytes are there.
+func attached(t *testing.T, db *storage.DB, user, path string, created time.Time) model.Attachment {
+	t.Helper()
+	a := model.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
+	if err := db.ReserveAttachment(t.Context(), &a, plenty); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.KeepAttachment(t.Context(), a.Key, 7); err != nil {
+		t.Fatal(err)
+	}
+	a.Size = 7
+	return a
+}
+
+func keysOf(list []model.Attachment) (keys []int64) {
+	for _, a := range list {
+		keys = append(keys, a.Key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		now := time.Now()
+		a := attached(t, db, "alice", "a", now)
+		got, err := db.AttachmentByPath(t.Context(), "p", "a")
+		if err != nil || got != a {
+			t.Errorf("got %+v, %v, want %+v", got, err, a)
+		}
+		for _, path := range []string{"b", "", "A", "a\x00", "\xff"} {
+			if _, err := db.AttachmentByPath(t.Context(), "p", path); !errors.Is(err, model.ErrNotFound) {
+				t.Errorf("%q: %v", path, err)
+			}
+		}
+		if _, err := db.AttachmentByPath(t.Context(), "q", "a"); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("in another project: %v", err)
+		}
+		reserved := model.Attachment{Project: "p", User: "alice", Path: "r", CreatedAt: now}
+		if err := db.ReserveAttachment(t.Context(), &reserved, plenty); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("while it is reserved: %v", err)
+		}
+		if err := db.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("kept twice: %v", err)
+		}
+		if err := db.LoseAttachments(t.Context(), a.Key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("once it is gone: %v", err)
+		}
+	})
+}
+
+// TestQuotaHoldsForManyAtOnce reserves from many goroutines what only some of may be had.
+func TestQuotaHoldsForManyAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		for _, c := range []struct {
+			user string
+			most model.Quota
+			want int
+		}{{"files", model.Quota{Files: 5, Bytes: 1000}, 5}, {"bytes", model.Quota{Files: 50, Bytes: 75}, 7}} {
+			var wg sync.WaitGroup
+			errs := make([]error, 20)
+			for i := range errs {
+				wg.Go(func() {
+					a := model.Attachment{Project: "p", User: c.user, Path: c.user + string(rune('a'+i)), Size: 10, CreatedAt: time.Now()}
+					errs[i] = db.ReserveAttachment(t.Context(), &a, c.most)
+				})
+			}
+			wg.Wait()
+			n := 0
+			for _, err := range errs {
+				if err == nil {
+					n++
+				} else if !errors.Is(err, model.ErrQuota) {
+					t.Error(err)
+				}
+			}
+			if n != c.want {
+				t.Errorf("%s: %d were reserved, want %d", c.user, n, c.want)
+			}
+			other := model.Attachment{Project: "p", User: "other", Path: "other" + c.user, Size: 10, CreatedAt: time.Now()}
+			if err := db.ReserveAttachment(t.Context(), &other, c.most); err != nil {
+				t.Errorf("another user: %v", err)
+			}
+		}
+	})
+}
+
+func TestOnlyOwnAttachmentsAreUsed(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		a, b := attached(t, db, "alice", "a", time.Now()), attached(t, db, "bob", "b", time.Now())
+		list, err := db.UseAttachments(t.Context(), "p", "alice", []string{a.Path, b.Path, "c", "\x00"})
+		if err != nil || !slices.Equal(keysOf(list), []int64{a.Key}) {
+			t.Errorf("got %v, %v", list, err)
+		}
+		if list, err = db.UseAttachments(t.Context(), "p", "alice", nil); err != nil || len(list) > 0 {
+			t.Errorf("got %v, %v", list, err)
+		}
+	})
+}
+
+// TestOnlyOrphansAreCollected has attachments that are new, old, asked for, used by runs, and used by runs that go.
+func TestOnlyOrphansAreCollected(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		ctx, now := t.Context(), time.Now()
+		old := now.Add(-48 * time.Hour)
+		fresh := attached(t, db, "alice", "fresh", now)
+		orphan := attached(t, db, "alice", "orphan", old)
+		asked := attached(t, db, "alice", "asked", old)
+		of1, of2, both := attached(t, db, "alice", "1", old), attached(t, db, "alice", "2", old), attached(t, db, "alice", "both", old)
+		never := model.Attachment{Project: "p", User: "alice", Path: "never", CreatedAt: old}
+		if err := db.ReserveAttachment(ctx, &never, plenty); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.UseAttachments(ctx, "p", "alice", []string{"asked"}); err != nil {
+			t.Fatal(err)
+		}
+		threads, runs := make([]int64, 2), make([]int64, 2)
+		for i := range threads {
+			thread, run := newThreadAndRun(t, db, string(rune('a'+i)))
+			threads[i], runs[i] = thread, run
+			rows := []model.Row{&model.AttachmentUse{RunKey: run, Key: both.Key}, &model.AttachmentUse{RunKey: run, Key: []int64{of1.Key, of2.Key}[i]}}
+			commit(t, db, int64(2*i+2), rows...)
+		}
+		collect := func(want ...int64) {
+			t.Helper()
+			list, err := db.CollectAttachments(ctx, now.Add(-24*time.Hour), 100)
+			slices.Sort(want)
+			if got := keysOf(list); err != nil || !slices.Equal(got, want) {
+				t.Errorf("collected %v, %v, want %v", got, err, want)
+			}
+			if err := db.ForgetAttachments(ctx, keysOf(list)...); err != nil {
+				t.Error(err)
+			}
+		}
+		collect(orphan.Key, never.Key)
+		collect()
+		n := int64(5)
+		remove := func(d *model.Delete) {
+			t.Helper()
+			commit(t, db, n, d)
+			n++
+		}
+		remove(&model.Delete{ThreadKey: threads[0], Limit: 1000})
+		collect(of1.Key)
+		remove(&model.Delete{ThreadKey: threads[1], RunKey: runs[1]})
+		collect(of2.Key, both.Key)
+		for _, a := range []model.Attachment{fresh, asked} {
+			if _, err := db.AttachmentByPath(ctx, "p", a.Path); err != nil {
+				t.Errorf("%s: %v", a.Path, err)
+			}
+		}
+	})
+}
+
+func TestAttachmentsExpire(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		ctx, now := t.Context(), time.Now()
+		old := now.Add(-time.Hour)
+		attached(t, db, "alice", "1", old)
+		attached(t, db, "alice", "2", now)
+		attached(t, db, "bob", "3", old)
+		_, run := newThreadAndRun(t, db, "a")
+		used := attached(t, db, "alice", "4", old)
+		commit(t, db, 2, &model.AttachmentUse{RunKey: run, Key: used.Key})
+		for _, c := range []struct {
+			user   string
+			before time.Time
+			dry    bool
+			want   int
+		}{
+			{"alice", now.Add(-time.Minute), true, 2},
+			{"alice", now.Add(-time.Minute), false, 2},
+			{"alice", now.Add(-time.Minute), false, 0},
+			{"", now.Add(-time.Minute), true, 1},
+			{"", now.Add(time.Minute), false, 2},
+		} {
+			if n, err := db.ExpireAttachments(ctx, "p", c.user, c.before, c.dry); err != nil || n != c.want {
+				t.Errorf("%+v: %d, %v", c, n, err)
+			}
+		}
+		if list, err := db.CollectAttachments(ctx, old, 100); err != nil || len(list) != 4 {
+			t.Errorf("%d are gone, %v", len(list), err)
+		}
+	})
+}
+
+func TestSecretStays(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *storage.DB) {
+		for _, fresh := range []string{"first", "second"} {
+			if got, err := db.Secret(t.Context(), "s", fresh); got != "first" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+	})
+}
+
+// commit writes rows as batch n.
+func commit(t *testing.T, db *storage.DB, n int64, rows ...model.Row) {
+	t.Helper()
+	if err := db.Commit(t.Context(), n, &model.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newThreadAndRun writes a thread and a run of it, as the next odd batch.
+func newThreadAndRun(t *testing.T, db *storage.DB, name string) (thread, run int64) {
+	t.Helper()
+	thread, err := db.NewThreadKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err = db.NewRunKey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	th := model.ThreadHead{Key: thread, Project: "p", User: "alice", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now}
+	head := model.RunHead{
+		Key: run, ThreadKey: thread, Project: "p", User: "alice", ID: name, Agent: "a", WorkflowID: "a",
+		Status: model.Completed, Generation: 1, CreatedAt: now, QueuedAt: now, FinishedAt: &now,
+	}
+	n := int64(1)
+	if name == "b" {
+		n = 3
+	}
+	commit(t, db, n, &model.Thread{ThreadHead: th}, &model.Run{RunHead: head})
+	return thread, run
+}
