@@ -1,0 +1,8 @@
+//go:build !unix
+
+package blob
+
+import "os"
+
+// syncFolder does nothing: folders cannot be synced here.
+func syncFolder(*os.Root, string) error { return nil }
