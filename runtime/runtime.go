@@ -26,14 +26,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -80,8 +83,9 @@ type Config struct {
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
 
-	Measures Measures // are told of sizes and times
-	Tracer   Tracer   // is told of what is done inside of what; nil for none
+	Measures    Measures      // are told of sizes and times
+	Tracer      Tracer        // is told of what is done inside of what; nil for none
+	Attachments *attach.Files // what users attach to their messages; nil when they cannot
 }
 
 func (c Config) withDefaults() Config {
@@ -150,8 +154,13 @@ func New(cfg Config) (*Runtime, error) {
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
+	var open func(context.Context, string, string, string, string) (model.Attachment, io.ReadCloser, error)
+	if cfg.Attachments != nil {
+		open = cfg.Attachments.Open
+	}
 	rt.work, err = work.New(work.Config{
-		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,
+		Attachment: open,
+		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
 			Committed: cfg.Measures.Committed,

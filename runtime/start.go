@@ -237,6 +237,9 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		}
 	}
 	c.Messages = s.newMessages()
+	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
+		return nil, err
+	}
 	for i := range c.Messages {
 		c.Size += len(c.Messages[i].Stored())
 	}

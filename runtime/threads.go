@@ -104,6 +104,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Project: c.project, Limit: deletedAtOnce})
 		switch {
 		case out.Gone:
+			rt.dropAttachments(ctx)
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
 			slices.Reverse(out.Open)

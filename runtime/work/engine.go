@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -50,6 +51,9 @@ type Config struct {
 	Depth           int           // of sub-agents that call each other
 	Subagents       int           // of one run at once
 	MaxAttempts     int           // claims after a crash until a run fails
+
+	// Attachment opens an attachment of a user of a project; nil when there are none.
+	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
 }
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.

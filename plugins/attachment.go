@@ -1,0 +1,72 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Attachment is a file that a message refers to. What its message says of it is the user's word; what Open returns is not.
+type Attachment struct {
+	Bucket   string `json:"bucket"`
+	Path     string `json:"path"`
+	MimeType string `json:"mimeType"`
+	Filename string `json:"filename"`
+	Size     int64  `json:"size"`
+}
+
+// Attachments are the files that a message refers to, in its metadata.attachments.
+func Attachments(m *agui.Message) []Attachment {
+	var metadata struct {
+		Attachments []json.RawMessage `json:"attachments"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil {
+		return nil
+	}
+	var list []Attachment
+	for _, raw := range metadata.Attachments {
+		var a Attachment
+		if json.Unmarshal(raw, &a) == nil && a != (Attachment{}) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Opener is what a Host is, too, that keeps attachments.
+type Opener interface {
+	// OpenAttachment opens the attachment of a.Bucket and a.Path, if it is one of the run's user, and returns what it really
+	// is. It fails with ErrNoAttachment when there is none.
+	OpenAttachment(ctx context.Context, a Attachment) (Attachment, io.ReadCloser, error)
+}
+
+// The errors of Run.Attachment.
+var (
+	ErrNoAttachment       = errors.New("there is no such attachment")
+	ErrAttachmentTooLarge = errors.New("the attachment is too large")
+)
+
+// Attachment reads a file that a message of the run's user refers to, if it has at most that many bytes, and returns what
+// it really is with it. It fails with ErrNoAttachment, also where attachments are not kept, and with ErrAttachmentTooLarge.
+func (r *Run) Attachment(ctx context.Context, a Attachment, most int64) (Attachment, []byte, error) {
+	opener, ok := r.host.(Opener)
+	if !ok || a.Path == "" {
+		return a, nil, ErrNoAttachment
+	}
+	a, body, err := opener.OpenAttachment(ctx, a)
+	if err != nil {
+		return a, nil, err
+	}
+	defer func() { _ = body.Close() }()
+	if a.Size > most {
+		return a, nil, ErrAttachmentTooLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = ErrAttachmentTooLarge
+	}
+	return a, data, err
+}
