@@ -16,6 +16,8 @@ package baton
 import (
 	"cmp"
 	"log/slog"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -83,10 +85,23 @@ type Config struct {
 	// Version is what OpenAPI and MCP call this server's version. Default Baton's own.
 	Version string
 
-	Limits   Limits
-	Timeouts Timeouts
-	Commit   Commit
-	Stream   Stream
+	Attachments Attachments
+	Limits      Limits
+	Timeouts    Timeouts
+	Commit      Commit
+	Stream      Stream
+}
+
+// Attachments says where the files lie that users attach to messages, and what is taken.
+type Attachments struct {
+	Directory string        // where their bytes lie, default baton-attachments, beside a SQLite Database
+	Blobs     runtime.Blobs // keeps the bytes elsewhere, in the place of Directory, and is closed if it can be; see storage/blob/cloud for S3
+	BaseURL   string        // where browsers reach this server, for the URLs that it signs, default where a request went
+	Size      int64         // a file, default 20 MiB
+	Types     []string      // media types that are taken, as in image/*; default attach.DefaultTypes
+	Files     int           // of a user, default 1 000
+	Bytes     int64         // of all of a user's files, default 1 GiB
+	Expires   time.Duration // a signed URL, default 15 min
 }
 
 // Who sent a request, and who says so: see package auth.
@@ -156,6 +171,13 @@ type Stream struct {
 func (c Config) withDefaults() Config {
 	c.Database = cmp.Or(c.Database, "sqlite:baton.db")
 	c.Version = cmp.Or(c.Version, Version())
+	if c.Attachments.Directory == "" {
+		file, _ := strings.CutPrefix(c.Database, "sqlite:")
+		if file == c.Database {
+			file = ""
+		}
+		c.Attachments.Directory = filepath.Join(filepath.Dir(file), "baton-attachments")
+	}
 	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/admin"
@@ -22,6 +24,7 @@ import (
 // goroutines.
 type Server struct {
 	db      *storage.DB
+	blobs   io.Closer // what keeps attachments; nil before it is opened
 	rt      *runtime.Runtime
 	ln      net.Listener // nil without Config.Listen
 	web     *transports.Server
@@ -67,10 +70,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	if s.rt, err = newRuntime(&cfg, reg, s.db, s.Addr(), s.watch); err != nil {
+	var files *attach.Files
+	files, s.blobs = newFiles(&cfg, s.db)
+	if s.rt, err = newRuntime(&cfg, reg, s.db, files, s.Addr(), s.watch); err != nil {
 		return nil, err
 	}
-	if s.web, err = newWeb(&cfg, s.rt, s.watch); err != nil {
+	if s.web, err = newWeb(&cfg, s.rt, files, s.watch); err != nil {
 		return nil, err
 	}
 	if err = s.rt.Start(ctx); err != nil {
@@ -102,6 +107,9 @@ func (s *Server) abort(ctx context.Context) error {
 		if ln != nil {
 			errs = append(errs, ln.Close())
 		}
+	}
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -196,7 +204,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 			err = errors.Join(err, s.admin.Close())
 		}
 		s.tidying.Wait()
-		err = errors.Join(err, s.db.Close())
+		err = errors.Join(err, s.blobs.Close(), s.db.Close())
 	})
 	return err
 }

@@ -32,6 +32,9 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Lo
 			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
 				log.Warn("old idempotency keys were not forgotten", "error", err)
 			}
+			if err := rt.CollectAttachments(ctx); err != nil && ctx.Err() == nil {
+				log.Warn("attachments of no use were not removed", "error", err)
+			}
 			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				log.Warn("old records were not removed", "error", err)
 			}

@@ -2,14 +2,18 @@ package baton
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/blob"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/agui"
+	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/openapi"
@@ -35,10 +39,27 @@ func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	})
 }
 
+// newFiles returns the attachments, and what keeps their bytes if that is to be closed.
+func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
+	a := cfg.Attachments
+	if a.Blobs == nil {
+		a.Blobs = blob.NewDirectory(a.Directory)
+	}
+	closer, ok := a.Blobs.(io.Closer)
+	if !ok {
+		closer = io.NopCloser(nil)
+	}
+	return attach.New(attach.Config{
+		Records: db, Blobs: a.Blobs, Log: cfg.Log,
+		Size: a.Size, Types: a.Types, Files: a.Files, Bytes: a.Bytes, Expires: a.Expires,
+	}), closer
+}
+
 // newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
-func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	return runtime.New(runtime.Config{
-		Store: db, Registry: reg, Log: cfg.Log, Addr: addr,
+		Attachments: files,
+		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Runs:           cfg.Limits.Runs,
@@ -71,7 +92,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, addr string,
 }
 
 // newWeb mounts the transports on a server.
-func newWeb(cfg *Config, rt *runtime.Runtime, watch *metrics.Metrics) (*transports.Server, error) {
+func newWeb(cfg *Config, rt *runtime.Runtime, files *attach.Files, watch *metrics.Metrics) (*transports.Server, error) {
 	streams := transports.NewStreams(transports.StreamConfig{
 		Runtime: rt, Log: cfg.Log,
 
@@ -108,6 +129,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, watch *metrics.Metrics) (*transpor
 			Traced:   traced,
 		},
 		rest.Transport{Runtime: rt, Streams: streams},
+		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,

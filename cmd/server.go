@@ -2,12 +2,14 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/storage/blob/cloud"
 )
 
 // Server is what Start has started.
@@ -15,7 +17,20 @@ type Server = baton.Server
 
 // Start starts a server with the settings. The caller shuts it down.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plugins.Plugin) (*Server, error) {
-	return baton.New(ctx, settings(cfg, log, list))
+	return start(ctx, cfg, log, list)
+}
+
+// start opens what the settings name, and starts a server with it.
+func start(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*Server, error) {
+	set := settings(cfg, log, list)
+	if cfg.Attachments.URL != "" {
+		bucket, err := cloud.Open(ctx, cfg.Attachments.URL)
+		if err != nil {
+			return nil, fmt.Errorf("attachments.url: %w", err)
+		}
+		set.Attachments.Blobs = bucket
+	}
+	return baton.New(ctx, set)
 }
 
 // startEngine starts a server that nobody can reach but this process, which has the database for itself until
@@ -23,7 +38,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plu
 func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*baton.Server, error) {
 	cfg.Listen, cfg.AdminListen = "", ""
 	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
-	return baton.New(ctx, settings(cfg, log, list))
+	return start(ctx, cfg, log, list)
 }
 
 // settings are the settings as package baton has them.
@@ -40,6 +55,15 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		Origins:     cfg.Origins,
 		Log:         log,
 		Version:     buildVersion(),
+		Attachments: baton.Attachments{
+			Directory: cfg.Attachments.Directory,
+			BaseURL:   cfg.Attachments.BaseURL,
+			Size:      int64(cfg.Attachments.Size),
+			Types:     cfg.Attachments.Types,
+			Files:     cfg.Attachments.Files,
+			Bytes:     int64(cfg.Attachments.Bytes),
+			Expires:   cfg.Attachments.Expires,
+		},
 		Limits: baton.Limits{
 			Runs:           cfg.Limits.Runs,
 			RunsPerAgent:   cfg.Limits.RunsPerAgent,

@@ -23,11 +23,12 @@ type Config struct {
 	Origins     []string `yaml:"origins"`      // web origins admitted beside the server's own (none)
 	KeepEdits   bool     `yaml:"keep_edits"`   // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
 
-	Log      Log      `yaml:"log"`
-	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"timeouts"`
-	Commit   Commit   `yaml:"commit"`
-	Stream   Stream   `yaml:"stream"`
+	Log         Log         `yaml:"log"`
+	Attachments Attachments `yaml:"attachments"`
+	Limits      Limits      `yaml:"limits"`
+	Timeouts    Timeouts    `yaml:"timeouts"`
+	Commit      Commit      `yaml:"commit"`
+	Stream      Stream      `yaml:"stream"`
 
 	// Path is the file that was read, "" for none. Its sections agents, mcp and workflows are no settings: they are
 	// left to who makes plugins of them.
@@ -38,6 +39,18 @@ type Config struct {
 type Log struct {
 	Level  slog.Level `yaml:"level"`  // debug, info, warn or error (info)
 	Format string     `yaml:"format"` // text, json, or auto: text on a terminal, else json (auto)
+}
+
+// Attachments says where the files lie that users attach to messages, and what is taken.
+type Attachments struct {
+	Directory string        `yaml:"directory"` // where their bytes lie (baton-attachments, beside the SQLite file)
+	URL       string        `yaml:"url"`       // a bucket in the place of the directory, such as s3://name?region=eu-central-1 (none)
+	BaseURL   string        `yaml:"base_url"`  // where browsers reach this server, for the URLs that it signs (where a request went)
+	Size      Size          `yaml:"size"`      // a file (20MiB)
+	Types     []string      `yaml:"types"`     // media types that are taken, as in image/* (png, jpeg, gif, webp, PDF, text, CSV, Markdown, JSON)
+	Files     int           `yaml:"files"`     // of a user (1000)
+	Bytes     Size          `yaml:"bytes"`     // of all of a user's files (1GiB)
+	Expires   time.Duration `yaml:"expires"`   // a signed URL (15m)
 }
 
 // Limits bounds what a server takes on. What is over a limit on runs waits in the queue; what is over
@@ -92,6 +105,16 @@ func Default() Config {
 		Listen:   "127.0.0.1:8080",
 		Database: "sqlite:baton.db",
 		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
+		Attachments: Attachments{
+			Size: 20 * mebibyte,
+			Types: []string{
+				"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf",
+				"text/plain", "text/csv", "text/markdown", "application/json",
+			},
+			Files:   1000,
+			Bytes:   gibibyte,
+			Expires: 15 * time.Minute,
+		},
 		Limits: Limits{
 			Queue:    10_000,
 			Body:     2 * mebibyte,

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ func (c Config) problems() []error {
 	if !slices.Contains([]string{"text", "json", "auto"}, c.Log.Format) {
 		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
 	}
+	errs = append(errs, c.Attachments.problems()...)
 	errs = append(errs, c.validNumbers()...)
 	if c.Commit.QueueRun > c.Commit.Queue {
 		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
@@ -99,6 +101,27 @@ func (c Config) validNumbers() (errs []error) {
 		case !none && v.Int() <= 0:
 			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))
 		}
+	}
+	return errs
+}
+
+func (a Attachments) problems() (errs []error) {
+	if a.Directory != "" && a.URL != "" {
+		errs = append(errs, errors.New("attachments.url: want a directory or a bucket, not both"))
+	}
+	if u, err := url.Parse(a.URL); a.URL != "" && (err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil) {
+		errs = append(errs, errors.New("attachments.url: want a bucket such as s3://name?region=eu-central-1, with the credentials in the environment"))
+	}
+	if u, err := url.Parse(a.BaseURL); a.BaseURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil) {
+		errs = append(errs, fmt.Errorf("attachments.base_url: want a URL such as https://app.example.com, got %q", a.BaseURL))
+	}
+	for _, t := range a.Types {
+		if _, err := path.Match(t, ""); err != nil || t != "*" && strings.Count(t, "/") != 1 {
+			errs = append(errs, fmt.Errorf("attachments.types: want a media type such as image/png or image/*, got %q", t))
+		}
+	}
+	if a.Size > a.Bytes {
+		errs = append(errs, fmt.Errorf("attachments.size: %v for one file is more than attachments.bytes, %v for all of a user's", a.Size, a.Bytes))
 	}
 	return errs
 }

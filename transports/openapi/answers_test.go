@@ -23,6 +23,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		{"agui", (*client).agui},
 		{"log", (*client).log},
 		{"threads", (*client).threads},
+		{"attachments", (*client).attachments},
 		{"monitor", (*client).monitor},
 		{"copilotkit", (*client).copilotkit},
 		{"mcp", (*client).mcp},
@@ -225,6 +226,29 @@ func (c *client) mcp() {
 	ask(200, `{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "list_agents", "arguments": {}}}`)
 	ask(200, `{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "nothing", "arguments": {}}}`)
 	ask(400, `{"jsonrpc": "2.0", "id": 5, "method": "nothing"}`)
+}
+
+func (c *client) attachments() {
+	const at, form = "/api/v1/agent/attachments", "multipart/form-data; boundary=b"
+	one := func(text string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n" + text + "\r\n--b--\r\n"
+	}
+	up := c.do(201, "POST", at, one("text"), "Content-Type", form).(object)
+	where := at + "/signed-url?bucket=" + up["bucket"].(string) + "&path="
+	signed := c.do(200, "GET", where+up["path"].(string), "").(object)
+	c.do(200, "GET", strings.TrimPrefix(signed["url"].(string), c.url), "")
+	c.do(400, "POST", at, "--b--", "Content-Type", form)
+	c.do(400, "POST", at, one(""), "Content-Type", form)
+	c.do(400, "POST", at, one("cut")[:75], "Content-Type", form)
+	c.do(413, "POST", at, one(strings.Repeat("a", 20<<20+1)), "Content-Type", form)
+	c.do(413, "POST", at, one(strings.Repeat("a", 21<<20)), "Content-Type", form)
+	c.do(415, "POST", at, one("<html>"), "Content-Type", form)
+	c.do(415, "POST", at, "{}")
+	c.do(400, "GET", where, "")
+	c.do(400, "GET", at+"/signed-url?bucket=other&path=x", "")
+	c.do(403, "GET", where+"agent-inputs/local/../x", "")
+	c.do(404, "GET", where+"agent-inputs/local/x", "")
+	c.do(403, "GET", "/api/v1/attachments/raw?bucket=default&path=x&expires=1&signature=x", "")
 }
 
 func (c *client) pages() {

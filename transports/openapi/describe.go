@@ -31,6 +31,7 @@ func describe(version string) (document, error) {
 	d.agui()
 	d.runs()
 	d.threads()
+	d.attachments()
 	d.offers()
 	d.monitor()
 	d.sockets()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -17,7 +18,9 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/blob"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
 )
@@ -41,6 +44,8 @@ type Config struct {
 	Slack    time.Duration                        // for which a message may not get on
 	Streams  transports.StreamConfig              // Runtime and Log are set by Serve
 	Runtime  runtime.Config                       // Store, Registry and Log are set by Serve; Drain is 1 ms by default
+
+	Attachments attach.Config // Records and Log are set by Serve; Blobs is a directory that goes with the test by default
 }
 
 // Server is a Baton behind a real listener.
@@ -77,6 +82,12 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	if cfg.Runtime.Drain == 0 {
 		cfg.Runtime.Drain = time.Millisecond
 	}
+	dir := blob.NewDirectory(filepath.Join(tb.TempDir(), "attachments"))
+	if cfg.Attachments.Blobs == nil {
+		cfg.Attachments.Blobs = dir
+	}
+	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
+	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
 	cfg.Runtime.Store, cfg.Runtime.Registry, cfg.Runtime.Log = db, reg, s.Logger
 	if s.Runtime, err = runtime.New(cfg.Runtime); err != nil {
 		tb.Fatal(err)
@@ -102,7 +113,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	s.Stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		if err := errors.Join(s.Runtime.Shutdown(ctx), web.Shutdown(ctx), <-served, db.Close()); err != nil {
+		if err := errors.Join(s.Runtime.Shutdown(ctx), web.Shutdown(ctx), <-served, dir.Close(), db.Close()); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -1,0 +1,209 @@
+// Package attachments is the files that users attach to messages, over HTTP: it takes them in, tells where they are, and
+// serves those that browsers cannot get anywhere else. What a user may bring and reach is decided below.
+package attachments
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/transports"
+)
+
+// Transport serves a runtime's attachments.
+type Transport struct {
+	Runtime *runtime.Runtime
+	Size    int64 // bytes of a file; the form around it comes on top
+
+	// BaseURL is where browsers reach this server, such as https://app.example.com. Empty means where the request went.
+	BaseURL string
+}
+
+// form is how many bytes a form has around its file.
+const form = 64 << 10
+
+// Routes are those of uploads and of the URLs where they are.
+func (t Transport) Routes() []transports.Route {
+	upload := transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agent/attachments", Raw: t.Size + form}
+	upload.Known = func(c *fiber.Ctx, who runtime.Caller) error { return t.upload(c, who, upload.Body(c)) }
+	return []transports.Route{
+		upload,
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/attachments/signed-url", Known: t.signedURL},
+		{Method: fiber.MethodGet, Path: attach.RawPath, Public: t.raw}, // the signature says whose it is
+	}
+}
+
+// Uploaded is the answer to an upload: what a message refers to it by.
+type Uploaded struct {
+	Bucket   string `json:"bucket"`
+	Path     string `json:"path"`
+	MimeType string `json:"mimeType"`
+	Size     int64  `json:"size"`
+	Filename string `json:"filename"`
+}
+
+func invalid(code, detail string) error {
+	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: detail}
+}
+
+var (
+	errForm  = &runtime.Error{Kind: runtime.KindUnsupported, Code: "unsupported_media_type", Detail: "An attachment must come as multipart/form-data"}
+	errFiles = invalid("one_file", "The form must have one file")
+)
+
+// upload answers POST: it stores the one file of a form while it comes.
+func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) error {
+	if enc := c.Get(fiber.HeaderContentEncoding); enc != "" && !strings.EqualFold(enc, "identity") {
+		return &runtime.Error{Kind: runtime.KindUnsupported, Code: "unsupported_media_type", Detail: "A request's body must not be compressed"}
+	}
+	kind, params, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
+	if err != nil || kind != fiber.MIMEMultipartForm || params["boundary"] == "" {
+		return errForm
+	}
+	parts := &parts{from: &kept{r: body}}
+	parts.Reader = multipart.NewReader(parts.from, params["boundary"])
+	file, err := parts.file()
+	if errors.Is(err, io.EOF) {
+		return errFiles
+	}
+	if err != nil {
+		return err
+	}
+	a, err := t.Runtime.AddAttachment(c.UserContext(), who, runtime.Upload{
+		Filename: file.FileName(), Type: file.Header.Get(fiber.HeaderContentType),
+		Length: int64(c.Request().Header.ContentLength()), Body: &only{parts: parts, part: file},
+	})
+	if err != nil {
+		return err
+	}
+	return c.Status(fiber.StatusCreated).JSON(Uploaded{
+		Bucket: a.Project, Path: a.Path, MimeType: a.Type, Size: a.Size, Filename: a.Filename,
+	})
+}
+
+// kept is a body that keeps why it could not be read.
+type kept struct {
+	r   io.Reader
+	err error
+}
+
+func (k *kept) Read(b []byte) (int, error) {
+	n, err := k.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		k.err = err
+	}
+	return n, err
+}
+
+// parts are the parts of a form.
+type parts struct {
+	*multipart.Reader
+	from *kept
+}
+
+// file returns the next part that is a file. Fields beside it are passed over.
+func (p *parts) file() (*multipart.Part, error) {
+	for {
+		part, err := p.NextRawPart()
+		if err != nil {
+			return nil, p.broken(err)
+		}
+		if part.FileName() != "" {
+			return part, nil
+		}
+	}
+}
+
+// broken is what a client is told of a form that cannot be read.
+func (p *parts) broken(err error) error {
+	switch {
+	case p.from.err != nil:
+		return p.from.err
+	case err == io.EOF: //nolint:errorlint // that is how a form ends; one that breaks off wraps it
+		return err
+	}
+	return invalid("invalid_form", "The form is broken off or not valid")
+}
+
+// only is a part that must be the last file of its form: what follows is read before it ends.
+type only struct {
+	parts *parts
+	part  io.Reader
+	end   error
+}
+
+func (o *only) Read(b []byte) (int, error) {
+	if o.end != nil {
+		return 0, o.end
+	}
+	n, err := o.part.Read(b)
+	if err == nil {
+		return n, nil
+	}
+	if err != io.EOF { //nolint:errorlint // as above
+		o.end = o.parts.broken(err)
+		return n, o.end
+	}
+	if _, err = o.parts.file(); err == nil {
+		err = errFiles
+	}
+	o.end = err
+	return n, o.end
+}
+
+// Signed is the seed's answer: where an attachment is for a while.
+type Signed struct {
+	Bucket string `json:"bucket"`
+	Path   string `json:"path"`
+	URL    string `json:"url"`
+}
+
+// signedURL answers GET signed-url.
+func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
+	bucket, path := c.Query("bucket"), c.Query("path")
+	if bucket == "" || path == "" {
+		return invalid("invalid_request", "Give bucket and path")
+	}
+	url, err := t.Runtime.AttachmentURL(c.UserContext(), who, bucket, path)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(url, "/") {
+		base := strings.TrimSuffix(t.BaseURL, "/")
+		if base == "" {
+			base = c.Protocol() + "://" + string(c.Request().Host())
+		}
+		url = base + url
+	}
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.JSON(Signed{bucket, path, url})
+}
+
+// raw answers GET raw, whoever asks: the signature says what for. Nothing that a user has brought is run by a browser: what
+// is not one of four kinds of image is saved instead of shown, and has no origin.
+func (t Transport) raw(c *fiber.Ctx) error {
+	a, body, err := t.Runtime.OpenSigned(c.UserContext(), runtime.SignedRequest{
+		Method: c.Method(), Bucket: c.Query("bucket"), Path: c.Query("path"),
+		Expires: c.Query("expires"), Signature: c.Query("signature"),
+	})
+	if err != nil {
+		return err
+	}
+	kind := a.Type
+	if strings.HasPrefix(kind, "text/") {
+		kind += "; charset=utf-8"
+	}
+	c.Set(fiber.HeaderContentType, kind)
+	c.Set(fiber.HeaderContentDisposition, attach.Disposition(&a))
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderCacheControl, "private, max-age=300")
+	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	return c.SendStream(body, int(a.Size))
+}

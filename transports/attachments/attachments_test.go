@@ -1,0 +1,463 @@
+package attachments_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/storage/blob"
+	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/attachments"
+	"github.com/batonrun/baton/transports/rest"
+	"github.com/batonrun/baton/transports/transporttest"
+)
+
+func TestMain(m *testing.M) { transporttest.Main(m) }
+
+// server is a runtime behind a real listener, and a client of it.
+type server struct {
+	*transporttest.Server
+	http *http.Client
+}
+
+const size = 100 << 10 // of a file at most
+
+func serve(tb testing.TB, database string, cfg attach.Config) *server {
+	tb.Helper()
+	cfg.Size = size
+	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Mount: func(s *transporttest.Server) []transports.Mounter {
+		return []transports.Mounter{
+			attachments.Transport{Runtime: s.Runtime, Size: size},
+			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		}
+	}})
+	s := &server{kit, &http.Client{Transport: new(http.Transport), Timeout: transporttest.Patience}}
+	tb.Cleanup(s.http.CloseIdleConnections)
+	return s
+}
+
+// onBoth runs a test with a server on a new database of each kind.
+func onBoth(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, serve(t, "", attach.Config{})) })
+	t.Run("postgres", func(t *testing.T) {
+		test(t, serve(t, storagetest.Postgres(t).NewDatabase(t), attach.Config{}))
+	})
+}
+
+type answered struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+func (s *server) send(method, path, kind string, body io.Reader) answered {
+	s.Helper()
+	if strings.HasPrefix(path, "/") {
+		path = s.URL + path
+	}
+	req, err := http.NewRequestWithContext(s.Context(), method, path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answered{res.StatusCode, res.Header, raw}
+}
+
+// code is what a refusal says.
+func (a answered) code() string {
+	var p struct{ Code string }
+	_ = json.Unmarshal(a.Body, &p)
+	return fmt.Sprint(a.Status, " ", p.Code)
+}
+
+// file is a part of a form.
+type file struct {
+	name, filename, kind, content string
+}
+
+// form encodes files; one without a filename is a field.
+func form(files ...file) (kind string, body *bytes.Buffer) {
+	body = new(bytes.Buffer)
+	w := multipart.NewWriter(body)
+	for _, f := range files {
+		h := textproto.MIMEHeader{}
+		h.Set("Content-Disposition", fmt.Sprintf(`form-data; name=%q`, f.name))
+		if f.filename != "" {
+			h.Set("Content-Disposition", multipart.FileContentDisposition(f.name, f.filename))
+		}
+		if f.kind != "" {
+			h.Set("Content-Type", f.kind)
+		}
+		part, _ := w.CreatePart(h)
+		_, _ = io.WriteString(part, f.content)
+	}
+	_ = w.Close()
+	return w.FormDataContentType(), body
+}
+
+const uploads = "/api/v1/agent/attachments"
+
+// upload uploads a file, which must be taken.
+func (s *server) upload(f file) attachments.Uploaded {
+	s.Helper()
+	kind, body := form(f)
+	a := s.send("POST", uploads, kind, body)
+	var up attachments.Uploaded
+	if err := json.Unmarshal(a.Body, &up); err != nil || a.Status != http.StatusCreated {
+		s.Fatalf("status %d: %s", a.Status, a.Body)
+	}
+	return up
+}
+
+// signed asks where an attachment is.
+func (s *server) signed(bucket, path string) answered {
+	s.Helper()
+	return s.send("GET", uploads+"/signed-url?"+url.Values{"bucket": {bucket}, "path": {path}}.Encode(), "", nil)
+}
+
+func (s *server) urlOf(up attachments.Uploaded) string {
+	s.Helper()
+	a := s.signed(up.Bucket, up.Path)
+	var signed attachments.Signed
+	if err := json.Unmarshal(a.Body, &signed); err != nil || a.Status != 200 {
+		s.Fatalf("status %d: %s", a.Status, a.Body)
+	}
+	if signed.Bucket != up.Bucket || signed.Path != up.Path || !strings.HasPrefix(signed.URL, s.URL+attach.RawPath+"?") {
+		s.Errorf("got %+v", signed)
+	}
+	return signed.URL
+}
+
+const png = "\x89PNG\x0D\x0A\x1A\x0A and so on"
+
+func TestUploadAndItsURL(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *server) {
+		for _, c := range []struct {
+			file
+			kind, filename, disposition string
+		}{
+			{file{"f", "cat.png", "image/png", png}, "image/png", "cat.png", `inline; filename=cat.png`},
+			{file{"f", `C:\dir\notes.md`, "text/markdown", "# Notes"}, "text/markdown", "notes.md", `attachment; filename=notes.md`},
+			{file{"f", "../../etc/passwd", "", "root"}, "text/plain", "passwd", `attachment; filename=passwd`},
+			{file{"f", "Grüße.txt", "text/plain", "Grüße"}, "text/plain", "Grüße.txt", `attachment; filename*=utf-8''Gr%C3%BC%C3%9Fe.txt`},
+			{file{"f", "x.svg", "image/svg+xml", "<svg onload=alert(1)>"}, "text/plain", "x.svg", `attachment; filename=x.svg`},
+			{file{"f", "..", "text/html", "no html"}, "text/plain", "file", `attachment; filename=file`},
+			{file{"f", "a.pdf", "image/png", "%PDF-1.7"}, "application/pdf", "a.pdf", `attachment; filename=a.pdf`},
+		} {
+			up := s.upload(c.file)
+			if up.MimeType != c.kind || up.Filename != c.filename || up.Bucket != "default" || up.Size != int64(len(c.content)) ||
+				!strings.HasPrefix(up.Path, "agent-inputs/local/") {
+				t.Errorf("%+v became %+v", c.file, up)
+			}
+			got := s.send("GET", s.urlOf(up), "", nil)
+			kind, _, _ := strings.Cut(got.Header.Get("Content-Type"), ";")
+			if string(got.Body) != c.content || got.Status != 200 || kind != c.kind ||
+				got.Header.Get("Content-Disposition") != c.disposition || got.Header.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.Contains(got.Header.Get("Content-Security-Policy"), "sandbox") {
+				t.Errorf("%s: got %d %q %v", c.filename, got.Status, got.Body, got.Header)
+			}
+		}
+	})
+}
+
+func TestUploadsThatAreRefused(t *testing.T) {
+	s := serve(t, "", attach.Config{})
+	one := file{"f", "a.txt", "", "text"}
+	for name, c := range map[string]struct {
+		files []file
+		want  string
+	}{
+		"no file":      {[]file{{"f", "", "", "text"}}, "400 one_file"},
+		"nothing":      {nil, "400 one_file"},
+		"two files":    {[]file{one, one}, "400 one_file"},
+		"empty":        {[]file{{"f", "a.txt", "", ""}}, "400 empty_file"},
+		"html":         {[]file{{"f", "a.txt", "text/plain", "<!DOCTYPE html><script>"}}, "415 unsupported_media_type"},
+		"program":      {[]file{{"f", "a.png", "image/png", "\x7fELF\x02\x01\x01"}}, "415 unsupported_media_type"},
+		"said zip":     {[]file{{"f", "a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "PK\x03\x04"}}, "415 unsupported_media_type"},
+		"large":        {[]file{{"f", "a.txt", "", strings.Repeat("a", size+1)}}, "413 attachment_too_large"},
+		"larger":       {[]file{{"f", "a.txt", "", strings.Repeat("a", 3*size)}}, "413 attachment_too_large"},
+		"a large form": {[]file{{"f", "", "", strings.Repeat("a", 3*size)}, one}, "413 body_too_large"},
+	} {
+		kind, body := form(c.files...)
+		if got := s.send("POST", uploads, kind, body).code(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	kind, body := form(one)
+	cut := body.Bytes()[:body.Len()-20]
+	if got := s.send("POST", uploads, kind, bytes.NewReader(cut)).code(); got != "400 invalid_form" {
+		t.Errorf("a form that breaks off: %s", got)
+	}
+	for _, kind := range []string{"", "application/json", "multipart/form-data", "multipart/mixed; boundary=a", "text/plain"} {
+		if got := s.send("POST", uploads, kind, strings.NewReader("{}")).code(); got != "415 unsupported_media_type" {
+			t.Errorf("%q: %s", kind, got)
+		}
+	}
+	if up := s.upload(file{"f", "a.txt", "", strings.Repeat("a", size)}); up.Size != size {
+		t.Errorf("the largest: %+v", up)
+	}
+	if up := s.upload(file{"f", "a.txt", "", "b"}); up.Size != 1 {
+		t.Errorf("after refusals: %+v", up)
+	}
+}
+
+func TestQuotaIsTheUsers(t *testing.T) {
+	for name, cfg := range map[string]attach.Config{"files": {Files: 3}, "bytes": {Bytes: 3000}} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, "", cfg)
+			var wg sync.WaitGroup
+			got := make([]string, 10)
+			for i := range got {
+				wg.Go(func() {
+					kind, body := form(file{"f", "a.txt", "", strings.Repeat("a", 700)})
+					got[i] = s.send("POST", uploads, kind, body).code()
+				})
+			}
+			wg.Wait()
+			taken := 0
+			for _, code := range got {
+				switch code {
+				case "201 ":
+					taken++
+				case "413 quota_exceeded":
+				default:
+					t.Error(code)
+				}
+			}
+			if taken != 3 {
+				t.Errorf("%d were taken: %v", taken, got)
+			}
+			if _, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Length: 1, Body: strings.NewReader("x")}); err != nil {
+				t.Errorf("another user: %v", err)
+			}
+		})
+	}
+}
+
+// TestASignatureIsForWhatItSays takes signed URLs apart.
+func TestASignatureIsForWhatItSays(t *testing.T) {
+	s := serve(t, "", attach.Config{})
+	up, other := s.upload(file{"f", "a.txt", "", "mine"}), s.upload(file{"f", "b.txt", "", "other"})
+	at, err := url.Parse(s.urlOf(up))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(q url.Values){
+		"another path":       func(q url.Values) { q.Set("path", other.Path) },
+		"another bucket":     func(q url.Values) { q.Set("bucket", "other") },
+		"a later end":        func(q url.Values) { q.Set("expires", "99999999999") },
+		"the same, longer":   func(q url.Values) { q.Set("expires", "0"+q.Get("expires")) },
+		"no signature":       func(q url.Values) { q.Del("signature") },
+		"another signature":  func(q url.Values) { q.Set("signature", strings.Repeat("A", 43)) },
+		"moved into another": func(q url.Values) { q.Set("bucket", "default\n"+up.Path); q.Set("path", "") },
+		"nothing":            func(q url.Values) { clear(q) },
+	} {
+		q := at.Query()
+		change(q)
+		if got := s.send("GET", attach.RawPath+"?"+q.Encode(), "", nil).code(); got != "403 invalid_signature" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := s.send("HEAD", at.String(), "", nil); got.Status != http.StatusForbidden {
+		t.Errorf("another method: %d", got.Status)
+	}
+	if got := s.send("GET", at.String(), "", nil); string(got.Body) != "mine" {
+		t.Errorf("as it is: %d %s", got.Status, got.Body)
+	}
+}
+
+func TestASignatureExpires(t *testing.T) {
+	s := serve(t, "", attach.Config{Expires: time.Nanosecond})
+	if got := s.send("GET", s.urlOf(s.upload(file{"f", "a.txt", "", "mine"})), "", nil).code(); got != "403 invalid_signature" {
+		t.Error(got)
+	}
+}
+
+// TestNeighboursAreOutOfReach asks for what others have.
+func TestNeighboursAreOutOfReach(t *testing.T) {
+	s := serve(t, "", attach.Config{})
+	add := func(project, user string) runtime.Attachment {
+		t.Helper()
+		a, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller(project, user, runtime.RoleUser), runtime.Upload{Body: strings.NewReader("secret")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	bobs, foreign := add("default", "bob"), add("other", "local")
+	for _, c := range []struct{ bucket, path, want string }{
+		{"default", bobs.Path, "403 forbidden"},
+		{"other", foreign.Path, "400 invalid_bucket"},
+		{"default", foreign.Path, "404 attachment_not_found"},
+		{"default", "agent-inputs/local/none", "404 attachment_not_found"},
+		{"default", "agent-inputs/local", "403 forbidden"},
+		{"default", "agent-inputs/local/", "403 forbidden"},
+		{"", foreign.Path, "400 invalid_request"},
+		{"default", "", "400 invalid_request"},
+	} {
+		if got := s.signed(c.bucket, c.path).code(); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.bucket, c.path, got, c.want)
+		}
+	}
+	start := func(attachment map[string]any) error {
+		metadata, _ := json.Marshal(map[string]any{"attachments": []any{attachment}})
+		_, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+			Agent: "echo", Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
+		})
+		return err
+	}
+	own := s.upload(file{"f", "a.txt", "", "mine"})
+	foreigners := []map[string]any{
+		{"path": bobs.Path}, {"path": foreign.Path}, {"bucket": "other", "path": foreign.Path}, {"path": "agent-inputs/local/none"},
+		{"path": "\x00"}, {"bucket": "other", "path": own.Path}, {"bucket": "other"},
+	}
+	for _, a := range foreigners {
+		if err := start(a); err != error(attach.ErrNotFound) { //nolint:errorlint // one answer for all
+			t.Errorf("%v: %v", a, err)
+		}
+	}
+	for _, a := range []map[string]any{{"path": own.Path}, {"bucket": "default", "path": own.Path}, {"filename": "a name alone"}} {
+		if err := start(a); err != nil {
+			t.Errorf("%v: %v", a, err)
+		}
+	}
+}
+
+// TestAttachmentsGoWithTheirThread has one attachment that two threads refer to, and one for each alone.
+func TestAttachmentsGoWithTheirThread(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *server) {
+		both, first, second := s.upload(file{"f", "b", "", "b"}), s.upload(file{"f", "1", "", "1"}), s.upload(file{"f", "2", "", "2"})
+		loose := s.upload(file{"f", "l", "", "l"})
+		start := func(thread string, ups ...attachments.Uploaded) {
+			t.Helper()
+			metadata, _ := json.Marshal(map[string]any{"attachments": ups})
+			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+				Agent: "echo", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Await(started.RunID, runtime.Completed)
+		}
+		start("1", both, first)
+		start("2", both, second)
+		there := func(want ...attachments.Uploaded) {
+			t.Helper()
+			for _, up := range []attachments.Uploaded{both, first, second, loose} {
+				code := 404
+				for _, w := range want {
+					if w == up {
+						code = 200
+					}
+				}
+				if got := s.signed(up.Bucket, up.Path).Status; got != code {
+					t.Errorf("%s: %d, want %d", up.Filename, got, code)
+				}
+			}
+		}
+		remove := func(thread string) {
+			t.Helper()
+			if got := s.send("DELETE", "/api/v1/threads/"+thread, "", nil); got.Status != http.StatusNoContent {
+				t.Fatalf("%d %s", got.Status, got.Body)
+			}
+		}
+		there(both, first, second, loose)
+		old := s.urlOf(first)
+		remove("1")
+		there(both, second, loose)
+		if got := s.send("GET", old, "", nil).code(); got != "404 attachment_not_found" {
+			t.Errorf("a URL of what is gone: %s", got)
+		}
+		remove("2")
+		there(loose)
+	})
+}
+
+// telling tells when bytes of a blob arrive.
+type telling struct {
+	attach.Blobs
+	got chan int
+}
+
+func (b telling) Put(ctx context.Context, key, kind, disposition string, r io.Reader) error {
+	return b.Blobs.Put(ctx, key, kind, disposition, readerFunc(func(p []byte) (int, error) {
+		n, err := r.Read(p)
+		b.got <- n
+		return n, err
+	}))
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestAFileIsStoredWhileItComes sends the second half of a file once the first one has been stored, and then a half alone.
+func TestAFileIsStoredWhileItComes(t *testing.T) {
+	dir := blob.NewDirectory(t.TempDir())
+	t.Cleanup(func() { _ = dir.Close() })
+	blobs := telling{dir, make(chan int, 1000)}
+	s := serve(t, "", attach.Config{Blobs: blobs, Files: 2})
+	kind, body := form(file{"f", "a.txt", "", strings.Repeat("a", size)})
+	whole := body.Bytes()
+	await := func() {
+		t.Helper()
+		for got := 0; got < size/3; {
+			select {
+			case n := <-blobs.got:
+				got += n
+			case <-time.After(transporttest.Patience):
+				t.Errorf("%d bytes have arrived", got)
+				return
+			}
+		}
+	}
+	in, out := io.Pipe()
+	go func() { // ends with the request
+		_, _ = out.Write(whole[:len(whole)/2])
+		await()
+		_, _ = out.Write(whole[len(whole)/2:])
+		_ = out.Close()
+	}()
+	if a := s.send("POST", uploads, kind, in); a.Status != http.StatusCreated {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", uploads, s.Addr, kind, len(whole))
+	_, _ = conn.Write(whole[:len(whole)/2])
+	await()
+	_ = conn.Close()
+	s.Eventually("nothing is reserved for what broke off", func() bool {
+		_, err := s.Runtime.AddAttachment(t.Context(), s.Caller, runtime.Upload{Length: 1, Body: strings.NewReader("b")})
+		return err == nil
+	})
+}
