@@ -11,6 +11,7 @@ import (
 // public are the routes that are for everybody.
 var public = map[string]bool{
 	"GET /healthz": true, "GET /readyz": true, "GET /openapi.json": true, "GET /docs": true, "GET /docs/{file}": true,
+	"GET /api/v1/attachments/raw": true,
 }
 
 // cases are what is asked of somebody's things, by the operations of the OpenAPI document.
@@ -101,6 +102,12 @@ var cases = func() map[string][]ask {
 		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/snapshot": slices.Concat(
 			get("", api+"/conversations/{thread}/agent-runs/{run}/snapshot"),
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/snapshot")),
+
+		"POST /api/v1/agent/attachments": one(
+			makes("POST", api+"/agent/attachments", aForm, "201 201 201 201", "Content-Type", "multipart/form-data; boundary=b"),
+			makes("POST", api+"/agent/runs", `{"agent":"echo","messages":[{"role":"user","content":"x","metadata":{"attachments":[{"path":"{attachment}"}]}}]}`, "404 404 404 404")),
+		"GET /api/v1/agent/attachments/signed-url": get("403 403 403 403", api+"/agent/attachments/signed-url?bucket={project}&path={attachment}"),
+		"GET /api/v1/attachments/raw":              get("403 403 403 403", api+"/attachments/raw?bucket={project}&path={attachment}&expires=99999999999&signature=x"),
 
 		"GET /api/v1/threads": get(own, api+"/threads"),
 		"PATCH /api/v1/threads/{thread_id}": one(

@@ -38,7 +38,7 @@ func absent(project string) things {
 		"interrupt": uuid.Must(uuid.NewV7()).String(), "calls": "absent-calls", "callsconv": uuid.Must(uuid.NewV7()).String(),
 		"caller": "absent-caller", "call": uuid.Must(uuid.NewV7()).String(),
 		"busythread": "absent-busy", "busyconv": uuid.Must(uuid.NewV7()).String(), "busy": "absent-busyrun", "message": "absent-message",
-		"key": "absent-key", "user": "alice",
+		"key": "absent-key", "user": "alice", "attachment": "agent-inputs/alice/absent.txt",
 	}
 }
 
@@ -58,7 +58,7 @@ func sites(t *testing.T, test func(s site)) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
-				Timeouts: baton.Timeouts{Drain: time.Millisecond},
+				Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
 			})
 			test(site{t, s.URL()})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -138,6 +138,7 @@ func (s site) settle(suffix string) (who string, t things) {
 		s.Helper()
 		return s.must(who, "POST", "/api/v1/agent/runs", fill(body, t), header...)["conversationId"].(string)
 	}
+	t["attachment"] = s.must(who, "POST", "/api/v1/agent/attachments", aForm, "Content-Type", "multipart/form-data; boundary=b")["path"].(string)
 	t["conv"] = start(firstBody, "Idempotency-Key", t["key"])
 	s.reach(who, t["run"], "COMPLETED")
 	start(`{"agent":"scripted","threadId":"{thread}","runId":"{run}-ask","content":"{\"do\":[{\"ask\":{\"message\":\"` + secret + `\"}}]}"}`)
@@ -156,6 +157,9 @@ func (s site) settle(suffix string) (who string, t things) {
 	}
 	return who, t
 }
+
+// aForm is an upload.
+const aForm = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n" + secret + "\r\n--b--\r\n"
 
 // firstBody is a request that was made with the Idempotency-Key {key}.
 const firstBody = `{"agent":"echo","threadId":"{thread}","runId":"{run}","state":{"note":1},"messages":[{"id":"{message}","role":"user","content":"first words"}]}`
