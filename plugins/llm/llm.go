@@ -144,7 +144,9 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	messages []llms.MessageContent
-	past     map[string]string // the tools of earlier calls, by id
+	past     map[string]string             // the tools of earlier calls, by id
+	attached map[string][]llms.ContentPart // what messages refer to, by their ids
+	shown    int64                         // bytes of it
 	steps    int
 	tokens   int64
 	cost     float64
@@ -154,6 +156,9 @@ type turn struct {
 func (t *turn) hear(ctx context.Context) error {
 	appended, err := t.run.Next(ctx)
 	for i := range appended {
+		if attachErr := t.attach(ctx, &appended[i]); attachErr != nil {
+			return attachErr
+		}
 		t.messages = append(t.messages, t.convert(&appended[i])...)
 	}
 	return err

@@ -22,6 +22,12 @@ type Streamer interface {
 	Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error)
 }
 
+// Reader is a Streamer that takes files that are neither text nor images. Of any other Model those are only named.
+type Reader interface {
+	// Reads reports whether the model takes files of a media type, as llms.BinaryContent.
+	Reads(mediaType string) bool
+}
+
 // Request is what a model is asked.
 type Request struct {
 	Messages []llms.MessageContent // a Carried among the parts of an AI message goes back to the provider it came from

@@ -15,7 +15,7 @@ import (
 func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 	switch m.Role {
 	case agui.RoleUser:
-		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: userParts(m)}}
+		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: t.userParts(m)}}
 	case agui.RoleAssistant:
 		ai := llms.MessageContent{Role: llms.ChatMessageTypeAI}
 		if text := m.Text(); text != "" {
@@ -48,7 +48,7 @@ func (t *turn) called(id, name string) {
 }
 
 // userParts are the parts of a user's message. What cannot be given to a model is named.
-func userParts(m *agui.Message) (parts []llms.ContentPart) {
+func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	for _, p := range m.ContentParts() {
 		part := contentPart(&p)
 		if part == nil {
@@ -56,9 +56,7 @@ func userParts(m *agui.Message) (parts []llms.ContentPart) {
 		}
 		parts = append(parts, part)
 	}
-	for _, name := range attached(m) {
-		parts = append(parts, llms.TextContent{Text: "[attached: " + name + "]"})
-	}
+	parts = append(parts, t.attached[m.ID]...)
 	if parts == nil {
 		parts = append(parts, llms.TextContent{})
 	}
@@ -115,21 +113,4 @@ func unsupported(m *agui.Message) string {
 		}
 	}
 	return ""
-}
-
-// attached are the names of a message's attachments.
-func attached(m *agui.Message) (names []string) {
-	var metadata struct {
-		Attachments []struct {
-			Filename string `json:"filename"`
-			MimeType string `json:"mimeType"`
-		} `json:"attachments"`
-	}
-	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil {
-		return nil
-	}
-	for _, a := range metadata.Attachments {
-		names = append(names, strings.TrimSpace(a.Filename+" "+a.MimeType))
-	}
-	return names
 }

@@ -31,6 +31,9 @@ func (t *turn) begin(ctx context.Context) error {
 	if len(told) > 0 {
 		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: told})
 	}
+	if err := t.attachments(ctx, h.turns); err != nil {
+		return err
+	}
 	for i, turn := range h.turns {
 		for j := range turn {
 			if kind := unsupported(&turn[j]); kind != "" && i == len(h.turns)-1 {
@@ -153,6 +156,7 @@ func (t *turn) size(turn []agui.Message) (tokens int) {
 				tokens += 1000
 			}
 		}
+		tokens += 1000 * len(plugins.Attachments(m))
 	}
 	return tokens
 }

@@ -33,6 +33,8 @@ type Config struct {
 	// Answer, when it is not nil, answers each question instead. Of a call of a tool in Input.Tools it is given the
 	// ToolCallID and the Reason tool_call.
 	Answer func(q agui.Interrupt) plugins.Answer
+	// Attachments are what the worker can open, by their paths.
+	Attachments map[string]Attachment
 	// Next is what each call of Next takes, messages of role user; later calls take nothing.
 	Next [][]agui.Message
 
@@ -46,6 +48,12 @@ type Config struct {
 	Crash <-chan struct{}
 
 	again bool // calls that a crash cut short are made again, whatever their tool is
+}
+
+// Attachment is a file that a message refers to.
+type Attachment struct {
+	Filename, MimeType string
+	Data               []byte
 }
 
 // Result is how a run went.

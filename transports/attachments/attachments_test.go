@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
@@ -40,7 +41,7 @@ const size = 100 << 10 // of a file at most
 func serve(tb testing.TB, database string, cfg attach.Config) *server {
 	tb.Helper()
 	cfg.Size = size
-	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Mount: func(s *transporttest.Server) []transports.Mounter {
+	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}}, Mount: func(s *transporttest.Server) []transports.Mounter {
 		return []transports.Mounter{
 			attachments.Transport{Runtime: s.Runtime, Size: size},
 			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
@@ -460,4 +461,58 @@ func TestAFileIsStoredWhileItComes(t *testing.T) {
 		_, err := s.Runtime.AddAttachment(t.Context(), s.Caller, runtime.Upload{Length: 1, Body: strings.NewReader("b")})
 		return err == nil
 	})
+}
+
+// opener is an agent that says what is in the attachments of the last message.
+type opener struct{}
+
+func (opener) Info() plugins.Info { return plugins.Info{Name: "opener"} }
+
+func (opener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	var said []string
+	for _, a := range plugins.Attachments(&run.Input.Messages[len(run.Input.Messages)-1]) {
+		a, data, err := run.Attachment(ctx, a, 10)
+		said = append(said, fmt.Sprint(a.Filename, " ", a.MimeType, " ", a.Size, " ", string(data), " ", err))
+	}
+	return agui.WorkerOutput{Answer: strings.Join(said, "\n")}, nil
+}
+
+// TestWorkersOpenAttachments has a worker open its user's attachments, and what a first request's history makes up.
+func TestWorkersOpenAttachments(t *testing.T) {
+	s := serve(t, "", attach.Config{})
+	small, large := s.upload(file{"f", "s.txt", "", "small"}), s.upload(file{"f", "l.txt", "", "too large for it"})
+	bobs, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "bob", runtime.RoleUser), runtime.Upload{Body: strings.NewReader("bob's")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(last bool, list ...any) string {
+		t.Helper()
+		metadata, _ := json.Marshal(map[string]any{"attachments": list})
+		messages := []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}}
+		if !last {
+			messages = append(messages, agui.Message{Role: agui.RoleAssistant, Content: "yes"}, agui.Message{Role: agui.RoleUser, Content: "and", Metadata: metadata})
+			messages[2].Metadata = nil
+		}
+		started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{Agent: "opener", Messages: messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Await(started.RunID, runtime.Completed)
+		got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.OutputSummary == nil {
+			return ""
+		}
+		return *got.OutputSummary
+	}
+	got := run(true, small, map[string]any{"path": large.Path, "filename": "made up", "mimeType": "made/up"}, map[string]any{"filename": "a name"})
+	want := "s.txt text/plain 5 small <nil>\nl.txt text/plain 16  the attachment is too large\na name  0  there is no such attachment"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := run(false, map[string]any{"path": bobs.Path}); got != "" {
+		t.Errorf("got %q", got)
+	}
 }

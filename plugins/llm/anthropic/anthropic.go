@@ -38,7 +38,10 @@ type Model struct {
 	endpoint wire.Endpoint
 }
 
-var _ llm.Streamer = (*Model)(nil)
+var (
+	_ llm.Streamer = (*Model)(nil)
+	_ llm.Reader   = (*Model)(nil)
+)
 
 // New returns the model that cfg names. It asks nobody.
 func New(cfg Config) (*Model, error) {

@@ -232,3 +232,6 @@ func closeObjects(v any) {
 		}
 	}
 }
+
+// Reads reports that the model reads PDF.
+func (m *Model) Reads(mediaType string) bool { return mediaType == "application/pdf" }

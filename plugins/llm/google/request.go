@@ -264,3 +264,6 @@ func mediaPart(m wire.Media) part {
 	}
 	return part{InlineData: &inlineData{m.Type, m.Data}}
 }
+
+// Reads reports that the model reads PDF.
+func (m *Model) Reads(mediaType string) bool { return mediaType == "application/pdf" }

@@ -47,7 +47,10 @@ type Model struct {
 	uncounted atomic.Bool // the server does not know stream_options
 }
 
-var _ llm.Streamer = (*Model)(nil)
+var (
+	_ llm.Streamer = (*Model)(nil)
+	_ llm.Reader   = (*Model)(nil)
+)
 
 // New returns the model that cfg names. It asks nobody.
 func New(cfg Config) (*Model, error) {
@@ -121,3 +124,6 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
+
+// Reads reports whether the model reads PDF, which is certain of OpenAI's own alone.
+func (m *Model) Reads(mediaType string) bool { return m.own && mediaType == "application/pdf" }

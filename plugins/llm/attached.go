@@ -1,0 +1,102 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// How many bytes of attachments a request holds: of one, and of all. The latest ones are shown.
+const (
+	maxAttachment  = 16 << 20
+	maxAttachments = 24 << 20
+	maxText        = 1 << 20 // of one that is text
+)
+
+// attachments reads what the messages of turns refer to, the latest first, for as long as there is room. What a model cannot
+// be shown it is told of.
+func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
+	for i := len(turns) - 1; i >= 0; i-- {
+		for j := len(turns[i]) - 1; j >= 0; j-- {
+			if err := t.attach(ctx, &turns[i][j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// attach reads what a message refers to.
+func (t *turn) attach(ctx context.Context, m *agui.Message) error {
+	if m.Role != agui.RoleUser {
+		return nil
+	}
+	list := plugins.Attachments(m)
+	if len(list) == 0 || t.attached[m.ID] != nil {
+		return nil
+	}
+	parts := make([]llms.ContentPart, 0, len(list))
+	for _, a := range list {
+		part, err := t.readAttachment(ctx, a)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, part...)
+	}
+	if t.attached == nil {
+		t.attached = make(map[string][]llms.ContentPart)
+	}
+	t.attached[m.ID] = parts
+	return nil
+}
+
+// readAttachment is an attachment as parts of a message: its name, and what is in it.
+func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]llms.ContentPart, error) {
+	told := func(a plugins.Attachment, why string) []llms.ContentPart {
+		name := strings.TrimSpace(a.Filename + " " + a.MimeType)
+		return []llms.ContentPart{llms.TextContent{Text: "[attached: " + clip(name, 300) + why + "]"}}
+	}
+	if named.Path == "" {
+		return told(named, ""), nil
+	}
+	a, data, err := t.run.Attachment(ctx, named, min(maxAttachment, maxAttachments-t.shown))
+	switch {
+	case errors.Is(err, plugins.ErrNoAttachment):
+		return told(named, ", which is not there any more"), nil
+	case errors.Is(err, plugins.ErrAttachmentTooLarge):
+		return told(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+	case err != nil:
+		return nil, fmt.Errorf("attachment: %w", err)
+	}
+	switch kind := a.MimeType; {
+	case strings.HasPrefix(kind, "text/"), kind == "application/json", kind == "application/yaml":
+		if len(data) > maxText {
+			return told(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+		}
+		t.shown += int64(len(data))
+		return append(told(a, ":"), llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}), nil
+	case strings.HasPrefix(kind, "image/"), t.reads(kind):
+		t.shown += int64(len(data))
+		return append(told(a, ":"), llms.BinaryContent{MIMEType: kind, Data: data}), nil
+	}
+	return told(a, ", which cannot be shown"), nil
+}
+
+// reads reports whether the models take files of a type.
+func (a *Agent) reads(kind string) bool {
+	for _, m := range []Streamer{a.model, a.other} {
+		if m == nil {
+			continue
+		}
+		if r, ok := m.(Reader); !ok || !r.Reads(kind) {
+			return false
+		}
+	}
+	return true
+}
