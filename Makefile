@@ -2,6 +2,7 @@ VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS  = -X github.com/batonrun/baton/cmd.version=$(VERSION)
 LINT     = go tool -modfile=.ci/tools.mod golangci-lint
 GOSDK    = cmd/clients/gosdk
+S3TEST   = storage/blob/cloud/s3test
 FUZZTIME = 30s
 COUNT    = 6
 
@@ -18,10 +19,12 @@ test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with
 	.ci/setup
 	go test -race -timeout 20m ./...
 	go -C $(GOSDK) test -race ./...
+	go -C $(S3TEST) test ./...
 
 lint: ## Check style, import rules, module files, and that it compiles elsewhere
 	go mod tidy -diff
 	go -C $(GOSDK) mod tidy -diff
+	go -C $(S3TEST) mod tidy -diff
 	go fix -diff ./...
 	GOOS=windows go build -o /dev/null ./cmd/baton
 	$(LINT) run
