@@ -57,6 +57,7 @@ var cases = func() map[string][]ask {
 		"GET /healthz":      get("", "/healthz"),
 		"GET /readyz":       get("", "/readyz"),
 		"GET /metrics":      get("", "/metrics"), // of which there are none with accounts on
+		"GET /api/projects/{projectId}/audit": get("403 403 403 200", "/api/projects/{project}/audit"),
 		"GET /openapi.json": get("", "/openapi.json"),
 		"GET /docs":         get("", "/docs"),
 		"GET /docs/{file}":  get("", "/docs/none"),

@@ -9,6 +9,9 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
+// auditKept is how long is known who has asked for what.
+const auditKept = 90 * 24 * time.Hour
+
 // tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
 // It returns when ctx ends.
 func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Logger) {
@@ -34,6 +37,9 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Lo
 			}
 			if err := rt.CollectAttachments(ctx); err != nil && ctx.Err() == nil {
 				log.Warn("attachments of no use were not removed", "error", err)
+			}
+			if err := db.ForgetAudit(ctx, now.Add(-auditKept)); err != nil && ctx.Err() == nil {
+				log.Warn("the old audit was not removed", "error", err)
 			}
 			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				log.Warn("old records were not removed", "error", err)

@@ -62,6 +62,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
+		Audit:          cfg.Accounts != nil,
 		Runs:           cfg.Limits.Runs,
 		RunsPerAgent:   cfg.Limits.RunsPerAgent,
 		RunsPerProject: cfg.Limits.RunsPerProject,

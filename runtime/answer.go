@@ -37,7 +37,7 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key})
+		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, By: rt.by(c, "answer")})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

@@ -45,6 +45,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	}
 	out, err := rt.work.Append(&decide.Append{
 		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(),
+		By: rt.by(c, "append"),
 	})
 	if err != nil {
 		return Message{}, unavailable(err)

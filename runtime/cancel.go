@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -16,7 +17,7 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
-	if err := rt.work.Cancel(&run.RunHead, 0); err != nil {
+	if err := rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")); err != nil {
 		return Run{}, unavailable(err)
 	}
 	ended, err := rt.store.Run(context.WithoutCancel(ctx), run.Key)
@@ -38,7 +39,7 @@ func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) er
 	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
 }
 
-func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *model.RunHead, after int64) error) error {
+func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *model.RunHead, after int64, by decide.By) error) error {
 	if err := rt.writes(); err != nil {
 		return err
 	}
@@ -46,5 +47,5 @@ func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel fun
 	if err != nil {
 		return err
 	}
-	return unavailable(cancel(&run.RunHead, s.After))
+	return unavailable(cancel(&run.RunHead, s.After, rt.by(c, "cancel")))
 }

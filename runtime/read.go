@@ -212,6 +212,6 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if !c.deletes(found.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
 	}
-	_, err = rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project})
+	_, err = rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, By: rt.by(c, "delete")})
 	return unavailable(err)
 }

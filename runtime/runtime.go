@@ -55,6 +55,8 @@ type Config struct {
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two looks at the instance's own lease, default 1 s
 
+	Audit bool // keep who has asked for what that changed something
+
 	Runs           int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
 	RunsPerAgent   int // of one agent or workflow, 0 means no cap of its own
 	RunsPerProject int

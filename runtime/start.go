@@ -78,7 +78,7 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 			return Started{}, unavailable(err)
 		}
 		for _, r := range s.replaces() {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}) != nil {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}, rt.by(c, "cancel")) != nil {
 				break // the run waits for it, also beyond a crash
 			}
 		}
@@ -223,7 +223,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
 		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0,
-		Lost: lost,
+		Lost: lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)

@@ -28,6 +28,8 @@ type (
 	HeldError    = model.HeldError
 	ThreadFilter = model.ThreadFilter
 	RunFilter    = model.RunFilter
+	Audit        = model.Audit
+	AuditFilter  = model.AuditFilter
 
 	Page[T any] = model.Page[T]
 )

@@ -51,7 +51,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if err != nil {
 		return ListedThread{}, err
 	}
-	patch := &decide.Patch{Thread: found.Key, Project: c.project, Title: p.Title, Archived: p.Archived}
+	patch := &decide.Patch{Thread: found.Key, Project: c.project, Title: p.Title, Archived: p.Archived, By: rt.by(c, "update")}
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
@@ -100,18 +100,27 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
+	return rt.deleteThread(ctx, th.Key, c.project, rt.by(c, "delete"))
+}
+
+// deleteThread removes a thread on somebody's request, which is noted once.
+func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, by decide.By) error {
+	note := by
 	for {
-		out, err := rt.work.Decide(&decide.Delete{Thread: th.Key, Project: c.project, Limit: deletedAtOnce})
+		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: deletedAtOnce, By: note})
+		if err == nil {
+			note = decide.By{}
+		}
 		switch {
 		case out.Gone:
 			rt.dropAttachments(ctx)
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
 			slices.Reverse(out.Open)
-			err = rt.work.CancelAll(out.Open)
+			err = rt.work.CancelAll(out.Open, by)
 		}
 		if err != nil {
-			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: th.Key}}) // what is left of it goes on
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: key}}) // what is left of it goes on
 			return unavailable(err)
 		}
 	}

@@ -32,6 +32,7 @@ type pending struct {
 	interrupts   table[label, model.Interrupt]
 	keys         table[string, model.IdempotencyKey]
 	uses         []model.AttachmentUse
+	audit        []model.Audit
 }
 
 // The keys of rows that have more than a number.
@@ -125,7 +126,7 @@ func (p *pending) reset() {
 	p.answers.reset()
 	p.interrupts.reset()
 	p.keys.reset()
-	p.uses = nil
+	p.uses, p.audit = nil, nil
 }
 
 // put makes rows pending. A Delete it carries out, after all that is pending.
@@ -201,6 +202,8 @@ func (tx *tx) putOne(row model.Row) error {
 		p.keys.put(row.Scope, row)
 	case *model.AttachmentUse:
 		p.uses = append(p.uses, *row)
+	case *model.Audit:
+		p.audit = append(p.audit, *row)
 	case *model.Delete:
 		return tx.delete(row)
 	default:
@@ -332,6 +335,7 @@ func (tx *tx) writePending() error {
 	write(tx, p.keys.rows, upsertKey, keyCells)
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
+	write(tx, p.audit, insertAudit, auditCells)
 	p.reset()
 	return tx.err
 }

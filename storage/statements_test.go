@@ -30,7 +30,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countFiltered", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked",
+		"setHead", "selectRun", "listRuns", "countFiltered", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "selectSQLiteVersion"}
@@ -48,6 +48,10 @@ var mayScan = []string{
 func TestStatementsUseIndexes(t *testing.T) {
 	statements := allStatements(t)
 	maps.Copy(statements, filteredRuns())
+	for name, f := range map[string]model.AuditFilter{"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "since": {Since: time.Now()}} {
+		where, _ := filterAudit(&f)
+		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		for _, name := range slices.Sorted(maps.Keys(statements)) {

@@ -20,6 +20,7 @@ type Resume struct {
 	Project     string // theirs
 	Replies     []Reply
 	Key         *Key
+	By
 }
 
 // Ask says what the decision has to see.

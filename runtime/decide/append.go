@@ -16,6 +16,7 @@ type Append struct {
 	Size        int           // of its stored form
 	Key         *Key
 	Limits      Limits
+	By
 }
 
 // Limits bound what may wait.

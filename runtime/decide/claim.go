@@ -96,6 +96,7 @@ type Close struct {
 	Rows        model.Rows
 	Events      []model.StoredEvent
 	Error       *agui.OutputError
+	By
 }
 
 // Ask says what the decision has to see.

@@ -64,6 +64,8 @@ func Decide(v *model.View, c Command) Decided {
 	}
 	if err != nil {
 		d.out = Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
+	} else {
+		d.note(c)
 	}
 	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, ask.Thread), v.Thread.ID
 	for i := range d.out.Moves {
@@ -122,7 +124,8 @@ var moves = map[model.Status][]model.Status{
 type decision struct {
 	v      *model.View
 	out    Decided
-	broken error // a transition that is not legal: the fault of the decision itself
+	action string // what a command has come to be, "" for what was asked
+	broken error  // a transition that is not legal: the fault of the decision itself
 }
 
 // put adds rows to what follows.

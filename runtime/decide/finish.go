@@ -23,6 +23,7 @@ type Finish struct {
 	Asked       bool // the run has asked somebody: what it asked is withdrawn
 	Rows        model.Rows
 	Events      []model.StoredEvent
+	By
 }
 
 // Ask says what the decision has to see.
@@ -76,6 +77,7 @@ type Cancel struct {
 	Project     string // theirs, empty for any
 	Generation  int    // which of the run's, 0 for any: another is not cancelled, with ErrMoved
 	Until       int64  // an event, 0 for none: nor is a run a span of which has closed there or later
+	By
 }
 
 // Moved reports whether run is past what is to be cancelled.

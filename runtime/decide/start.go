@@ -37,6 +37,7 @@ type Start struct {
 	Limits     Limits
 	Attached   []int64 // keys of the attachments that its messages refer to
 	Claim      *Claim  // begins the run at once; nil when no slot was free
+	By
 }
 
 // Answers are a request's replies to a run that waits.
@@ -141,6 +142,7 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 	if err := d.reply(run, c.Answers.Replies, true); err != nil {
 		return err
 	}
+	d.action = "answer"
 	if c.Named {
 		run.SpanName = c.Run.ID
 		if !named {

@@ -13,6 +13,7 @@ type Patch struct {
 	Title    *string
 	Metadata json.RawMessage `json:",omitempty"` // nil stays, null for none
 	Archived *bool           `json:",omitempty"`
+	By
 }
 
 // Ask says what the decision has to see.
@@ -34,6 +35,7 @@ type Delete struct {
 	Thread, Run int64
 	Project     string // theirs
 	Limit       int    // rows of a part
+	By
 }
 
 // Ask says what the decision has to see.

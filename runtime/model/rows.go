@@ -21,6 +21,7 @@ func (*RunHead) row()        {} // changes the head's columns but for those abov
 func (*RunResult) row()      {}
 func (*RunSettled) row()     {}
 func (*RunName) row()        {} // inserted
+func (*Audit) row()          {} // inserted
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}
@@ -353,6 +354,21 @@ type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread
 	Limit     int
+}
+
+// Audit tells who has asked for a decision that has changed something, and where the request came from.
+type Audit struct {
+	Key        int64 // given when it is inserted
+	At         time.Time
+	Project    string
+	User       string // whose thread it is
+	Actor      string // who has asked
+	Action     string // start, append, answer, cancel, update, delete
+	ThreadID   string
+	RunID      string // empty when it was about a thread
+	Credential string
+	Address    string
+	Request    string
 }
 
 // StoredEvent is an event as the log keeps it.

@@ -110,6 +110,8 @@ type Reader interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
+	// Audit lists who has asked for what in a project, latest first, and counts up to 10 000.
+	Audit(ctx context.Context, f AuditFilter) (Page[Audit], error)
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }
@@ -135,6 +137,16 @@ type ThreadFilter struct {
 	BeforeTime time.Time // continue behind the thread of this UpdatedAt and this key
 	BeforeKey  int64
 	Limit      int
+}
+
+// AuditFilter says which rows Audit lists; zero fields but Project admit all.
+type AuditFilter struct {
+	Project   string
+	Actor     string
+	Action    string
+	Since     time.Time
+	BeforeKey int64 // continue below this key
+	Limit     int
 }
 
 // RunFilter says which runs Runs lists; zero fields admit all.

@@ -14,7 +14,7 @@ import (
 var kinds = func() map[string]reflect.Type {
 	m := make(map[string]reflect.Type)
 	for _, row := range []Row{
-		&Thread{}, &ThreadHead{}, &ThreadState{}, &ThreadPatch{}, &Run{}, &RunHead{}, &RunResult{}, &RunSettled{}, &RunName{},
+		&Thread{}, &ThreadHead{}, &ThreadState{}, &ThreadPatch{}, &Run{}, &RunHead{}, &RunResult{}, &RunSettled{}, &RunName{}, &Audit{},
 		&Span{}, &SpanEnd{}, &Step{}, &Node{}, &Message{}, &Hide{}, &Memo{}, &Interrupt{}, &Answer{}, &Withdraw{},
 		&IdempotencyKey{}, &Delete{},
 	} {

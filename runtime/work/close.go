@@ -11,19 +11,19 @@ import (
 )
 
 // Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
-func (en *Engine) Cancel(run *model.RunHead, generation int) error {
-	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation})
+func (en *Engine) Cancel(run *model.RunHead, generation int, by decide.By) error {
+	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation, By: by})
 }
 
 // CancelTurn cancels a run unless it has closed a span behind the event after: what it was asked with then is done.
-func (en *Engine) CancelTurn(run *model.RunHead, after int64) error {
-	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1})
+func (en *Engine) CancelTurn(run *model.RunHead, after int64, by decide.By) error {
+	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1, By: by})
 }
 
 func (en *Engine) cancel(c *decide.Cancel) error {
 	for range 3 {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
-			err := l.end(cancelled())
+			err := l.end(cancelledBy(c.By))
 			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
 				err = en.awaitEnd(l)
 			} else if err == nil {
@@ -35,7 +35,7 @@ func (en *Engine) cancel(c *decide.Cancel) error {
 		}
 		err := en.decide(&commit.Item{Command: c})
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(c.Thread, c.Run, cancelled(), func(run *model.Run, spans []model.Span) bool {
+			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *model.Run, spans []model.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
 			})
 		}
@@ -47,17 +47,17 @@ func (en *Engine) cancel(c *decide.Cancel) error {
 }
 
 // CancelUnanswered cancels a run that waits since the end of its first span behind the event after.
-func (en *Engine) CancelUnanswered(of *model.RunHead, after int64) error {
-	return en.closeRun(of.ThreadKey, of.Key, cancelled(), func(run *model.Run, spans []model.Span) bool {
+func (en *Engine) CancelUnanswered(of *model.RunHead, after int64, by decide.By) error {
+	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *model.Run, spans []model.Span) bool {
 		turn := slices.IndexFunc(spans, func(s model.Span) bool { return s.First > after })
 		return run.Project == of.Project && run.Status == model.Waiting && turn >= 0 && turn == len(spans)-1
 	})
 }
 
 // CancelAll cancels runs. Those that are over by then stay as they are.
-func (en *Engine) CancelAll(runs []model.RunHead) error {
+func (en *Engine) CancelAll(runs []model.RunHead, by decide.By) error {
 	for i := range runs {
-		err := en.Cancel(&runs[i], runs[i].Generation)
+		err := en.Cancel(&runs[i], runs[i].Generation, by)
 		if refusal, ok := errors.AsType[*model.Error](err); err != nil && (!ok || refusal.Kind == model.KindUnavailable) {
 			return err
 		}
@@ -110,7 +110,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	}
 	l := en.newLive(&run)
 	l.w = newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
-	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err}
+	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
 	c.Span = model.Span{
 		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,

@@ -31,7 +31,7 @@ func (en *Engine) dispatch() {
 func (en *Engine) attend(n decide.Next) {
 	var err error
 	if n.Do == decide.ToCancel {
-		err = en.Cancel(&n.Run, n.Run.Generation)
+		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
 	} else if err = en.claim(&n.Run); err != nil {
 		en.slots.free(&n.Run)
 		en.queue.nudge()

@@ -22,6 +22,7 @@ type ending struct {
 	err    *agui.OutputError
 	answer string
 	result json.RawMessage
+	by     decide.By // who has asked for it
 }
 
 // completed is the ending of a run whose nodes have all come to rest: it waits when one of them does.
@@ -46,7 +47,9 @@ func (l *live) failed(err *agui.OutputError) ending {
 	return ending{status: model.Failed, cause: plugins.ErrEnded, err: err}
 }
 
-func cancelled() ending { return ending{status: model.Cancelled, cause: plugins.ErrCancelled} }
+func cancelledBy(by decide.By) ending {
+	return ending{status: model.Cancelled, cause: plugins.ErrCancelled, by: by}
+}
 
 // end ends the span: it shuts the gate, so that no event follows, and has the end decided. It fails with errSettled when the
 // run had been settled before, or was taken away.
@@ -106,7 +109,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.newState(), Error: e.err,
-		Asked: l.asked.Load(), Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
+		Asked: l.asked.Load(), By: e.by, Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
 	}
 	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()

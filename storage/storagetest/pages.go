@@ -100,3 +100,49 @@ func testListedRuns(t *testing.T, f *fixture) {
 	nodes, err := f.NodeStates(t.Context(), run.Key)
 	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
 }
+
+// The audit of a project is listed by what is asked for, latest first.
+func testAudit(t *testing.T, f *fixture) {
+	entry := func(project, actor, action string, seconds int) *model.Audit {
+		return &model.Audit{
+			At: at(seconds), Project: project, User: "ann", Actor: actor, Action: action, ThreadID: "main", RunID: action,
+			Credential: "credential", Address: "address", Request: "request",
+		}
+	}
+	all := []*model.Audit{
+		entry("project", "ann", "start", 1), entry("project", "bob", "cancel", 2), entry("project", "ann", "delete", 3),
+	}
+	f.put(t, all[0], entry("elsewhere", "ann", "start", 1), all[1])
+	f.put(t, all[2])
+	for _, test := range []struct {
+		filter model.AuditFilter
+		want   []int
+		total  int
+	}{
+		{model.AuditFilter{}, []int{2, 1, 0}, 3},
+		{model.AuditFilter{Actor: "ann"}, []int{2, 0}, 2},
+		{model.AuditFilter{Action: "cancel"}, []int{1}, 1},
+		{model.AuditFilter{Since: at(2)}, []int{2, 1}, 2},
+		{model.AuditFilter{Actor: "nobody"}, nil, 0},
+	} {
+		test.filter.Project, test.filter.Limit = "project", 1
+		var got []model.Audit
+		for more := true; more; {
+			p, err := f.Audit(t.Context(), test.filter)
+			if err != nil || p.Total != test.total || len(p.Rows) > 1 {
+				t.Fatalf("%+v: %d rows of %d, %v", test.filter, len(p.Rows), p.Total, err)
+			}
+			for _, a := range p.Rows {
+				test.filter.BeforeKey = a.Key
+				a.Key = 0
+				got = append(got, a)
+			}
+			more = p.More
+		}
+		var want []model.Audit
+		for _, i := range test.want {
+			want = append(want, *all[i])
+		}
+		equal(t, fmt.Sprintf("%+v", test.filter), got, nil, want)
+	}
+}

@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"PagesHoldSoManyBytes", testPageBytes},
 		{"ListsShowNoInputs", testListedRuns},
 		{"NodesBesideSteps", testNodesBesideSteps},
+		{"Audit", testAudit},
 		{"MessagesOfThreadAndRun", testMessages},
 		{"QueuedReturnsAll", testQueued},
 		{"HideMessages", testHide},

@@ -58,6 +58,7 @@ func (c *client) offers() {
 	c.do(200, "GET", "/api/v1/workflows", "")
 	c.do(200, "GET", "/healthz", "")
 	c.do(200, "GET", "/readyz", "")
+	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
 }
 
 func (c *client) runs() {

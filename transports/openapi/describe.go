@@ -32,6 +32,7 @@ func describe(version string) (document, error) {
 	d.runs()
 	d.threads()
 	d.attachments()
+	d.admin()
 	d.offers()
 	d.monitor()
 	d.sockets()

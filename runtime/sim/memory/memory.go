@@ -30,6 +30,7 @@ type Database struct {
 	runs       rows[int64, model.Run]
 	names      rows[model.Name, model.RunName]
 	remembered rows[string, model.IdempotencyKey]
+	audit      rows[int64, model.Audit]
 
 	events     map[int64][]model.StoredEvent // of a thread, by id
 	spans      table[ordinal, model.Span]    // of a thread
@@ -73,7 +74,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, model.Thread]),
 		runs: make(rows[int64, model.Run]), names: make(rows[model.Name, model.RunName]),
-		remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
+		audit: make(rows[int64, model.Audit]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
 		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
 		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
 		interrupts: make(table[string, interrupt]),

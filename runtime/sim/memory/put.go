@@ -60,6 +60,13 @@ func (tx *tx) putOne(row model.Row) error {
 		}
 		tx.remembered.put(tx, row.Scope, key)
 	case *model.AttachmentUse: // it keeps no attachments
+	case *model.Audit:
+		entry, err := kept(row)
+		if err != nil {
+			return err
+		}
+		entry.Key = int64(len(tx.audit) + 1)
+		tx.audit.put(tx, entry.Key, entry)
 	case *model.Delete:
 		tx.delete(row)
 	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:

@@ -297,6 +297,18 @@ func (db *Database) Nodes(ctx context.Context, runKey int64) ([]model.Node, erro
 	})
 }
 
+// Audit lists who has asked for what in a project: see [model.Reader].
+func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
+	return read(ctx, db, func() model.Page[model.Audit] {
+		list := db.audit.sorted(func(a *model.Audit) bool {
+			return a.Project == f.Project && (f.Actor == "" || a.Actor == f.Actor) &&
+				(f.Action == "" || a.Action == f.Action) && !a.At.Before(f.Since)
+		}, func(a, b *model.Audit) int { return cmp.Compare(b.Key, a.Key) })
+		return page(list, func(a *model.Audit) bool { return f.BeforeKey != 0 && a.Key >= f.BeforeKey },
+			cmp.Or(max(f.Limit, 0), 50), func(*model.Audit) int { return 0 })
+	})
+}
+
 // Memos returns the records of one generation of the run.
 func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
 	return read(ctx, db, func() []model.Memo {

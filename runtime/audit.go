@@ -1,0 +1,33 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/batonrun/baton/runtime/decide"
+)
+
+// by says who asks for an action, and from where, for the audit.
+func (rt *Runtime) by(c Caller, action string) decide.By {
+	if !rt.cfg.Audit {
+		return decide.By{}
+	}
+	return decide.By{Request: &Audit{
+		Actor: c.Actor(), Action: action,
+		Credential: c.origin.Credential, Address: c.origin.Address, Request: c.origin.Request,
+	}}
+}
+
+// AuditOf lists who has asked for what in the caller's project, latest first. It is for admins.
+func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
+	if err := c.check(); err != nil {
+		return Page[Audit]{}, err
+	}
+	if c.role < RoleAdmin {
+		return Page[Audit]{}, errAdmins
+	}
+	f.Project = c.project
+	page, err := rt.store.Audit(ctx, f)
+	return page, unavailable(err)
+}
+
+var errAdmins = refuse(KindForbidden, "forbidden", "Your role may not do this: it is for admins")
