@@ -73,6 +73,13 @@ func (s *slots) take(r *model.RunHead) bool {
 	return true
 }
 
+// left is how many slots the process has left.
+func (s *slots) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Runs - s.total
+}
+
 // force takes a slot even when there is none, for runs that were running before a restart.
 func (s *slots) force(r *model.RunHead) {
 	s.mu.Lock()
@@ -101,17 +108,32 @@ type runQueue struct {
 	signal chan struct{} // has a value when the dispatcher should look
 
 	mu     sync.Mutex // guards the fields below
-	order  *list.List // of decide.Next, in the order they came
-	needs  map[int64]*list.Element
+	turns  *list.List // of *line: whose turn it is to have a run claimed comes first
+	lines  map[model.Name]*line
+	needs  map[int64]place
 	counts map[int64]int      // QUEUED runs by thread
 	queued int                // their sum
 	asking map[int64]struct{} // threads with a run that is WAITING
 }
 
+// line is what the threads of one user need, a decide.Next each, in the order they came. However many there are, the users
+// have their turns one after the other.
+type line struct {
+	user  model.Name
+	turn  *list.Element // of turns
+	needs *list.List
+}
+
+// place is where in a line a thread stands.
+type place struct {
+	line *line
+	at   *list.Element
+}
+
 func newRunQueue() *runQueue {
 	return &runQueue{
-		signal: make(chan struct{}, 1), order: list.New(),
-		needs: make(map[int64]*list.Element), counts: make(map[int64]int), asking: make(map[int64]struct{}),
+		signal: make(chan struct{}, 1), turns: list.New(), lines: make(map[model.Name]*line),
+		needs: make(map[int64]place), counts: make(map[int64]int), asking: make(map[int64]struct{}),
 	}
 }
 
@@ -135,15 +157,14 @@ func (q *runQueue) set(out *decide.Decided) {
 		q.counts[key] = queued
 	}
 	q.asks(key, asks)
-	e := q.needs[key]
+	p, stands := q.needs[key]
 	switch {
-	case out.Next.Do == decide.Rest && e != nil:
-		q.order.Remove(e)
-		delete(q.needs, key)
-	case out.Next.Do != decide.Rest && e != nil:
-		e.Value = out.Next
+	case out.Next.Do == decide.Rest && stands:
+		q.leave(key, p)
+	case out.Next.Do != decide.Rest && stands:
+		p.at.Value = out.Next
 	case out.Next.Do != decide.Rest:
-		q.needs[key] = q.order.PushBack(out.Next)
+		q.stand(key, out.Next)
 	}
 	q.mu.Unlock()
 	q.nudge()
@@ -169,12 +190,34 @@ func (q *runQueue) found(threadKey int64) {
 func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for e := q.order.Front(); e != nil; e = e.Next() {
-		if n := e.Value.(decide.Next); n.Do == decide.ToClaim {
+	for _, p := range q.needs {
+		if n := p.at.Value.(decide.Next); n.Do == decide.ToClaim {
 			oldest = max(oldest, now.Sub(n.Run.QueuedAt))
 		}
 	}
 	return q.queued, len(q.asking), oldest
+}
+
+// stand has a thread stand in its user's line. The caller holds mu.
+func (q *runQueue) stand(thread int64, n decide.Next) {
+	user := model.Name{Project: n.Run.Project, User: n.Run.User}
+	l := q.lines[user]
+	if l == nil {
+		l = &line{user: user, needs: list.New()}
+		l.turn = q.turns.PushBack(l)
+		q.lines[user] = l
+	}
+	q.needs[thread] = place{l, l.needs.PushBack(n)}
+}
+
+// leave has a thread leave its line, which ends with it when it was the last. The caller holds mu.
+func (q *runQueue) leave(thread int64, p place) {
+	p.line.needs.Remove(p.at)
+	delete(q.needs, thread)
+	if p.line.needs.Len() == 0 {
+		q.turns.Remove(p.line.turn)
+		delete(q.lines, p.line.user)
+	}
 }
 
 // nudge makes the dispatcher look.
@@ -192,6 +235,13 @@ func (q *runQueue) depth() int {
 	return q.queued
 }
 
+// users returns how many users have threads in their lines.
+func (q *runQueue) users() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.turns.Len()
+}
+
 // waits reports whether a run of the thread is QUEUED.
 func (q *runQueue) waits(threadKey int64) bool {
 	q.mu.Lock()
@@ -199,19 +249,46 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey] > 0
 }
 
-// ready removes and returns what can be done now: claims for which admit has a slot, and all else.
-func (q *runQueue) ready(admit func(*model.RunHead) bool) []decide.Next {
+// ready removes and returns what can be done now: claims for which admit has a slot, one of each user in turn, and all else.
+func (q *runQueue) ready(admit func(*model.RunHead) bool) (done []decide.Next) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var list []decide.Next
-	for e := q.order.Front(); e != nil; {
-		next, n := e.Next(), e.Value.(decide.Next)
-		if n.Do != decide.ToClaim || admit(&n.Run) {
-			list = append(list, n)
-			q.order.Remove(e)
-			delete(q.needs, n.Run.ThreadKey)
-		}
-		e = next
+	var tries []*try
+	for e := q.turns.Front(); e != nil; e = e.Next() {
+		l := e.Value.(*line)
+		tries = append(tries, &try{l, l.needs.Front()})
 	}
-	return list
+	for len(tries) > 0 {
+		var again []*try
+		for _, t := range tries {
+			n, more := t.next(admit)
+			if !more {
+				continue
+			}
+			done = append(done, n)
+			q.turns.MoveToBack(t.line.turn) // before its line may end
+			q.leave(n.Run.ThreadKey, q.needs[n.Run.ThreadKey])
+			again = append(again, t)
+		}
+		tries = again
+	}
+	return done
+}
+
+// try is how far a line was looked at.
+type try struct {
+	line *line
+	at   *list.Element
+}
+
+// next returns the first of what is left of the line that can be done now.
+func (t *try) next(admit func(*model.RunHead) bool) (decide.Next, bool) {
+	for t.at != nil {
+		n := t.at.Value.(decide.Next)
+		t.at = t.at.Next()
+		if n.Do != decide.ToClaim || admit(&n.Run) {
+			return n, true
+		}
+	}
+	return decide.Next{}, false
 }

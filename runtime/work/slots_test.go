@@ -1,0 +1,62 @@
+package work
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// want has a thread of a user want a claim.
+func want(q *runQueue, user string, thread int64) {
+	head := model.RunHead{Key: thread, ThreadKey: thread, Project: "p", User: user, Status: model.Queued}
+	q.set(&decide.Decided{Thread: thread, Open: []model.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
+}
+
+// claimed are the users of the claims that are made while there are slots.
+func claimed(q *runQueue, slots int) (users []string) {
+	for _, n := range q.ready(func(*model.RunHead) bool { slots--; return slots >= 0 }) {
+		users = append(users, n.Run.User)
+	}
+	return users
+}
+
+// A user who has a thousand threads wait keeps nobody else waiting for more than one of them.
+func TestUsersHaveTheirTurns(t *testing.T) {
+	q := newRunQueue()
+	for i := range int64(1000) {
+		want(q, "many", i+1)
+	}
+	want(q, "ann", 2001)
+	want(q, "ann", 2002)
+	want(q, "bob", 3001)
+	for i, next := range [][]string{{"many"}, {"ann"}, {"bob", "many"}, {"ann", "many", "many"}, {"many", "many"}} {
+		if got := claimed(q, len(next)); !slices.Equal(got, next) {
+			t.Errorf("in round %d there are claims for %v, want %v", i, got, next)
+		}
+	}
+	want(q, "ann", 2003)
+	if got := claimed(q, 2); !slices.Contains(got, "ann") {
+		t.Errorf("who comes back waits behind %v", got)
+	}
+	if got := len(claimed(q, 2000)); got != 993 || q.users() != 0 {
+		t.Errorf("%d claims are left, and %d users wait behind them", got, q.users())
+	}
+}
+
+// What cannot be claimed for want of a slot of its own keeps nothing else of its user waiting.
+func TestLineGoesOnBehindWhatHasNoSlot(t *testing.T) {
+	q := newRunQueue()
+	for i := range int64(4) {
+		want(q, "ann", i+1)
+	}
+	got := ""
+	for _, n := range q.ready(func(r *model.RunHead) bool { return r.Key%2 == 0 }) {
+		got += fmt.Sprint(n.Run.Key, " ")
+	}
+	if got != "2 4 " || q.users() != 1 || q.depth() != 4 {
+		t.Errorf("claimed %s of %d, %d users wait", got, q.depth(), q.users())
+	}
+}
