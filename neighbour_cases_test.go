@@ -54,13 +54,14 @@ var cases = func() map[string][]ask {
 	one := func(list ...ask) []ask { return list }
 
 	return map[string][]ask{
-		"GET /healthz":      get("", "/healthz"),
-		"GET /readyz":       get("", "/readyz"),
-		"GET /metrics":      get("", "/metrics"), // of which there are none with accounts on
-		"GET /api/projects/{projectId}/audit": get("403 403 403 200", "/api/projects/{project}/audit"),
-		"GET /openapi.json": get("", "/openapi.json"),
-		"GET /docs":         get("", "/docs"),
-		"GET /docs/{file}":  get("", "/docs/none"),
+		"GET /healthz": get("", "/healthz"),
+		"GET /readyz":  get("", "/readyz"),
+		"GET /metrics": get("", "/metrics"), // of which there are none with accounts on
+		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
+		"GET /api/projects/{projectId}/audit":                get("403 403 403 200", "/api/projects/{project}/audit"),
+		"GET /openapi.json":                                  get("", "/openapi.json"),
+		"GET /docs":                                          get("", "/docs"),
+		"GET /docs/{file}":                                   get("", "/docs/none"),
 
 		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
 		"POST /api/projects/{projectId}/agent-runs": one(

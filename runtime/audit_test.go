@@ -72,3 +72,49 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 		t.Error("an operator reads the audit")
 	}
 }
+
+// All of a user's data goes, also what is at work, and nobody else's.
+func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
+	ctx := t.Context()
+	gate := make(chan struct{})
+	defer close(gate)
+	b := open(t, runtime.Config{}, gated(gate), answering("echo", func(q string) string { return q }))
+	ann := runtime.MustCaller(local.Project(), "ann", runtime.RoleUser)
+	elsewhere := runtime.MustCaller("elsewhere", "ann", runtime.RoleUser)
+	start := func(who runtime.Caller, thread, agent string, key *runtime.Idempotency) runtime.Started {
+		t.Helper()
+		s, err := b.StartRun(ctx, who, runtime.StartRequest{Agent: agent, ThreadID: thread, Idempotency: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	key := &runtime.Idempotency{Scope: "ann's", BodyHash: "x"}
+	first := start(ann, "at work", "gated", key)
+	for i := range 150 {
+		start(ann, fmt.Sprint("thread ", i), "echo", nil)
+	}
+	start(local, "main", "echo", nil)
+	start(elsewhere, "main", "echo", nil)
+
+	for _, who := range []runtime.Caller{local, elsewhere, runtime.MustCaller(local.Project(), "op", runtime.RoleOperator), {}} {
+		if err := b.DeleteUser(ctx, who, "ann"); who != elsewhere && err == nil {
+			t.Errorf("%s deletes what is ann's", who.User())
+		}
+	}
+	start(elsewhere, "main", "echo", nil)
+	if err := b.DeleteUser(ctx, ann, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[runtime.Caller]int{ann: 0, local: 1, elsewhere: 1} {
+		if list, err := b.Threads(ctx, who, runtime.ThreadFilter{}); list.Total != want || err != nil {
+			t.Errorf("%s of %s has %d threads, want %d, %v", who.User(), who.Project(), list.Total, want, err)
+		}
+	}
+	if list, err := b.Runs(ctx, ann, runtime.RunFilter{}); list.Total != 0 || err != nil {
+		t.Errorf("%d runs are left, %v", list.Total, err)
+	}
+	if again := start(ann, "at work", "gated", key); again.Replayed || again.RunID == first.RunID {
+		t.Errorf("the answer of a deleted run is remembered: %+v", again)
+	}
+}

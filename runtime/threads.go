@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -124,6 +125,50 @@ func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, 
 			return unavailable(err)
 		}
 	}
+}
+
+// DeleteUser removes all that a user of the caller's project has: its threads, with their runs, messages and events, and the
+// answers that are remembered of its requests. Runs that are not over are cancelled first. It is for the user and for admins.
+// What the audit tells of the user stays. When it fails, what is left goes when it is called again.
+func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
+	if err := rt.admits(); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if !c.deletes(user) {
+		return errOthers
+	}
+	for {
+		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})
+		if err != nil {
+			return unavailable(err)
+		}
+		if len(page.Rows) == 0 {
+			return rt.deleteAttachments(ctx, c.project, user)
+		}
+		for i := range page.Rows {
+			if err := rt.deleteThread(ctx, page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
+				return err
+			}
+			if ctx.Err() != nil { // its client has left
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// deleteAttachments makes all attachments of a user go.
+func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string) error {
+	if rt.cfg.Attachments == nil {
+		return nil
+	}
+	if _, err := rt.ExpireAttachments(ctx, project, user, time.Now(), false); err != nil {
+		return unavailable(err)
+	}
+	rt.dropAttachments(ctx)
+	return nil
 }
 
 // ownThread finds a thread the caller may change.

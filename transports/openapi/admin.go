@@ -18,6 +18,12 @@ func (d *describer) admin() {
 		},
 		Answers: answers{"200": reply("A page of the audit.", ref("AuditPage"), "audit")},
 	})
+	d.add("DELETE /api/projects/{projectId}/users/{user}/data", operation{
+		ID: "deleteUserData", Summary: "Delete all that a user has",
+		Description: "The user's threads with their runs, messages and events; runs that are not over are cancelled first. For the user and for " +
+			"admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.",
+		Answers: answers{"204": nothing("Nothing of it is left.")},
+	})
 	infer[wire.Audited](&d.schemas, "Audited", "A request that has changed something.",
 		says("actor", "Who has asked."),
 		says("userId", "Whose thread it is."),

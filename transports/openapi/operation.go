@@ -77,6 +77,7 @@ var inPath = map[string]parameter{
 		"what a path cannot hold.", Example: "main"},
 	"conversation_id": {Description: "The thread: its `conversationId`, or your own name for it."},
 	"part":            {Description: "`messages`, `events` or `state`.", Example: "messages"},
+	"user":            {Description: "The user.", Example: "alice"},
 	"agent":           {Description: "The agent or workflow.", Example: "echo"},
 	"file":            {Description: "A file of the page.", Example: "page.css"},
 }

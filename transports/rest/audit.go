@@ -32,3 +32,11 @@ func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	return c.JSON(wire.NewPage(list, page, wire.NewAudited, func(a *runtime.Audit) int64 { return a.Key }))
 }
+
+// deleteUser answers DELETE of all that a user has.
+func (t Transport) deleteUser(c *fiber.Ctx, who runtime.Caller) error {
+	if err := t.Runtime.DeleteUser(c.UserContext(), who, wire.Unescape(c.Params("user"))); err != nil {
+		return err
+	}
+	return c.SendStatus(fiber.StatusNoContent)
+}

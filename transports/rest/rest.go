@@ -41,6 +41,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
+		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
 
 		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents},
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},

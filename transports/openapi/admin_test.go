@@ -1,0 +1,60 @@
+package openapi_test
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/storage/sqlitetest"
+)
+
+// accounts starts a server whose every client is an admin, and asks it in the place of c's.
+func (c *client) accounts() *client {
+	c.Helper()
+	s, err := baton.New(c.Context(), baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), Plugins: builtin.Plugins(),
+		Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
+		Accounts: baton.AuthenticatorFunc(func(*http.Request) (baton.Identity, error) {
+			return baton.Identity{User: "root", Projects: []string{"default"}, Role: baton.RoleAdmin, Credential: "key_7"}, nil
+		}),
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = s.Close() })
+	in := *c
+	in.url, in.http = s.URL(), &http.Client{Transport: new(http.Transport)}
+	c.Cleanup(in.http.CloseIdleConnections)
+	return &in
+}
+
+func (c *client) admin() {
+	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
+	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
+	a := c.accounts()
+	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
+	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1", "").(object)
+	if total := page["total"]; toInt(c.T, total) != 1 {
+		c.Errorf("%v requests are in the audit, want one", total)
+	}
+	a.do(400, "GET", "/api/projects/default/audit?since=x", "")
+	a.do(204, "DELETE", "/api/projects/default/users/root/data", "")
+}
+
+func toInt(t *testing.T, v any) int {
+	t.Helper()
+	switch n := v.(type) {
+	case float64:
+		return int(n)
+	case interface{ Int64() (int64, error) }:
+		i, err := n.Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(i)
+	}
+	t.Fatalf("%v is a %T", v, v)
+	return 0
+}
