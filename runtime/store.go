@@ -30,6 +30,7 @@ type (
 	RunFilter    = model.RunFilter
 	Audit        = model.Audit
 	AuditFilter  = model.AuditFilter
+	APIKey       = model.APIKey
 
 	Page[T any] = model.Page[T]
 )

@@ -102,12 +102,6 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND user_id = ? AND create
 
 	countOfProject = `
 SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND state <> 'gone'`
-
-	insertSecret = `
-INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
-
-	selectSecret = `
-SELECT value FROM secrets WHERE name = ?`
 )
 
 var _ model.Attachments = (*DB)(nil)
@@ -234,13 +228,4 @@ func (db *DB) ExpireAttachments(ctx context.Context, project, user string, befor
 			return n, err
 		}
 	}
-}
-
-// Secret implements [model.Attachments].
-func (db *DB) Secret(ctx context.Context, name, fresh string) (string, error) {
-	err := db.aside(ctx, func(tx *tx) error { return tx.exec(insertSecret, name, fresh) })
-	if err != nil {
-		return "", err
-	}
-	return one(ctx, db.read, scalar[string], selectSecret, name)
 }

@@ -218,16 +218,6 @@ func TestAttachmentsExpire(t *testing.T) {
 	})
 }
 
-func TestSecretStays(t *testing.T) {
-	onBoth(t, func(t *testing.T, db *storage.DB) {
-		for _, fresh := range []string{"first", "second"} {
-			if got, err := db.Secret(t.Context(), "s", fresh); got != "first" || err != nil {
-				t.Errorf("%q, %v", got, err)
-			}
-		}
-	})
-}
-
 // commit writes rows as batch n.
 func commit(t *testing.T, db *storage.DB, n int64, rows ...model.Row) {
 	t.Helper()

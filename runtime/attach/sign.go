@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // RawPath is where Baton serves what lies where browsers do not reach it.
@@ -31,9 +33,15 @@ func (f *Files) key(ctx context.Context) ([]byte, error) {
 	if f.signer.secret != nil {
 		return f.signer.secret, nil
 	}
-	fresh := make([]byte, 32)
-	_, _ = rand.Read(fresh) // which never fails
-	text, err := f.cfg.Records.Secret(ctx, "attachments", hex.EncodeToString(fresh))
+	const purpose = "attachments"
+	text, err := f.cfg.Records.Secret(ctx, purpose)
+	if errors.Is(err, model.ErrNotFound) {
+		fresh := make([]byte, 32)
+		_, _ = rand.Read(fresh) // which never fails
+		if err = f.cfg.Records.PutSecret(ctx, purpose, hex.EncodeToString(fresh), false); err == nil {
+			text, err = f.cfg.Records.Secret(ctx, purpose) // another may have been quicker
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

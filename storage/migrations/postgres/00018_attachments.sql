@@ -25,9 +25,3 @@ CREATE TABLE attachment_uses (
     PRIMARY KEY (run_key, attachment_key)
 );
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
-
--- What Baton signs with, by what for.
-CREATE TABLE secrets (
-    name  text COLLATE "C" PRIMARY KEY,
-    value text NOT NULL
-);

@@ -1,0 +1,133 @@
+package storage_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+func TestAPIKeys(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			later := now.Add(time.Hour)
+			want := []model.APIKey{
+				{ID: "a", Hash: "h1", User: "ü", Projects: []string{"p1", "p,2"}, Role: "user", CreatedAt: now},
+				{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
+			}
+			for i := range want {
+				if err := db.PutAPIKey(t.Context(), &want[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.PutAPIKey(t.Context(), &want[0]); err == nil {
+				t.Error("an ID was given twice")
+			}
+			listed := func() []model.APIKey {
+				t.Helper()
+				list, err := db.APIKeysAfter(t.Context(), "", 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list
+			}
+			if diff := cmp.Diff(want, listed()); diff != "" {
+				t.Error(diff)
+			}
+			if got, err := db.APIKeys(t.Context(), []string{"nobody's", "b"}); err != nil || !cmp.Equal(got, want[1:]) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if got, err := db.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if err := db.RevokeAPIKey(t.Context(), "b", later); err != nil {
+				t.Fatal(err)
+			}
+			want[1].RevokedAt = &later
+			for _, id := range []string{"b", "c"} {
+				if err := db.RevokeAPIKey(t.Context(), id, now); !errors.Is(err, model.ErrNotFound) {
+					t.Errorf("%s is revoked: %v", id, err)
+				}
+			}
+			if diff := cmp.Diff(want, listed()); diff != "" {
+				t.Error(diff)
+			}
+			if !want[0].Good(now) || want[1].Good(now) {
+				t.Error("a key that was revoked is as good as one that was not")
+			}
+		})
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			if got, err := db.Secret(t.Context(), "x"); !errors.Is(err, model.ErrNotFound) {
+				t.Fatalf("got %q, %v", got, err)
+			}
+			for _, put := range []struct {
+				value   string
+				replace bool
+				want    string
+			}{{"one", false, "one"}, {"two", false, "one"}, {"three", true, "three"}} {
+				if err := db.PutSecret(t.Context(), "x", put.value, put.replace); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := db.Secret(t.Context(), "x"); err != nil || got != put.want {
+					t.Errorf("after %v: %q, %v", put, got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestKeysAreWrittenBesideAServer writes keys while another has the database for itself and commits.
+func TestKeysAreWrittenBesideAServer(t *testing.T) {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			server := open(t, url)
+			if err := server.Join(t.Context(), "instance", ""); err != nil {
+				t.Fatal(err)
+			}
+			beside, err := storage.Open(t.Context(), storage.Config{URL: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var both sync.WaitGroup
+			both.Go(func() {
+				for n := range int64(50) {
+					if err := server.Commit(t.Context(), n+1, new(model.Batch)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			for i := range 50 {
+				k := model.APIKey{ID: fmt.Sprintf("key-%02d", i), Projects: []string{"p"}, CreatedAt: time.Now()}
+				if err := beside.PutAPIKey(t.Context(), &k); err != nil {
+					t.Error(err)
+				}
+			}
+			both.Wait()
+			if err := beside.Close(); err != nil {
+				t.Error(err)
+			}
+			if list, err := server.APIKeysAfter(t.Context(), "", 100); err != nil || len(list) != 50 {
+				t.Errorf("the server sees %d keys, %v", len(list), err)
+			}
+			if err := server.Renew(t.Context(), 50); err != nil {
+				t.Errorf("the server has lost the database: %v", err)
+			}
+		})
+	}
+}
