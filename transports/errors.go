@@ -98,6 +98,9 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	if wait > 0 {
 		c.Set(fiber.HeaderRetryAfter, retryAfter(wait))
 	}
+	if status == fiber.StatusUnauthorized {
+		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+	}
 	if status == fiber.StatusRequestEntityTooLarge {
 		stream.Linger(c.Context().Conn())
 	}

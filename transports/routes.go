@@ -17,6 +17,7 @@ type Route struct {
 	Known        auth.Handler  // for those whom the server knows, in the project that the path or the query names
 	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
 	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
+	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
 	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
 	Input bool  // it may be as large as one that starts a run
@@ -57,6 +58,9 @@ func add(app *fiber.App, r Route, h fiber.Handler) {
 // one that changes something is carried through.
 func (s *Server) known(r *Route) fiber.Handler {
 	return func(c *fiber.Ctx) error {
+		if auth.Of(c).Streams && !r.Stream {
+			return errStreams
+		}
 		who, err := auth.ForProject(c, project(c))
 		if err != nil && r.Late {
 			who, err = auth.ForProject(c, "")
@@ -72,6 +76,10 @@ func (s *Server) known(r *Route) fiber.Handler {
 		}
 		return r.Known(c, who)
 	}
+}
+
+var errStreams = &runtime.Error{
+	Kind: runtime.KindUnauthorized, Code: "unauthorized", Detail: "A ticket opens the stream that it was made for, and nothing else",
 }
 
 // project is the project that a request names: in its path, or else in its query.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/lease"
 	"github.com/batonrun/baton/transports/stream"
@@ -26,7 +27,9 @@ type RunStream struct {
 
 // ServeRun answers c with the events of the span that a request has started, up to its terminal event. The
 // run belongs to the connection (see Hold) unless it runs in the background. A stream that the server must
-// end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on.
+// end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on. So does one whose
+// stream ends with its credential, and belongs to no connection any more: what somebody was let begin is not undone
+// because time has passed.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 	return s.Serve(c, func(ctx context.Context, w *stream.Writer) error { return s.ShowRun(ctx, w, &r) })
 }
@@ -106,7 +109,7 @@ func (s *Streams) Interrupt(w *stream.Writer, err error, p agui.Projection) erro
 }
 
 func (s *Streams) interrupt(w *stream.Writer, log *slog.Logger, err error, p agui.Projection, framing fanout.Framing) error {
-	if !errors.Is(err, runtime.ErrStopping) {
+	if !errors.Is(err, runtime.ErrStopping) && !errors.Is(err, auth.ErrEnded) {
 		log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}

@@ -92,7 +92,8 @@ type Server struct {
 	routes   []Route
 	stopping atomic.Bool
 	refused  refusals
-	visits   *visits // the requests of other servers: see ServeHTTP
+	visits   *visits     // the requests of other servers: see ServeHTTP
+	terms    *auth.Terms // what the credentials of accounts have open
 
 	mu   sync.Mutex // guards the fields below
 	addr string
@@ -112,7 +113,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if addr, err := netip.ParseAddr(host); !cfg.Insecure && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		return nil, fmt.Errorf("transports: other machines reach %s over plain HTTP; Config.Insecure allows it", cfg.Listen)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, terms: auth.NewTerms(cfg.Accounts, cfg.Log)}
 	s.visits = newVisits(stream.NewListener(nil, s.listening()))
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
@@ -135,7 +136,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.app.Use(s.measure, s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
-		who = auth.Callers(cfg.Accounts, original, cfg.Log)
+		who = auth.Callers(cfg.Accounts, s.terms, original, cfg.Log)
 	}
 	s.routes = []Route{
 		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},
@@ -192,6 +193,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.app.Listener(own)
 }
 
+// EndCredential ends at once the streams that a credential, by its id, has opened. Who has taken one back elsewhere need
+// not call it: a Watcher is asked each minute.
+func (s *Server) EndCredential(id string) { s.terms.End(id) }
+
 // listening is what listeners are told.
 func (s *Server) listening() stream.ListenerConfig {
 	return stream.ListenerConfig{
@@ -227,6 +232,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	s.visits.conns.Hurry()
+	s.terms.Close()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)

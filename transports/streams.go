@@ -3,10 +3,16 @@ package transports
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/lease"
@@ -54,6 +60,27 @@ func NewStreams(cfg StreamConfig) *Streams {
 		rt:      cfg.Runtime,
 		log:     cfg.Log,
 	}
+}
+
+// Serve is stream.Set's, for a stream that ends with the credential of its request. When that has ended it looks like one
+// that is over: its client comes back, and is told why it may not.
+func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Writer) error) error {
+	term := auth.TermOf(c)
+	return s.Set.Serve(c, func(ctx context.Context, w *stream.Writer) error {
+		defer term.Watch(w.End)()
+		if err := fn(ctx, w); !errors.Is(err, auth.ErrEnded) {
+			return err
+		}
+		return nil
+	})
+}
+
+// Attach is stream.Set's, for a stream that ends with a credential: with the cause auth.ErrEnded.
+func (s *Streams) Attach(term auth.Term, req *fasthttp.RequestCtx, c net.Conn, d stream.Duplex, fn func(ctx context.Context, w *stream.Writer)) {
+	s.Set.Attach(req, c, d, func(ctx context.Context, w *stream.Writer) {
+		defer term.Watch(w.End)()
+		fn(ctx, w)
+	})
 }
 
 // Shutdown ends the open streams, a slice at a time, as it will those that are opened from now on. The runs that

@@ -99,7 +99,10 @@ func original(c *fiber.Ctx) (*http.Request, error) {
 		r.Body = http.NoBody
 		return r, nil
 	}
-	target := string(c.Request().RequestURI())
+	target := string(c.Context().URI().PathOriginal()) // as the routes see it: what Request.RequestURI returns was unescaped
+	if query := c.Context().URI().QueryString(); len(query) > 0 {
+		target += "?" + string(query)
+	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,8 @@ import (
 )
 
 // Authenticator says who sent a request, or fails for somebody it does not know. It is asked once for each request, before
-// its body is read, from several goroutines; it must not keep r or read its body.
+// its body is read, from several goroutines; it must not keep r or read its body. Its error is told to nobody, unless it is
+// a *runtime.Error of the kinds KindUnauthorized and KindUnavailable. One that can take credentials back is a Watcher, too.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Identity, error)
 }
@@ -33,22 +34,20 @@ type Identity struct {
 	Projects   []string     // those the user has a part in; the first is meant where a request names none
 	Role       runtime.Role // in each of them
 	Credential string       // the credential's id, never the secret; empty when there is none
-	Expires    time.Time    // when the credential ends, zero for never
+	Expires    time.Time    // when the credential ends, and with it the streams that it has opened; zero for never
+	Streams    bool         // it opens streams and nothing else, as a ticket does
 }
 
 // Local is who asks where there are no accounts: everybody.
 var Local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-// The refusals of those who are not known.
-var (
-	errUnknown = fiber.NewError(fiber.StatusUnauthorized, "This server does not know who you are; send a credential that it takes")
-	errOutside = fiber.NewError(fiber.StatusForbidden, "Without accounts this server answers only its own machine")
-)
+var errOutside = fiber.NewError(fiber.StatusForbidden, "Without accounts this server answers only its own machine")
 
 // session is who sent a request: a caller in each project of its identity.
 type session struct {
 	identity Identity
 	callers  []runtime.Caller
+	terms    *Terms // nil without accounts
 }
 
 type sessionKey struct{}
@@ -73,8 +72,8 @@ func (id Identity) open() (*session, error) {
 }
 
 // Callers finds out who sends each request before anything else is done for it; whom a does not know it
-// answers with 401. Request gives a request as net/http has it.
-func Callers(a Authenticator, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
+// answers with 401. Request gives a request as net/http has it, and terms see to it that streams end with what opened them.
+func Callers(a Authenticator, terms *Terms, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
@@ -83,13 +82,18 @@ func Callers(a Authenticator, request func(*fiber.Ctx) (*http.Request, error), l
 		id, err := a.Authenticate(r)
 		if err != nil {
 			log.Debug("a caller is not known", "method", r.Method, "path", r.URL.Path, "error", err)
-			return errUnknown
+			if refusal, ok := errors.AsType[*runtime.Error](err); ok &&
+				(refusal.Kind == runtime.KindUnauthorized || refusal.Kind == runtime.KindUnavailable) {
+				return refusal
+			}
+			return ErrUnknown
 		}
 		s, err := id.open()
 		if err != nil {
 			log.Warn("whoever says who is asking named somebody who cannot be", "method", r.Method, "path", r.URL.Path, "error", err)
-			return errUnknown
+			return ErrUnknown
 		}
+		s.terms = terms
 		origin := runtime.Origin{Credential: id.Credential, Address: r.RemoteAddr}
 		for i := range s.callers {
 			s.callers[i] = s.callers[i].From(origin)
@@ -102,7 +106,10 @@ func Callers(a Authenticator, request func(*fiber.Ctx) (*http.Request, error), l
 // Everybody takes each request for one of Local. Unless insecure is set it refuses, with 403, what came in on
 // an address that other machines reach.
 func Everybody(insecure bool) fiber.Handler {
-	local := &session{callers: []runtime.Caller{Local}}
+	local := &session{
+		identity: Identity{User: Local.User(), Projects: []string{Local.Project()}, Role: Local.Role()},
+		callers:  []runtime.Caller{Local},
+	}
 	return func(c *fiber.Ctx) error {
 		if !insecure && !near(c.Context().LocalAddr()) {
 			return errOutside
@@ -145,4 +152,21 @@ func ForProject(c *fiber.Ctx, project string) (runtime.Caller, error) {
 		}
 	}
 	return runtime.Caller{}, runtime.ErrProjectNotFound
+}
+
+// Of returns who sent a request, as its credential says. Without accounts that is nothing but who Local is.
+func Of(c *fiber.Ctx) Identity {
+	if s, _ := c.Locals(sessionKey{}).(*session); s != nil {
+		return s.identity
+	}
+	return Identity{}
+}
+
+// TermOf returns for how long the request's credential is good.
+func TermOf(c *fiber.Ctx) Term {
+	s, _ := c.Locals(sessionKey{}).(*session)
+	if s == nil || s.terms == nil {
+		return Term{}
+	}
+	return Term{s.terms, s.identity.Credential, s.identity.Expires}
 }

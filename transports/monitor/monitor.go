@@ -28,9 +28,9 @@ type Transport struct {
 // Routes are the three views.
 func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
-		{Method: fiber.MethodGet, Path: "/api/v1/events", Known: t.events},
-		{Method: fiber.MethodGet, Path: "/api/v1/agents/stream", Known: t.agent},
-		{Method: fiber.MethodGet, Path: "/api/v1/agui/events", Known: t.agui},
+		{Method: fiber.MethodGet, Path: "/api/v1/events", Known: t.events, Stream: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/agents/stream", Known: t.agent, Stream: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/agui/events", Known: t.agui, Stream: true},
 	}
 }
 

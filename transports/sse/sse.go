@@ -29,7 +29,7 @@ type Transport struct {
 func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
 		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true},
-		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events},
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events, Stream: true},
 	}
 }
 

@@ -242,8 +242,7 @@ func (s *Set) Shutdown(ctx context.Context) error {
 			return nil
 		}
 		for _, w := range some {
-			w.cancel(runtime.ErrStopping)
-			_ = w.conn.SetWriteDeadline(time.Now().Add(goodbye)) // it may be stuck in a write
+			w.End(runtime.ErrStopping)
 		}
 		for _, w := range some {
 			select {

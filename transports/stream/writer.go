@@ -297,6 +297,13 @@ func (w *Writer) Leave() {
 	_ = w.conn.SetWriteDeadline(time.Now()) // it may be stuck in a write
 }
 
+// End ends a stream for a reason, which is its context's cause: it has a second to say goodbye. It may be called from any
+// goroutine.
+func (w *Writer) End(why error) {
+	w.cancel(why)
+	_ = w.conn.SetWriteDeadline(time.Now().Add(goodbye)) // it may be stuck in a write
+}
+
 // look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
 func (w *Writer) look(p *probe, now time.Time) {
 	if w.raw == nil {

@@ -3,8 +3,8 @@
 //
 // What is wrong with a request's credential or Origin is said before the upgrade, in HTTP. All else closes the
 // socket: with 4000 and the status that HTTP would have had, and a sentence. A socket that ends as it should is
-// closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, and with 4008 when
-// its client takes nothing: it goes on behind the last id it has got.
+// closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, with 4008 when
+// its client takes nothing, and with 4401 when its credential ends: it goes on behind the last id it has got.
 //
 // Frames are written by the server's streams, whole batches at a time, and so are pings and the last word to a client
 // that takes nothing. The WebSocket library does the handshake, reads, and writes the other control frames: pongs and
@@ -47,9 +47,9 @@ func (t Transport) Routes() []transports.Route {
 	t.Input = cmp.Or(t.Input, 32<<20)
 	t.Body = cmp.Or(t.Body, 2<<20)
 	return []transports.Route{
-		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/ws", Known: upgrading(t.mirror), Late: true},
-		{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/ws", Known: upgrading(t.run), Late: true},
-		{Method: fiber.MethodGet, Path: "/api/v1/ws", Known: upgrading(t.many), Late: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/ws", Known: upgrading(t.mirror), Late: true, Stream: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/ws", Known: upgrading(t.run), Late: true, Stream: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/ws", Known: upgrading(t.many), Late: true, Stream: true},
 	}
 }
 
@@ -107,12 +107,12 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	if conv.protocol != "" {
 		c.Set(protocolHeader, conv.protocol)
 	}
-	req := c.Context()
+	req, term := c.Context(), auth.TermOf(c)
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
-			t.Streams.Attach(req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
+			t.Streams.Attach(term, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
 				s.conn.SetPongHandler(func(string) error {
 					w.Heard()

@@ -1,0 +1,219 @@
+package apikey
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// Store is where keys are. It returns those of the keys that exist, revoked ones too, in any order.
+type Store interface {
+	APIKeys(ctx context.Context, ids []string) ([]runtime.APIKey, error)
+}
+
+// What is remembered of keys, so that a request seldom asks the database: how many, and for how long.
+const (
+	maxKnown   = 10_000
+	maxUnknown = 10_000
+	fresh      = 30 * time.Second
+	patience   = 5 * time.Second // for the database
+	lookups    = 2               // at a time, of keys that are not known: whoever makes them up holds up nobody else
+)
+
+// Keys authenticate requests that bring an API key. What a key may do, and that it was revoked, is remembered for 30 s.
+type Keys struct {
+	store Store
+	slots *semaphore.Weighted // of lookups
+	asked singleflight.Group  // by id: requests that bring the same key share an answer
+
+	mu      sync.Mutex // guards the fields below
+	known   map[string]*entry
+	unknown map[string]time.Time // when it was found that there is none
+}
+
+var (
+	_ auth.Authenticator = (*Keys)(nil)
+	_ auth.Watcher       = (*Keys)(nil)
+)
+
+// entry is what is known of a key.
+type entry struct {
+	key     runtime.APIKey
+	id      auth.Identity
+	checked time.Time
+}
+
+// NewKeys returns the keys of a store.
+func NewKeys(s Store) *Keys {
+	return &Keys{
+		store: s, slots: semaphore.NewWeighted(lookups), known: make(map[string]*entry), unknown: make(map[string]time.Time),
+	}
+}
+
+// Authenticate returns who the key's bearer is.
+func (k *Keys) Authenticate(r *http.Request) (auth.Identity, error) {
+	text, err := auth.Bearer(r)
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	id, ok := parse(text)
+	if !ok {
+		return auth.Identity{}, errNoKey
+	}
+	e, err := k.find(r.Context(), id)
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	if subtle.ConstantTimeCompare([]byte(e.key.Hash), []byte(hashed(text))) != 1 || !e.key.Good(time.Now()) {
+		return auth.Identity{}, auth.ErrUnknown
+	}
+	return e.id, nil
+}
+
+var (
+	errNoKey = &runtime.Error{
+		Kind: runtime.KindUnauthorized, Code: "unauthorized",
+		Detail: "This server takes API keys, which begin with baton_, and this is none: was it copied whole?",
+	}
+	errAway = &runtime.Error{
+		Kind: runtime.KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second,
+	}
+)
+
+// find returns what is known of a key, from memory if that is fresh.
+func (k *Keys) find(ctx context.Context, id string) (*entry, error) {
+	e, known, absent := k.remembered(id)
+	switch {
+	case e != nil:
+		return e, nil
+	case absent:
+		return nil, auth.ErrUnknown
+	}
+	v, err, _ := k.asked.Do(id, func() (any, error) { return k.ask(ctx, id, known) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*entry), nil
+}
+
+// ask asks the database for a key. Those that are not known wait for each other.
+func (k *Keys) ask(ctx context.Context, id string, known bool) (*entry, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if !known {
+		if err := k.slots.Acquire(ctx, 1); err != nil {
+			return nil, errAway
+		}
+		defer k.slots.Release(1)
+	}
+	found, err := k.look(ctx, []string{id})
+	if err != nil {
+		return nil, errAway
+	}
+	if found[id] == nil {
+		return nil, auth.ErrUnknown
+	}
+	return found[id], nil
+}
+
+// remembered returns what is known of a key if that is fresh, and else whether anything was known, or that there is none.
+func (k *Keys) remembered(id string) (e *entry, known, absent bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, known = k.known[id]
+	if known && time.Since(e.checked) < fresh {
+		return e, true, false
+	}
+	return nil, known, time.Since(k.unknown[id]) < fresh
+}
+
+// look asks the database for keys, and remembers what it says.
+func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error) {
+	asked := time.Now()
+	rows, err := k.store.APIKeys(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*entry, len(rows))
+	for _, row := range rows {
+		role, err := runtime.ParseRole(row.Role) // of a newer server's perhaps, which is none here
+		if err != nil {
+			continue
+		}
+		id := auth.Identity{User: row.User, Projects: row.Projects, Role: role, Credential: row.ID}
+		if row.ExpiresAt != nil {
+			id.Expires = *row.ExpiresAt
+		}
+		found[row.ID] = &entry{row, id, asked}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range ids {
+		if e := found[id]; e != nil {
+			keep(k.known, id, e, maxKnown)
+			delete(k.unknown, id)
+		} else {
+			delete(k.known, id)
+			keep(k.unknown, id, asked, maxUnknown)
+		}
+	}
+	return found, nil
+}
+
+// keep puts a value into a map that has no more than most, in the place of any other.
+func keep[V any](m map[string]V, id string, v V, most int) {
+	if _, ok := m[id]; !ok && len(m) >= most {
+		for other := range m {
+			delete(m, other)
+			break
+		}
+	}
+	m[id] = v
+}
+
+// Valid reports whether there is a key that was not revoked.
+func (k *Keys) Valid(ctx context.Context, id string) (bool, error) {
+	e, err := k.find(ctx, id)
+	if errors.Is(err, auth.ErrUnknown) {
+		return false, nil
+	}
+	return err == nil && e.key.Good(time.Now()), err
+}
+
+// some is how many keys one statement asks for.
+const some = 1000
+
+// Ended returns those of the keys that were revoked or are not there any more, asking the database.
+func (k *Keys) Ended(ctx context.Context, ids []string) (ended []string, err error) {
+	for start := 0; start < len(ids); start += some {
+		part := ids[start:min(start+some, len(ids))]
+		found, lookErr := k.look(ctx, part)
+		if lookErr != nil {
+			err = errors.Join(err, lookErr)
+			continue
+		}
+		for _, id := range part {
+			if e := found[id]; e == nil || !e.key.Good(time.Now()) {
+				ended = append(ended, id)
+			}
+		}
+	}
+	return ended, err
+}
+
+// Forget has what is known of a key asked for anew.
+func (k *Keys) Forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, id)
+	delete(k.unknown, id)
+}

@@ -1,0 +1,276 @@
+// Package jwt authenticates requests that bring a JSON Web Token, signed with a shared secret or with a key of a set
+// (JWKS) that an identity provider publishes.
+//
+// A token must be signed with one of the algorithms that are configured, by a key that is made for it: what a token says
+// of itself chooses among them and nothing else. Its header names its key in a set (kid); keys and addresses of keys
+// that a header brings (jwk, jku, x5u) are nothing to it. It must say when it expires.
+package jwt
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// Config says which tokens are taken, and what they say. It has a Secret or a JWKS; zero fields mean the default.
+type Config struct {
+	Secret []byte // of HS256, 32 bytes at least
+	JWKS   string // the URL of a set of keys: https, or http on this machine
+
+	Issuer     string   // that a token's iss must be; needed with JWKS
+	Audience   []string // of which a token's aud must name one; needed with JWKS
+	Algorithms []string // of HS256, or of RS256, ES256 and EdDSA; default all that the Secret or the JWKS is for
+
+	Leeway time.Duration // by which clocks may differ, default 30 s
+
+	// The claims with the user, the projects (the first is meant where a request names none) and the roles. A name is a
+	// claim's own, or leads to it through objects: realm_access.roles. Default sub, projects and roles.
+	UserClaim, ProjectsClaim, RolesClaim string
+
+	// Roles is what the names in the roles' claim mean; the greatest counts. Default the roles' own names.
+	Roles map[string]runtime.Role
+	// Role is that of a token that names none of Roles. Zero refuses it.
+	Role runtime.Role
+
+	Log *slog.Logger // default slog.Default
+}
+
+// The algorithms that can be configured.
+const (
+	hs256 = string(jose.HS256)
+	rs256 = string(jose.RS256)
+	es256 = string(jose.ES256)
+	eddsa = string(jose.EdDSA)
+)
+
+func (c Config) withDefaults() Config {
+	if len(c.Algorithms) == 0 {
+		c.Algorithms = []string{rs256, es256, eddsa}
+		if len(c.Secret) > 0 {
+			c.Algorithms = []string{hs256}
+		}
+	}
+	c.Leeway = cmp.Or(c.Leeway, 30*time.Second)
+	c.UserClaim = cmp.Or(c.UserClaim, "sub")
+	c.ProjectsClaim = cmp.Or(c.ProjectsClaim, "projects")
+	c.RolesClaim = cmp.Or(c.RolesClaim, "roles")
+	if len(c.Roles) == 0 {
+		c.Roles = make(map[string]runtime.Role)
+		for r := runtime.RoleUser; r <= runtime.RoleAdmin; r++ {
+			c.Roles[r.String()] = r
+		}
+	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+func (c *Config) check() error {
+	if (len(c.Secret) > 0) == (c.JWKS != "") {
+		return errors.New("tokens are signed with a secret or with keys of a JWKS: one of the two must be set")
+	}
+	if n := len(c.Secret); n > 0 && n < 32 {
+		return fmt.Errorf("a secret of %d bytes can be guessed; 32 are needed", n)
+	}
+	if c.JWKS != "" && (c.Issuer == "" || len(c.Audience) == 0) {
+		return errors.New("with a JWKS the issuer and the audience must be set: its keys sign what is for others, too")
+	}
+	for _, alg := range c.Algorithms {
+		if !slices.Contains([]string{hs256, rs256, es256, eddsa}, alg) {
+			return fmt.Errorf("there is no algorithm %q; there are HS256, RS256, ES256 and EdDSA", alg)
+		}
+		if (alg == hs256) != (len(c.Secret) > 0) {
+			return fmt.Errorf("%s is not for tokens of this kind: HS256 takes a secret, the others a JWKS", alg)
+		}
+	}
+	return nil
+}
+
+// Tokens authenticate requests that bring a token.
+type Tokens struct {
+	cfg        Config
+	algorithms []jose.SignatureAlgorithm
+	keys       *keySet // nil with a secret
+}
+
+var _ auth.Authenticator = (*Tokens)(nil)
+
+// New checks cfg. It fetches nothing: that is done when it is needed.
+func New(cfg Config) (*Tokens, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	t := &Tokens{cfg: cfg}
+	for _, alg := range cfg.Algorithms {
+		t.algorithms = append(t.algorithms, jose.SignatureAlgorithm(alg))
+	}
+	if cfg.JWKS != "" {
+		var err error
+		if t.keys, err = newKeySet(cfg.JWKS, cfg.Log); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Authenticate returns who the token says its bearer is.
+func (t *Tokens) Authenticate(r *http.Request) (auth.Identity, error) {
+	text, err := auth.Bearer(r)
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	return t.identify(r.Context(), text, time.Now())
+}
+
+// identify reads a token. Its errors never hold any of it.
+func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth.Identity, error) {
+	token, err := jwt.ParseSigned(text, t.algorithms)
+	if err != nil || len(token.Headers) != 1 {
+		return auth.Identity{}, errMalformed
+	}
+	key, err := t.keyFor(ctx, token.Headers[0])
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	var std jwt.Claims
+	var claims map[string]json.RawMessage
+	if err := token.Claims(key, &std, &claims); err != nil {
+		return auth.Identity{}, errSignature
+	}
+	if err := t.valid(&std, now); err != nil {
+		return auth.Identity{}, err
+	}
+	id := auth.Identity{Expires: std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(std.ID, text)}
+	if id.User = one(claim(claims, t.cfg.UserClaim)); id.User == "" {
+		return auth.Identity{}, errUser
+	}
+	if id.Projects = several(claim(claims, t.cfg.ProjectsClaim)); len(id.Projects) == 0 {
+		return auth.Identity{}, errProjects
+	}
+	if id.Role = t.role(claim(claims, t.cfg.RolesClaim)); id.Role == 0 {
+		return auth.Identity{}, errRole
+	}
+	return id, nil
+}
+
+// keyFor returns what the signature of a token with that header is checked with.
+func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (any, error) {
+	if t.keys == nil {
+		return t.cfg.Secret, nil
+	}
+	if header.KeyID == "" {
+		return nil, errNoKeyID
+	}
+	return t.keys.find(ctx, header.KeyID, header.Algorithm)
+}
+
+// valid checks for whom and for when a token is.
+func (t *Tokens) valid(c *jwt.Claims, now time.Time) error {
+	if c.Expiry == nil {
+		return errNoExpiry
+	}
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.cfg.Issuer, AnyAudience: t.cfg.Audience, Time: now}, t.cfg.Leeway)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jwt.ErrExpired):
+		return errExpired
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return errEarly
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return errAudience
+	}
+	return errIssuer
+}
+
+// role is the greatest role that the claim names.
+func (t *Tokens) role(names json.RawMessage) runtime.Role {
+	var role runtime.Role
+	for _, name := range words(names) {
+		role = max(role, t.cfg.Roles[name])
+	}
+	return cmp.Or(role, t.cfg.Role)
+}
+
+// What is wrong with tokens. Who sends one may know: it is theirs.
+var (
+	errMalformed = refuse("This is no JSON Web Token that is signed as this server wants it")
+	errSignature = refuse("The token's signature is wrong")
+	errNoKeyID   = refuse("The token's header must name its key (kid)")
+	errNoKey     = refuse("The token's key is none of its issuer's")
+	errNoExpiry  = refuse("The token must say when it expires (exp)")
+	errExpired   = refuse("The token has expired")
+	errEarly     = refuse("The token is not valid yet")
+	errIssuer    = refuse("The token is of another issuer")
+	errAudience  = refuse("The token is for another audience")
+	errUser      = refuse("The token does not name a user")
+	errProjects  = refuse("The token does not name a project")
+	errRole      = refuse("The token names no role of this server")
+)
+
+func refuse(detail string) *runtime.Error {
+	return &runtime.Error{Kind: runtime.KindUnauthorized, Code: "unauthorized", Detail: detail}
+}
+
+// nameOf is what a token is called where it must not stand itself.
+func nameOf(id, text string) string {
+	if id != "" && len(id) <= 100 && runtime.ValidName(id) {
+		return "jwt:" + id
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "jwt:" + hex.EncodeToString(sum[:10])
+}
+
+// claim returns the claim of that name, or to which the name leads through objects; nil for none.
+func claim(claims map[string]json.RawMessage, name string) json.RawMessage {
+	if text, ok := claims[name]; ok {
+		return text
+	}
+	first, rest, ok := strings.Cut(name, ".")
+	var inner map[string]json.RawMessage
+	if !ok || json.Unmarshal(claims[first], &inner) != nil {
+		return nil
+	}
+	return claim(inner, rest)
+}
+
+// one reads a string, "" for what is none.
+func one(text json.RawMessage) (s string) {
+	_ = json.Unmarshal(text, &s) // of what is no string nothing
+	return s
+}
+
+// several reads a list of strings, or a string that is the only one.
+func several(text json.RawMessage) []string {
+	if s := one(text); s != "" {
+		return []string{s}
+	}
+	var list []string
+	if json.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// words is several, for a claim whose string may hold some, with spaces between them.
+func words(text json.RawMessage) []string {
+	if s := one(text); s != "" {
+		return strings.Fields(s)
+	}
+	return several(text)
+}

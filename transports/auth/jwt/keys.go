@@ -1,0 +1,203 @@
+package jwt
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// How a set of keys is kept.
+const (
+	fresh    = 5 * time.Minute  // until it is fetched again, while it is used on
+	usable   = time.Hour        // until it is not used any more: a key that was withdrawn must end some time
+	pause    = 10 * time.Second // between two fetches, whoever asks for what keys
+	patience = 10 * time.Second // for an answer
+	maxSet   = 1 << 20          // bytes of it
+	maxKeys  = 100
+	minRSA   = 2048 // bits
+)
+
+// keySet is the keys that an address publishes. One that is not in it has the set fetched anew, but not more often than
+// each ten seconds, so that keys may be replaced at any time, and nobody can have this server trouble another.
+type keySet struct {
+	url    string
+	client *http.Client
+	log    *slog.Logger
+	pause  time.Duration
+
+	mu       sync.Mutex // guards the fields below
+	keys     map[string][]jose.JSONWebKey
+	got      time.Time     // when they were fetched
+	tried    time.Time     // when they were, or should have been
+	fetching chan struct{} // closed when the fetch under way has ended; nil for none
+}
+
+func newKeySet(address string, log *slog.Logger) (*keySet, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, errors.New("the address of a JWKS must be a URL such as https://id.example.com/jwks.json")
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, errors.New("the address of a JWKS must begin with https://: over plain HTTP anybody on the way could put in a key")
+	}
+	return &keySet{url: address, log: log, pause: pause, client: &http.Client{
+		Timeout: patience,
+		CheckRedirect: func(next *http.Request, before []*http.Request) error {
+			if next.URL.Scheme != u.Scheme || next.URL.Host != u.Host || len(before) >= 3 {
+				return errors.New("it leads elsewhere")
+			}
+			return nil
+		},
+	}}, nil
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+var errAway = &runtime.Error{
+	Kind: runtime.KindUnavailable, Code: "unavailable", RetryAfter: time.Second,
+	Detail: "The keys of the token's issuer are not to be had; try again shortly",
+}
+
+// find returns the key of that id, if it is made for the algorithm.
+func (s *keySet) find(ctx context.Context, id, algorithm string) (any, error) {
+	for waited := false; ; waited = true {
+		s.mu.Lock()
+		age := time.Since(s.got)
+		known := s.keys != nil && age < usable
+		key := suited(s.keys[id], algorithm)
+		wait := s.fetching
+		if (key == nil || age > fresh) && wait == nil && time.Since(s.tried) >= s.pause {
+			wait = make(chan struct{})
+			s.fetching = wait
+			go s.fetch(wait) // ends with the client's patience
+		}
+		s.mu.Unlock()
+		switch {
+		case known && key != nil:
+			return key, nil
+		case wait == nil || waited:
+			if known {
+				return nil, errNoKey
+			}
+			return nil, errAway
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, errAway
+		}
+	}
+}
+
+// suited returns the key among those of an id that an algorithm's signatures are checked with, nil for none.
+func suited(keys []jose.JSONWebKey, algorithm string) any {
+	for i := range keys {
+		k := &keys[i]
+		if !k.Valid() || k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != algorithm {
+			continue
+		}
+		fits := false
+		switch public := k.Key.(type) {
+		case *rsa.PublicKey:
+			fits = algorithm == rs256 && public.N.BitLen() >= minRSA
+		case *ecdsa.PublicKey:
+			fits = algorithm == es256 && public.Curve == elliptic.P256()
+		case ed25519.PublicKey:
+			fits = algorithm == eddsa
+		}
+		if fits {
+			return k.Key
+		}
+	}
+	return nil
+}
+
+// fetch replaces the keys, or leaves them when it fails.
+func (s *keySet) fetch(done chan struct{}) {
+	defer close(done)
+	keys, err := s.get()
+	if err != nil {
+		s.log.Warn("the keys of tokens could not be fetched", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetching, s.tried = nil, time.Now()
+	if err == nil {
+		s.keys, s.got = keys, s.tried
+	}
+}
+
+func (s *keySet) get() (map[string][]jose.JSONWebKey, error) {
+	req, err := http.NewRequest(http.MethodGet, s.url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/jwk-set+json, application/json")
+	res, err := s.client.Do(req)
+	if err != nil {
+		return nil, withoutQuery(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s", res.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxSet+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxSet {
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxSet)
+	}
+	return parse(text)
+}
+
+// parse reads a set. Keys of kinds that are not known are none.
+func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, errors.New("the answer is no JWKS")
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the answer has more than %d keys", maxKeys)
+	}
+	keys := make(map[string][]jose.JSONWebKey, len(set.Keys))
+	for _, text := range set.Keys {
+		var key jose.JSONWebKey
+		if key.UnmarshalJSON(text) == nil && key.KeyID != "" {
+			keys[key.KeyID] = append(keys[key.KeyID], key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the answer has no key that has an id and could be used")
+	}
+	return keys, nil
+}
+
+// withoutQuery is a client's error without the address, in which there may be a secret.
+func withoutQuery(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package auth
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Watcher is an Authenticator that can take credentials back.
+type Watcher interface {
+	// Valid reports whether a credential, by its id, still opens anything. It is asked for those who bring a ticket that was
+	// made with the credential; what it answers may be a minute old.
+	Valid(ctx context.Context, credential string) (bool, error)
+	// Ended returns those of the credentials that open nothing any more. It is asked each minute for all that have a
+	// stream open, with one call.
+	Ended(ctx context.Context, credentials []string) ([]string, error)
+}
+
+// ErrEnded ends what a credential has opened.
+var ErrEnded = unauthorized("credential_ended", "The credential has expired or was revoked")
+
+// Terms are the credentials that have something open, and end it with them: at the time they expire, and, for a
+// Watcher's, within a minute after they were taken back. While the Watcher fails they stay as they are.
+type Terms struct {
+	watcher Watcher // nil when nothing is taken back
+	every   time.Duration
+	log     *slog.Logger
+	tasks   sync.WaitGroup // the goroutine that asks the watcher
+	quit    chan struct{}  // closed by Close
+
+	mu       sync.Mutex // guards the fields below
+	open     map[termKey]*term
+	watching bool
+	closed   bool
+}
+
+// termKey is a credential as one request has brought it: that of a ticket ends before the one that it was made with.
+type termKey struct {
+	credential string
+	expires    time.Time
+}
+
+// term is a credential with what it has opened.
+type term struct {
+	holders map[*holder]struct{}
+	expiry  *time.Timer // nil when it does not expire
+}
+
+// holder is what has to end.
+type holder struct {
+	mu  sync.Mutex  // guards end, and is held while it is called
+	end func(error) // nil once it was released
+}
+
+func (h *holder) over() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.end != nil {
+		h.end(ErrEnded)
+	}
+}
+
+func (h *holder) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.end = nil
+}
+
+// NewTerms returns Terms of the credentials that a knows. A may be nil.
+func NewTerms(a Authenticator, log *slog.Logger) *Terms {
+	t := &Terms{every: time.Minute, log: log, quit: make(chan struct{}), open: make(map[termKey]*term)}
+	t.watcher, _ = a.(Watcher)
+	return t
+}
+
+// Term is for how long a credential is good. The zero Term has no end.
+type Term struct {
+	terms      *Terms
+	credential string
+	expires    time.Time
+}
+
+// Watch has end called with ErrEnded, by another goroutine, when the term is over, unless release was called before: once
+// that has returned it is not called any more. End must not block, nor call release.
+func (t Term) Watch(end func(error)) (release func()) {
+	if t.terms == nil || t.expires.IsZero() && (t.terms.watcher == nil || t.credential == "") {
+		return func() {}
+	}
+	h := &holder{end: end}
+	key := termKey{t.credential, t.expires.Round(0)} // by the wall clock alone, as others have it
+	t.terms.add(key, h)
+	return func() {
+		t.terms.remove(key, h)
+		h.release()
+	}
+}
+
+func (t *Terms) add(key termKey, h *holder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.open[key]
+	if of == nil {
+		of = &term{holders: make(map[*holder]struct{})}
+		t.open[key] = of
+		if !key.expires.IsZero() {
+			of.expiry = time.AfterFunc(time.Until(key.expires), func() { t.over(key) })
+		}
+	}
+	of.holders[h] = struct{}{}
+	if !t.watching && !t.closed {
+		t.watching = true
+		t.tasks.Go(t.watch)
+	}
+}
+
+func (t *Terms) remove(key termKey, h *holder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.open[key]
+	if of == nil {
+		return
+	}
+	if delete(of.holders, h); len(of.holders) == 0 {
+		t.forget(key)
+	}
+}
+
+// forget removes a term. The caller holds mu.
+func (t *Terms) forget(key termKey) {
+	if of := t.open[key]; of != nil {
+		if of.expiry != nil {
+			of.expiry.Stop()
+		}
+		delete(t.open, key)
+	}
+}
+
+// over ends what a credential has opened.
+func (t *Terms) over(key termKey) {
+	t.mu.Lock()
+	of := t.open[key]
+	t.forget(key)
+	t.mu.Unlock()
+	if of == nil {
+		return
+	}
+	for h := range of.holders {
+		h.over()
+	}
+}
+
+// End ends at once what a credential, by its id, has opened.
+func (t *Terms) End(credential string) {
+	t.mu.Lock()
+	var keys []termKey
+	for key := range t.open {
+		if key.credential == credential {
+			keys = append(keys, key)
+		}
+	}
+	t.mu.Unlock()
+	for _, key := range keys {
+		t.over(key)
+	}
+}
+
+// Close stops asking. What is open stays so until it expires.
+func (t *Terms) Close() {
+	t.mu.Lock()
+	if !t.closed {
+		t.closed = true
+		close(t.quit)
+	}
+	t.mu.Unlock()
+	t.tasks.Wait()
+}
+
+// watch asks the watcher as long as anything is open. It ends then, and with Close.
+func (t *Terms) watch() {
+	tick := time.NewTicker(t.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-t.quit:
+			return
+		}
+		keys, ok := t.held()
+		if !ok {
+			return
+		}
+		t.look(keys)
+	}
+}
+
+// held returns what is open. When nothing is it says that nobody watches any more.
+func (t *Terms) held() (keys []termKey, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watching = len(t.open) > 0
+	return slices.Collect(maps.Keys(t.open)), t.watching
+}
+
+// look ends what has expired by the wall clock, which may have been set since, and what was taken back.
+func (t *Terms) look(keys []termKey) {
+	now := time.Now().Round(0)
+	credentials := make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		if !key.expires.IsZero() && !now.Before(key.expires) {
+			t.over(key)
+		} else if key.credential != "" {
+			credentials[key.credential] = struct{}{}
+		}
+	}
+	if t.watcher == nil || len(credentials) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.every/2)
+	defer cancel()
+	ended, err := t.watcher.Ended(ctx, slices.Collect(maps.Keys(credentials)))
+	if err != nil {
+		t.log.Warn("it is not known which credentials were revoked", "error", err)
+	}
+	for _, credential := range ended {
+		t.End(credential)
+	}
+}
