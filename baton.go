@@ -56,9 +56,17 @@ type Config struct {
 	// read its body. The request's context holds what middleware before Handler has put there, or what handlers
 	// before Fiber have set with Locals.
 	//
+	// What a credential has opened ends when Identity.Expires has come; one that is also a Watcher can take credentials back
+	// before. Streams are opened with tickets, too (POST /api/v1/stream-tickets), which it is not asked about: they are for the
+	// Identity that asked for them.
+	//
 	// Nil means that there are no accounts: everybody is the user "local" of the project "default", and
 	// requests are taken only on addresses that no other machine reaches, unless Insecure is set.
 	Accounts Authenticator
+
+	// APIKeys takes the API keys of the database, which Server.CreateAPIKey and the command baton keys make, for who sent a
+	// request. Accounts must be nil then.
+	APIKeys bool
 
 	// Insecure serves other machines without accounts, and over plain HTTP on Listen.
 	Insecure bool
@@ -111,6 +119,7 @@ type (
 	Authenticator     = auth.Authenticator
 	AuthenticatorFunc = auth.AuthenticatorFunc // a function as an Authenticator
 	Identity          = auth.Identity
+	Watcher           = auth.Watcher // an Authenticator that can take credentials back
 )
 
 // What the user of an Identity may do in its projects: a RoleUser sees and controls own runs, a RoleViewer sees all of

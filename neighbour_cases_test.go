@@ -150,6 +150,10 @@ var cases = func() map[string][]ask {
 				return a
 			}()),
 
+		// a ticket opens what its bearer may open anyway: the tickets' own tests say so
+		"POST /api/v1/stream-tickets": one(change("POST", api+"/stream-tickets", `{"path":"/api/v1/agents"}`, "400 400 400 400"),
+			change("POST", api+"/stream-tickets", `{"path":"/api/v1/ws","projectId":"{project}-other"}`, "404 404 404 404")),
+
 		"GET /api/v1/events":        watch(api + "/events"),
 		"GET /api/v1/agents/stream": watch(api + "/agents/stream?agent=echo"),
 		"GET /api/v1/agui/events":   watch(api + "/agui/events"),

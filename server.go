@@ -17,7 +17,9 @@ import (
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/admin"
+	"github.com/batonrun/baton/transports/auth/apikey"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
+	"github.com/batonrun/baton/transports/ticket"
 )
 
 // Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several
@@ -26,6 +28,8 @@ type Server struct {
 	db      *storage.DB
 	blobs   io.Closer // what keeps attachments; nil before it is opened
 	rt      *runtime.Runtime
+	keys    *apikey.Keys // those of db
+	tickets *ticket.Tickets
 	ln      net.Listener // nil without Config.Listen
 	web     *transports.Server
 	served  chan error // what ended web
@@ -44,6 +48,9 @@ type Server struct {
 // opening alone.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
+	if cfg.APIKeys && cfg.Accounts != nil {
+		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both say who sent a request; set one")
+	}
 	reg, err := newRegistry(cfg.Plugins)
 	if err != nil {
 		return nil, err
@@ -75,7 +82,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.rt, err = newRuntime(&cfg, reg, s.db, files, s.Addr(), s.watch); err != nil {
 		return nil, err
 	}
-	if s.web, err = newWeb(&cfg, s.rt, files, s.watch); err != nil {
+	s.keys = apikey.NewKeys(s.db)
+	accounts := cfg.Accounts
+	if cfg.APIKeys {
+		accounts = s.keys
+	}
+	if s.web, s.tickets, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch); err != nil {
 		return nil, err
 	}
 	if err = s.rt.Start(ctx); err != nil {

@@ -14,12 +14,14 @@ import (
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/attachments"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/openapi"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
+	"github.com/batonrun/baton/transports/ticket"
 	"github.com/batonrun/baton/transports/ws"
 )
 
@@ -62,7 +64,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
-		Audit:          cfg.Accounts != nil,
+		Audit:          cfg.Accounts != nil || cfg.APIKeys,
 		Runs:           cfg.Limits.Runs,
 		RunsPerAgent:   cfg.Limits.RunsPerAgent,
 		RunsPerProject: cfg.Limits.RunsPerProject,
@@ -92,8 +94,8 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 	})
 }
 
-// newWeb mounts the transports on a server.
-func newWeb(cfg *Config, rt *runtime.Runtime, files *attach.Files, watch *metrics.Metrics) (*transports.Server, error) {
+// newWeb mounts the transports on a server, whose accounts and tickets are those of db.
+func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics) (*transports.Server, *ticket.Tickets, error) {
 	streams := transports.NewStreams(transports.StreamConfig{
 		Runtime: rt, Log: cfg.Log,
 
@@ -106,29 +108,14 @@ func newWeb(cfg *Config, rt *runtime.Runtime, files *attach.Files, watch *metric
 	})
 	watch.Watch(rt.Stats, streams.Stats)
 	shown := http.Handler(nil)
-	if cfg.Accounts == nil && cfg.AdminListen == "" {
+	if accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()
 	}
 	traced := (func(context.Context, string) context.Context)(nil)
 	if cfg.Tracer != nil {
 		traced = cfg.Tracer.Within
 	}
-	return transports.New(
-		transports.Config{
-			Runtime: rt, Streams: streams, Log: cfg.Log,
-
-			Listen:   cfg.Listen,
-			Insecure: cfg.Insecure,
-			Accounts: cfg.Accounts,
-			Hosts:    cfg.Hosts,
-			Origins:  cfg.Origins,
-			Body:     cfg.Limits.Body,
-			Input:    cfg.Limits.Input,
-
-			Metrics:  shown,
-			Answered: watch.Request,
-			Traced:   traced,
-		},
+	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL},
 		sse.Transport{Runtime: rt, Streams: streams},
@@ -140,5 +127,28 @@ func newWeb(cfg *Config, rt *runtime.Runtime, files *attach.Files, watch *metric
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version),
+	}
+	tickets := ticket.New(db, accounts, mounts...)
+	if accounts != nil {
+		accounts = tickets
+	}
+	web, err := transports.New(
+		transports.Config{
+			Runtime: rt, Streams: streams, Log: cfg.Log,
+
+			Listen:   cfg.Listen,
+			Insecure: cfg.Insecure,
+			Accounts: accounts,
+			Hosts:    cfg.Hosts,
+			Origins:  cfg.Origins,
+			Body:     cfg.Limits.Body,
+			Input:    cfg.Limits.Input,
+
+			Metrics:  shown,
+			Answered: watch.Request,
+			Traced:   traced,
+		},
+		append(mounts, tickets)...,
 	)
+	return web, tickets, err
 }

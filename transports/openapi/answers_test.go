@@ -29,6 +29,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		{"admin", (*client).admin},
 		{"mcp", (*client).mcp},
 		{"sockets", (*client).sockets},
+		{"tickets", (*client).tickets},
 		{"pages", (*client).pages},
 		{"refusals", (*client).refusals},
 	} {
@@ -53,6 +54,21 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 // all is a script that emits events of nearly all types.
 const all = `{"reason": "let me see"}, {"state": {"n": 1}}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"tool": "fail", "args": {"message": "no"}},
 	{"progress": 0.5, "message": "half"}, {"say": "hello world"}, {"state": {"n": 2}}`
+
+func (c *client) tickets() {
+	got := c.do(201, "POST", "/api/v1/stream-tickets", `{"path": "/api/v1/agent/runs/main/events?after_event_id=latest"}`).(object)
+	if got["ticket"] == "" {
+		c.Errorf("got %v", got)
+	}
+	c.do(201, "POST", "/api/v1/stream-tickets", `{"path": "/api/v1/ws", "projectId": "default"}`)
+	c.do(404, "POST", "/api/v1/stream-tickets", `{"path": "/api/v1/ws?projectId=other"}`)
+	for _, body := range []string{
+		`{`, `{}`, `{"path": 1}`, `{"path": "/api/v1/agents"}`, `{"path": "/api/v1/agent/runs"}`, `{"path": "https://example.com/api/v1/ws"}`,
+		`{"path": "//example.com/api/v1/ws"}`, `{"path": "api/v1/ws"}`, `{"path": "/api/v1/agent/runs/../ws"}`, `{"path": "/api/v1/agent/runs/a/b/events"}`,
+	} {
+		c.do(400, "POST", "/api/v1/stream-tickets", body)
+	}
+}
 
 func (c *client) offers() {
 	c.do(200, "GET", "/api/v1/agents", "")

@@ -36,6 +36,7 @@ func describe(version string) (document, error) {
 	d.offers()
 	d.monitor()
 	d.sockets()
+	d.tickets()
 	d.log()
 	d.mcp()
 	d.copilotkit()
@@ -44,10 +45,20 @@ func describe(version string) (document, error) {
 	return d.doc, d.schemas.err()
 }
 
-// schemes are how a request says who sends it. A server by itself asks nobody.
-var schemes = map[string]securityScheme{"bearer": {
-	Type: "http", Scheme: "bearer", Description: "What a program with accounts of its own, of which Baton is a part, may ask for.",
-}}
+// schemes are how a request says who sends it. A server without accounts asks nobody.
+var schemes = map[string]securityScheme{
+	"bearer": {
+		Type: "http", Scheme: "bearer", Description: "An API key or a JSON Web Token, as the server is configured. A program of which Baton is a " +
+			"part may ask for something else.",
+	},
+	"ticket": {
+		Type: "apiKey", In: "query", Name: "ticket", Description: "What `POST /api/v1/stream-tickets` has answered, for clients that cannot " +
+			"send headers.",
+	},
+}
+
+// ticketed is the security of streams.
+var ticketed = &[]security{{}, {"bearer": {}}, {"ticket": {}}}
 
 // nobody is the security of operations that ask nobody who they are.
 var nobody = &[]security{}
@@ -61,6 +72,9 @@ func refusals() map[string]*answer {
 			"invalid_limit", "limit must be a number from 1 to 500",
 			"invalid_cursor", "The cursor is not one that this list has given",
 			"invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters"),
+		"Unauthorized": refuse("The server does not know who you are, or the credential has expired or was revoked.",
+			"unauthorized", "A credential is needed: send it as Authorization: Bearer …",
+			"credential_ended", "The credential has expired or was revoked"),
 		"NotFound":        refuse("It is not there, or not yours.", "not_found", "Agent run not found"),
 		"ThreadNotFound":  refuse("There is no such thread, or it is not yours.", "not_found", "Thread not found"),
 		"ProjectNotFound": refuse("There is no such project, or you are not in it.", "not_found", "Project not found"),
@@ -81,6 +95,7 @@ func refusals() map[string]*answer {
 	again := map[string]header{"Retry-After": {
 		Description: "Seconds after which to try again.", Schema: &jsonschema.Schema{Type: "integer", Minimum: new(1.0)},
 	}}
+	all["Unauthorized"].Headers = map[string]header{"WWW-Authenticate": {Description: "`Bearer`.", Schema: text("")}}
 	all["Overloaded"].Headers, all["Unavailable"].Headers = again, again
 	return all
 }

@@ -40,7 +40,9 @@ type (
 	security       map[string][]string // what a request must have, by the schemes' names; empty for nothing
 	securityScheme struct {
 		Type        string `json:"type"`
-		Scheme      string `json:"scheme"`
+		Scheme      string `json:"scheme,omitempty"`
+		In          string `json:"in,omitempty"`
+		Name        string `json:"name,omitempty"`
 		Description string `json:"description"`
 	}
 	operation struct {

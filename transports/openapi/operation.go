@@ -31,6 +31,12 @@ func (d *describer) add(route string, op operation) {
 	if op.Socket == nil {
 		maps.Copy(refused, refusalsOf(method, path, &op))
 	}
+	if strings.HasPrefix(path, "/api/") || method == "POST" {
+		refused["401"] = usual("Unauthorized")
+	}
+	if op.Security == nil && method == "GET" && op.streams() {
+		op.Security = ticketed
+	}
 	maps.Copy(refused, op.Answers)
 	op.Answers = refused
 	item, ok := d.doc.Paths.get(path)
@@ -39,6 +45,15 @@ func (d *describer) add(route string, op operation) {
 		d.doc.Paths.add(path, item)
 	}
 	item.add(strings.ToLower(method), &op)
+}
+
+// streams reports whether an operation's answer goes on for as long as something happens.
+func (op *operation) streams() bool {
+	if op.Socket != nil {
+		return true
+	}
+	success := op.Answers["200"]
+	return success != nil && success.Content[asStream].Schema != nil
 }
 
 // refusalsOf are the refusals of a plain request that follow from what it takes.

@@ -29,7 +29,7 @@ func (d *describer) operations() {
 		}},
 	})
 	d.add("GET /openapi.json", operation{
-		ID: "openapi", Summary: "This document",
+		ID: "openapi", Security: nobody, Summary: "This document",
 		Answers: answers{"200": reply("The document.", object("An OpenAPI 3.1 document.")), "304": nothing("The client has it.")},
 	})
 	page := func(kinds ...string) answers {
@@ -39,8 +39,8 @@ func (d *describer) operations() {
 		}
 		return answers{"200": {Description: "The file.", Content: files}, "304": nothing("The client has it.")}
 	}
-	d.add("GET /docs", operation{ID: "docs", Summary: "This document as a page", Answers: page("text/html")})
+	d.add("GET /docs", operation{ID: "docs", Security: nobody, Summary: "This document as a page", Answers: page("text/html")})
 	d.add("GET /docs/{file}", operation{
-		ID: "docsFile", Summary: "A file of the page", Answers: page("text/html", "text/css", "text/javascript", "text/plain"),
+		ID: "docsFile", Security: nobody, Summary: "A file of the page", Answers: page("text/html", "text/css", "text/javascript", "text/plain"),
 	})
 }

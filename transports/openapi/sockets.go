@@ -16,6 +16,7 @@ var closes = map[string]string{
 	"1001": "The server stops: come back.",
 	"1009": "A frame was too big.",
 	"4000": "4000 + an HTTP status: refused; the reason is the detail.",
+	"4401": "The credential has expired or was revoked.",
 	"4008": "The reader is too slow: resume from its last id.",
 }
 

@@ -147,3 +147,19 @@ func (r *request) answers() ([]agui.ResumeEntry, error) {
 func wrongMember(err error) error {
 	return Refuse(codeRequest, "%s", strings.Replace(err.Error(), ": ", " ", 1))
 }
+
+// TicketRequest asks for what opens a stream.
+type TicketRequest struct {
+	Path      string
+	ProjectID string // empty for the caller's default
+}
+
+// DecodeTicket reads the body of a request for a ticket. It fails as DecodeRun does.
+func DecodeTicket(body []byte) (TicketRequest, error) {
+	r := read(body)
+	req := TicketRequest{Path: r.name("path"), ProjectID: r.text("projectId")}
+	if r.err == nil && req.Path == "" {
+		r.err = Refuse(codeRequest, "The member path is missing")
+	}
+	return req, r.err
+}

@@ -1,0 +1,293 @@
+// Package ticket opens streams for those who cannot send a header: the EventSource and the WebSocket of browsers. A
+// ticket is had for a path, with the credential that could open it, and stands in the query of the URL. It opens a GET of
+// that path in that project, for the same caller, for at most twelve hours and never for longer than the credential that
+// it was made with, and nothing else. It is signed with a secret that is in the database: it survives restarts, and ends
+// with the others when the secret is replaced.
+package ticket
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// purpose is what the secret is called where secrets are.
+const purpose = "stream-tickets"
+
+// How long a ticket lasts at most, and a secret is remembered before it is asked for again.
+const (
+	lifetime = 12 * time.Hour
+	fresh    = time.Minute
+	patience = 5 * time.Second // for the database
+)
+
+// Secrets is where the secret is. Secret fails with runtime.ErrNotFound when there is none; PutSecret keeps one unless
+// there is one, or in its place.
+type Secrets interface {
+	Secret(ctx context.Context, purpose string) (string, error)
+	PutSecret(ctx context.Context, purpose, value string, replace bool) error
+}
+
+// Tickets makes and takes tickets. It is an Authenticator for those who bring one, and asks another for all others.
+type Tickets struct {
+	secrets Secrets
+	next    auth.Authenticator // nil without accounts
+	watcher auth.Watcher       // next, if it is one
+	open    []string           // the paths of streams, as routes have them
+
+	mu     sync.Mutex // guards the fields below
+	secret []byte
+	read   time.Time // when it was read
+}
+
+var (
+	_ auth.Authenticator = (*Tickets)(nil)
+	_ auth.Watcher       = (*Tickets)(nil)
+	_ transports.Mounter = (*Tickets)(nil)
+)
+
+// New returns the tickets for the streams among some routes.
+func New(s Secrets, next auth.Authenticator, mounts ...transports.Mounter) *Tickets {
+	t := &Tickets{secrets: s, next: next}
+	t.watcher, _ = next.(auth.Watcher)
+	for _, m := range mounts {
+		for _, r := range m.Routes() {
+			if r.Stream {
+				t.open = append(t.open, r.Path)
+			}
+		}
+	}
+	return t
+}
+
+// Replace makes all tickets void that were made until now: for Tickets that others have within a minute.
+func Replace(ctx context.Context, s Secrets) error {
+	return s.PutSecret(ctx, purpose, rand.Text(), true)
+}
+
+// Reset is Replace, and takes effect at once.
+func (t *Tickets) Reset(ctx context.Context) error {
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.read = time.Time{}
+	}()
+	return Replace(ctx, t.secrets)
+}
+
+// claims are what a ticket says. It is sealed: their names are nobody else's affair.
+type claims struct {
+	Path       string `json:"p"`
+	Project    string `json:"j"`
+	User       string `json:"u"`
+	Role       string `json:"r"`
+	Credential string `json:"c,omitempty"`
+	Expires    int64  `json:"e"` // in Unix seconds
+}
+
+// Authenticate returns who a ticket was made for, and asks next who brings none.
+func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
+	tickets := r.URL.Query()["ticket"]
+	if len(tickets) == 0 {
+		return t.next.Authenticate(r)
+	}
+	if len(tickets) > 1 || r.Header.Get("Authorization") != "" {
+		return auth.Identity{}, errSeveral
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
+	defer cancel()
+	secret, err := t.current(ctx)
+	if err != nil {
+		return auth.Identity{}, errAway
+	}
+	c, ok := open(secret, tickets[0])
+	path, known := canonical(r.URL.EscapedPath())
+	if !ok || !known || c.Path != path || r.Method != http.MethodGet || time.Now().Unix() >= c.Expires {
+		return auth.Identity{}, errTicket
+	}
+	if t.watcher != nil && c.Credential != "" {
+		switch valid, err := t.watcher.Valid(ctx, c.Credential); {
+		case err != nil:
+			return auth.Identity{}, errAway
+		case !valid:
+			return auth.Identity{}, errTicket
+		}
+	}
+	role, err := runtime.ParseRole(c.Role)
+	if err != nil {
+		return auth.Identity{}, errTicket
+	}
+	return auth.Identity{
+		User: c.User, Projects: []string{c.Project}, Role: role, Credential: c.Credential, Expires: time.Unix(c.Expires, 0), Streams: true,
+	}, nil
+}
+
+// Valid is next's.
+func (t *Tickets) Valid(ctx context.Context, credential string) (bool, error) {
+	if t.watcher == nil {
+		return true, nil
+	}
+	return t.watcher.Valid(ctx, credential)
+}
+
+// Ended is next's.
+func (t *Tickets) Ended(ctx context.Context, credentials []string) ([]string, error) {
+	if t.watcher == nil {
+		return nil, nil
+	}
+	return t.watcher.Ended(ctx, credentials)
+}
+
+// Routes are where tickets are had.
+func (t *Tickets) Routes() []transports.Route {
+	return []transports.Route{{Method: fiber.MethodPost, Path: "/api/v1/stream-tickets", Known: t.issue}}
+}
+
+// Issued is the answer to whoever asks for a ticket.
+type Issued struct {
+	Ticket    string    `json:"ticket"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// issue answers POST stream-tickets.
+func (t *Tickets) issue(c *fiber.Ctx, who runtime.Caller) error {
+	req, err := wire.DecodeTicket(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	at, err := url.Parse(req.Path)
+	if err != nil || at.IsAbs() || at.Host != "" {
+		return errPath
+	}
+	path, ok := canonical(at.EscapedPath())
+	if !ok || !t.streams(path) {
+		return errPath
+	}
+	if named := at.Query().Get("projectId"); named != "" {
+		req.ProjectID = named
+	}
+	if who, err = transports.InBody(c, who, req.ProjectID); err != nil {
+		return err
+	}
+	secret, err := t.current(c.UserContext())
+	if err != nil {
+		return err
+	}
+	id := auth.Of(c)
+	until := time.Now().Add(lifetime).Truncate(time.Second)
+	if !id.Expires.IsZero() && id.Expires.Before(until) {
+		until = id.Expires.Truncate(time.Second)
+	}
+	sealed := seal(secret, &claims{path, who.Project(), who.User(), who.Role().String(), id.Credential, until.Unix()})
+	return c.Status(fiber.StatusCreated).JSON(Issued{sealed, until.UTC()})
+}
+
+// streams reports whether a path is one of a stream.
+func (t *Tickets) streams(path string) bool {
+	for _, pattern := range t.open {
+		if fiber.RoutePatternMatch(path, pattern, fiber.Config{CaseSensitive: true}) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical returns a path with each of its segments escaped in one way: what is a slash stays one, and what is the name
+// of one does, too. It fails for a path that is none.
+func canonical(escaped string) (string, bool) {
+	segments := strings.Split(escaped, "/")
+	for i, s := range segments {
+		plain, err := url.PathUnescape(s)
+		if err != nil || plain == "." || plain == ".." {
+			return "", false
+		}
+		segments[i] = url.PathEscape(plain)
+	}
+	return strings.Join(segments, "/"), strings.HasPrefix(escaped, "/")
+}
+
+// current returns the secret, making one when there is none.
+func (t *Tickets) current(ctx context.Context) ([]byte, error) {
+	t.mu.Lock()
+	secret, fine := t.secret, time.Since(t.read) < fresh
+	t.mu.Unlock()
+	if fine {
+		return secret, nil
+	}
+	text, err := t.secrets.Secret(ctx, purpose)
+	if errors.Is(err, runtime.ErrNotFound) {
+		if err = t.secrets.PutSecret(ctx, purpose, rand.Text(), false); err == nil {
+			text, err = t.secrets.Secret(ctx, purpose) // another server's perhaps
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.secret, t.read = []byte(text), time.Now()
+	return t.secret, nil
+}
+
+func sign(secret []byte, body string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(body))
+	return mac.Sum(nil)
+}
+
+// seal returns claims that nobody else can make.
+func seal(secret []byte, c *claims) string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // it is made of strings and a number
+	}
+	body := base64.RawURLEncoding.EncodeToString(text)
+	return body + "." + base64.RawURLEncoding.EncodeToString(sign(secret, body))
+}
+
+// open returns what was sealed.
+func open(secret []byte, ticket string) (c claims, ok bool) {
+	body, signature, _ := strings.Cut(ticket, ".")
+	given, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil || !hmac.Equal(given, sign(secret, body)) {
+		return claims{}, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		return claims{}, false
+	}
+	return c, json.Unmarshal(text, &c) == nil
+}
+
+// The refusals of tickets.
+var (
+	errTicket = &runtime.Error{
+		Kind: runtime.KindUnauthorized, Code: "unauthorized",
+		Detail: "This ticket is for another path or another method, or has ended; ask for a new one",
+	}
+	errSeveral = &runtime.Error{
+		Kind: runtime.KindUnauthorized, Code: "unauthorized", Detail: "Send one credential: a ticket, or the header Authorization",
+	}
+	errAway = &runtime.Error{
+		Kind: runtime.KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second,
+	}
+	errPath = &runtime.Error{
+		Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "The member path must be that of a stream or a socket of this server, such as /api/v1/events",
+	}
+)
