@@ -17,7 +17,7 @@ import (
 // bridge passes the messages of an MCP client, a line each, on to the endpoint of a server, and what the server
 // answers back. Requests do not wait for each other.
 type bridge struct {
-	server string // its URL
+	server target
 	in     io.Reader
 
 	mu      sync.Mutex // guards the fields below
@@ -32,7 +32,7 @@ const (
 
 // pass passes messages until in ends and all that was asked is answered, ctx ends, or out fails.
 func (b *bridge) pass(ctx context.Context) error {
-	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server)) }); err != nil {
+	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server.url)) }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -110,7 +110,7 @@ func (b *bridge) request(ctx context.Context, line []byte) error {
 // post makes the request and returns the messages of the answer. Its error is an awayError when the server has not
 // taken the request and may be asked again.
 func (b *bridge) post(ctx context.Context, msg *message, line []byte) ([][]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.server+"/mcp", bytes.NewReader(line))
+	req, err := b.server.request(ctx, http.MethodPost, "/mcp", bytes.NewReader(line))
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 func (p *Program) chatCommand() *cobra.Command {
-	var server, thread string
+	var server target
+	var thread string
 	cmd := &cobra.Command{
 		Use:   "chat [AGENT]",
 		Short: "Talk to an agent in the terminal",
@@ -44,17 +45,18 @@ func (p *Program) chatCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server to talk to")
+	server.flags(cmd, "to talk to")
 	cmd.Flags().StringVar(&thread, "thread", "", "`thread` to go on with (default a new one)")
 	return cmd
 }
 
-func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s *chat) (err error) {
+func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s *chat) (err error) {
 	defer s.keys.close()
-	if s.server, err = findServer(ctx, cfg, server); err != nil {
+	url, err := findServer(ctx, cfg, server.url)
+	if err != nil {
 		return err
 	}
-	if s.server == "" {
+	if s.server = server.at(url); url == "" {
 		o, err := p.offers(cfg, offers{})
 		if err != nil {
 			return err
@@ -65,7 +67,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s 
 			return err
 		}
 		defer func() { err = errors.Join(err, own.Close()) }()
-		s.server = own.URL()
+		s.server.url = own.URL()
 	}
 	err = s.talk(ctx)
 	s.goodbye()
@@ -80,7 +82,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server string, s 
 
 // chat is a conversation with an agent of a server.
 type chat struct {
-	server string // its URL
+	server target
 	agent  string // empty for the thread's
 	thread string
 	out    *transcript
@@ -226,7 +228,7 @@ func (s *chat) history(ctx context.Context) error {
 // whose picks the agent that the thread had last. A workflow's thread has none.
 func (s *chat) whose(ctx context.Context) error {
 	var found struct{ Items []struct{ Agent string } }
-	path := "/api/projects/default/agent-runs?limit=1&threadId=" + url.QueryEscape(s.thread)
+	path := s.server.runs() + "?limit=1&threadId=" + url.QueryEscape(s.thread)
 	if err := s.get(ctx, path, &found); err != nil || s.agent != "" || len(found.Items) == 0 {
 		return err
 	}
@@ -242,7 +244,7 @@ func (s *chat) resume(ctx context.Context) error {
 			Interrupts []agui.Interrupt
 		}
 	}
-	path := "/api/projects/default/agent-runs?status=WAITING&threadId=" + url.QueryEscape(s.thread)
+	path := s.server.runs() + "?status=WAITING&threadId=" + url.QueryEscape(s.thread)
 	if err := s.get(ctx, path, &found); err != nil || len(found.Items) == 0 || len(found.Items[0].Interrupts) == 0 {
 		return err
 	}
@@ -306,7 +308,7 @@ func (s *chat) watch(ctx context.Context, r *remote) (outcome, error) {
 // get reads an answer of the server.
 func (s *chat) get(ctx context.Context, path string, out any) error {
 	return retry(ctx, neverThere, func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server+path, http.NoBody)
+		req, err := s.server.request(ctx, http.MethodGet, path, http.NoBody)
 		if err != nil {
 			return err
 		}

@@ -18,27 +18,21 @@ import (
 )
 
 // client asks a running server about runs.
-type client struct {
-	server  string // its URL
-	project string
-}
+type client struct{ target }
 
-// clientFlags are how a command finds its server.
-type clientFlags struct{ server, project string }
-
-func (f *clientFlags) add(cmd *cobra.Command) {
+// clientFlags adds the flags with which a command finds its server.
+func clientFlags(cmd *cobra.Command, t *target) {
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (default BATON_URL, else the one that has the database)")
-	cmd.Flags().StringVar(&f.project, "project", "default", "`project` of the runs")
+	t.flags(cmd, "(default BATON_URL, else the one that has the database)")
 }
 
 // clientHelp is what a command says of its server.
 const clientHelp = "The server is the one given with --server or in BATON_URL, else the one that has the configured database. Its\n" +
-	"credential is read from BATON_TOKEN: a flag would show it to whoever lists processes."
+	"credential is read from BATON_TOKEN: --token shows it to whoever lists processes."
 
-// client returns one for the server that is meant.
-func (f *clientFlags) client(cmd *cobra.Command) (*client, error) {
-	given := f.server
+// newClient returns one for the server that is meant.
+func newClient(cmd *cobra.Command, t target) (*client, error) {
+	given := t.url
 	if given == "" {
 		given = os.Getenv(config.URLVariable)
 	}
@@ -54,19 +48,12 @@ func (f *clientFlags) client(cmd *cobra.Command) (*client, error) {
 	if given == "" {
 		return nil, errors.New("nobody serves the configured database; start a server with serve, or name one with --server")
 	}
-	return &client{strings.TrimSuffix(given, "/"), f.project}, nil
-}
-
-// authorize gives a request the credential of the environment.
-func authorize(req *http.Request) {
-	if token := os.Getenv(config.TokenVariable); token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
+	return &client{t.at(strings.TrimSuffix(given, "/"))}, nil
 }
 
 // run is the path of a run and of what is below it; without an id it is that of all.
 func (c *client) run(id string, more ...string) string {
-	parts := []string{"/api/projects", url.PathEscape(c.project), "agent-runs"}
+	parts := []string{c.runs()}
 	if id != "" {
 		parts = append(parts, url.PathEscape(id))
 	}
@@ -85,14 +72,13 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) err
 		}
 		text = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.server+path, text)
+	req, err := c.request(ctx, method, path, text)
 	if err != nil {
 		return err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	authorize(req)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

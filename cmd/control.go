@@ -13,7 +13,7 @@ import (
 )
 
 func cancelCommand() *cobra.Command {
-	var f clientFlags
+	var at target
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel RUN…",
@@ -21,7 +21,7 @@ func cancelCommand() *cobra.Command {
 		Long:  "Cancel ends runs for good: what they have written stays, and nothing of them follows.\n\n" + clientHelp,
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			c, err := f.client(cmd)
+			c, err := newClient(cmd, at)
 			if err != nil {
 				return err
 			}
@@ -42,13 +42,13 @@ func cancelCommand() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	f.add(cmd)
+	clientFlags(cmd, &at)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
 	return cmd
 }
 
 func (p *Program) answerCommand() *cobra.Command {
-	var f clientFlags
+	var at target
 	var said said
 	cmd := &cobra.Command{
 		Use:   "answer RUN",
@@ -62,7 +62,7 @@ func (p *Program) answerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := f.client(cmd)
+			c, err := newClient(cmd, at)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (p *Program) answerCommand() *cobra.Command {
 			return c.resume(cmd, &run, entries, said.json)
 		},
 	}
-	f.add(cmd)
+	clientFlags(cmd, &at)
 	cmd.Flags().BoolVar(&said.approve, "approve", false, "approve all that it asks")
 	cmd.Flags().BoolVar(&said.refuse, "refuse", false, "refuse all that it asks")
 	cmd.Flags().StringVar(&said.text, "payload", "", "answer all that it asks with this `JSON`")

@@ -17,8 +17,8 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/transports/telemetry/traces"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/telemetry/traces"
 )
 
 func (p *Program) doctorCommand() *cobra.Command {

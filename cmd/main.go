@@ -92,6 +92,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		runsCommand(),
 		cancelCommand(),
 		p.answerCommand(),
+		keysCommand(),
 		migrateCommand(),
 		backupCommand(),
 		restoreCommand(),

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *Program) mcpCommand() *cobra.Command {
-	var server string
+	var server target
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve the tools of MCP over standard input and output",
@@ -31,19 +31,19 @@ func (p *Program) mcpCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server to pass on to")
+	server.flags(cmd, "to pass on to")
 	return cmd
 }
 
-func (p *Program) mcp(ctx context.Context, cfg config.Config, server string, in io.Reader) error {
+func (p *Program) mcp(ctx context.Context, cfg config.Config, server target, in io.Reader) error {
 	stop, _, release := interrupts(ctx)
 	defer release()
-	url, err := findServer(stop, cfg, server)
+	url, err := findServer(stop, cfg, server.url)
 	if err != nil {
 		return err
 	}
 	if url != "" {
-		err = (&bridge{server: url, in: in, out: p.Stdout}).pass(stop)
+		err = (&bridge{server: server.at(url), in: in, out: p.Stdout}).pass(stop)
 	} else {
 		err = p.serveTools(stop, cfg, in)
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/declared"
 	"github.com/batonrun/baton/plugins/declared/makers"
 )
@@ -28,10 +30,11 @@ const assistant = "assistant"
 
 // offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
 func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
-	o := offers{list: slices.Clone(p.Plugins)}
+	own := p.own(cfg)
+	o := offers{list: slices.Clone(own)}
 	if cfg.Path != "" {
 		var err error
-		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: p.Plugins, Makers: makers.All()}, before.declared)
+		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: own, Makers: makers.All()}, before.declared)
 		if err != nil {
 			return o, &usageError{err}
 		}
@@ -42,7 +45,7 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	}
 	if o.assistant = before.assistant; o.assistant == nil {
 		var err error
-		if o.assistant, err = makers.Assistant(p.tools()); err != nil {
+		if o.assistant, err = makers.Assistant(tools(own)); err != nil {
 			return o, &usageError{fmt.Errorf("assistant: %w", err)}
 		}
 	}
@@ -52,9 +55,22 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	return o, nil
 }
 
-// tools are the names of the program's own, but for those that are there to try things out.
-func (p *Program) tools() (names []string) {
-	for _, plugin := range p.Plugins {
+// own are the program's plugins, with accounts but for those that are there to try things out.
+func (p *Program) own(cfg config.Config) []plugins.Plugin {
+	if cfg.Auth.Mode == config.AuthNone || cfg.Auth.TestPlugins {
+		return p.Plugins
+	}
+	trials := builtin.Trials()
+	return slices.DeleteFunc(slices.Clone(p.Plugins), func(own plugins.Plugin) bool {
+		return slices.ContainsFunc(trials, func(t plugins.Plugin) bool {
+			return reflect.TypeOf(t) == reflect.TypeOf(own) && t.Info().Name == own.Info().Name
+		})
+	})
+}
+
+// tools are the names of the tools among plugins, but for those that are there to try things out.
+func tools(list []plugins.Plugin) (names []string) {
+	for _, plugin := range list {
 		if t, ok := plugin.(plugins.Tool); ok && !slices.Contains([]string{"sleep", "stubborn", "fail"}, t.Info().Name) {
 			names = append(names, t.Info().Name)
 		}

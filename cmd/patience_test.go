@@ -30,7 +30,7 @@ func answer(status int, body string, header ...string) *http.Response {
 }
 
 func following(a *answers) *remote {
-	r := newRemote(&http.Client{Transport: a}, "http://server")
+	r := newRemote(&http.Client{Transport: a}, target{url: "http://server"})
 	r.runID = "r"
 	return r
 }

@@ -18,7 +18,7 @@ import (
 // a restart of the server: each new connection goes on behind the last event that was read.
 type remote struct {
 	client   *http.Client
-	server   string // its URL
+	server   target
 	threadID string
 	runID    string
 	path     string // of the events, with the cursor to begin at
@@ -41,7 +41,7 @@ const (
 )
 
 // startRemote starts a run on a server. A request whose answer was lost is made again under its key.
-func startRemote(ctx context.Context, server string, req request) (feed, error) {
+func startRemote(ctx context.Context, server target, req request) (feed, error) {
 	r := newRemote(http.DefaultClient, server)
 	key := uuid.NewString()
 	var started struct{ ThreadID, RunID, EventsURL string }
@@ -55,7 +55,7 @@ func startRemote(ctx context.Context, server string, req request) (feed, error) 
 	return r, nil
 }
 
-func newRemote(client *http.Client, server string) *remote {
+func newRemote(client *http.Client, server target) *remote {
 	return &remote{client: client, server: server, away: patience{limit: restarting}}
 }
 
@@ -105,7 +105,7 @@ func (r *remote) next(ctx context.Context) (event, error) {
 
 // connect opens the thread's stream. When there is nothing more to read, the run is over.
 func (r *remote) connect(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server+r.path, http.NoBody)
+	req, err := r.server.request(ctx, http.MethodGet, r.path, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,6 @@ func (r *remote) connect(ctx context.Context) error {
 	if r.after > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatInt(r.after, 10))
 	}
-	authorize(req)
 	res, err := r.client.Do(req)
 	if err != nil {
 		return &awayError{err: err}
@@ -131,7 +130,7 @@ func (r *remote) connect(ctx context.Context) error {
 }
 
 func (r *remote) cancel(ctx context.Context) error {
-	path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/cancel"
+	path := r.server.runs() + "/" + url.PathEscape(r.runID) + "/cancel"
 	err := retry(ctx, restarting, func() error { return r.post(ctx, path, nil, "", nil) })
 	r.over = r.over || err == nil && !r.began // a run that waited for its turn writes nothing
 	var refused *refusedError
@@ -152,7 +151,7 @@ func (r *remote) close(context.Context) error {
 
 // post makes one request and decodes its answer into out, if that is not nil.
 func (r *remote) post(ctx context.Context, path string, body []byte, key string, out any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server+path, bytes.NewReader(body))
+	req, err := r.server.request(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,6 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	authorize(req)
 	res, err := r.client.Do(req)
 	if err != nil {
 		return &awayError{err: err}

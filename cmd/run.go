@@ -55,7 +55,8 @@ type view interface {
 
 func (p *Program) runCommand() *cobra.Command {
 	var req request
-	var server, output string
+	var server target
+	var output string
 	cmd := &cobra.Command{
 		Use:   "run AGENT TEXT…",
 		Short: "Run an agent and show what it does",
@@ -79,14 +80,14 @@ func (p *Program) runCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server to run it on")
+	server.flags(cmd, "to run it on")
 	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to go on with (default a new one)")
 	cmd.Flags().BoolVar(&req.workflow, "workflow", false, "AGENT names a workflow")
 	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, else json")
 	return cmd
 }
 
-func (p *Program) run(ctx context.Context, cfg config.Config, server string, req request, v view) error {
+func (p *Program) run(ctx context.Context, cfg config.Config, server target, req request, v view) error {
 	stop, now, release := interrupts(ctx)
 	defer release()
 	f, err := p.feed(stop, cfg, server, req)
@@ -104,13 +105,13 @@ func (p *Program) run(ctx context.Context, cfg config.Config, server string, req
 }
 
 // feed starts the run where it belongs.
-func (p *Program) feed(ctx context.Context, cfg config.Config, server string, req request) (feed, error) {
-	url, err := findServer(ctx, cfg, server)
+func (p *Program) feed(ctx context.Context, cfg config.Config, server target, req request) (feed, error) {
+	url, err := findServer(ctx, cfg, server.url)
 	if err != nil {
 		return nil, err
 	}
 	if url != "" {
-		return startRemote(ctx, url, req)
+		return startRemote(ctx, server.at(url), req)
 	}
 	o, err := p.offers(cfg, offers{})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 func runsCommand() *cobra.Command {
-	var f clientFlags
+	var at target
 	var q runsQuery
 	cmd := &cobra.Command{
 		Use:   "runs",
@@ -30,7 +30,7 @@ func runsCommand() *cobra.Command {
 		Example: "  baton runs\n  baton runs --all --status FAILED --since 1h --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.client(cmd)
+			c, err := newClient(cmd, at)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func runsCommand() *cobra.Command {
 			return table(cmd.OutOrStdout(), runs, time.Now())
 		},
 	}
-	f.add(cmd)
+	clientFlags(cmd, &at)
 	cmd.Flags().BoolVar(&q.all, "all", false, "also those that are over")
 	cmd.Flags().StringVar(&q.status, "status", "", "only those with this `status`: QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
 	cmd.Flags().StringVar(&q.agent, "agent", "", "only those of this `agent`")

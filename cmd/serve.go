@@ -84,6 +84,9 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 		set.Tracer = traced
 		defer flush(traced, log)
 	}
+	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
+		return err
+	}
 	s, err := baton.New(stop, set)
 	if err != nil {
 		return err
@@ -132,6 +135,9 @@ func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) er
 	if slices.ContainsFunc(agents, func(p plugins.Plugin) bool { return p.Info().Name == assistant }) {
 		_, err = fmt.Fprintf(w, "try: baton chat --server %s\n", url)
 		return err
+	}
+	if cfg.Auth.Mode != config.AuthNone {
+		return nil
 	}
 	agent := agents[0].Info().Name
 	_, err = fmt.Fprintf(w, "try: curl -N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d '{\"agent\":%q,\"content\":\"hello\"}' %s/api/v1/agent/runs\n", agent, url)

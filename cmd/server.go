@@ -23,6 +23,9 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plu
 // start opens what the settings name, and starts a server with it.
 func start(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*Server, error) {
 	set := settings(cfg, log, list)
+	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
+		return nil, err
+	}
 	if cfg.Attachments.URL != "" {
 		bucket, err := cloud.Open(ctx, cfg.Attachments.URL)
 		if err != nil {

@@ -23,6 +23,7 @@ type Config struct {
 	Origins     []string `yaml:"origins"`      // web origins admitted beside the server's own (none)
 	KeepEdits   bool     `yaml:"keep_edits"`   // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
 
+	Auth        Auth        `yaml:"auth"`
 	Log         Log         `yaml:"log"`
 	Attachments Attachments `yaml:"attachments"`
 	Limits      Limits      `yaml:"limits"`
@@ -33,6 +34,26 @@ type Config struct {
 	// Path is the file that was read, "" for none. Its sections agents, mcp and workflows are no settings: they are
 	// left to who makes plugins of them.
 	Path string `yaml:"-"`
+}
+
+// Auth says who may use a server, and how it knows them.
+type Auth struct {
+	Mode       string        `yaml:"mode" env:"BATON_AUTH"`                             // none, api-key or jwt (none)
+	Secret     string        `yaml:"secret,omitempty" env:"BATON_JWT_SECRET" secret:""` // that tokens are signed with: not in a file of settings (none)
+	SecretFile string        `yaml:"secret_file" env:"BATON_JWT_SECRET_FILE"`           // a file with nothing but that (none)
+	JWKSURL    string        `yaml:"jwks_url" env:"BATON_JWKS_URL"`                     // where the keys are that tokens are signed with (none)
+	Issuer     string        `yaml:"issuer" env:"BATON_JWT_ISSUER"`                     // that a token's iss must be (any with a secret)
+	Audience   []string      `yaml:"audience" env:"BATON_JWT_AUDIENCE"`                 // of which a token's aud must name one (any with a secret)
+	Algorithms []string      `yaml:"algorithms"`                                        // of HS256, or of RS256, ES256 and EdDSA (all that there are keys for)
+	Leeway     time.Duration `yaml:"leeway"`                                            // by which clocks may differ (30s)
+
+	UserClaim     string   `yaml:"user_claim"`     // the claim with the user (sub)
+	ProjectsClaim string   `yaml:"projects_claim"` // with the projects, the default one first (projects)
+	RolesClaim    string   `yaml:"roles_claim"`    // with the roles (roles)
+	Roles         []string `yaml:"roles"`          // what roles are here, each as name=role (the roles' own names)
+	DefaultRole   string   `yaml:"default_role"`   // of a token that names none: user, viewer, operator, admin, or none to refuse it (user)
+
+	TestPlugins bool `yaml:"test_plugins"` // offer the agents and tools that are there to try things out, with accounts too (false)
 }
 
 // Log says what is logged, to standard error.
@@ -104,7 +125,11 @@ func Default() Config {
 	return Config{
 		Listen:   "127.0.0.1:8080",
 		Database: "sqlite:baton.db",
-		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
+		Auth: Auth{
+			Mode: "none", Leeway: 30 * time.Second,
+			UserClaim: "sub", ProjectsClaim: "projects", RolesClaim: "roles", DefaultRole: "user",
+		},
+		Log: Log{Level: slog.LevelInfo, Format: "auto"},
 		Attachments: Attachments{
 			Size: 20 * mebibyte,
 			Types: []string{

@@ -165,25 +165,42 @@ func parse(t reflect.Type, text []string) (any, error) {
 
 // A setting is a leaf of Config.
 type setting struct {
-	key   string // its names from the root, joined by dots
-	typ   reflect.Type
-	index []int // for reflect.Value.FieldByIndex
+	key    string // its names from the root, joined by dots
+	env    string // its environment variable
+	secret bool   // it must not stand in a file of settings
+	typ    reflect.Type
+	index  []int // for reflect.Value.FieldByIndex
+}
+
+func newSetting(key string, f reflect.StructField, index []int) setting {
+	env := f.Tag.Get("env")
+	if env == "" {
+		env = "BATON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+	}
+	_, secret := f.Tag.Lookup("secret")
+	return setting{key, env, secret, f.Type, index}
+}
+
+// nameOf is how a field is called in a file, "-" when it is not there.
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name
 }
 
 // settings lists the leaves of Config in order.
 func settings() []setting {
 	var all []setting
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		name := f.Tag.Get("yaml")
+		name := nameOf(f)
 		if name == "-" {
 			continue
 		}
 		if f.Type.Kind() != reflect.Struct {
-			all = append(all, setting{name, f.Type, f.Index})
+			all = append(all, newSetting(name, f, f.Index))
 			continue
 		}
 		for _, sub := range reflect.VisibleFields(f.Type) {
-			all = append(all, setting{name + "." + sub.Tag.Get("yaml"), sub.Type, append(f.Index[:1:1], sub.Index...)})
+			all = append(all, newSetting(name+"."+nameOf(sub), sub, append(f.Index[:1:1], sub.Index...)))
 		}
 	}
 	return all

@@ -12,6 +12,9 @@ func Schema() map[string]any {
 	all := map[string]any{}
 	def := reflect.ValueOf(Default())
 	for _, s := range settings() {
+		if s.secret {
+			continue
+		}
 		leaf := schemaOf(s.typ)
 		if v := def.FieldByIndex(s.index); !v.IsZero() && s.typ.Kind() != reflect.Slice {
 			leaf["default"] = text(v)

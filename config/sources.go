@@ -20,7 +20,7 @@ import (
 func fromEnv(environ []string) (l layer, file string, err error) {
 	keys := map[string]string{"BATON_CONFIG": ""}
 	for _, s := range settings() {
-		keys["BATON_"+strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))] = s.key
+		keys[s.env] = s.key
 	}
 	l = layer{}
 	for _, variable := range environ {
@@ -90,8 +90,11 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 		return []error{fmt.Errorf("%s:%d:%d: want lines of name: value", file, n.Line, n.Column)}
 	}
 	var names []string
+	secrets := map[string]string{}
 	for _, s := range settings() {
-		names = append(names, s.key)
+		if names = append(names, s.key); s.secret {
+			secrets[s.key] = s.env
+		}
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, val := prefix+n.Content[i].Value, n.Content[i+1]
@@ -108,6 +111,10 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 		}
 		if !slices.Contains(names, key) {
 			wrong = append(wrong, fmt.Errorf("%s is not a setting%s", where, unknown(prefix, key, slices.Concat(names, declarations()))))
+			continue
+		}
+		if env := secrets[key]; env != "" {
+			wrong = append(wrong, fmt.Errorf("%s: a secret does not belong here, where it is read and copied: set %s, or %s_file to a file with it", where, env, key))
 			continue
 		}
 		if _, twice := l[key]; twice {

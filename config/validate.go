@@ -34,6 +34,7 @@ func (c Config) problems() []error {
 		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
 	}
 	errs = append(errs, c.Attachments.problems()...)
+	errs = append(errs, c.Auth.problems()...)
 	errs = append(errs, c.validNumbers()...)
 	if c.Commit.QueueRun > c.Commit.Queue {
 		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))

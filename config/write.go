@@ -13,6 +13,7 @@ import (
 // WriteYAML writes the settings as a file that Load would read, except that secrets are masked.
 func (c Config) WriteYAML(w io.Writer) error {
 	c.Database = masked(c.Database)
+	c.Auth.Secret = "" // it could not be read from a file either
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(c); err != nil {

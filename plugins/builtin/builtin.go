@@ -9,6 +9,12 @@ import (
 	"github.com/batonrun/baton/plugins/tools"
 )
 
+// Trials returns those of Plugins that are there to try a server out, and not for strangers: they sleep, fail and write as they
+// are told.
+func Trials() []plugins.Plugin {
+	return append([]plugins.Plugin{echo.Agent{}, scripted.Agent{}, tools.Sleep{}, tools.Stubborn{}, tools.Fail{}}, demo.Plugins()...)
+}
+
 // Plugins returns the agents echo and scripted, the tools sleep, stubborn, calculator, clock and fail, and
 // the workflow demo with its agents.
 func Plugins() []plugins.Plugin {

@@ -1,0 +1,191 @@
+package cmd_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/cmd"
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// serveKnown starts a server with accounts, as serve does.
+func serveKnown(t *testing.T, db string, auth config.Auth) *cmd.Server {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Listen, cfg.Database = "127.0.0.1:0", db
+	cfg.Auth = auth
+	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+// asks returns the status of a request with a token.
+func asks(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/agents", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// TestKeysBesideAServer makes, uses, lists and revokes keys of a database that a server has.
+func TestKeysBesideAServer(t *testing.T) {
+	for name, db := range map[string]string{"sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			keys := func(args ...string) result {
+				return baton(t.Context(), append([]string{"keys", args[0], "--database", db}, args[1:]...)...)
+			}
+			early := strings.TrimSpace(keys("create", "--user", "bob", "--project", "p1").want(t, 0).stdout) // before there is a schema
+			auth := config.Default().Auth
+			auth.Mode = config.AuthAPIKey
+			s := serveKnown(t, db, auth)
+			r := keys("create", "--user", "alice", "--project", "p1", "--project", "p2", "--role", "admin", "--expires", "1h").want(t, 0)
+			if !regexp.MustCompile(`^baton_[a-z2-7]{13}_[a-z2-7]{59}\n$`).MatchString(r.stdout) {
+				t.Fatalf("create prints %q", r.stdout)
+			}
+			key := strings.TrimSpace(r.stdout)
+			for _, k := range []string{early, key} {
+				if got := asks(t, s.URL(), k); got != http.StatusOK {
+					t.Errorf("a key: %d", got)
+				}
+			}
+			id := strings.Split(key, "_")[1]
+			list := keys("list").want(t, 0).stdout
+			if !regexp.MustCompile(id+` +alice +p1,p2 +admin +\S+ +good until `).MatchString(list) || !regexp.MustCompile(`bob +p1 +user +\S+ +good\n`).MatchString(list) ||
+				strings.Contains(list, strings.Split(key, "_")[2][:20]) {
+				t.Errorf("list prints\n%s", list)
+			}
+
+			t.Setenv("BATON_TOKEN", early)
+			r = baton(t.Context(), "run", "--server", s.URL(), "nobody", "hello")
+			if r.code != 1 || !strings.Contains(r.stderr, "nobody") || strings.Contains(r.stderr, "401") {
+				t.Errorf("a client with a token: %+v", r)
+			}
+			r = baton(t.Context(), "run", "--server", s.URL(), "--token", "x", "nobody", "hello")
+			if r.code != 1 || !strings.Contains(r.stderr, "401") {
+				t.Errorf("a client with another: %+v", r)
+			}
+
+			for _, args := range [][]string{{"revoke", key}, {"revoke", "nobody"}} {
+				if r := keys(args...); r.code != 1 || strings.Contains(r.stderr, key) {
+					t.Errorf("%v: %+v", args, r)
+				}
+			}
+			keys("revoke", id).want(t, 0)
+			if list := keys("list").want(t, 0).stdout; !strings.Contains(list, "revoked ") {
+				t.Errorf("list prints\n%s", list)
+			}
+			stop(t, s)
+			s = serveKnown(t, db, auth)
+			if got := asks(t, s.URL(), key); got != http.StatusUnauthorized {
+				t.Errorf("a key that was revoked: %d", got)
+			}
+			keys("reset-tickets").want(t, 0)
+			for _, args := range [][]string{
+				{"create", "--user", "alice"},
+				{"create", "--project", "p"},
+				{"create", "--user", "alice", "--project", "p", "--role", "Admin"},
+				{"create", "--user", "..", "--project", "p"},
+				{"revoke"},
+				{"forget"},
+			} {
+				if r := keys(args...); r.code != 2 || strings.HasPrefix(r.stdout, "baton_") {
+					t.Errorf("%v: %+v", args, r)
+				}
+			}
+		})
+	}
+}
+
+// TestTrialsAreNotForStrangers compares what a server offers without and with accounts.
+func TestTrialsAreNotForStrangers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{{nil, true}, {map[string]string{"BATON_AUTH": "api-key"}, false}, {map[string]string{"BATON_AUTH": "api-key", "BATON_AUTH_TEST_PLUGINS": "true"}, true}} {
+		for name, val := range c.env {
+			t.Setenv(name, val)
+		}
+		r := baton(t.Context(), "run", "echo", "hello", "--database", database(t))
+		if (r.code == 0) != c.want {
+			t.Errorf("%v: %+v", c.env, r)
+		}
+	}
+}
+
+func TestSettingsOfAccounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	secret := filepath.Join(t.TempDir(), "secret")
+	long := strings.Repeat("s3cret", 8)
+	if err := os.WriteFile(secret, []byte(long+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := database(t)
+	for i, c := range []struct {
+		file string
+		env  map[string]string
+		want string // what is said of it, empty when it serves
+	}{
+		{"auth: {mode: jwt}", map[string]string{"BATON_JWT_SECRET": long}, ""},
+		{"auth: {mode: jwt, secret_file: " + secret + ", roles: [a team=admin]}", nil, ""},
+		{"auth: {mode: jwt, jwks_url: 'https://id.example.com/jwks', issuer: i, audience: [a, b], algorithms: [ES256]}", nil, ""},
+		{"auth: {mode: api-key}", nil, ""},
+		{"auth: {mode: key}", nil, `auth.mode: want none, api-key or jwt, got "key"`},
+		{"auth: {mode: jwt}", nil, "set one"},
+		{"auth: {mode: jwt, jwks_url: 'https://x.example/'}", map[string]string{"BATON_JWT_SECRET": long}, "BATON_JWT_SECRET and auth.jwks_url are set"},
+		{"auth: {mode: jwt, secret: " + long + "}", nil, "a secret does not belong here"},
+		{"auth: {mode: jwt}", map[string]string{"BATON_JWT_SECRET": "s3cret"}, "can be guessed"},
+		{"auth: {mode: jwt, secret_file: gone}", nil, "gone: no such file"},
+		{"auth: {mode: jwt, jwks_url: 'https://x.example/'}", nil, "the issuer and the audience must be set"},
+		{"auth: {mode: jwt, roles: [team]}", map[string]string{"BATON_JWT_SECRET": long}, "want name=role"},
+		{"auth: {mode: jwt, roles: [team=king]}", map[string]string{"BATON_JWT_SECRET": long}, `there is no role "king"`},
+		{"auth: {mode: jwt, algorithms: [none]}", map[string]string{"BATON_JWT_SECRET": long}, `there is no algorithm "none"`},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if err := os.WriteFile(config.File, []byte(c.file+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for name, val := range c.env {
+				t.Setenv(name, val)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			printed := baton(t.Context(), "config")
+			if strings.Contains(printed.stdout+printed.stderr, "s3crets3cret") {
+				t.Errorf("config prints the secret: %+v", printed)
+			}
+			if c.want == "" {
+				cfg, err := config.Load(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop(t, serveKnown(t, db, cfg.Auth))
+				return
+			}
+			r := baton(ctx, "serve", "--database", db, "--listen", "127.0.0.1:0")
+			if r.code != 2 || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "s3crets3cret") {
+				t.Errorf("%s: %+v", c.file, r)
+			}
+		})
+	}
+}
