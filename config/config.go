@@ -40,7 +40,7 @@ type Config struct {
 type Auth struct {
 	Mode       string        `yaml:"mode" env:"BATON_AUTH"`                             // none, api-key or jwt (none)
 	Secret     string        `yaml:"secret,omitempty" env:"BATON_JWT_SECRET" secret:""` // that tokens are signed with: not in a file of settings (none)
-	SecretFile string        `yaml:"secret_file" env:"BATON_JWT_SECRET_FILE"`           // a file with nothing but that (none)
+	SecretFile string        `yaml:"secret_file" env:"BATON_JWT_SECRET_FILE"`           // a file with the secret that tokens are signed with, and nothing else (none)
 	JWKSURL    string        `yaml:"jwks_url" env:"BATON_JWKS_URL"`                     // where the keys are that tokens are signed with (none)
 	Issuer     string        `yaml:"issuer" env:"BATON_JWT_ISSUER"`                     // that a token's iss must be (any with a secret)
 	Audience   []string      `yaml:"audience" env:"BATON_JWT_AUDIENCE"`                 // of which a token's aud must name one (any with a secret)

@@ -91,6 +91,9 @@ func reference() (string, error) {
 	section := ""
 	def := reflect.ValueOf(Default())
 	for _, s := range settings() {
+		if s.secret { // which a file must not hold
+			continue
+		}
 		head, name, nested := strings.Cut(s.key, ".")
 		indent := ""
 		if !nested {
@@ -103,7 +106,7 @@ func reference() (string, error) {
 		}
 		section = head
 		v := def.FieldByIndex(s.index)
-		fmt.Fprintf(&b, "%s%s: %s # %s; %s\n", indent, name, written(v), said[s.key], variable(s.key))
+		fmt.Fprintf(&b, "%s%s: %s # %s; %s\n", indent, name, written(v), said[s.key], s.env)
 	}
 	return b.String(), nil
 }
@@ -117,11 +120,6 @@ func written(v reflect.Value) string {
 		return `""`
 	}
 	return fmt.Sprint(text(v))
-}
-
-// variable is the variable of the environment that a setting has.
-func variable(key string) string {
-	return "BATON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 // comments are what the source says of settings, by key, and of sections, by name. What stands in brackets at the end of a
