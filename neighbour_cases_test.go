@@ -106,8 +106,8 @@ var cases = func() map[string][]ask {
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/snapshot")),
 
 		"POST /api/v1/agent/attachments": one(
-			makes("POST", api+"/agent/attachments", aForm, "201 201 201 201", "Content-Type", "multipart/form-data; boundary=b"),
-			makes("POST", api+"/agent/runs", `{"agent":"echo","messages":[{"role":"user","content":"x","metadata":{"attachments":[{"path":"{attachment}"}]}}]}`, "404 404 404 404")),
+			makes(api+"/agent/attachments", aForm, "201 201 201 201", "Content-Type", "multipart/form-data; boundary=b"),
+			makes(api+"/agent/runs", `{"agent":"echo","messages":[{"role":"user","content":"x","metadata":{"attachments":[{"path":"{attachment}"}]}}]}`, "404 404 404 404")),
 		"GET /api/v1/agent/attachments/signed-url": get("403 403 403 403", api+"/agent/attachments/signed-url?bucket={project}&path={attachment}"),
 		"GET /api/v1/attachments/raw":              get("403 403 403 403", api+"/attachments/raw?bucket={project}&path={attachment}&expires=99999999999&signature=x"),
 

@@ -115,7 +115,7 @@ func reference() (string, error) {
 func written(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.Slice:
-		return "[]"
+		return strings.ReplaceAll(fmt.Sprint(v), " ", ", ")
 	case v.Kind() == reflect.String && v.String() == "":
 		return `""`
 	}
