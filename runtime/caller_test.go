@@ -47,7 +47,7 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 func TestRolesAreThoseOfTheList(t *testing.T) {
 	for name, want := range map[string]runtime.Role{
 		"user": runtime.RoleUser, "viewer": runtime.RoleViewer, "operator": runtime.RoleOperator, "admin": runtime.RoleAdmin,
-		"": 0, "Admin": 0, "none": 0, "root": 0, " admin": 0,
+		"": 0, "Admin": 0, "none": 0, "root": 0, "adminn": 0,
 	} {
 		if got, err := runtime.ParseRole(name); got != want || (err == nil) != (want != 0) {
 			t.Errorf("%q: %v, %v", name, got, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -22,9 +23,9 @@ const (
 // attachments reads what the messages of turns refer to, the latest first, for as long as there is room. What a model cannot
 // be shown it is told of.
 func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
-	for i := len(turns) - 1; i >= 0; i-- {
-		for j := len(turns[i]) - 1; j >= 0; j-- {
-			if err := t.attach(ctx, &turns[i][j]); err != nil {
+	for _, turn := range slices.Backward(turns) {
+		for i := range slices.Backward(turn) {
+			if err := t.attach(ctx, &turn[i]); err != nil {
 				return err
 			}
 		}

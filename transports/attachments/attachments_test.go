@@ -335,8 +335,13 @@ func TestNeighboursAreOutOfReach(t *testing.T) {
 	}
 	own := s.upload(file{"f", "a.txt", "", "mine"})
 	foreigners := []map[string]any{
-		{"path": bobs.Path}, {"path": foreign.Path}, {"bucket": "other", "path": foreign.Path}, {"path": "agent-inputs/local/none"},
-		{"path": "\x00"}, {"bucket": "other", "path": own.Path}, {"bucket": "other"},
+		{"path": bobs.Path},
+		{"path": foreign.Path},
+		{"bucket": "other", "path": foreign.Path},
+		{"path": "agent-inputs/local/none"},
+		{"path": "\x00"},
+		{"bucket": "other", "path": own.Path},
+		{"bucket": "other"},
 	}
 	for _, a := range foreigners {
 		if err := start(a); err != error(attach.ErrNotFound) { //nolint:errorlint // one answer for all

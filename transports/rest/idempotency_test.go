@@ -11,7 +11,7 @@ import (
 func TestEqualKeysAtOnceMakeOneRun(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	body := `{"agent": "scripted", "content": "{\"do\": [{\"say\": \"once\"}]}"}`
-	answers := s.atOnce(50, "POST", runs, body, "k-1")
+	answers := s.atOnce(50, runs, body, "k-1")
 	first := answers[0]
 	for _, a := range answers {
 		if a.Status != 202 || a.Body != first.Body {
@@ -39,7 +39,7 @@ func TestEqualKeysAtOnceAppendOneMessage(t *testing.T) {
 	id := s.script(`{"say": "first"}`)
 	s.await(id, "COMPLETED")
 	body := `{"content": "more", "contextItemIds": ["ctx_1"]}`
-	answers := s.atOnce(50, "POST", runs+"/"+id+"/messages", body, "k-1")
+	answers := s.atOnce(50, runs+"/"+id+"/messages", body, "k-1")
 	for _, a := range answers {
 		if a.Status != 201 || a.Body != answers[0].Body {
 			t.Fatalf("got %d %s and %s", a.Status, a.Body, answers[0].Body)
@@ -70,7 +70,7 @@ func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
 	id := s.script(`{"ask": {"message": "?"}}`)
 	asked := s.await(id, "WAITING").Interrupts[0].ID
 	body := `{"resume": [{"interruptId": "` + asked + `", "status": "resolved"}]}`
-	answers := s.atOnce(50, "POST", runs+"/"+id+"/resume", body, "k-1")
+	answers := s.atOnce(50, runs+"/"+id+"/resume", body, "k-1")
 	for _, a := range answers {
 		if a.Status != 202 || a.Body != answers[0].Body {
 			t.Fatalf("got %d %s and %s", a.Status, a.Body, answers[0].Body)
@@ -110,7 +110,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 }
 
 // atOnce makes n equal requests at the same time.
-func (s *server) atOnce(n int, method, path, body, key string) []answered {
+func (s *server) atOnce(n int, path, body, key string) []answered {
 	s.t.Helper()
 	answers := make([]answered, n)
 	errs := make([]error, n)
@@ -118,10 +118,10 @@ func (s *server) atOnce(n int, method, path, body, key string) []answered {
 	for i := range n {
 		wg.Go(func() {
 			if key == "" {
-				answers[i], errs[i] = s.try(method, path, body)
+				answers[i], errs[i] = s.try("POST", path, body)
 				return
 			}
-			answers[i], errs[i] = s.try(method, path, body, "Idempotency-Key", key)
+			answers[i], errs[i] = s.try("POST", path, body, "Idempotency-Key", key)
 		})
 	}
 	wg.Wait()

@@ -84,7 +84,7 @@ func TestCancelledOnceForAll(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	for _, status := range []string{"RUNNING", "WAITING", "QUEUED"} {
 		id := s.inState(status)
-		for _, a := range s.atOnce(20, "POST", runs+"/"+id+"/cancel", "", "") {
+		for _, a := range s.atOnce(20, runs+"/"+id+"/cancel", "", "") {
 			if a.Status != 200 || as[cancelled](a, 200).FinishedAt != *s.get(id).FinishedAt {
 				t.Errorf("%s: got %d %s", status, a.Status, a.Body)
 			}
