@@ -51,7 +51,7 @@ type answered struct {
 // do makes a request; body may be a string or a value to encode, header pairs of name and value.
 func (s *server) do(method, path string, body any, header ...string) answered {
 	s.t.Helper()
-	a, err := s.try("POST", path, body, header...)
+	a, err := s.try(method, path, body, header...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
