@@ -177,11 +177,12 @@ func (w *world) view(p *process, n int) (*view, error) {
 	slices.Reverse(v.runs)
 	for i := range v.runs {
 		id := v.runs[i].ID
-		msgs, err := p.rt.Messages(w.ctx, caller, id, 0, 500)
+		v.messages[id], err = pages(func(after int64) (runtime.Page[runtime.Message], error) {
+			return p.rt.Messages(w.ctx, caller, id, after, 500)
+		}, func(m *runtime.Message) int64 { return m.Key })
 		if err != nil {
 			return nil, err
 		}
-		v.messages[id] = msgs.Rows
 	}
 	if err := w.readHistory(p, v); err != nil {
 		return nil, err
@@ -197,12 +198,24 @@ func (w *world) readHistory(p *process, v *view) error {
 		if err != nil || h.Day.IsZero() {
 			return err
 		}
-		msgs, err := p.rt.HistoryMessages(w.ctx, h, 0, 1000)
+		day, err := pages(func(after int64) (runtime.Page[runtime.Message], error) {
+			return p.rt.HistoryMessages(w.ctx, h, after, 1000)
+		}, func(m *runtime.Message) int64 { return m.Seq })
 		if err != nil {
 			return err
 		}
-		v.history = append(msgs.Rows, v.history...)
+		v.history = append(day, v.history...)
 		before = &h.Day
+	}
+}
+
+// pages reads a list to its end: a page ends also where it is large.
+func pages(read func(after int64) (runtime.Page[runtime.Message], error), place func(*runtime.Message) int64) (all []runtime.Message, err error) {
+	for after := int64(0); ; after = place(&all[len(all)-1]) {
+		page, err := read(after)
+		if all = append(all, page.Rows...); err != nil || !page.More {
+			return all, err
+		}
 	}
 }
 
