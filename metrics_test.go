@@ -37,17 +37,17 @@ func eventually(t *testing.T, url string, want map[string]string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		got := scrape(t, url)
-		missing := ""
+		var missing strings.Builder
 		for name, value := range want {
 			if got[name] != value {
-				missing += name + " is " + got[name] + ", want " + value + "\n"
+				missing.WriteString(name + " is " + got[name] + ", want " + value + "\n")
 			}
 		}
-		if missing == "" {
+		if missing.String() == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal(missing)
+			t.Fatal(missing.String())
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -3,6 +3,7 @@ package work
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/runtime/decide"
@@ -52,11 +53,11 @@ func TestLineGoesOnBehindWhatHasNoSlot(t *testing.T) {
 	for i := range int64(4) {
 		want(q, "ann", i+1)
 	}
-	got := ""
+	var got strings.Builder
 	for _, n := range q.ready(func(r *model.RunHead) bool { return r.Key%2 == 0 }) {
-		got += fmt.Sprint(n.Run.Key, " ")
+		got.WriteString(fmt.Sprint(n.Run.Key, " "))
 	}
-	if got != "2 4 " || q.users() != 1 || q.depth() != 4 {
-		t.Errorf("claimed %s of %d, %d users wait", got, q.depth(), q.users())
+	if got.String() != "2 4 " || q.users() != 1 || q.depth() != 4 {
+		t.Errorf("claimed %s of %d, %d users wait", got.String(), q.depth(), q.users())
 	}
 }
