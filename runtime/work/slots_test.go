@@ -55,7 +55,7 @@ func TestLineGoesOnBehindWhatHasNoSlot(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, n := range q.ready(func(r *model.RunHead) bool { return r.Key%2 == 0 }) {
-		got.WriteString(fmt.Sprint(n.Run.Key, " "))
+		fmt.Fprint(&got, n.Run.Key, " ")
 	}
 	if got.String() != "2 4 " || q.users() != 1 || q.depth() != 4 {
 		t.Errorf("claimed %s of %d, %d users wait", got.String(), q.depth(), q.users())
