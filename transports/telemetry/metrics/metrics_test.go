@@ -58,7 +58,7 @@ func names(pattern, in string) []string {
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/operations.md")
+	doc, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
