@@ -23,6 +23,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/rates"
 )
 
 // Config says what a Server serves and how. Its zero fields mean the defaults that they name, so that a Config
@@ -141,6 +142,27 @@ type Limits struct {
 	Body           int // a request's body, default 2 MiB
 	Input          int // a request's body that starts a run, default 32 MiB
 	Messages       int // the new messages of one run, default 8 MB
+
+	// These hold where there are accounts. Below 0 is no limit.
+
+	RequestsPerUser    int // a second, default 50
+	BurstPerUser       int // requests that may come at once, default 4 seconds' worth
+	RequestsPerProject int // a second, of all users of a project, default 500
+	BurstPerProject    int // requests that may come at once, default 4 seconds' worth
+	StreamsPerUser     int // streams and sockets open at a time, default 200
+	StreamsPerProject  int // of all users of a project, default 2 000
+}
+
+// rates are the limits on what comes from users and projects.
+func (l *Limits) rates() rates.Config {
+	of := func(requests, burst, streams, usual, most int) rates.Limits {
+		requests = cmp.Or(requests, usual)
+		return rates.Limits{Requests: requests, Burst: cmp.Or(burst, 4*requests), Streams: cmp.Or(streams, most)}
+	}
+	return rates.Config{
+		User:    of(l.RequestsPerUser, l.BurstPerUser, l.StreamsPerUser, 50, 200),
+		Project: of(l.RequestsPerProject, l.BurstPerProject, l.StreamsPerProject, 500, 2000),
+	}
 }
 
 // Timeouts bounds how long things take.

@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/openapi"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/sse"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
@@ -96,8 +97,12 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 
 // newWeb mounts the transports on a server, whose accounts and tickets are those of db.
 func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics) (*transports.Server, *ticket.Tickets, error) {
+	meter := (*rates.Meter)(nil)
+	if accounts != nil {
+		meter = rates.New(cfg.Limits.rates())
+	}
 	streams := transports.NewStreams(transports.StreamConfig{
-		Runtime: rt, Log: cfg.Log,
+		Runtime: rt, Log: cfg.Log, Rates: meter,
 
 		Pace:         cfg.Stream.Pace,
 		PaceAbove:    cfg.Stream.PaceAbove,

@@ -76,6 +76,13 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Body:           int(cfg.Limits.Body),
 			Input:          int(cfg.Limits.Input),
 			Messages:       int(cfg.Limits.Messages),
+
+			RequestsPerUser:    unlimited(cfg.Limits.RequestsPerUser),
+			BurstPerUser:       cfg.Limits.BurstPerUser,
+			RequestsPerProject: unlimited(cfg.Limits.RequestsPerProject),
+			BurstPerProject:    cfg.Limits.BurstPerProject,
+			StreamsPerUser:     unlimited(cfg.Limits.StreamsPerUser),
+			StreamsPerProject:  unlimited(cfg.Limits.StreamsPerProject),
 		},
 		Timeouts: baton.Timeouts(cfg.Timeouts),
 		Commit: baton.Commit{
@@ -96,4 +103,12 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			SendBuffer:   int(cfg.Stream.SendBuffer),
 		},
 	}
+}
+
+// unlimited is a limit as baton.Limits has it: what is 0 in the settings is none.
+func unlimited(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
 }

@@ -85,6 +85,13 @@ type Limits struct {
 	Body           Size `yaml:"body"`             // a request's body (2MiB)
 	Input          Size `yaml:"input"`            // a request's body that starts a run (32MiB)
 	Messages       Size `yaml:"messages"`         // the new messages of one run (8MB)
+
+	RequestsPerUser    int `yaml:"requests_per_user"`    // a second, with accounts, 0 for no limit (50)
+	BurstPerUser       int `yaml:"burst_per_user"`       // requests that may come at once (200)
+	RequestsPerProject int `yaml:"requests_per_project"` // a second, of all users of a project, with accounts, 0 for no limit (500)
+	BurstPerProject    int `yaml:"burst_per_project"`    // requests that may come at once (2000)
+	StreamsPerUser     int `yaml:"streams_per_user"`     // streams and sockets open at a time, with accounts, 0 for no limit (200)
+	StreamsPerProject  int `yaml:"streams_per_project"`  // of all users of a project, with accounts, 0 for no limit (2000)
 }
 
 // Timeouts bounds how long things take.
@@ -145,6 +152,9 @@ func Default() Config {
 			Body:     2 * mebibyte,
 			Input:    32 * mebibyte,
 			Messages: 8 * megabyte,
+
+			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200,
+			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000,
 		},
 		Timeouts: Timeouts{
 			Step:              10 * time.Minute,

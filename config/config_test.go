@@ -192,6 +192,8 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
 		{name: "negative runs", file: "limits: {runs: -1}", want: "limits.runs: want a positive number, or 0 for the default, got -1"},
+		{name: "negative rate", file: "limits: {requests_per_user: -1}", want: "limits.requests_per_user: want a positive number, or 0 for no limit, got -1"},
+		{name: "no burst", file: "limits: {burst_per_user: 0}", want: "limits.burst_per_user: want more than 0, got 0"},
 		{name: "negative cap", file: "limits: {runs_per_user: -1}", want: "limits.runs_per_user: want a positive number, or 0 for the default, got -1"},
 		{name: "no time", file: "timeouts: {drain: 0s}", want: "timeouts.drain: want more than 0, got 0s"},
 		{name: "queues", file: "commit: {queue: 1KiB}", want: "commit.queue_run: 256KiB for one run is more than commit.queue, 1KiB for all"},

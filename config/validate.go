@@ -89,14 +89,18 @@ func (c Config) validDatabase() error {
 	return nil
 }
 
-// validNumbers: every count, size and duration is positive; how many runs there may be at once can be 0.
+// validNumbers: every count, size and duration is positive; how many runs there may be at once can be 0, and so can what has no limit then.
 func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
 		if !v.CanInt() || s.key == "log.level" {
 			continue
 		}
+		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams")
 		switch none := strings.HasPrefix(s.key, "limits.runs"); {
+		case free && v.Int() < 0:
+			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
+		case free:
 		case none && v.Int() < 0:
 			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for the default, got %v", s.key, v))
 		case !none && v.Int() <= 0:

@@ -19,6 +19,8 @@ type Route struct {
 	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
 	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
+	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit (see Idempotency)
+
 	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
 	Input bool  // it may be as large as one that starts a run
 	Raw   int64 // Known reads it itself, with Route.Body: of any Content-Type, up to so many bytes
@@ -43,6 +45,7 @@ func (s *Server) mount(who fiber.Handler) error {
 			add(s.app, r, s.known(&r))
 		}
 	}
+	s.app.Use(s.unknown)
 	return nil
 }
 
@@ -58,16 +61,25 @@ func add(app *fiber.App, r Route, h fiber.Handler) {
 // one that changes something is carried through.
 func (s *Server) known(r *Route) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		if auth.Of(c).Streams && !r.Stream {
-			return errStreams
-		}
-		who, err := auth.ForProject(c, project(c))
-		if err != nil && r.Late {
-			who, err = auth.ForProject(c, "")
-		}
+		own, err := auth.ForProject(c, "")
 		if err != nil {
 			return err
 		}
+		who, err := auth.ForProject(c, project(c))
+		if err == nil {
+			own = who
+		}
+		let, limited := s.admit(c, own, r.Once)
+		switch {
+		case limited != nil:
+			return limited
+		case auth.Of(c).Streams && !r.Stream:
+			return errStreams
+		case err != nil && !r.Late:
+			return err
+		}
+		defer let.done()
+		who = own
 		if err := s.body(c, r); err != nil {
 			return err
 		}

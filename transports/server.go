@@ -5,8 +5,9 @@
 // # Rooms
 //
 // What all transports share stands in folders of its own, of which each knows one thing: stream the connections,
-// budget what is held for clients, fanout how a log is shown on them to many, lease whose connection a run belongs to,
-// wire what requests and answers look like, auth who asks. Streams brings the first four together. A transport is a folder, too; none knows another.
+// budget what is held for clients, rates how often they come, fanout how a log is shown on them to many, lease whose connection a
+// run belongs to, wire what requests and answers look like, auth who asks. Streams brings the first five together. A transport is a
+// folder, too; none knows another.
 //
 // # Stopping
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/lease"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/stream"
 )
 
@@ -30,6 +31,7 @@ type StreamConfig struct {
 	WriteTimeout time.Duration // for one write to a reader, default 30 s
 	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
 	InFlight     int64         // bytes of requests, messages and answers that are held at a time, default 96 MiB
+	Rates        *rates.Meter  // counts the requests and streams of users and projects; nil for no limits
 	Grace        time.Duration // what a dropped client has to come back to its run, default 3 s
 }
 
@@ -40,6 +42,7 @@ type Streams struct {
 	*fanout.Viewers
 	*lease.Leases
 	Budget *budget.Budget // of what is held for clients
+	Rates  *rates.Meter   // of what callers ask for; nil for no limits
 
 	rt  *runtime.Runtime
 	log *slog.Logger
@@ -55,6 +58,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 	return &Streams{
 		Set:     set,
 		Viewers: fanout.New(set),
+		Rates:   cfg.Rates,
 		Budget:  budget.New(cmp.Or(cfg.InFlight, 96<<20)),
 		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
 		rt:      cfg.Runtime,
@@ -63,11 +67,16 @@ func NewStreams(cfg StreamConfig) *Streams {
 }
 
 // Serve is stream.Set's, for a stream that ends with the credential of its request. When that has ended it looks like one
-// that is over: its client comes back, and is told why it may not.
+// that is over: its client comes back, and is told why it may not. It fails when the caller has too many streams open (see
+// Reserve).
 func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Writer) error) error {
-	term := auth.TermOf(c)
+	if err := s.Reserve(c); err != nil {
+		return err
+	}
+	h := HolderOf(c)
 	return s.Set.Serve(c, func(ctx context.Context, w *stream.Writer) error {
-		defer term.Watch(w.End)()
+		defer s.Rates.Hold(h.who)()
+		defer h.term.Watch(w.End)()
 		if err := fn(ctx, w); !errors.Is(err, auth.ErrEnded) {
 			return err
 		}
@@ -75,10 +84,12 @@ func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Wri
 	})
 }
 
-// Attach is stream.Set's, for a stream that ends with a credential: with the cause auth.ErrEnded.
-func (s *Streams) Attach(term auth.Term, req *fasthttp.RequestCtx, c net.Conn, d stream.Duplex, fn func(ctx context.Context, w *stream.Writer)) {
+// Attach is stream.Set's, for a stream that ends with its holder's credential: with the cause auth.ErrEnded. Its place was
+// reserved.
+func (s *Streams) Attach(h Holder, req *fasthttp.RequestCtx, c net.Conn, d stream.Duplex, fn func(ctx context.Context, w *stream.Writer)) {
 	s.Set.Attach(req, c, d, func(ctx context.Context, w *stream.Writer) {
-		defer term.Watch(w.End)()
+		defer s.Rates.Hold(h.who)()
+		defer h.term.Watch(w.End)()
 		fn(ctx, w)
 	})
 }

@@ -26,7 +26,7 @@ type Transport struct {
 // Routes are AG-UI's and CopilotKit's.
 func (t Transport) Routes() []transports.Route {
 	return append(copilotKit{t}.routes(),
-		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run, Input: true},
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run, Input: true, Once: true},
 		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent/connect", Known: t.connect, Input: true},
 		transports.Route{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/capabilities", Known: t.capabilities},
 	)
@@ -50,11 +50,14 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 	if whole := c.Request().Body(); len(whole) != len(body) { // the request is a part of it
 		hash = wire.Hash(whole)
 	}
-	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), hash)
+	req.Idempotency, err = transports.Idempotency(c, who, c.Path(), hash)
 	if err != nil {
 		return err
 	}
 	req.Edits = !t.KeepEdits && !req.KeepsEdits()
+	if err := t.Streams.Reserve(c); err != nil {
+		return err
+	}
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err

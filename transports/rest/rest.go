@@ -30,15 +30,15 @@ func (t Transport) Routes() []transports.Route {
 	)
 	return []transports.Route{
 		{Method: fiber.MethodGet, Path: runs, Known: on(runtime.RoleViewer, t.list)},
-		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true},
+		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true, Once: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: on(runtime.RoleViewer, t.get)},
 		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: on(runtime.RoleAdmin, t.delete)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: on(runtime.RoleViewer, t.steps)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: on(runtime.RoleViewer, t.nodes)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages)},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Once: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel)},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume), Once: true},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
 		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
@@ -86,9 +86,8 @@ func key(c *fiber.Ctx, who runtime.Caller) (*runtime.Idempotency, error) {
 	if user := c.Query("user"); user != "" {
 		path += "?user=" + user
 	}
-	keys := c.Request().Header.PeekAll("Idempotency-Key")
-	if len(keys) == 0 {
+	if len(c.Request().Header.PeekAll("Idempotency-Key")) == 0 {
 		return nil, nil
 	}
-	return wire.Idempotency(who, c.Method(), path, keys, wire.Hash(c.Request().Body()))
+	return transports.Idempotency(c, who, path, wire.Hash(c.Request().Body()))
 }

@@ -28,7 +28,7 @@ type Transport struct {
 // Routes are where runs start and where their events are shown.
 func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
-		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true},
+		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true, Once: true},
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events, Stream: true},
 	}
 }
@@ -45,15 +45,21 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	req.Idempotency, err = wire.Idempotency(who, c.Method(), c.Path(), c.Request().Header.PeekAll("Idempotency-Key"), req.BodyHash)
+	req.Idempotency, err = transports.Idempotency(c, who, c.Path(), req.BodyHash)
 	if err != nil {
 		return err
+	}
+	shown := c.Accepts(fiber.MIMEApplicationJSON, "text/event-stream") == "text/event-stream"
+	if shown {
+		if err := t.Streams.Reserve(c); err != nil {
+			return err
+		}
 	}
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err
 	}
-	if c.Accepts(fiber.MIMEApplicationJSON, "text/event-stream") != "text/event-stream" {
+	if !shown {
 		t.Streams.Detach(who, started)
 		return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
 	}

@@ -11,6 +11,9 @@ import (
 // take does a command and answers it.
 func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 	cmd, err := d.read(msg.kind, msg.body)
+	if err == nil {
+		err = d.t.Streams.Rates.Take(d.who) // as a request of its own
+	}
 	var result any
 	var then func()
 	if err == nil {

@@ -98,6 +98,9 @@ type conversation struct {
 
 // hold upgrades c to a socket for a conversation, and returns at once.
 func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
+	if err := t.Streams.Reserve(c); err != nil {
+		return err
+	}
 	cfg := websocket.Config{
 		Origins:         []string{"*"}, // the server has judged it
 		ReadBufferSize:  readBuffer,
@@ -107,12 +110,12 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	if conv.protocol != "" {
 		c.Set(protocolHeader, conv.protocol)
 	}
-	req, term := c.Context(), auth.TermOf(c)
+	req, holder := c.Context(), transports.HolderOf(c)
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log}
 		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
-			t.Streams.Attach(term, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
+			t.Streams.Attach(holder, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
 				s.conn.SetPongHandler(func(string) error {
 					w.Heard()

@@ -1,0 +1,224 @@
+package baton_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/storage/sqlitetest"
+)
+
+// bounded opens a server that takes API keys and has limits.
+func bounded(t *testing.T, l baton.Limits) *baton.Server {
+	t.Helper()
+	s := open(t, baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), APIKeys: true, Limits: l,
+		Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond},
+	})
+	t.Cleanup(func() { // with time for what is at work
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// refusedFor reads a refusal, and checks that it says what was too much and when to come back.
+func refusedFor(t *testing.T, res response, code, detail string) {
+	t.Helper()
+	text := answer(t, res)
+	var got struct{ Code, Detail string }
+	wait, err := strconv.Atoi(res.Header.Get("Retry-After"))
+	if json.Unmarshal([]byte(text), &got) != nil || res.StatusCode != http.StatusTooManyRequests || err != nil || wait < 1 ||
+		got.Code != code || !strings.Contains(got.Detail, detail) {
+		t.Fatalf("%s, Retry-After %q: %s; want %s, %s", res.Status, res.Header.Get("Retry-After"), text, code, detail)
+	}
+}
+
+// slowly is the least rate.
+func slowly() baton.Limits { return baton.Limits{RequestsPerUser: 1, BurstPerUser: 40} }
+
+// spend asks until it is refused, and returns how.
+func spend(t *testing.T, s *baton.Server, key, path string) response {
+	t.Helper()
+	for range 10_000 {
+		res := send(t, "GET", s.URL()+path, "", "Authorization", key)
+		if res.StatusCode == http.StatusTooManyRequests {
+			return res
+		}
+		_ = res.Body.Close()
+	}
+	t.Fatal("nothing was refused")
+	return response{}
+}
+
+func TestRequestsAreLimited(t *testing.T) {
+	s := bounded(t, slowly())
+	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
+	bob, _ := newKey(t, s, "bob", time.Time{}, "p1")
+	for _, path := range []string{"/api/v1/agents", "/api/v1/threads?projectId=foreign", "/api/v1/nothing"} {
+		refusedFor(t, spend(t, s, alice, path), "rate_limited", "1 requests a second")
+	}
+	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", bob); got != 200 {
+		t.Errorf("another user: %d", got)
+	}
+	if got := status(t, "GET", s.URL()+"/api/v1/agents?projectId=p2", "Authorization", alice); got != 200 {
+		t.Errorf("the same user in another project: %d", got)
+	}
+	if got := status(t, "GET", s.URL()+"/readyz"); got != 200 {
+		t.Errorf("what is for everybody: %d", got)
+	}
+	if got := status(t, "GET", s.URL()+"/api/v1/agents"); got != 401 {
+		t.Errorf("nobody: %d", got)
+	}
+}
+
+// TestRefusedBeforeItsBody sends the head of a request alone.
+func TestRefusedBeforeItsBody(t *testing.T) {
+	s := bounded(t, slowly())
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	_ = spend(t, s, alice, "/api/v1/agents")
+	raw := "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 1000000\r\nAuthorization: " + alice + "\r\n\r\n"
+	if got := talk(t, s, raw); !strings.HasPrefix(got, "HTTP/1.1 429") || !strings.Contains(got, `"rate_limited"`) {
+		t.Errorf("got %.300q", got)
+	}
+}
+
+func TestProjectsAreLimited(t *testing.T) {
+	s := bounded(t, baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1, BurstPerProject: 40})
+	alice, _ := newKey(t, s, "alice", time.Time{}, "p1")
+	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "Your project")
+	other, _ := newKey(t, s, "bob", time.Time{}, "p2")
+	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", other); got != 200 {
+		t.Errorf("another project: %d", got)
+	}
+}
+
+// TestRepeatsPassTheLimit repeats a request of somebody who may send no more.
+func TestRepeatsPassTheLimit(t *testing.T) {
+	s := bounded(t, slowly())
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	for _, path := range []string{"/api/v1/agent/runs", "/api/projects/p1/agent-runs"} {
+		post := func(key, body string) response {
+			return send(t, "POST", s.URL()+path, body, "Authorization", alice, "Idempotency-Key", key)
+		}
+		body := fmt.Sprintf(`{"agent":"echo","threadId":"main","content":%q}`, path)
+		var first string
+		for { // the turn before may have left nothing
+			res := post("one", body)
+			if first = answer(t, res); res.StatusCode == http.StatusAccepted {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		_ = spend(t, s, alice, "/api/v1/agents")
+		if again := post("one", body); again.StatusCode != http.StatusAccepted || answer(t, again) != first {
+			t.Errorf("%s: a repeat is answered with %s", path, again.Status)
+		}
+		refusedFor(t, spendKey(post), "rate_limited", "You may send")
+		if res := send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", alice, "Idempotency-Key", "one"); res.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("a key where nothing is remembered: %s", res.Status)
+		}
+	}
+	runs := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/agent-runs", "", "Authorization", opposite(t, s)))
+	if strings.Count(runs, `"threadId":"fresh"`) > 40+10 {
+		t.Error("requests over the limit have begun runs")
+	}
+}
+
+// spendKey sends requests of new keys until one is refused.
+func spendKey(post func(key, body string) response) response {
+	for i := 0; ; i++ {
+		if res := post(fmt.Sprint("fresh", i), `{"agent":"echo","threadId":"fresh","content":"x"}`); res.StatusCode != http.StatusAccepted {
+			return res
+		}
+	}
+}
+
+// opposite is the key of one who sees the project.
+func opposite(t *testing.T, s *baton.Server) string {
+	t.Helper()
+	text, _, err := s.CreateAPIKey(t.Context(), "viewer", []string{"p1"}, baton.RoleViewer, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "Bearer " + text
+}
+
+func TestStreamsAreLimited(t *testing.T) {
+	for name, l := range map[string]baton.Limits{"You": {StreamsPerUser: 3}, "Your project": {StreamsPerProject: 3}} {
+		t.Run(name, func(t *testing.T) {
+			s := bounded(t, l)
+			alice, _ := newKey(t, s, "alice", time.Time{})
+			post := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main"), "Authorization", alice, "Accept", "text/event-stream")
+			if _, err := post.Body.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			events := send(t, "GET", s.URL()+"/api/v1/agent/runs/main/events?follow=true", "", "Authorization", alice)
+			if _, err := events.Body.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			socket, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
+			if got != http.StatusSwitchingProtocols {
+				t.Fatal(got)
+			}
+			_ = socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","threadId":"main"}`))
+			hear(t, socket, `"op":"ack"`)
+			sees := opposite(t, s)
+			if name == "You" {
+				if got := status(t, "GET", s.URL()+"/api/v1/agent/runs/other/events", "Authorization", sees); got != 404 {
+					t.Errorf("another user: %d", got)
+				}
+			}
+			for _, c := range [][3]string{
+				{"GET", "/api/v1/agent/runs/main/events?follow=true", ""},
+				{"POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"never","content":"x"}`},
+				{"POST", "/api/v1/agui/echo", `{"threadId":"never","messages":[{"id":"1","role":"user","content":"x"}]}`},
+				{"POST", "/api/v1/agui/scripted/connect", `{"threadId":"main","messages":[]}`},
+				{"GET", "/api/v1/events", ""},
+			} {
+				res := send(t, c[0], s.URL()+c[1], c[2], "Authorization", alice, "Accept", "text/event-stream")
+				refusedFor(t, res, "too_many_streams", name+" may have 3")
+			}
+			if _, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}}); got != http.StatusTooManyRequests {
+				t.Errorf("a socket: %d", got)
+			}
+			if got := status(t, "GET", s.URL()+"/api/v1/agent/runs/never/events", "Authorization", alice); got != 404 {
+				t.Errorf("a run was begun for a stream that was refused: %d", got)
+			}
+			if got := status(t, "POST", s.URL()+"/api/v1/stream-tickets", "Authorization", alice); got == 429 {
+				t.Error("what is no stream was refused")
+			}
+			_ = events.Body.Close()
+			for opened := false; !opened; time.Sleep(10 * time.Millisecond) { // until the server has seen it
+				res := send(t, "GET", s.URL()+"/api/v1/agent/runs/main/events?follow=true", "", "Authorization", alice)
+				opened = res.StatusCode == http.StatusOK
+				_ = res.Body.Close()
+			}
+		})
+	}
+}
+
+// TestCommandsAreRequests sends one command after the other on a socket.
+func TestCommandsAreRequests(t *testing.T) {
+	s := bounded(t, slowly())
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	socket, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
+	if got != http.StatusSwitchingProtocols {
+		t.Fatal(got)
+	}
+	go func() { // ends with the socket
+		for socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"unsubscribe","threadId":"none"}`)) == nil {
+		}
+	}()
+	hear(t, socket, `"rate_limited"`)
+	_ = socket.Close()
+}

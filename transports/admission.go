@@ -1,0 +1,101 @@
+package transports
+
+import (
+	"errors"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// What a request takes of its caller's limits. It is counted once it is known who asks, before its body is read, for the project
+// that its path or query names, or else the first of its credential. What is remembered for an Idempotency-Key comes before
+// any limit: a request over the limit that has one goes on, as long as it keeps to the limit of such repeats, and is refused
+// where the engine looks for the key and does not find it.
+//
+// A stream's place is held by its request until that is answered, and by the stream from when it begins. Between the two it is
+// free for a moment: requests of the same moment may open a few streams more than there are places.
+
+// admission is what a request was let in with.
+type admission struct {
+	who     runtime.Caller
+	over    error  // why it is let in for nothing but a repeat
+	release func() // gives the place of a stream back; nil when none is held
+}
+
+type admissionKey struct{}
+
+func admissionOf(c *fiber.Ctx) *admission {
+	a, _ := c.Locals(admissionKey{}).(*admission)
+	return a
+}
+
+// admit counts a request, or refuses it.
+func (s *Server) admit(c *fiber.Ctx, who runtime.Caller, once bool) (*admission, error) {
+	meter := s.cfg.Streams.Rates
+	a := &admission{who: who, over: meter.Take(who)}
+	if a.over != nil && (!once || len(c.Request().Header.Peek(idempotencyKey)) == 0 || meter.TakeRepeat(who) != nil) {
+		return nil, a.over
+	}
+	c.Locals(admissionKey{}, a)
+	return a, nil
+}
+
+// done gives back what the request alone has held.
+func (a *admission) done() {
+	if a.release != nil {
+		a.release()
+	}
+}
+
+// unknown counts requests for what is not there.
+func (s *Server) unknown(c *fiber.Ctx) error {
+	if who, err := auth.ForProject(c, ""); err == nil {
+		if err := s.cfg.Streams.Rates.Take(who); err != nil {
+			return err
+		}
+	}
+	return c.Next()
+}
+
+const idempotencyKey = "Idempotency-Key"
+
+// Idempotency returns what the runtime remembers c by, nil for a request without an Idempotency-Key: see wire.Idempotency.
+func Idempotency(c *fiber.Ctx, who runtime.Caller, path, bodyHash string) (*runtime.Idempotency, error) {
+	key, err := wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll(idempotencyKey), bodyHash)
+	if a := admissionOf(c); key != nil && a != nil {
+		key.Else, _ = errors.AsType[*runtime.Error](a.over)
+	}
+	return key, err
+}
+
+// Reserve holds a place for the stream that c may be answered with, before anything is begun for it. It fails when the caller
+// has as many open as it may. Called again it does nothing.
+func (s *Streams) Reserve(c *fiber.Ctx) error {
+	a := admissionOf(c)
+	if a == nil || a.release != nil || c.Method() == fiber.MethodHead {
+		return nil
+	}
+	release, err := s.Rates.Reserve(a.who)
+	if err == nil {
+		a.release = release
+	}
+	return err
+}
+
+// Holder is whose a stream is, and for how long.
+type Holder struct {
+	who  runtime.Caller
+	term auth.Term
+}
+
+// HolderOf returns the holder of the stream that c is answered with.
+func HolderOf(c *fiber.Ctx) Holder {
+	h := Holder{term: auth.TermOf(c)}
+	if a := admissionOf(c); a != nil {
+		h.who = a.who
+	}
+	return h
+}
