@@ -69,7 +69,10 @@ type Config struct {
 	// request. Accounts must be nil then.
 	APIKeys bool
 
-	// Insecure serves other machines without accounts, and over plain HTTP on Listen.
+	// TLS has Listen serve over HTTPS. With accounts, too, it may be an address that other machines reach.
+	TLS TLS
+
+	// Insecure serves other machines without accounts, or over plain HTTP on Listen, as behind a proxy that speaks TLS.
 	Insecure bool
 
 	// Hosts are the Host names that are answered beside that of Listen, localhost and addresses; a program
@@ -99,6 +102,13 @@ type Config struct {
 	Timeouts    Timeouts
 	Commit      Commit
 	Stream      Stream
+}
+
+// TLS names the files that Listen's certificate and its key are read from, both in PEM. When they change, what is in them then is
+// used for the connections that come; while they do not belong together, or are not there, what was in them before.
+type TLS struct {
+	CertFile string // the certificate, and behind it those between it and its root
+	KeyFile  string
 }
 
 // Attachments says where the files lie that users attach to messages, and what is taken.

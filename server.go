@@ -31,6 +31,7 @@ type Server struct {
 	keys    *apikey.Keys // those of db
 	tickets *ticket.Tickets
 	ln      net.Listener // nil without Config.Listen
+	secure  bool         // TLS is spoken on it
 	web     *transports.Server
 	served  chan error // what ended web
 	watch   *metrics.Metrics
@@ -55,7 +56,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{served: make(chan error, 1), watch: metrics.New(cfg.Version)}
+	s := &Server{secure: cfg.TLS != (TLS{}), served: make(chan error, 1), watch: metrics.New(cfg.Version)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.abort(ctx))
@@ -173,10 +174,13 @@ func (s *Server) Addr() string {
 	return transports.Dialable(s.ln.Addr().String())
 }
 
-// URL is Addr with http:// before it, "" when there is none.
+// URL is Addr with http:// before it, or https:// with Config.TLS, "" when there is none.
 func (s *Server) URL() string {
 	if s.ln == nil {
 		return ""
+	}
+	if s.secure {
+		return "https://" + s.Addr()
 	}
 	return "http://" + s.Addr()
 }

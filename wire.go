@@ -2,6 +2,8 @@ package baton
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/certs"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/openapi"
@@ -120,6 +123,14 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	if cfg.Tracer != nil {
 		traced = cfg.Tracer.Within
 	}
+	secure := (*tls.Config)(nil)
+	if cfg.TLS != (TLS{}) {
+		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("baton: Config.TLS: %w", err)
+		}
+		secure = files.Config()
+	}
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL},
@@ -143,6 +154,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 
 			Listen:   cfg.Listen,
 			Insecure: cfg.Insecure,
+			TLS:      secure,
 			Accounts: accounts,
 			Hosts:    cfg.Hosts,
 			Origins:  cfg.Origins,

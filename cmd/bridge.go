@@ -32,7 +32,7 @@ const (
 
 // pass passes messages until in ends and all that was asked is answered, ctx ends, or out fails.
 func (b *bridge) pass(ctx context.Context) error {
-	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server.url)) }); err != nil {
+	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server.http(), b.server.url)) }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -129,7 +129,7 @@ func (b *bridge) post(ctx context.Context, msg *message, line []byte) ([][]byte,
 	if version != "" {
 		req.Header.Set("Mcp-Protocol-Version", version)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := b.server.http().Do(req)
 	if err != nil {
 		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 			err = away(err)

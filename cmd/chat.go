@@ -56,6 +56,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 	if err != nil {
 		return err
 	}
+	server.client = ownClient(&cfg)
 	if s.server = server.at(url); url == "" {
 		o, err := p.offers(cfg, offers{})
 		if err != nil {
@@ -249,7 +250,7 @@ func (s *chat) resume(ctx context.Context) error {
 		return err
 	}
 	run := found.Items[0]
-	r := newRemote(http.DefaultClient, s.server)
+	r := newRemote(s.server.http(), s.server)
 	r.threadID, r.runID = s.thread, run.RunID
 	r.path = "/api/v1/agent/runs/" + url.PathEscape(s.thread) + "/events?after_event_id=latest"
 	answered, err := s.answer(ctx, r, run.Interrupts)
@@ -312,7 +313,7 @@ func (s *chat) get(ctx context.Context, path string, out any) error {
 		if err != nil {
 			return err
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := s.server.http().Do(req)
 		if err != nil {
 			return &awayError{err: err}
 		}

@@ -41,6 +41,7 @@ func newClient(cmd *cobra.Command, t target) (*client, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.client = ownClient(&cfg)
 		if given, err = findServer(cmd.Context(), cfg, ""); err != nil {
 			return nil, err
 		}
@@ -79,7 +80,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) err
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := c.http().Do(req)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/certs"
 	"github.com/batonrun/baton/transports/telemetry/traces"
 )
 
@@ -107,6 +109,7 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	}
 	p.declared(d, cfg)
 	running := d.database(ctx, cfg)
+	d.certificate(&cfg)
 	d.addresses(ctx, cfg, running)
 	if traced, err := traces.FromEnv(ctx, buildVersion(), slog.New(slog.DiscardHandler)); err != nil {
 		d.fault("traces", "%v", err)
@@ -216,20 +219,44 @@ func (d *doctor) process(cfg config.Config) {
 	}
 }
 
+// certificate looks at what TLS is spoken with.
+func (d *doctor) certificate(cfg *config.Config) {
+	if !cfg.TLS.On() {
+		return
+	}
+	pair, err := certs.Pair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+	if err != nil {
+		d.fault("tls", "%v. Name a certificate and its own key, both in PEM.", err)
+		return
+	}
+	const soon = 14 * 24 * time.Hour
+	leaf, now := pair.Leaf, time.Now()
+	switch until := leaf.NotAfter.Format(time.DateOnly); {
+	case now.After(leaf.NotAfter):
+		d.fault("tls", "The certificate %s expired on %s: clients refuse it. Put a new one in its place; a server at work takes it up.", cfg.TLS.CertFile, until)
+	case now.Before(leaf.NotBefore):
+		d.fault("tls", "The certificate %s is not good before %s, or this machine's clock is wrong.", cfg.TLS.CertFile, leaf.NotBefore.Format(time.DateTime))
+	case leaf.NotAfter.Sub(now) < soon:
+		d.note("tls", "The certificate %s expires on %s. Put a new one in its place before; a server at work takes it up.", cfg.TLS.CertFile, until)
+	default:
+		d.ok("tls", "The certificate %s and its key belong together; it expires on %s.", cfg.TLS.CertFile, until)
+	}
+}
+
 // addresses looks at where the server would listen, or does.
 func (d *doctor) addresses(ctx context.Context, cfg config.Config, running string) {
-	d.address(ctx, "listen", cfg.Listen, running)
+	d.address(ctx, cfg, "listen", cfg.Listen, running)
 	if cfg.AdminListen == "" {
 		return
 	}
-	d.address(ctx, "admin", cfg.AdminListen, running)
+	d.address(ctx, cfg, "admin", cfg.AdminListen, running)
 	host, _, _ := net.SplitHostPort(cfg.AdminListen)
 	if addr, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		d.note("admin", "Other machines reach %s, where metrics and profiles are shown without accounts: let a firewall decide which.", cfg.AdminListen)
 	}
 }
 
-func (d *doctor) address(ctx context.Context, about, address, running string) {
+func (d *doctor) address(ctx context.Context, cfg config.Config, about, address, running string) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err == nil {
 		_ = ln.Close()
@@ -240,10 +267,13 @@ func (d *doctor) address(ctx context.Context, about, address, running string) {
 		d.ok(about, "%s is free.", address)
 		return
 	}
-	url := "http://" + transports.Dialable(address)
+	url, client := "http://"+transports.Dialable(address), http.DefaultClient
+	if about == "listen" {
+		url, client = ownURL(&cfg, address), ownClient(&cfg)
+	}
 	probe, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	switch readyErr := ready(probe, url); {
+	switch readyErr := ready(probe, client, url); {
 	case readyErr == nil:
 		d.ok(about, "The server on %s is ready.", address)
 	case running != "" && about == "listen":

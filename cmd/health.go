@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
-	"github.com/batonrun/baton/transports"
 )
 
 func healthCommand() *cobra.Command {
@@ -33,8 +32,8 @@ func healthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			url := cmp.Or(server, "http://"+transports.Dialable(cfg.Listen))
-			if err := ready(ctx, url); err != nil {
+			url := cmp.Or(server, ownURL(&cfg, cfg.Listen))
+			if err := ready(ctx, ownClient(&cfg), url); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), url, "is ready")
@@ -48,12 +47,12 @@ func healthCommand() *cobra.Command {
 }
 
 // ready asks a server whether it can serve now.
-func ready(ctx context.Context, server string) error {
+func ready(ctx context.Context, client *http.Client, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", http.NoBody)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}

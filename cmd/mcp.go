@@ -43,6 +43,7 @@ func (p *Program) mcp(ctx context.Context, cfg config.Config, server target, in 
 		return err
 	}
 	if url != "" {
+		server.client = ownClient(&cfg)
 		err = (&bridge{server: server.at(url), in: in, out: p.Stdout}).pass(stop)
 	} else {
 		err = p.serveTools(stop, cfg, in)

@@ -42,7 +42,7 @@ const (
 
 // startRemote starts a run on a server. A request whose answer was lost is made again under its key.
 func startRemote(ctx context.Context, server target, req request) (feed, error) {
-	r := newRemote(http.DefaultClient, server)
+	r := newRemote(server.http(), server)
 	key := uuid.NewString()
 	var started struct{ ThreadID, RunID, EventsURL string }
 	err := retry(ctx, neverThere, func() error {

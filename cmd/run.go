@@ -13,7 +13,6 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/transports"
 )
 
 // request is what a person asks run for.
@@ -111,6 +110,7 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server target, re
 		return nil, err
 	}
 	if url != "" {
+		server.client = ownClient(&cfg)
 		return startRemote(ctx, server.at(url), req)
 	}
 	o, err := p.offers(cfg, offers{})
@@ -128,10 +128,10 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 	}
 	if !strings.HasPrefix(cfg.Database, "sqlite:") {
 		// The database does not tell whether a server lives, and the runs of one must not be taken over.
-		url := "http://" + transports.Dialable(cfg.Listen)
+		url := ownURL(&cfg, cfg.Listen)
 		probe, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if err := ready(probe, url); err != nil {
+		if err := ready(probe, ownClient(&cfg), url); err != nil {
 			return "", fmt.Errorf("on PostgreSQL, run and mcp need a server: start one with serve, or name it with --server (%w)", err)
 		}
 		return url, nil
@@ -143,7 +143,7 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 	case held && addr == "":
 		return "", errors.New("the database is in use by a program that serves nobody; try again when it has ended")
 	case held:
-		return "http://" + transports.Dialable(addr), nil
+		return ownURL(&cfg, addr), nil
 	}
 	return "", nil
 }

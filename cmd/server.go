@@ -54,6 +54,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		Listen:      cfg.Listen,
 		AdminListen: cfg.AdminListen,
 		Insecure:    cfg.Insecure,
+		TLS:         baton.TLS(cfg.TLS),
 		Hosts:       cfg.Hosts,
 		Origins:     cfg.Origins,
 		Log:         log,

@@ -17,8 +17,9 @@ import (
 // target is a server that a command is a client of, and whom it asks as.
 type target struct {
 	url     string
-	token   string // empty where there are no accounts
-	project string // empty for the token's default one
+	token   string       // empty where there are no accounts
+	project string       // empty for the token's default one
+	client  *http.Client // that asks it; nil for http.DefaultClient
 }
 
 // flags adds the flags that name a server.
@@ -33,6 +34,9 @@ func (t target) at(url string) target {
 	t.url, t.token = url, cmp.Or(t.token, os.Getenv(config.TokenVariable))
 	return t
 }
+
+// http is what asks the server.
+func (t target) http() *http.Client { return cmp.Or(t.client, http.DefaultClient) }
 
 // runs is the path of the project's runs.
 func (t target) runs() string {

@@ -18,11 +18,12 @@ type Config struct {
 	AdminListen string   `yaml:"admin_listen"` // address to serve metrics and profiles on, without accounts (none)
 	Database    string   `yaml:"database"`     // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
 	Takeover    bool     `yaml:"takeover"`     // fence the server that has the PostgreSQL database, and not wait for it (false)
-	Insecure    bool     `yaml:"insecure"`     // serve other machines over plain HTTP (false)
+	Insecure    bool     `yaml:"insecure"`     // serve other machines over plain HTTP, as behind a proxy, or without accounts (false)
 	Hosts       []string `yaml:"hosts"`        // Host names admitted beside the address and localhost (none)
 	Origins     []string `yaml:"origins"`      // web origins admitted beside the server's own (none)
 	KeepEdits   bool     `yaml:"keep_edits"`   // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
 
+	TLS         TLS         `yaml:"tls"`
 	Auth        Auth        `yaml:"auth"`
 	Log         Log         `yaml:"log"`
 	Attachments Attachments `yaml:"attachments"`
@@ -35,6 +36,16 @@ type Config struct {
 	// left to who makes plugins of them.
 	Path string `yaml:"-"`
 }
+
+// TLS names the files that the certificate of listen and its key are read from, again when they change. With accounts, too, listen may be
+// an address that other machines reach.
+type TLS struct {
+	CertFile string `yaml:"cert_file" env:"BATON_TLS_CERT"` // the certificate in PEM, and behind it those between it and its root (none)
+	KeyFile  string `yaml:"key_file" env:"BATON_TLS_KEY"`   // its key in PEM (none)
+}
+
+// On reports whether TLS is spoken.
+func (t TLS) On() bool { return t.CertFile != "" }
 
 // Auth says who may use a server, and how it knows them.
 type Auth struct {

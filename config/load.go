@@ -32,13 +32,17 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("admin-listen", def.AdminListen, "`address` to serve metrics and profiles on, for whoever runs the server")
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
 	fs.Bool("takeover", def.Takeover, "do not wait for the server that has the PostgreSQL database, but take its place")
-	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP")
+	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP, as behind a proxy, or without accounts")
+	fs.String("tls-cert", def.TLS.CertFile, "serve HTTPS with the certificate in this `file`")
+	fs.String("tls-key", def.TLS.KeyFile, "`file` with the certificate's key")
 	fs.String("log-level", strings.ToLower(def.Log.Level.String()), "debug, info, warn or error")
 	fs.String("log-format", def.Log.Format, "text, json or auto")
 	for _, name := range []string{"listen", "database", "takeover", "insecure", "log-level", "log-format"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
 	}
-	fs.Lookup("admin-listen").Annotations = map[string][]string{annotation: {"admin_listen"}}
+	for name, key := range map[string]string{"admin-listen": "admin_listen", "tls-cert": "tls.cert_file", "tls-key": "tls.key_file"} {
+		fs.Lookup(name).Annotations = map[string][]string{annotation: {key}}
+	}
 }
 
 // Load returns the settings in force, checked by Validate: the defaults, the file, the environment, and

@@ -33,6 +33,7 @@ func (c Config) problems() []error {
 	if !slices.Contains([]string{"text", "json", "auto"}, c.Log.Format) {
 		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
 	}
+	errs = append(errs, c.TLS.problems()...)
 	errs = append(errs, c.Attachments.problems()...)
 	errs = append(errs, c.Auth.problems()...)
 	errs = append(errs, c.validNumbers()...)
@@ -53,11 +54,25 @@ func (c Config) validListen() error {
 	if err != nil {
 		return fmt.Errorf("listen: want an address and a port such as 127.0.0.1:8080, got %q", c.Listen)
 	}
+	without, cure := "over plain HTTP", ", serve HTTPS with tls.cert_file and tls.key_file (--tls-cert, --tls-key)"
+	switch {
+	case c.Auth.Mode == AuthNone && c.TLS.On():
+		without, cure = "without accounts", ", set auth.mode (BATON_AUTH)"
+	case c.Auth.Mode == AuthNone:
+		without, cure = "over plain HTTP", ""
+	}
 	addr, err := netip.ParseAddr(host)
-	if c.Insecure || host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
+	if c.Insecure || c.TLS.On() && c.Auth.Mode != AuthNone || host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("listen: %s can be reached from other machines, over plain HTTP; listen on 127.0.0.1 behind a proxy, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen)
+	return fmt.Errorf("listen: %s can be reached from other machines, %s; listen on 127.0.0.1 behind a proxy%s, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen, without, cure)
+}
+
+func (t TLS) problems() []error {
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		return []error{errors.New("tls: want both cert_file and key_file, or neither")}
+	}
+	return nil
 }
 
 // validAdminListen takes any address: who names one that other machines reach says so.

@@ -24,6 +24,7 @@ package transports
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,7 +50,8 @@ type Config struct {
 	Log     *slog.Logger
 
 	Listen   string             // address to serve on, default 127.0.0.1:8080
-	Insecure bool               // serve addresses that other machines reach, over plain HTTP
+	Insecure bool               // serve addresses that other machines reach, over plain HTTP or without accounts
+	TLS      *tls.Config        // has TLS spoken on what Serve is given, of HTTP/1.1; nil for plain HTTP
 	Accounts auth.Authenticator // says who sent a request, default everybody is auth.Local
 	Hosts    []string           // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string           // web origins admitted beside the server's own
@@ -111,8 +113,9 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transports: Config.Listen: %w", err)
 	}
-	if addr, err := netip.ParseAddr(host); !cfg.Insecure && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
-		return nil, fmt.Errorf("transports: other machines reach %s over plain HTTP; Config.Insecure allows it", cfg.Listen)
+	safe := cfg.Insecure || cfg.Accounts != nil && cfg.TLS != nil
+	if addr, err := netip.ParseAddr(host); !safe && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
+		return nil, fmt.Errorf("transports: other machines reach %s, which takes Config.Accounts and Config.TLS; Config.Insecure allows it without", cfg.Listen)
 	}
 	s := &Server{cfg: cfg, terms: auth.NewTerms(cfg.Accounts, cfg.Log)}
 	s.visits = newVisits(stream.NewListener(nil, s.listening()))
@@ -182,6 +185,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	cfg := s.listening()
 	cfg.Idle = s.cfg.IdleTimeout
+	cfg.TLS, cfg.Handshake = s.cfg.TLS, s.cfg.HeadTimeout
 	cfg.Serve = func(c net.Conn) {
 		if err := s.app.Server().ServeConn(c); err != nil {
 			discreet{s.cfg.Log}.Printf("", err)

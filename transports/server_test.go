@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,6 +108,7 @@ type server struct {
 	streams *transports.Streams
 	web     *transports.Server
 	addr    string
+	tls     *tls.Config // clients speak it; nil for plain HTTP
 	log     *buffer
 }
 
@@ -186,7 +188,11 @@ type answer struct {
 // do sends a request; header holds pairs of name and value, and the name Host sets the Host.
 func (s *server) do(method, path string, body io.Reader, header ...string) answer {
 	s.Helper()
-	req, err := http.NewRequestWithContext(s.Context(), method, "http://"+s.addr+path, body)
+	scheme := "http://"
+	if s.tls != nil {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(s.Context(), method, scheme+s.addr+path, body)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -196,7 +202,7 @@ func (s *server) do(method, path string, body io.Reader, header ...string) answe
 		}
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: s.tls}).RoundTrip(req)
 	if err != nil {
 		s.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -482,6 +488,7 @@ func TestReadiness(t *testing.T) {
 
 func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 	s := serve(t, transports.Config{})
+	accounts := auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) { return auth.Identity{}, errors.New("nobody") })
 	cfg := transports.Config{Runtime: s.rt, Streams: transports.NewStreams(transports.StreamConfig{Runtime: s.rt})}
 	for listen, want := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true,
@@ -495,5 +502,17 @@ func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 		if _, err := transports.New(cfg); err != nil {
 			t.Errorf("%s, insecure: got %v", listen, err)
 		}
+		cfg.Insecure = false
+		for _, c := range []struct {
+			accounts auth.Authenticator
+			tls      *tls.Config
+			want     bool
+		}{{accounts, nil, want}, {nil, new(tls.Config), want}, {accounts, new(tls.Config), true}} {
+			cfg.Accounts, cfg.TLS = c.accounts, c.tls
+			if _, err := transports.New(cfg); (err == nil) != c.want {
+				t.Errorf("%s with accounts %v, TLS %v: got %v", listen, c.accounts != nil, c.tls != nil, err)
+			}
+		}
+		cfg.Accounts, cfg.TLS = nil, nil
 	}
 }

@@ -3,6 +3,7 @@ package transports_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,9 @@ func (s *server) dial(request string) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	if s.tls != nil {
+		c = tls.Client(c, s.tls)
+	}
 	s.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, request); err != nil {
@@ -104,138 +108,145 @@ func (s *server) read(version, path string) (http.Header, string, error) {
 }
 
 func TestStreamsKeepEveryByte(t *testing.T) {
-	s := serve(t, transports.Config{})
-	var want strings.Builder
-	for range 2 {
-		for _, n := range sizes {
-			want.WriteString(frame(n))
-		}
-	}
-	for _, version := range []string{"1.0", "1.1"} {
-		header, got, err := s.read(version, "sizes")
-		if err != nil || got != want.String() {
-			t.Errorf("HTTP/%s: got %d bytes and %v, want %d", version, len(got), err, want.Len())
-		}
-		for name, want := range map[string]string{
-			"X-Mine": "kept", "Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
-		} {
-			if got := header.Get(name); got != want {
-				t.Errorf("got %s %q, want %q", name, got, want)
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		var want strings.Builder
+		for range 2 {
+			for _, n := range sizes {
+				want.WriteString(frame(n))
 			}
 		}
-		for path, want := range map[string]string{"empty": "", "unflushed": "text"} {
-			if _, got, err := s.read(version, path); err != nil || got != want {
-				t.Errorf("HTTP/%s %s: got %q, %v", version, path, got, err)
+		for _, version := range []string{"1.0", "1.1"} {
+			header, got, err := s.read(version, "sizes")
+			if err != nil || got != want.String() {
+				t.Errorf("HTTP/%s: got %d bytes and %v, want %d", version, len(got), err, want.Len())
+			}
+			for name, want := range map[string]string{
+				"X-Mine": "kept", "Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+			} {
+				if got := header.Get(name); got != want {
+					t.Errorf("got %s %q, want %q", name, got, want)
+				}
+			}
+			for path, want := range map[string]string{"empty": "", "unflushed": "text"} {
+				if _, got, err := s.read(version, path); err != nil || got != want {
+					t.Errorf("HTTP/%s %s: got %q, %v", version, path, got, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A client takes what it gets before the connection ends for the whole when it was told that this end says so.
 func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
-	s := serve(t, transports.Config{})
-	for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {
-		_, in := s.dial("GET /stream/error HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n")
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {
+			_, in := s.dial("GET /stream/error HTTP/1.1\r\nHost: localhost\r\n" + header + "\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if got := resp.Header.Get("Connection"); got != "" || resp.Close {
+				t.Errorf("%q: got Connection: %s", header, got)
+			}
 		}
-		defer resp.Body.Close()
-		if got := resp.Header.Get("Connection"); got != "" || resp.Close {
-			t.Errorf("%q: got Connection: %s", header, got)
-		}
-	}
+	})
 }
 
 func TestConnectionOfAStreamTakesTheNextRequest(t *testing.T) {
-	s := serve(t, transports.Config{})
-	c, in := s.dial("")
-	for _, path := range []string{"empty", "sizes", "unflushed", "sizes"} {
-		for _, path := range []string{"/stream/" + path, "/ok"} {
-			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
-				t.Fatal(err)
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		c, in := s.dial("")
+		for _, path := range []string{"empty", "sizes", "unflushed", "sizes"} {
+			for _, path := range []string{"/stream/" + path, "/ok"} {
+				if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+					t.Errorf("%s: got %s and %v", path, resp.Status, err)
+				}
+				_ = resp.Body.Close()
 			}
-			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
-			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s: got %s and %v", path, resp.Status, err)
-			}
-			_ = resp.Body.Close()
 		}
-	}
+	})
 }
 
 // A request is awaited as long behind a stream as behind any other request, and read as fast.
 func TestConnectionOfAStreamMayBeIdle(t *testing.T) {
-	s := serve(t, transports.Config{ReadTimeout: 200 * time.Millisecond, IdleTimeout: time.Minute})
-	c, in := s.dial("")
-	ask := func(path string) string { return "GET /" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
-	answered := func() {
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
+	both(t, transports.Config{ReadTimeout: 200 * time.Millisecond, IdleTimeout: time.Minute}, func(t *testing.T, s *server) {
+		c, in := s.dial("")
+		ask := func(path string) string { return "GET /" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+		answered := func() {
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("got %s and %v", resp.Status, err)
+			}
+			_ = resp.Body.Close()
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("got %s and %v", resp.Status, err)
+		for range 2 {
+			_, _ = io.WriteString(c, ask("stream/sizes"))
+			answered()
+			_ = c.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("an idle connection: %v", err)
+			}
+			_ = c.SetReadDeadline(time.Time{})
 		}
-		_ = resp.Body.Close()
-	}
-	for range 2 {
-		_, _ = io.WriteString(c, ask("stream/sizes"))
-		answered()
-		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		if _, err := in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("an idle connection: %v", err)
+		_, _ = io.WriteString(c, ask("ok")[:10])
+		if raw, err := io.ReadAll(in); err != nil || strings.Contains(string(raw), "200 OK") {
+			t.Errorf("half a request: got %s, %v", raw, err)
 		}
-		_ = c.SetReadDeadline(time.Time{})
-	}
-	_, _ = io.WriteString(c, ask("ok")[:10])
-	if raw, err := io.ReadAll(in); err != nil || strings.Contains(string(raw), "200 OK") {
-		t.Errorf("half a request: got %s, %v", raw, err)
-	}
+	})
 }
 
 func TestConnectionEndsWithItsStream(t *testing.T) {
-	s := serve(t, transports.Config{})
-	for name, request := range map[string]string{
-		"asked to":      "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-		"HTTP/1.0":      "GET /stream/sizes HTTP/1.0\r\nHost: localhost\r\n\r\n",
-		"unread":        "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"broken stream": "GET /stream/error HTTP/1.1\r\nHost: localhost\r\n\r\n",
-	} {
-		_, in := s.dial(request)
-		if raw, err := io.ReadAll(in); err != nil || strings.Count(string(raw), "HTTP/1.1 200") != 1 {
-			t.Errorf("%s: got %d bytes and %v", name, len(raw), err)
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		for name, request := range map[string]string{
+			"asked to":      "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+			"HTTP/1.0":      "GET /stream/sizes HTTP/1.0\r\nHost: localhost\r\n\r\n",
+			"unread":        "GET /stream/sizes HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			"broken stream": "GET /stream/error HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		} {
+			_, in := s.dial(request)
+			if raw, err := io.ReadAll(in); err != nil || strings.Count(string(raw), "HTTP/1.1 200") != 1 {
+				t.Errorf("%s: got %d bytes and %v", name, len(raw), err)
+			}
 		}
-	}
+	})
 }
 
 func TestFailedStreamIsCutOff(t *testing.T) {
-	s := serve(t, transports.Config{})
-	for _, path := range []string{"panic", "error"} {
-		if _, got, err := s.read("1.1", path); !errors.Is(err, io.ErrUnexpectedEOF) || got != "text" {
-			t.Errorf("%s: got %q and %v", path, got, err)
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		for _, path := range []string{"panic", "error"} {
+			if _, got, err := s.read("1.1", path); !errors.Is(err, io.ErrUnexpectedEOF) || got != "text" {
+				t.Errorf("%s: got %q and %v", path, got, err)
+			}
+			if !strings.Contains(s.log.String(), "secret") {
+				t.Errorf("%s was not logged", path)
+			}
 		}
-		if !strings.Contains(s.log.String(), "secret") {
-			t.Errorf("%s was not logged", path)
+		if n := s.streams.Open(); n != 0 {
+			t.Errorf("%d streams are open", n)
 		}
-	}
-	if n := s.streams.Open(); n != 0 {
-		t.Errorf("%d streams are open", n)
-	}
-	if a := s.do("GET", "/ok", nil); a.status != 200 {
-		t.Errorf("got %d", a.status)
-	}
+		if a := s.do("GET", "/ok", nil); a.status != 200 {
+			t.Errorf("got %d", a.status)
+		}
+	})
 }
 
 func TestStreamsThatBeginWhileStoppingSayGoodbye(t *testing.T) {
-	s := serve(t, transports.Config{})
-	if err := s.streams.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, got, err := s.read("1.1", "wait"); err != nil || got != "textbye" {
-		t.Errorf("got %q and %v", got, err)
-	}
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		if err := s.streams.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := s.read("1.1", "wait"); err != nil || got != "textbye" {
+			t.Errorf("got %q and %v", got, err)
+		}
+	})
 }

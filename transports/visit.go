@@ -107,10 +107,14 @@ func original(c *fiber.Ctx) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	state := c.Context().TLSConnectionState() // a program's own server may have it
+	if own := stream.Own(c.Context().Conn()); own != nil {
+		state = own.TLS()
+	}
 	r := &http.Request{
 		Method: c.Method(), URL: u, RequestURI: target, Host: string(c.Request().Header.Host()),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, TLS: c.Context().TLSConnectionState(), RemoteAddr: c.Context().RemoteAddr().String(),
+		Header: http.Header{}, Body: http.NoBody, TLS: state, RemoteAddr: c.Context().RemoteAddr().String(),
 	}
 	for key, value := range c.Request().Header.All() {
 		r.Header.Add(string(key), string(value))

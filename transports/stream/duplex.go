@@ -177,5 +177,5 @@ func (w *Writer) Heard() { w.asked.Store(0) }
 func (w *Writer) mute(p *probe, now time.Time) bool {
 	asked := w.asked.Load()
 	return asked != 0 && now.UnixMilli()-asked > w.set.cfg.WriteTimeout.Milliseconds() &&
-		(w.raw == nil || p.peek(w.raw) != waiting)
+		(w.below == nil || p.peek(w.below) != waiting)
 }

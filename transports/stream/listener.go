@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,6 +21,9 @@ type ListenerConfig struct {
 	Serve func(net.Conn)
 	Idle  time.Duration // for which the request behind a stream is awaited
 
+	TLS       *tls.Config   // has TLS spoken on the connections; nil for none
+	Handshake time.Duration // for the whole of its handshake, default 10 s
+
 	Conns   int                   // open at a time, default as many as the process has descriptors for
 	PerPeer int                   // of them from one address, default half
 	Exempt  func(netip.Addr) bool // addresses for which that does not hold, default none
@@ -33,6 +37,7 @@ func (c ListenerConfig) withDefaults() ListenerConfig {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Conns = cmp.Or(c.Conns, most(descriptors()))
 	c.PerPeer = cmp.Or(c.PerPeer, max(c.Conns/2, 1))
+	c.Handshake = cmp.Or(c.Handshake, 10*time.Second)
 	c.Message = cmp.Or(c.Message, time.Minute)
 	c.Slack = cmp.Or(c.Slack, 10*time.Second)
 	c.Rate = cmp.Or(c.Rate, 4<<10)
@@ -124,6 +129,9 @@ func (l *Listener) admit(c net.Conn) *Conn {
 		return nil
 	}
 	own := &Conn{Conn: c, ln: l, peer: from}
+	if l.cfg.TLS != nil {
+		own.Conn = newSecured(c, &l.cfg)
+	}
 	l.insert(own)
 	return own
 }
@@ -162,7 +170,7 @@ func (l *Listener) evict(some func(func(*Conn) bool)) bool {
 		return false
 	}
 	l.drop(oldest)
-	_ = oldest.Conn.Close() // who reads from it finds out
+	_ = cutOff(oldest.Conn) // who reads from it finds out
 	return true
 }
 
@@ -172,7 +180,7 @@ func (l *Listener) refuse(c net.Conn, from netip.Prefix) {
 		l.told = now
 		l.cfg.Log.Warn("too many connections are open", "open", l.n, "peer", from.Addr(), "of it", len(l.open[from]))
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
+	if tcp, ok := c.(*net.TCPConn); ok && l.cfg.TLS == nil { // a handshake for a refusal would cost more than that spares
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second)) // its buffer is empty
 		_, _ = io.WriteString(tcp, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
 	}

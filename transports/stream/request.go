@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"syscall"
 	"time"
@@ -75,9 +74,6 @@ func (c *Conn) Idle() {
 
 // hungUp reports whether the other end of c has closed it, as far as that can be told without reading.
 func hungUp(c net.Conn) bool {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
 	switch c := c.(type) {
 	case peer:
 		return c.Gone()

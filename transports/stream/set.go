@@ -287,7 +287,7 @@ func (s *Set) cut() {
 	defer s.mu.Unlock()
 	for w := range s.open {
 		w.cancel(runtime.ErrStopping)
-		_ = w.conn.Close()
+		_ = cutOff(w.conn)
 	}
 }
 

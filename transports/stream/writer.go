@@ -27,6 +27,7 @@ type Writer struct {
 	set     *Set
 	conn    net.Conn
 	raw     syscall.RawConn // nil when the connection is not a socket
+	below   syscall.RawConn // the socket, though TLS may be spoken on it; nil when there is none
 	peer    peer            // the client, when the connection is not a socket but knows
 	cancel  context.CancelCauseFunc
 	chunked bool
@@ -82,18 +83,19 @@ const finalChunk = "0\r\n\r\n"
 func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
 	w.conn, w.raw, w.own = socket(conn)
 	w.peer, _ = w.conn.(peer)
+	w.below = rawOf(w.conn)
 	w.cancel = cancel
 	w.due.Store(never)
 	w.KeepAlive(": ping\n")
-	if tcp, ok := w.conn.(*net.TCPConn); ok {
+	if tcp := tcpOf(w.conn); tcp != nil {
 		_ = tcp.SetWriteBuffer(cfg.SendBuffer)
 	}
 	timeout := cfg.WriteTimeout
 	if w.duplex {
 		timeout *= 2 // a client that wakes up can be told why it was given up
 	}
-	if w.raw != nil {
-		setUserTimeout(w.raw, timeout)
+	if w.below != nil {
+		setUserTimeout(w.below, timeout)
 	}
 }
 
@@ -197,7 +199,7 @@ func (w *Writer) write(out []byte) {
 		w.err = w.keep(out[n:], err)
 	} else {
 		w.err = fmt.Errorf("%w: %w", ErrGone, err)
-		if tcp, ok := w.conn.(*net.TCPConn); ok && errors.Is(err, os.ErrDeadlineExceeded) {
+		if tcp := tcpOf(w.conn); tcp != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = tcp.SetLinger(0) // what it did not take is not kept for it
 		}
 	}
@@ -240,8 +242,8 @@ func (w *Writer) end(c net.Conn, err error) (next bool) {
 		return false
 	}
 	_ = c.SetWriteDeadline(time.Time{}) // the stream's, which no server lifts that sets none
-	if w.raw != nil {
-		setUserTimeout(w.raw, 0)
+	if w.below != nil {
+		setUserTimeout(w.below, 0)
 	}
 	return true
 }
@@ -268,6 +270,9 @@ func (w *Writer) left(p *probe) bool {
 	if w.away {
 		return false
 	}
+	if w.raw == nil {
+		return w.peer != nil && w.peer.Gone()
+	}
 	gone := p.left(w.raw)
 	w.talked = w.talked || p.thrown
 	return gone
@@ -275,16 +280,13 @@ func (w *Writer) left(p *probe) bool {
 
 // Gone looks whether the client has left. It may be called from any goroutine.
 func (w *Writer) Gone() bool {
-	if w.raw == nil {
-		if w.peer == nil || !w.peer.Gone() {
-			return false
-		}
-		w.Leave()
-		return true
-	}
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
-	if w.duplex && p.peek(w.raw) != closed || !w.duplex && !w.left(p) {
+	if w.duplex && w.below != nil { // what it has sent before is read
+		if p.peek(w.below) != closed {
+			return false
+		}
+	} else if !w.left(p) {
 		return false
 	}
 	w.Leave()
@@ -368,8 +370,15 @@ func (w *Writer) pingSlowly(now time.Time) {
 	go func() { // ends with the write's deadline
 		defer w.mu.Unlock()
 		_ = w.conn.SetWriteDeadline(now.Add(w.set.cfg.WriteTimeout))
-		if _, err := w.conn.Write(w.alive); err != nil {
-			w.Leave()
+		_, err := w.conn.Write(w.alive)
+		if err == nil {
+			return
 		}
+		w.broken, w.torn = true, true
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			w.Cut()
+			w.cancel(ErrSlow)
+		}
+		w.Leave()
 	}()
 }

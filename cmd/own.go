@@ -1,0 +1,46 @@
+package cmd
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+
+	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/certs"
+)
+
+// ownURL is where a server with these settings is reached that listens on address.
+func ownURL(cfg *config.Config, address string) string {
+	if cfg.TLS.On() {
+		return "https://" + transports.Dialable(address)
+	}
+	return "http://" + transports.Dialable(address)
+}
+
+// ownClient returns what asks a server with these settings. Beside what the system trusts it takes the certificate of the settings,
+// which is seldom one for an address, and may be nobody's else.
+func ownClient(cfg *config.Config) *http.Client {
+	if !cfg.TLS.On() {
+		return http.DefaultClient
+	}
+	files := cfg.TLS
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does
+		VerifyConnection: func(state tls.ConnectionState) error {
+			leaf := state.PeerCertificates[0]
+			if pair, err := certs.Pair(files.CertFile, files.KeyFile); err == nil && bytes.Equal(pair.Certificate[0], leaf.Raw) {
+				return nil
+			}
+			between := x509.NewCertPool()
+			for _, c := range state.PeerCertificates[1:] {
+				between.AddCert(c)
+			}
+			_, err := leaf.Verify(x509.VerifyOptions{DNSName: state.ServerName, Intermediates: between})
+			return err
+		},
+	}
+	return &http.Client{Transport: transport}
+}

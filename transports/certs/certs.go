@@ -1,0 +1,107 @@
+// Package certs has TLS spoken with a certificate and a key that lie in files, and takes up new ones when the files change.
+package certs
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// Files are a certificate and its key.
+type Files struct {
+	cert, key string
+	log       *slog.Logger
+	every     time.Duration // is looked at them, while clients come
+
+	mu   sync.Mutex // guards the fields below
+	pair *tls.Certificate
+	seen [2]state  // of the files, when they were read last
+	next time.Time // when they are looked at again
+}
+
+// state is what tells that a file has changed.
+type state struct {
+	size int64
+	time time.Time
+}
+
+// Load reads the files, both in PEM, the certificate with those between it and its root behind it. It fails when they cannot be
+// read or do not belong together.
+func Load(cert, key string, log *slog.Logger) (*Files, error) {
+	return load(cert, key, log, 2*time.Second)
+}
+
+func load(cert, key string, log *slog.Logger, every time.Duration) (*Files, error) {
+	f := &Files{cert: cert, key: key, log: log, every: every}
+	var err error
+	if f.seen, err = f.look(); err != nil {
+		return nil, err
+	}
+	if f.pair, err = Pair(cert, key); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Pair reads a certificate and its key.
+func Pair(cert, key string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
+	}
+	return &pair, nil
+}
+
+// Config has TLS 1.2 or later spoken with what is in the files, and HTTP/1.1 on it.
+func (f *Files) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current(), nil },
+	}
+}
+
+// current is the pair in force: what was in the files a moment ago, if that was one. Nobody needs to watch them meanwhile.
+func (f *Files) current() *tls.Certificate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if now.Before(f.next) {
+		return f.pair
+	}
+	f.next = now.Add(f.every)
+	if seen, err := f.look(); seen != f.seen {
+		f.seen = seen // what is wrong with them is logged once
+		f.reload(err)
+	}
+	return f.pair
+}
+
+// reload reads the files again, unless it is known that they cannot be. f.mu is held.
+func (f *Files) reload(err error) {
+	var pair *tls.Certificate
+	if err == nil {
+		pair, err = Pair(f.cert, f.key)
+	}
+	if err != nil {
+		f.log.Error("the new certificate cannot be used; the old one stays", "error", err)
+		return
+	}
+	f.pair = pair
+	f.log.Info("a new certificate is in use", "file", f.cert, "expires", pair.Leaf.NotAfter)
+}
+
+// look tells of what the files are without reading them.
+func (f *Files) look() (seen [2]state, err error) {
+	for i, file := range []string{f.cert, f.key} {
+		info, err := os.Stat(file)
+		if err != nil {
+			return [2]state{}, err
+		}
+		seen[i] = state{info.Size(), info.ModTime()}
+	}
+	return seen, nil
+}
