@@ -161,6 +161,13 @@ type Limits struct {
 	BurstPerProject    int // requests that may come at once, default 4 seconds' worth
 	StreamsPerUser     int // streams and sockets open at a time, default 200
 	StreamsPerProject  int // of all users of a project, default 2 000
+	QueuePerUser       int // runs waiting for their turn, default 1 000
+	QueuePerProject    int // of all users of a project, default 5 000
+}
+
+// queue is how many runs of a user and of a project may wait where there are accounts.
+func (l *Limits) queue() (user, project int) {
+	return cmp.Or(l.QueuePerUser, 1000), cmp.Or(l.QueuePerProject, 5000)
 }
 
 // rates are the limits on what comes from users and projects.

@@ -117,7 +117,7 @@ func TestRepeatsPassTheLimit(t *testing.T) {
 			if first = answer(t, res); res.StatusCode == http.StatusAccepted {
 				break
 			}
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 		_ = spend(t, s, alice, "/api/v1/agents")
 		if again := post("one", body); again.StatusCode != http.StatusAccepted || answer(t, again) != first {
@@ -198,7 +198,7 @@ func TestStreamsAreLimited(t *testing.T) {
 				t.Error("what is no stream was refused")
 			}
 			_ = events.Body.Close()
-			for opened := false; !opened; time.Sleep(10 * time.Millisecond) { // until the server has seen it
+			for opened := false; !opened; <-time.After(10 * time.Millisecond) { // until the server has seen it
 				res := send(t, "GET", s.URL()+"/api/v1/agent/runs/main/events?follow=true", "", "Authorization", alice)
 				opened = res.StatusCode == http.StatusOK
 				_ = res.Body.Close()
@@ -221,4 +221,39 @@ func TestCommandsAreRequests(t *testing.T) {
 	}()
 	hear(t, socket, `"rate_limited"`)
 	_ = socket.Close()
+}
+
+// TestQueuesAreLimited has one run at work, and fills its user's part of the queue or the project's.
+func TestQueuesAreLimited(t *testing.T) {
+	for name, l := range map[string]baton.Limits{
+		"You": {RunsPerProject: 1, QueuePerUser: 2}, "Your project": {RunsPerProject: 1, QueuePerProject: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := bounded(t, l)
+			alice, _ := newKey(t, s, "alice", time.Time{})
+			post := func(key, thread string, header ...string) response {
+				return send(t, "POST", s.URL()+"/api/v1/agent/runs", slow(thread), append(header, "Authorization", key)...)
+			}
+			for i := range 3 { // one is claimed, two wait
+				if res := post(alice, fmt.Sprint("t", i), "Idempotency-Key", fmt.Sprint("k", i)); res.StatusCode != http.StatusAccepted {
+					t.Fatal(res.Status)
+				}
+			}
+			refusedFor(t, post(alice, "t3"), "queue_full", name+" may have 2 runs queued")
+			if res := post(alice, "t2", "Idempotency-Key", "k2"); res.StatusCode != http.StatusAccepted {
+				t.Errorf("a repeat: %s", res.Status)
+			}
+			bob, _ := newKey(t, s, "bob", time.Time{})
+			if want := map[string]int{"You": 202, "Your project": 429}[name]; post(bob, "t0").StatusCode != want {
+				t.Errorf("another user of the project: want %d", want)
+			}
+			elsewhere, _ := newKey(t, s, "alice", time.Time{}, "p2")
+			if res := post(elsewhere, "t0"); res.StatusCode != http.StatusAccepted {
+				t.Errorf("the same user in another project: %s", res.Status)
+			}
+			for freed := false; !freed; <-time.After(50 * time.Millisecond) { // until the first has ended
+				freed = post(alice, "t4").StatusCode == http.StatusAccepted
+			}
+		})
+	}
 }

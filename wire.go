@@ -63,18 +63,24 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 
 // newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
 func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+	queuePerUser, queuePerProject := 0, 0
+	if cfg.Accounts != nil || cfg.APIKeys {
+		queuePerUser, queuePerProject = cfg.Limits.queue()
+	}
 	return runtime.New(runtime.Config{
 		Attachments: files,
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
-		Audit:          cfg.Accounts != nil || cfg.APIKeys,
-		Runs:           cfg.Limits.Runs,
-		RunsPerAgent:   cfg.Limits.RunsPerAgent,
-		RunsPerProject: cfg.Limits.RunsPerProject,
-		RunsPerUser:    cfg.Limits.RunsPerUser,
-		QueueDepth:     cfg.Limits.Queue,
-		MessageBytes:   cfg.Limits.Messages,
+		Audit:           cfg.Accounts != nil || cfg.APIKeys,
+		Runs:            cfg.Limits.Runs,
+		RunsPerAgent:    cfg.Limits.RunsPerAgent,
+		RunsPerProject:  cfg.Limits.RunsPerProject,
+		RunsPerUser:     cfg.Limits.RunsPerUser,
+		QueueDepth:      cfg.Limits.Queue,
+		QueuePerUser:    queuePerUser,
+		QueuePerProject: queuePerProject,
+		MessageBytes:    cfg.Limits.Messages,
 
 		StepTimeout:     cfg.Timeouts.Step,
 		RunTimeout:      cfg.Timeouts.Run,

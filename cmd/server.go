@@ -84,6 +84,8 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			BurstPerProject:    cfg.Limits.BurstPerProject,
 			StreamsPerUser:     unlimited(cfg.Limits.StreamsPerUser),
 			StreamsPerProject:  unlimited(cfg.Limits.StreamsPerProject),
+			QueuePerUser:       unlimited(cfg.Limits.QueuePerUser),
+			QueuePerProject:    unlimited(cfg.Limits.QueuePerProject),
 		},
 		Timeouts: baton.Timeouts(cfg.Timeouts),
 		Commit: baton.Commit{

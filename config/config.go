@@ -103,6 +103,8 @@ type Limits struct {
 	BurstPerProject    int `yaml:"burst_per_project"`    // requests that may come at once (2000)
 	StreamsPerUser     int `yaml:"streams_per_user"`     // streams and sockets open at a time, with accounts, 0 for no limit (200)
 	StreamsPerProject  int `yaml:"streams_per_project"`  // of all users of a project, with accounts, 0 for no limit (2000)
+	QueuePerUser       int `yaml:"queue_per_user"`       // runs waiting for their turn, with accounts, 0 for no limit of its own (1000)
+	QueuePerProject    int `yaml:"queue_per_project"`    // of all users of a project, with accounts, 0 for no limit of its own (5000)
 }
 
 // Timeouts bounds how long things take.
@@ -164,8 +166,8 @@ func Default() Config {
 			Input:    32 * mebibyte,
 			Messages: 8 * megabyte,
 
-			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200,
-			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000,
+			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
+			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
 		},
 		Timeouts: Timeouts{
 			Step:              10 * time.Minute,

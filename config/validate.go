@@ -111,7 +111,7 @@ func (c Config) validNumbers() (errs []error) {
 		if !v.CanInt() || s.key == "log.level" {
 			continue
 		}
-		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams")
+		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per")
 		switch none := strings.HasPrefix(s.key, "limits.runs"); {
 		case free && v.Int() < 0:
 			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))

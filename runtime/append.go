@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -44,7 +45,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	out, err := rt.work.Append(&decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(c.project, run.User),
 		By: rt.by(c, "append"),
 	})
 	if err != nil {
@@ -64,9 +65,26 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	return msgs[0], nil
 }
 
-// limits are what may wait now.
-func (rt *Runtime) limits() decide.Limits {
+// limits are what may wait now for a user.
+func (rt *Runtime) limits(project, user string) decide.Limits {
 	return decide.Limits{
-		Full: rt.work.Queued() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
+		Theirs: rt.theirQueue(project, user),
+		Full:   rt.work.Queued() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
 	}
+}
+
+// theirQueue refuses another run of a user while its part of the queue, or its project's, is full.
+func (rt *Runtime) theirQueue(project, user string) *Error {
+	users, projects := rt.work.QueuedOf(project, user)
+	err := (*Error)(nil)
+	switch {
+	case rt.cfg.QueuePerUser > 0 && users >= rt.cfg.QueuePerUser:
+		err = refuse(KindOverloaded, "queue_full", "You may have %d runs queued at a time; try again later", rt.cfg.QueuePerUser)
+	case rt.cfg.QueuePerProject > 0 && projects >= rt.cfg.QueuePerProject:
+		err = refuse(KindOverloaded, "queue_full", "Your project may have %d runs queued at a time; try again later", rt.cfg.QueuePerProject)
+	default:
+		return nil
+	}
+	err.RetryAfter = time.Second
+	return err
 }

@@ -57,13 +57,15 @@ type Config struct {
 
 	Audit bool // keep who has asked for what that changed something
 
-	Runs           int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent   int // of one agent or workflow, 0 means no cap of its own
-	RunsPerProject int
-	RunsPerUser    int
-	QueueDepth     int // runs that may be QUEUED, default 10 000
-	QueuePerThread int // runs of one thread that may be QUEUED, default 100
-	MessageBytes   int // new messages of one run, and those that wait for one to take them, default 8 MB
+	Runs            int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
+	RunsPerAgent    int // of one agent or workflow, 0 means no cap of its own
+	RunsPerProject  int
+	RunsPerUser     int
+	QueueDepth      int // runs that may be QUEUED, default 10 000
+	QueuePerThread  int // runs of one thread that may be QUEUED, default 100
+	QueuePerUser    int // of one user, 0 or less means no cap of its own
+	QueuePerProject int // of one project, likewise
+	MessageBytes    int // new messages of one run, and those that wait for one to take them, default 8 MB
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h

@@ -222,7 +222,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(), Edit: s.edit.from > 0,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project, s.c.user), Edit: s.edit.from > 0,
 		Lost: lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {

@@ -21,9 +21,10 @@ type Append struct {
 
 // Limits bound what may wait.
 type Limits struct {
-	Full       bool // the queue of all threads
-	PerThread  int  // runs of one thread that are QUEUED
-	InboxBytes int  // messages of one run that were accepted and not taken
+	Full       bool         // the queue of all threads
+	Theirs     *model.Error // what refuses a run of this user or project, whose part of the queue is full; nil when it is not
+	PerThread  int          // runs of one thread that are QUEUED
+	InboxBytes int          // messages of one run that were accepted and not taken
 }
 
 // Key is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -65,8 +66,8 @@ func (c *Append) decide(d *decision) error {
 		return errInboxFull
 	}
 	if run.Status.Final() {
-		if c.Limits.full(d.v) {
-			return ErrQueueFull
+		if err := c.Limits.full(d.v); err != nil {
+			return err
 		}
 		d.restart(run)
 		d.keep(run)
@@ -100,15 +101,21 @@ func (d *decision) accept(run *model.RunHead, msgs []model.Message, size int) {
 // unread stands for the key of a message that the batch has yet to insert: nobody can have read it.
 const unread = -1
 
-// full reports whether no more runs of the thread may be queued.
-func (l *Limits) full(v *model.View) bool {
+// full refuses more runs of the thread when they may not be queued.
+func (l *Limits) full(v *model.View) error {
+	if l.Theirs != nil {
+		return l.Theirs
+	}
 	queued := 0
 	for i := range v.Runs {
 		if v.Runs[i].Status == model.Queued {
 			queued++
 		}
 	}
-	return l.Full || l.PerThread > 0 && queued >= l.PerThread
+	if l.Full || l.PerThread > 0 && queued >= l.PerThread {
+		return ErrQueueFull
+	}
+	return nil
 }
 
 // remembered fills answer with what an equal request was answered before, if one was.

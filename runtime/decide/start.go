@@ -243,10 +243,7 @@ func (c *Start) admit(v *model.View, waiting *model.RunHead) error {
 	if c.makesRoom() {
 		limits.PerThread = 0
 	}
-	if limits.full(v) {
-		return ErrQueueFull
-	}
-	return nil
+	return limits.full(v)
 }
 
 // makeRoom cancels the thread's runs whose generation has not begun, and returns those that are still to be ended.

@@ -140,6 +140,11 @@ func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
 // Queued returns how many runs are QUEUED.
 func (en *Engine) Queued() int { return en.queue.depth() }
 
+// QueuedOf returns how many runs of a user, and of its project, are QUEUED.
+func (en *Engine) QueuedOf(project, user string) (users, projects int) {
+	return en.queue.of(project, user)
+}
+
 // Definition returns what a run keeps of the workflow that it is started with.
 func (en *Engine) Definition(workflow string) json.RawMessage {
 	if g := en.offers.current().graphs.Workflow(workflow); g != nil {

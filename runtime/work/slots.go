@@ -111,8 +111,9 @@ type runQueue struct {
 	turns  *list.List // of *line: whose turn it is to have a run claimed comes first
 	lines  map[model.Name]*line
 	needs  map[int64]place
-	counts map[int64]int      // QUEUED runs by thread
+	counts map[int64]inQueue  // QUEUED runs by thread
 	queued int                // their sum
+	theirs map[model.Name]int // their sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
 }
 
@@ -124,6 +125,12 @@ type line struct {
 	needs *list.List
 }
 
+// inQueue is how many QUEUED runs a thread has, and whose they are.
+type inQueue struct {
+	n    int
+	user model.Name
+}
+
 // place is where in a line a thread stands.
 type place struct {
 	line *line
@@ -133,25 +140,27 @@ type place struct {
 func newRunQueue() *runQueue {
 	return &runQueue{
 		signal: make(chan struct{}, 1), turns: list.New(), lines: make(map[model.Name]*line),
-		needs: make(map[int64]place), counts: make(map[int64]int), asking: make(map[int64]struct{}),
+		needs: make(map[int64]place), counts: make(map[int64]inQueue), theirs: make(map[model.Name]int), asking: make(map[int64]struct{}),
 	}
 }
 
 // set notes what a decision has left of its thread.
 func (q *runQueue) set(out *decide.Decided) {
-	queued, asks := 0, false
+	queued, asks := inQueue{}, false
 	for i := range out.Open {
 		switch out.Open[i].Status {
 		case model.Queued:
-			queued++
+			queued.n++
+			queued.user = model.Name{Project: out.Open[i].Project, User: out.Open[i].User}
 		case model.Waiting:
 			asks = true
 		}
 	}
 	key := out.Thread
 	q.mu.Lock()
-	q.queued += queued - q.counts[key]
-	if queued == 0 {
+	q.count(q.counts[key], -1)
+	q.count(queued, 1)
+	if queued.n == 0 {
 		delete(q.counts, key)
 	} else {
 		q.counts[key] = queued
@@ -168,6 +177,26 @@ func (q *runQueue) set(out *decide.Decided) {
 	}
 	q.mu.Unlock()
 	q.nudge()
+}
+
+// count adds a thread's QUEUED runs to the sums, or takes them out. The caller holds mu.
+func (q *runQueue) count(in inQueue, sign int) {
+	if in.n == 0 {
+		return
+	}
+	q.queued += sign * in.n
+	for _, of := range [2]model.Name{in.user, {Project: in.user.Project}} {
+		if q.theirs[of] += sign * in.n; q.theirs[of] == 0 {
+			delete(q.theirs, of)
+		}
+	}
+}
+
+// of returns how many runs of a user, and of its project, are QUEUED.
+func (q *runQueue) of(project, user string) (users, projects int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.theirs[model.Name{Project: project, User: user}], q.theirs[model.Name{Project: project}]
 }
 
 // asks notes whether a thread has a run that is WAITING. q.mu is held.
@@ -246,7 +275,7 @@ func (q *runQueue) users() int {
 func (q *runQueue) waits(threadKey int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.counts[threadKey] > 0
+	return q.counts[threadKey].n > 0
 }
 
 // ready removes and returns what can be done now: claims for which admit has a slot, one of each user in turn, and all else.
