@@ -56,15 +56,15 @@ func TestBurstThenRate(t *testing.T) {
 		if err := m.Take(bob); err != nil {
 			t.Errorf("another user: %v", err)
 		}
-		time.Sleep(wait)
+		<-time.After(wait)
 		if got := pass(5); got != 1 {
 			t.Errorf("%d passed after the wait, want 1", got)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := pass(100); got != 10 {
 			t.Errorf("%d passed after a second, want 10", got)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if got := pass(100); got != 30 {
 			t.Errorf("%d passed after an hour, want 30", got)
 		}
@@ -119,7 +119,7 @@ func TestNobodyIsForgottenBeforeTime(t *testing.T) {
 		for i := range 20_000 {
 			_ = m.Take(caller(t, "p", fmt.Sprint("u", i)))
 			most = max(most, m.Known())
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 		if most > 5000 {
 			t.Errorf("%d were remembered, want about as many as come in a second", most)
