@@ -16,6 +16,7 @@ package baton
 import (
 	"cmp"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"time"
@@ -82,6 +83,13 @@ type Config struct {
 	// Origins are the origins of web pages, such as https://app.example.com, that are admitted beside those
 	// that come from the host they ask. Any other is answered with 403.
 	Origins []string
+
+	// CORSCredentials lets pages of Origins have their browsers send cookies and the like, for a program whose Accounts know them.
+	CORSCredentials bool
+
+	// TrustedProxies are the addresses of proxies that stand before the server. X-Forwarded-For, X-Forwarded-Proto,
+	// X-Forwarded-Host and X-Request-Id count when they come from them, and from nobody else. Hosts must name what they are asked for.
+	TrustedProxies []netip.Prefix
 
 	// KeepEdits has what AG-UI's and CopilotKit's clients send rewind no thread: that a person has edited a message, or
 	// wants another answer, is told by a list of messages that leaves the thread before its end.

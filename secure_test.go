@@ -2,6 +2,9 @@ package baton_test
 
 import (
 	"crypto/tls"
+	"io"
+	"net/http"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,4 +51,96 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 	await(t, s, runtime.Running)
 	_ = c.Close()
 	await(t, s, runtime.Cancelled)
+}
+
+// TestAuditSaysFromWhereAndInWhichRequest asks as a proxy does that is believed, and as anybody.
+func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		for trusted, want := range map[string][2]string{"127.0.0.0/8": {"203.0.113.9", "request-1"}, "10.0.0.0/8": {"127.0.0.1", ""}} {
+			s := open(t, baton.Config{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}})
+			url := doors[door](t, s)
+			key, _, err := s.CreateAPIKey(t.Context(), "root", []string{"p1"}, runtime.RoleAdmin, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func(method, path, body string) (*http.Response, string) {
+				t.Helper()
+				req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, value := range map[string]string{
+					"Authorization": "Bearer " + key, "Content-Type": "application/json",
+					"X-Forwarded-For": "127.0.0.1, 203.0.113.9", "X-Request-Id": "request-1",
+				} {
+					req.Header.Set(name, value)
+				}
+				client := http.DefaultClient
+				if own := clients[url]; own != nil {
+					client = own
+				}
+				res, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				text, err := io.ReadAll(res.Body)
+				if err != nil || res.StatusCode >= 300 {
+					t.Fatalf("%s %s: %s %s, %v", method, path, res.Status, text, err)
+				}
+				return res, string(text)
+			}
+			res, _ := ask("POST", "/api/v1/agent/runs", `{"agent":"echo","content":"hello"}`)
+			request := res.Header.Get("X-Request-Id")
+			if want[1] != "" && request != want[1] || want[1] == "" && (request == "" || request == "request-1") {
+				t.Errorf("trusting %s: the request is called %q", trusted, request)
+			}
+			_, page := ask("GET", "/api/projects/p1/audit?action=start", "")
+			if !strings.Contains(page, `"`+want[0]+`"`) || !strings.Contains(page, `"`+request+`"`) {
+				t.Errorf("trusting %s: no %s and %s in %s", trusted, want[0], request, page)
+			}
+		}
+	})
+}
+
+// TestPreflightsNeedNoCredential as browsers send none with them.
+func TestPreflightsNeedNoCredential(t *testing.T) {
+	const page = "https://app.example.com"
+	for _, credentials := range []bool{false, true} {
+		s := open(t, baton.Config{Listen: "127.0.0.1:0", APIKeys: true, Origins: []string{page}, CORSCredentials: credentials})
+		ask := func(method, origin string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+"/api/v1/agent/runs", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Origin", origin)
+			if method == http.MethodOptions {
+				req.Header.Set("Access-Control-Request-Method", "POST")
+				req.Header.Set("Access-Control-Request-Headers", "authorization,idempotency-key,last-event-id,traceparent")
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			return res
+		}
+		allow := ""
+		if credentials {
+			allow = "true"
+		}
+		for method, status := range map[string]int{http.MethodOptions: 204, http.MethodPost: 401} {
+			res := ask(method, page)
+			if got := res.Header.Get("Access-Control-Allow-Credentials"); res.StatusCode != status || got != allow || res.Header.Get("Access-Control-Allow-Origin") != page {
+				t.Errorf("%s: got %s with credentials %q, %v", method, res.Status, got, res.Header)
+			}
+			if got := res.Header.Get("Access-Control-Expose-Headers"); got != "Retry-After, X-Request-Id" {
+				t.Errorf("%s exposes %q", method, got)
+			}
+		}
+		if res := ask(http.MethodOptions, "https://evil.example"); res.StatusCode != 403 || res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("a foreign page: %s %v", res.Status, res.Header)
+		}
+	}
 }

@@ -164,6 +164,8 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Accounts: accounts,
 			Hosts:    cfg.Hosts,
 			Origins:  cfg.Origins,
+			Cookies:  cfg.CORSCredentials,
+			Proxies:  cfg.TrustedProxies,
 			Body:     cfg.Limits.Body,
 			Input:    cfg.Limits.Input,
 

@@ -46,6 +46,7 @@ func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list 
 
 // settings are the settings as package baton has them.
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
+	proxies, _ := cfg.TrustedProxies() // Validate has seen them
 	return baton.Config{
 		Plugins:     list,
 		Database:    cfg.Database,
@@ -57,8 +58,12 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		TLS:         baton.TLS(cfg.TLS),
 		Hosts:       cfg.Hosts,
 		Origins:     cfg.Origins,
-		Log:         log,
-		Version:     buildVersion(),
+
+		CORSCredentials: cfg.Credentials,
+		TrustedProxies:  proxies,
+
+		Log:     log,
+		Version: buildVersion(),
 		Attachments: baton.Attachments{
 			Directory: cfg.Attachments.Directory,
 			BaseURL:   cfg.Attachments.BaseURL,

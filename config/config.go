@@ -14,14 +14,16 @@ import (
 // Config is what a server can be told. Default returns one with every default in place; each field names
 // its own. Sizes are written "256KiB" or "8MB" (or as a number of bytes), durations "1m30s".
 type Config struct {
-	Listen      string   `yaml:"listen"`       // address to serve on (127.0.0.1:8080)
-	AdminListen string   `yaml:"admin_listen"` // address to serve metrics and profiles on, without accounts (none)
-	Database    string   `yaml:"database"`     // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
-	Takeover    bool     `yaml:"takeover"`     // fence the server that has the PostgreSQL database, and not wait for it (false)
-	Insecure    bool     `yaml:"insecure"`     // serve other machines over plain HTTP, as behind a proxy, or without accounts (false)
-	Hosts       []string `yaml:"hosts"`        // Host names admitted beside the address and localhost (none)
-	Origins     []string `yaml:"origins"`      // web origins admitted beside the server's own (none)
-	KeepEdits   bool     `yaml:"keep_edits"`   // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
+	Listen      string   `yaml:"listen"`           // address to serve on (127.0.0.1:8080)
+	AdminListen string   `yaml:"admin_listen"`     // address to serve metrics and profiles on, without accounts (none)
+	Database    string   `yaml:"database"`         // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
+	Takeover    bool     `yaml:"takeover"`         // fence the server that has the PostgreSQL database, and not wait for it (false)
+	Insecure    bool     `yaml:"insecure"`         // serve other machines over plain HTTP, as behind a proxy, or without accounts (false)
+	Hosts       []string `yaml:"hosts"`            // Host names admitted beside the address and localhost (none)
+	Origins     []string `yaml:"origins"`          // web origins admitted beside the server's own (none)
+	Credentials bool     `yaml:"cors_credentials"` // pages of origins may have their browsers send cookies and the like (false)
+	Proxies     []string `yaml:"trusted_proxies"`  // addresses and networks of proxies that are believed for whom they ask (none)
+	KeepEdits   bool     `yaml:"keep_edits"`       // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
 
 	TLS         TLS         `yaml:"tls"`
 	Auth        Auth        `yaml:"auth"`

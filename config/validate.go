@@ -30,6 +30,9 @@ func (c Config) problems() []error {
 			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and maybe a port such as https://app.example.com, got %q", o))
 		}
 	}
+	if _, err := c.TrustedProxies(); err != nil {
+		errs = append(errs, fmt.Errorf("trusted_proxies: %w", err))
+	}
 	if !slices.Contains([]string{"text", "json", "auto"}, c.Log.Format) {
 		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
 	}
@@ -66,6 +69,21 @@ func (c Config) validListen() error {
 		return nil
 	}
 	return fmt.Errorf("listen: %s can be reached from other machines, %s; listen on 127.0.0.1 behind a proxy%s, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen, without, cure)
+}
+
+// TrustedProxies are the networks of Proxies.
+func (c Config) TrustedProxies() (list []netip.Prefix, err error) {
+	for _, text := range c.Proxies {
+		p, err := netip.ParsePrefix(text)
+		if addr, bad := netip.ParseAddr(text); bad == nil {
+			p, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+		}
+		if err != nil || p.Bits() == 0 {
+			return nil, fmt.Errorf("want an address or a network such as 10.0.0.0/8, and not all there are, got %q", text)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
 }
 
 func (t TLS) problems() []error {

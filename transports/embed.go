@@ -25,7 +25,7 @@ import (
 func (s *Server) Handler() http.Handler {
 	s.app.Handler() // lays out the routes, as Serve does
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(p *httputil.ProxyRequest) { p.Out.Header.Del("Expect") }, // net/http has met it
+		Rewrite:       passOn,
 		Transport:     door{s},
 		FlushInterval: -1,
 		BufferPool:    new(buffers),
@@ -43,6 +43,16 @@ func (s *Server) Handler() http.Handler {
 		ctx := context.WithValue(r.Context(), taken{}, r)
 		proxy.ServeHTTP(&patient{w, ctl, 2 * s.cfg.Streams.WriteTimeout()}, r.WithContext(ctx))
 	})
+}
+
+// passOn has the request be what it was: which proxies are believed is decided where it is answered.
+func passOn(p *httputil.ProxyRequest) {
+	p.Out.Header.Del("Expect") // net/http has met it
+	for _, name := range []string{fiber.HeaderXForwardedFor, fiber.HeaderXForwardedProto, fiber.HeaderXForwardedHost} {
+		if values := p.In.Header.Values(name); len(values) > 0 {
+			p.Out.Header[name] = values
+		}
+	}
 }
 
 // undeliverable answers a request that got no answer.

@@ -3,6 +3,9 @@ package transports
 import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // secure gives an answer, whatever it will be, the headers that keep browsers from taking it for something else, showing it inside
@@ -17,27 +20,21 @@ func secure(c *fiber.Ctx) {
 	c.Set(fiber.HeaderXRequestID, requestID(c))
 }
 
-type requestKey struct{}
-
-// requestID is what a request is called in logs and in answers: what somebody before this server calls it, or a name of its own.
+// requestID is what a request is called in logs and in answers.
 func requestID(c *fiber.Ctx) string {
-	if id, ok := c.Locals(requestKey{}).(string); ok {
+	if id := auth.PeerOf(c).Request; id != "" {
 		return id
 	}
-	id := c.Get(fiber.HeaderXRequestID)
-	if !plainID(id) {
-		id = uuid.NewString()
-	}
-	c.Locals(requestKey{}, id)
-	return id
+	return uuid.NewString() // it failed before anybody had named it
 }
 
-// plainID reports whether id is one that may stand in a log.
-func plainID(id string) bool {
-	for _, b := range []byte(id) {
-		if (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') && b != '-' && b != '_' && b != '.' {
-			return false
-		}
+// secured reports whether a request came in over TLS, here or at a program's own server.
+func secured(c *fiber.Ctx) bool {
+	if v, ok := below(c).(*visit); ok {
+		return v.req.TLS != nil
 	}
-	return id != "" && len(id) <= 128
+	if own := stream.Own(c.Context().Conn()); own != nil {
+		return own.TLS() != nil
+	}
+	return c.Context().IsTLS()
 }

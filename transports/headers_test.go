@@ -2,10 +2,12 @@ package transports_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
 )
 
 func TestAnswersSayWhatBrowsersMayDoWithThem(t *testing.T) {
@@ -32,7 +34,10 @@ func TestAnswersSayWhatBrowsersMayDoWithThem(t *testing.T) {
 }
 
 func TestRequestsHaveIDs(t *testing.T) {
-	s := serve(t, transports.Config{})
+	s := serve(t, transports.Config{Proxies: auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}})
+	if got := serve(t, transports.Config{}).do("GET", "/ok", nil, "X-Request-Id", "forged").header.Get("X-Request-Id"); got == "forged" || got == "" {
+		t.Errorf("who is no proxy calls its request %q", got)
+	}
 	for sent, kept := range map[string]bool{
 		"abc-DEF_1.2": true, "": false, "a b": false, "a;b": false, "\u00e9": false, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false,
 	} {

@@ -55,6 +55,8 @@ type Config struct {
 	Accounts auth.Authenticator // says who sent a request, default everybody is auth.Local
 	Hosts    []string           // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string           // web origins admitted beside the server's own
+	Cookies  bool               // pages of Origins may have their browsers send cookies and the like
+	Proxies  auth.Proxies       // stand before the server, and are believed for whom they ask
 
 	Body   int // bytes of a request's body, default 2 MiB
 	Input  int // of one that starts a run, default 32 MiB
@@ -137,7 +139,8 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	web.ConnState = watchState
 	web.CloseOnShutdown = true
 	web.Logger = discreet{cfg.Log}
-	s.app.Use(s.measure, s.guard, auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins}.Handler())
+	browser := auth.Browser{Listen: cfg.Listen, Hosts: cfg.Hosts, Origins: cfg.Origins, Credentials: cfg.Cookies}
+	s.app.Use(cfg.Proxies.Handler(secured), s.measure, s.guard, browser.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
 		who = auth.Callers(cfg.Accounts, s.terms, original, cfg.Log)
@@ -205,7 +208,7 @@ func (s *Server) EndCredential(id string) { s.terms.End(id) }
 // listening is what listeners are told.
 func (s *Server) listening() stream.ListenerConfig {
 	return stream.ListenerConfig{
-		Log: s.cfg.Log, Conns: s.cfg.Conns, PerPeer: s.cfg.PeerConns,
+		Log: s.cfg.Log, Conns: s.cfg.Conns, PerPeer: s.cfg.PeerConns, Exempt: s.cfg.Proxies.Has,
 		Message: s.cfg.ReadTimeout, Slack: s.cfg.Slack, Rate: s.cfg.Rate,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
 )
 
 // Transport serves a runtime's attachments.
@@ -177,7 +178,7 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 	if strings.HasPrefix(url, "/") {
 		base := strings.TrimSuffix(t.BaseURL, "/")
 		if base == "" {
-			base = c.Protocol() + "://" + string(c.Request().Host())
+			base = auth.AskedURL(c)
 		}
 		url = base + url
 	}

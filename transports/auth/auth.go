@@ -94,7 +94,11 @@ func Callers(a Authenticator, terms *Terms, request func(*fiber.Ctx) (*http.Requ
 			return ErrUnknown
 		}
 		s.terms = terms
-		origin := runtime.Origin{Credential: id.Credential, Address: r.RemoteAddr}
+		peer := PeerOf(c)
+		origin := runtime.Origin{Credential: id.Credential, Request: peer.Request}
+		if peer.Address.IsValid() {
+			origin.Address = peer.Address.String()
+		}
 		for i := range s.callers {
 			s.callers[i] = s.callers[i].From(origin)
 		}

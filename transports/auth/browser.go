@@ -16,6 +16,8 @@ type Browser struct {
 	Listen  string   // the address served on, host:port
 	Hosts   []string // host names admitted beside it, localhost and loopback literals
 	Origins []string // web origins admitted beside the server's own, such as https://app.example.com
+
+	Credentials bool // pages of Origins may have their browsers send cookies and the like
 }
 
 // The refusals of Handler.
@@ -28,8 +30,8 @@ var (
 // What CORS lets pages of admitted origins send and read.
 const (
 	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
-	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key"
-	corsExposes = "Retry-After"
+	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent"
+	corsExposes = "Retry-After, X-Request-Id"
 	corsMaxAge  = "600"
 )
 
@@ -50,6 +52,9 @@ func (b Browser) Handler() fiber.Handler {
 		if !hostAdmitted(c, hosts) {
 			return ErrHost
 		}
+		if peer, ok := c.Locals(peerKey{}).(*Peer); ok && peer.host != "" && !slices.Contains(hosts, hostname(peer.host)) {
+			peer.host = "" // another's name may resolve to the proxy's address
+		}
 		origin := strings.ToLower(c.Get(fiber.HeaderOrigin))
 		if origin == "" {
 			return c.Next()
@@ -58,6 +63,9 @@ func (b Browser) Handler() fiber.Handler {
 			c.Vary(fiber.HeaderOrigin)
 			c.Set(fiber.HeaderAccessControlAllowOrigin, c.Get(fiber.HeaderOrigin))
 			c.Set(fiber.HeaderAccessControlExposeHeaders, corsExposes)
+			if b.Credentials {
+				c.Set(fiber.HeaderAccessControlAllowCredentials, "true")
+			}
 		} else if !ownOrigin(c, origin) {
 			return ErrOrigin
 		}
@@ -118,5 +126,9 @@ func hostname(host string) string {
 // ownOrigin reports whether a page of origin came from the host this request goes to.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
 	scheme, host, ok := strings.Cut(origin, "://")
-	return ok && (scheme == "http" || scheme == "https") && strings.EqualFold(host, sentHost(c))
+	peer := PeerOf(c)
+	if !ok || scheme != "http" && scheme != "https" || peer.known && scheme != peer.Scheme {
+		return false
+	}
+	return strings.EqualFold(host, sentHost(c)) || peer.host != "" && strings.EqualFold(host, peer.host)
 }

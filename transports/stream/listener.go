@@ -115,7 +115,7 @@ func (l *Listener) admit(c net.Conn) *Conn {
 	if l.n >= l.cfg.Conns {
 		room = l.evict(l.all)
 	}
-	if room && len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(from.Addr()) {
+	if room && len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) {
 		room = l.evict(func(yield func(*Conn) bool) {
 			for own := range l.open[from] {
 				if !yield(own) {
@@ -189,17 +189,21 @@ func (l *Listener) refuse(c net.Conn, from netip.Prefix) {
 
 // origin is whose a connection is: who has one address of version 6 has a network of them.
 func origin(c net.Conn) netip.Prefix {
-	var addr netip.Addr
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		addr, _ = netip.AddrFromSlice(a.IP)
-	}
-	addr = addr.Unmap()
+	addr := address(c)
 	bits := addr.BitLen()
 	if addr.Is6() && !addr.IsLoopback() {
 		bits = 64
 	}
 	from, _ := addr.Prefix(bits)
 	return from
+}
+
+// address is that of the other end.
+func address(c net.Conn) (addr netip.Addr) {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		addr, _ = netip.AddrFromSlice(a.IP)
+	}
+	return addr.Unmap()
 }
 
 func (l *Listener) add(c *Conn) *Conn {

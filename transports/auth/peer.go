@@ -1,0 +1,134 @@
+package auth
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+)
+
+// Proxies are the addresses of those who stand before a server and say for whom they ask. What anybody else says of that counts for
+// nothing.
+type Proxies []netip.Prefix
+
+// Has reports whether an address is that of a proxy.
+func (p Proxies) Has(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(p, func(some netip.Prefix) bool { return some.Contains(addr) })
+}
+
+// Peer is where a request comes from, as this server has seen or a proxy of its says.
+type Peer struct {
+	Address netip.Addr // the client's; not valid for one that has none, as on a socket of Unix
+	Scheme  string     // with which the client has asked, http or https
+	Request string     // what the request is called
+
+	proxied bool   // by one of the Proxies
+	host    string // that the proxy was asked for; empty for none
+	known   bool   // the scheme is what the client has asked with, as far as can be told
+}
+
+type peerKey struct{}
+
+// PeerOf returns where a request comes from, nobody knows where on a route that Handler does not stand before.
+func PeerOf(c *fiber.Ctx) Peer {
+	if p, ok := c.Locals(peerKey{}).(*Peer); ok {
+		return *p
+	}
+	return Peer{}
+}
+
+// Handler finds out where each request comes from. Secure reports whether one came in over TLS.
+func (p Proxies) Handler(secure func(*fiber.Ctx) bool) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		peer := &Peer{Scheme: "http"}
+		if addr, ok := c.Context().RemoteAddr().(*net.TCPAddr); ok {
+			peer.Address, _ = netip.AddrFromSlice(addr.IP)
+			peer.Address = peer.Address.Unmap()
+		}
+		if secure(c) {
+			peer.Scheme, peer.known = "https", true
+		}
+		if peer.Address.IsValid() && p.Has(peer.Address) {
+			p.hear(c, peer)
+		}
+		if !plainID(peer.Request) {
+			peer.Request = uuid.NewString()
+		}
+		c.Locals(peerKey{}, peer)
+		return c.Next()
+	}
+}
+
+// hear takes what a proxy says of whom it asks for.
+func (p Proxies) hear(c *fiber.Ctx, peer *Peer) {
+	peer.proxied = true
+	peer.Request = c.Get(fiber.HeaderXRequestID)
+	peer.Address = p.client(peer.Address, values(c, fiber.HeaderXForwardedFor))
+	if scheme := strings.ToLower(last(values(c, fiber.HeaderXForwardedProto))); scheme == "http" || scheme == "https" {
+		peer.Scheme, peer.known = scheme, true
+	}
+	peer.host = last(values(c, fiber.HeaderXForwardedHost))
+}
+
+// client is who has asked the first of the proxies: the last of those in said that is none of them. What stands before it anybody
+// may have written.
+func (p Proxies) client(near netip.Addr, said []string) netip.Addr {
+	for _, text := range slices.Backward(said) {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			with, err := netip.ParseAddrPort(text)
+			if err != nil {
+				return near
+			}
+			addr = with.Addr()
+		}
+		if near = addr.Unmap().WithZone(""); !p.Has(near) {
+			return near
+		}
+	}
+	return near
+}
+
+// values are those of a header that is a list.
+func values(c *fiber.Ctx, name string) (list []string) {
+	for _, line := range c.Request().Header.PeekAll(name) {
+		for text := range strings.SplitSeq(string(line), ",") {
+			list = append(list, strings.TrimSpace(text))
+		}
+	}
+	return list
+}
+
+// last is the value that the nearest proxy has added.
+func last(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[len(list)-1]
+}
+
+// plainID reports whether id is one that may stand in a log.
+func plainID(id string) bool {
+	for _, b := range []byte(id) {
+		if (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') && b != '-' && b != '_' && b != '.' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+// AskedURL is where the client has asked, without a path: its scheme and the host, which is one that the server answers to.
+func AskedURL(c *fiber.Ctx) string {
+	peer := PeerOf(c)
+	if peer.Scheme == "" {
+		peer.Scheme = "http"
+	}
+	if peer.host != "" {
+		return peer.Scheme + "://" + peer.host
+	}
+	return peer.Scheme + "://" + sentHost(c)
+}

@@ -1,0 +1,65 @@
+package auth_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/batonrun/baton/transports/auth"
+)
+
+// TestPeerIsWhoTrustedProxiesSay: what proxies say counts, what anybody has written before them does not.
+func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
+	proxies := auth.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::5/128")}
+	for name, c := range map[string]struct {
+		from    string
+		headers []string
+		address string
+		url     string
+		request string
+	}{
+		"nobody's proxy": {"192.0.2.1", []string{"X-Forwarded-For", "203.0.113.9", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example", "X-Request-Id", "forged"}, "192.0.2.1", "http://internal", ""},
+		"a proxy":        {"10.1.1.1", []string{"X-Forwarded-For", "203.0.113.9", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example", "X-Request-Id", "id-1"}, "203.0.113.9", "https://app.example", "id-1"},
+		"of version 6":   {"fd00::5", []string{"X-Forwarded-For", "[2001:db8::1]:4711"}, "2001:db8::1", "http://internal", ""},
+		"its neighbour":  {"fd00::6", []string{"X-Forwarded-For", "2001:db8::1"}, "fd00::6", "http://internal", ""},
+		"spoofed":        {"10.1.1.1", []string{"X-Forwarded-For", "127.0.0.1, 198.51.100.1,203.0.113.9"}, "203.0.113.9", "http://internal", ""},
+		"two proxies":    {"10.1.1.1", []string{"X-Forwarded-For", "127.0.0.1, 203.0.113.9, 10.2.2.2"}, "203.0.113.9", "http://internal", ""},
+		"two headers":    {"10.1.1.1", []string{"X-Forwarded-For", "127.0.0.1", "X-Forwarded-For", "203.0.113.9"}, "203.0.113.9", "http://internal", ""},
+		"mapped":         {"::ffff:10.1.1.1", []string{"X-Forwarded-For", "::ffff:203.0.113.9"}, "203.0.113.9", "http://internal", ""},
+		"only proxies":   {"10.1.1.1", []string{"X-Forwarded-For", "10.3.3.3, 10.2.2.2"}, "10.3.3.3", "http://internal", ""},
+		"nonsense":       {"10.1.1.1", []string{"X-Forwarded-For", "203.0.113.9, unknown"}, "10.1.1.1", "http://internal", ""},
+		"says nothing":   {"10.1.1.1", []string{"X-Forwarded-For", ""}, "10.1.1.1", "http://internal", ""},
+		"another scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "javascript"}, "10.1.1.1", "http://internal", ""},
+		"proxied scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "http, HTTPS"}, "10.1.1.1", "https://internal", ""},
+		"a foreign host": {"10.1.1.1", []string{"X-Forwarded-Host", "evil.example"}, "10.1.1.1", "http://internal", ""},
+		"no name":        {"10.1.1.1", []string{"X-Request-Id", "a b\r"}, "10.1.1.1", "http://internal", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := fiber.New()
+			app.Use(proxies.Handler(func(*fiber.Ctx) bool { return false }), auth.Browser{Hosts: []string{"internal", "app.example"}}.Handler())
+			var got auth.Peer
+			url := ""
+			app.Get("/", func(c *fiber.Ctx) error {
+				got, url = auth.PeerOf(c), auth.AskedURL(c)
+				return nil
+			})
+			var ctx fasthttp.RequestCtx
+			ctx.Init(&fasthttp.Request{}, &net.TCPAddr{IP: net.ParseIP(c.from), Port: 4711}, nil)
+			ctx.Request.SetRequestURI("/")
+			ctx.Request.Header.SetHost("internal")
+			for i := 0; i < len(c.headers); i += 2 {
+				ctx.Request.Header.Add(c.headers[i], c.headers[i+1])
+			}
+			app.Handler()(&ctx)
+			if got.Address.String() != c.address || url != c.url {
+				t.Errorf("got %s and %s, want %s and %s", got.Address, url, c.address, c.url)
+			}
+			if c.request != "" && got.Request != c.request || got.Request == "forged" || got.Request == "" {
+				t.Errorf("the request is called %q, want %q", got.Request, c.request)
+			}
+		})
+	}
+}
