@@ -105,6 +105,10 @@ type Config struct {
 	// Version is what OpenAPI and MCP call this server's version. Default Baton's own.
 	Version string
 
+	// Retention says how long what is over is kept, for all projects and for some. Default for good, and the audit for 90 days;
+	// a zero field of what is set here means for good.
+	Retention *RetentionPolicy
+
 	Attachments Attachments
 	Limits      Limits
 	Timeouts    Timeouts
@@ -148,6 +152,14 @@ const (
 	RoleViewer   = runtime.RoleViewer
 	RoleOperator = runtime.RoleOperator
 	RoleAdmin    = runtime.RoleAdmin
+)
+
+// How long what is over is kept.
+//
+//nolint:revive // each is documented there
+type (
+	RetentionPolicy = runtime.Policy
+	Retention       = runtime.Retention
 )
 
 // Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
@@ -233,6 +245,9 @@ func (c Config) withDefaults() Config {
 			file = ""
 		}
 		c.Attachments.Directory = filepath.Join(filepath.Dir(file), "baton-attachments")
+	}
+	if c.Retention == nil {
+		c.Retention = &RetentionPolicy{Retention: Retention{Audit: 90 * 24 * time.Hour}}
 	}
 	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
 	if c.Log == nil {

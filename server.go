@@ -106,7 +106,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
-	s.tidying.Go(func() { tidy(ctx, s.rt, s.db, cfg.Log) }) // likewise
+	s.tidying.Go(func() { tidy(ctx, s.rt, s.db, *cfg.Retention, cfg.Log) }) // likewise
 	return s, nil
 }
 

@@ -9,13 +9,11 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// auditKept is how long is known who has asked for what.
-const auditKept = 90 * 24 * time.Hour
-
 // tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
 // It returns when ctx ends.
-func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Logger) {
+func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	const every = 5 * time.Minute
+	var retired time.Time
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -25,6 +23,10 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Lo
 		case now := <-tick.C:
 			if rt.Serves() != nil {
 				continue // another server does it
+			}
+			if now.Sub(retired) >= retireEvery {
+				retire(ctx, rt, db, policy, now, log)
+				retired = now
 			}
 			n, err := db.Seal(ctx, now)
 			if err != nil && ctx.Err() == nil {
@@ -38,12 +40,25 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, log *slog.Lo
 			if err := rt.CollectAttachments(ctx); err != nil && ctx.Err() == nil {
 				log.Warn("attachments of no use were not removed", "error", err)
 			}
-			if err := db.ForgetAudit(ctx, now.Add(-auditKept)); err != nil && ctx.Err() == nil {
-				log.Warn("the old audit was not removed", "error", err)
-			}
 			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				log.Warn("old records were not removed", "error", err)
 			}
 		}
+	}
+}
+
+// retireEvery is how often is looked for what has been kept long enough.
+const retireEvery = time.Hour
+
+// retire removes what has been kept long enough, before attachments are collected and the file shrinks.
+func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) {
+	list, err := rt.Retire(ctx, db, policy, now)
+	for i := range list {
+		r := &list[i]
+		log.Info("removed what was kept long enough", "project", r.Project, "runs", r.Runs, "stripped", r.Stripped,
+			"events", r.Events, "attachments", r.Attachments, "audit", r.Audit)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Warn("what was kept long enough was not removed", "error", err)
 	}
 }

@@ -93,6 +93,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		cancelCommand(),
 		p.answerCommand(),
 		keysCommand(),
+		retentionCommand(),
 		migrateCommand(),
 		backupCommand(),
 		restoreCommand(),

@@ -92,7 +92,8 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			QueuePerUser:       unlimited(cfg.Limits.QueuePerUser),
 			QueuePerProject:    unlimited(cfg.Limits.QueuePerProject),
 		},
-		Timeouts: baton.Timeouts(cfg.Timeouts),
+		Retention: retentionOf(cfg.Retention),
+		Timeouts:  baton.Timeouts(cfg.Timeouts),
 		Commit: baton.Commit{
 			Interval:    cfg.Commit.Interval,
 			QueueRun:    int(cfg.Commit.QueueRun),

@@ -30,6 +30,7 @@ type Config struct {
 	Log         Log         `yaml:"log"`
 	Attachments Attachments `yaml:"attachments"`
 	Limits      Limits      `yaml:"limits"`
+	Retention   Retention   `yaml:"retention"`
 	Timeouts    Timeouts    `yaml:"timeouts"`
 	Commit      Commit      `yaml:"commit"`
 	Stream      Stream      `yaml:"stream"`
@@ -109,6 +110,15 @@ type Limits struct {
 	QueuePerProject    int `yaml:"queue_per_project"`    // of all users of a project, with accounts, 0 for no limit of its own (5000)
 }
 
+// Retention says for how many days what is over is kept; 0 is for good.
+type Retention struct {
+	Runs        int      `yaml:"runs"`        // days that a run is kept after its end, with all that is its own (0: for good)
+	Events      int      `yaml:"events"`      // days that a run's events are kept after its end; its result and messages stay (0: for good)
+	Attachments int      `yaml:"attachments"` // days that files are kept, whoever refers to them (0: for good)
+	Audit       int      `yaml:"audit"`       // days that is known who has asked for what (90)
+	Projects    []string `yaml:"projects"`    // other days of some projects, each as project.runs=30, or in a file also as a section for each project (none)
+}
+
 // Timeouts bounds how long things take.
 type Timeouts struct {
 	Step              time.Duration `yaml:"step"`                // one execution of an agent (10m)
@@ -171,6 +181,7 @@ func Default() Config {
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
 		},
+		Retention: Retention{Audit: 90},
 		Timeouts: Timeouts{
 			Step:              10 * time.Minute,
 			Run:               time.Hour,

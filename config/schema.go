@@ -19,6 +19,15 @@ func Schema() map[string]any {
 		if v := def.FieldByIndex(s.index); !v.IsZero() && s.typ.Kind() != reflect.Slice {
 			leaf["default"] = text(v)
 		}
+		if s.key == retentionOfProjects {
+			days := map[string]any{}
+			for _, what := range []string{"runs", "events", "attachments", "audit"} {
+				days[what] = map[string]any{"type": "integer"}
+			}
+			leaf = map[string]any{"type": []string{"object", "array", "null"}, "items": leaf["items"], "additionalProperties": map[string]any{
+				"type": "object", "properties": days, "additionalProperties": false,
+			}}
+		}
 		section, name, nested := strings.Cut(s.key, ".")
 		if !nested {
 			all[section] = leaf

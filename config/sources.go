@@ -124,7 +124,11 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 		if val.Tag == "!!null" {
 			continue
 		}
-		text, err := scalars(val)
+		read := scalars
+		if key == retentionOfProjects && val.Kind == yaml.MappingNode {
+			read = sections
+		}
+		text, err := read(val)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", where, err))
 			continue

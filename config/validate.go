@@ -40,6 +40,9 @@ func (c Config) problems() []error {
 	errs = append(errs, c.Attachments.problems()...)
 	errs = append(errs, c.Auth.problems()...)
 	errs = append(errs, c.validNumbers()...)
+	if _, err := c.Retention.OfProjects(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Commit.QueueRun > c.Commit.Queue {
 		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
 	}
@@ -127,6 +130,12 @@ func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
 		if !v.CanInt() || s.key == "log.level" {
+			continue
+		}
+		if strings.HasPrefix(s.key, "retention.") {
+			if v.Int() < 0 || v.Int() > maxDays {
+				errs = append(errs, fmt.Errorf("%s: want a number of days up to %d, or 0 to keep for good, got %v", s.key, maxDays, v))
+			}
 			continue
 		}
 		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per")

@@ -29,8 +29,15 @@ SELECT count(*) FROM (SELECT 1 FROM audit`
 FROM audit`
 	belowAudit = ` AND key < ? ORDER BY key DESC LIMIT ?`
 
+	// The oldest rows of a project are its first.
 	forgetAudit = `
-DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE at < ? ORDER BY at LIMIT ?)`
+DELETE FROM audit WHERE project_id = ? AND key <= ? AND at < ?`
+
+	selectOldAudit = `
+SELECT ` + auditColumns + `, key FROM audit WHERE project_id = ? ORDER BY key LIMIT ?`
+
+	countOldAudit = `
+SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 )
 
 func auditCells(a *model.Audit) []any {
@@ -87,7 +94,20 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 	return counted(ctx, r.q, p, countAudit+where+auditCounted, counting...)
 }
 
-// ForgetAudit removes the audit of before a time.
-func (db *DB) ForgetAudit(ctx context.Context, before time.Time) error {
-	return db.tidy(ctx, forgetAudit, ms(before))
+// ForgetAudit removes what the audit of a project tells of before a time, and returns how much that is, which with dry is all
+// it does.
+func (db *DB) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
+	if dry {
+		return one(ctx, db.read, scalar[int], countOldAudit, project, ms(before))
+	}
+	for {
+		oldest, err := all(ctx, db.read, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
+		if err != nil || len(oldest) == 0 {
+			return n, err
+		}
+		some, err := db.tidySome(ctx, forgetAudit, project, oldest[len(oldest)-1].Key, ms(before))
+		if n += some; err != nil || some < tidyRows {
+			return n, err
+		}
+	}
 }

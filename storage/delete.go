@@ -173,13 +173,14 @@ func (tx *tx) delete(d *model.Delete) error {
 	case err != nil:
 		return err
 	case d.RunKey != 0:
-		return tx.deleteRun(d.RunKey)
+		return tx.deleteRun(d.RunKey, d.Events)
 	}
 	return tx.deleteThread(d.ThreadKey, d.Limit)
 }
 
-// deleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts.
-func (tx *tx) deleteRun(runKey int64) error {
+// deleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts, or its events and
+// spans alone.
+func (tx *tx) deleteRun(runKey int64, eventsAlone bool) error {
 	spans, err := tx.Spans(tx.ctx, runKey)
 	if err != nil {
 		return err
@@ -188,6 +189,9 @@ func (tx *tx) deleteRun(runKey int64) error {
 		if err := tx.deleteSpan(&span); err != nil {
 			return err
 		}
+	}
+	if eventsAlone {
+		return tx.exec(deleteRunSpans, runKey)
 	}
 	if err := tx.exec(loosenOfRun, longAgo(), runKey); err != nil {
 		return err

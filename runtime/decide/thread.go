@@ -2,6 +2,7 @@ package decide
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -33,8 +34,10 @@ func (c *Patch) decide(d *decision) error {
 // decided in a batch of its own, and a thread is gone once Decided says so.
 type Delete struct {
 	Thread, Run int64
-	Project     string // theirs
-	Limit       int    // rows of a part
+	Project     string    // theirs
+	Limit       int       // rows of a part
+	Events      bool      `json:",omitempty"` // of the run, its events alone
+	Before      time.Time `json:",omitzero"`  // when the run has ended at the latest; zero is any time
 	By
 }
 
@@ -59,11 +62,14 @@ func (c *Delete) decide(d *decision) error {
 		if !run.Status.Final() {
 			return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
 		}
+		if !c.Before.IsZero() && (run.FinishedAt == nil || !run.FinishedAt.Before(c.Before)) { // it went on meanwhile
+			return ErrMoved
+		}
 		d.out.Run = *run
 	} else if len(open(d.v)) > 0 { // it may go in parts, and a run that is to go on needs all of its own
 		return ErrRunning
 	}
-	d.put(&model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Limit: c.Limit})
+	d.put(&model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit})
 	d.out.Removed = true
 	return nil
 }

@@ -104,6 +104,10 @@ func (t *Tail) shownRun(ctx context.Context, last int64) (*model.Run, string, er
 func (t *Tail) OfRun(ctx context.Context, run *model.Run, now func(context.Context) (Snapshot, error)) (RunSnapshot, error) {
 	s := RunSnapshot{Snapshot: Snapshot{Run: run, RunID: run.ID}}
 	spans, err := t.logs.cfg.Store.Spans(ctx, run.Key)
+	if err == nil && len(spans) == 0 && run.Status.Final() && run.ClosedEvent > 0 { // its events were removed
+		s.After = run.ClosedEvent
+		s.State, s.Messages, err = t.at(ctx, run.ClosedEvent)
+	}
 	if err != nil || len(spans) == 0 {
 		return s, err
 	}

@@ -353,6 +353,7 @@ type IdempotencyKey struct {
 type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread
+	Events    bool  // of the run, its events and spans alone
 	Limit     int
 }
 

@@ -219,7 +219,7 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 	}
 	l.w = newWriter(&th, run, spanName(run), last, seq)
 	l.span = model.Span{
-		RunKey: run.Key, N: len(spans) + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
+		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}
 	span := l.span

@@ -296,7 +296,7 @@ func (tx *tx) delete(d *model.Delete) {
 		tx.threads.change(tx, d.ThreadKey, func(t *model.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
 	}
 	if d.RunKey != 0 {
-		tx.deleteRun(d.ThreadKey, d.RunKey)
+		tx.deleteRun(d.ThreadKey, d.RunKey, d.Events)
 		return
 	}
 	left := d.Limit
@@ -321,7 +321,7 @@ func (tx *tx) delete(d *model.Delete) {
 				tx.remembered.drop(tx, scope)
 			}
 		}
-		tx.deleteRun(d.ThreadKey, run.Key)
+		tx.deleteRun(d.ThreadKey, run.Key, false)
 	}
 	if left > 0 {
 		tx.threads.drop(tx, d.ThreadKey)
@@ -330,19 +330,22 @@ func (tx *tx) delete(d *model.Delete) {
 
 func byKey(a, b *model.Run) int { return cmp.Compare(a.Key, b.Key) }
 
-func (tx *tx) deleteRun(thread, run int64) {
+func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
 	isOfRun := func(ev model.StoredEvent) bool { return ev.RunKey == run }
 	if log := tx.events[thread]; slices.ContainsFunc(log, isOfRun) {
 		tx.setLog(thread, slices.DeleteFunc(slices.Clone(log), isOfRun))
 	}
-	for name, n := range tx.names {
-		if n.RunKey == run {
-			tx.names.drop(tx, name)
-		}
-	}
 	for key := range tx.spans[thread] {
 		if key.run == run {
 			tx.spans[thread].drop(tx, key)
+		}
+	}
+	if eventsAlone {
+		return
+	}
+	for name, n := range tx.names {
+		if n.RunKey == run {
+			tx.names.drop(tx, name)
 		}
 	}
 	for id, m := range tx.messages[thread] {

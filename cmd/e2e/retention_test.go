@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	_ "github.com/lib/pq"
+)
+
+// kill -9 of what removes old runs leaves each of them whole or gone, and what is left goes the next time.
+func TestKillNineWhileRunsAreRemoved(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		s := start(t, db)
+		const threads, per = 6, 8
+		var runs []string
+		for i := range threads * per {
+			runs = append(runs, s.run(fmt.Sprint("t", i%threads), `{"do":[{"say":"a b c d e f g h"},{"tool":"clock"},{"say":"i j k"}]}`))
+		}
+		for _, run := range runs {
+			s.ended(run)
+		}
+		young := s.run("young", `{"do":[{"say":"stays"}]}`)
+		s.ended(young)
+		last := make([]int64, threads)
+		for i := range last {
+			frames := s.all(fmt.Sprint("t", i))
+			last[i] = frames[len(frames)-1].id
+		}
+		s.stop()
+
+		q := sqlOf(t, db)
+		if strings.HasPrefix(db.url, "sqlite:") {
+			q.MustExec("UPDATE runs SET created_at = created_at - 777600000, finished_at = finished_at - 777600000 WHERE id <> $1", young)
+		} else {
+			q.MustExec("UPDATE runs SET created_at = created_at - interval '9 days', finished_at = finished_at - interval '9 days' WHERE id <> $1", young)
+		}
+		left := threads*per + 1
+		for round := 0; left > 1; round++ {
+			if round == 200 {
+				t.Fatalf("%d runs are left", left)
+			}
+			cmd := exec.CommandContext(t.Context(), binary, "retention", "--database", db.url)
+			cmd.Env = append(os.Environ(), "BATON_RETENTION_RUNS=7", "BATON_TIMEOUTS_LEASE=1s")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { _ = cmd.Wait(); close(ended) }() // its end is what is waited for
+			before := left
+			for left == before && !closedNow(ended) {
+				left = countOf(t, q, "SELECT count(*) FROM runs")
+			}
+			if round < count(8) {
+				pause(time.Duration(rand.IntN(30)) * time.Millisecond)
+				_ = cmd.Process.Kill()
+			}
+			<-ended
+			for _, table := range []string{"run_spans", "run_names", "run_inputs", "steps", "messages", "events"} {
+				if n := countOf(t, q, "SELECT count(*) FROM "+table+" WHERE run_key NOT IN (SELECT key FROM runs)"); n > 0 {
+					t.Fatalf("round %d: %d rows of %s are of no run", round, n, table)
+				}
+			}
+			left = countOf(t, q, "SELECT count(*) FROM runs")
+			if n := countOf(t, q, "SELECT count(*) FROM runs WHERE key NOT IN (SELECT run_key FROM run_spans) OR key NOT IN (SELECT run_key FROM events)"); n > 0 {
+				t.Fatalf("round %d: %d of %d runs are not whole", round, n, left)
+			}
+		}
+		t.Logf("%d runs went", threads*per)
+
+		s.up()
+		s.ended(young)
+		for i := range last {
+			thread := fmt.Sprint("t", i)
+			s.ended(s.run(thread, `{"do":[{"say":"anew"}]}`))
+			frames := s.all(thread)
+			if first := &frames[0]; first.id != last[i] || !strings.Contains(first.data, "log-reset") {
+				t.Errorf("%s begins with %d %s, want a reset to %d", thread, first.id, first.data, last[i])
+			}
+		}
+	})
+}
+
+func sqlOf(t *testing.T, db database) *sqlx.DB {
+	t.Helper()
+	driver, source := "postgres", db.url
+	if file, ok := strings.CutPrefix(db.url, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(60000)"
+	}
+	q, err := sqlx.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+func countOf(t *testing.T, q *sqlx.DB, query string) (n int) {
+	t.Helper()
+	if err := q.Get(&n, query); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// closedNow reports whether a channel is closed.
+func closedNow(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

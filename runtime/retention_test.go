@@ -1,0 +1,142 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+const day = 24 * time.Hour
+
+// retire removes what policy p has kept long enough in so many days.
+func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
+	b.t.Helper()
+	list, err := b.Retire(context.Background(), b.store.(runtime.Retainer), runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+// A viewer that has read into events that are removed is told so, gets the thread as it is, and goes on with what follows.
+// The run keeps its row and messages, and can go on itself.
+func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
+	ctx := context.Background()
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	first := b.start("main", "echo", "one")
+	b.wait(first.RunID, runtime.Completed)
+	b.wait(b.start("main", "echo", "two").RunID, runtime.Completed)
+	before := b.log("main")
+	end := before[len(before)-1].ID
+
+	th, err := b.Thread(ctx, local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.Read(ctx, th.Handle(), 2, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+
+	if got := b.retire(runtime.Retention{Events: 7 * day}, 6); len(got) != 0 {
+		t.Fatalf("removed early: %+v", got)
+	}
+	got := b.retire(runtime.Retention{Events: 7 * day}, 8)
+	if len(got) != 1 || got[0].Stripped != 2 || int64(got[0].Events) != end || got[0].Runs != 0 {
+		t.Fatalf("removed %+v, want the %d events of 2 runs", got, end)
+	}
+	if again := b.retire(runtime.Retention{Events: 7 * day}, 8); len(again) != 0 {
+		t.Errorf("removed once more: %+v", again)
+	}
+	next := b.start("main", "echo", "three")
+	b.wait(next.RunID, runtime.Completed)
+
+	var seen []*runtime.Record
+	for len(seen) == 0 || seen[len(seen)-1].ID <= end || !seen[len(seen)-1].Terminal() {
+		recs, err := cur.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, recs...)
+	}
+	custom, ok := seen[0].Event.(agui.Custom)
+	if !ok || custom.Name != "log-reset" || string(custom.Value) != fmt.Sprintf(`{"from":3,"to":%d}`, end) || seen[0].ID != end {
+		t.Fatalf("the reader gets %d %s", seen[0].ID, seen[0].JSON(agui.Seed))
+	}
+	if text := string(seen[2].JSON(agui.Seed)); !strings.Contains(text, "ONE") || !strings.Contains(text, "TWO") {
+		t.Errorf("the thread is shown as %s", text)
+	}
+	for i, rec := range seen[3:] {
+		if rec.ID != end+1+int64(i) {
+			t.Errorf("event %d follows as number %d behind %d", rec.ID, i, end)
+		}
+	}
+
+	run, err := b.Run(ctx, local, first.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.RunSnapshot(ctx, &run)
+	if err != nil || len(s.Messages) != 2 || s.Messages[1].Content != "ONE" || s.After != run.ClosedEvent {
+		t.Errorf("the run is shown as %+v, %v", s, err)
+	}
+	b.appended(first.RunID, "more")
+	b.wait(first.RunID, runtime.Completed)
+	if all := b.log("main"); all[len(all)-1].ID <= seen[len(seen)-1].ID {
+		t.Errorf("the log ends at %d", all[len(all)-1].ID)
+	}
+}
+
+// A run goes as a whole, one that waits or is at work stays, however old it is, and so does the thread with its state.
+func TestRetentionTakesRunsThatAreOver(t *testing.T) {
+	ctx := context.Background()
+	hold := make(chan struct{})
+	busy := agent{"busy", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := say(run, "begun"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return agui.WorkerOutput{}, say(run, "done")
+	}}
+	b := open(t, runtime.Config{}, busy, answering("echo", strings.ToUpper))
+	old := b.start("main", "echo", "one")
+	b.wait(old.RunID, runtime.Completed)
+	at := b.start("main", "busy", "x")
+	b.wait(at.RunID, runtime.Running)
+	queued := b.start("main", "echo", "later")
+
+	if got := b.retire(runtime.Retention{Runs: 30 * day, Events: day}, 31); len(got) != 1 || got[0].Runs != 1 || got[0].Stripped != 0 {
+		t.Errorf("removed %+v, want one run", got)
+	}
+	if _, err := b.Run(ctx, local, old.RunID); !errors.Is(err, runtime.ErrRunNotFound) {
+		t.Errorf("the run that was over: %v", err)
+	}
+	close(hold)
+	b.wait(at.RunID, runtime.Completed)
+	b.wait(queued.RunID, runtime.Completed)
+	all := b.log("main")
+	for i := 3; i < len(all); i++ { // behind the reset and its snapshots
+		if i > 3 && all[i].ID != all[i-1].ID+1 {
+			t.Errorf("event %d follows %d", all[i].ID, all[i-1].ID)
+		}
+	}
+	if got := b.retire(runtime.Retention{Runs: day}, 2); len(got) != 1 || got[0].Runs != 2 {
+		t.Errorf("removed %+v, want two runs", got)
+	}
+	next := b.start("main", "echo", "anew")
+	b.wait(next.RunID, runtime.Completed)
+	if next.After != all[len(all)-1].ID {
+		t.Errorf("the log goes on behind %d, want %d", next.After, all[len(all)-1].ID)
+	}
+}
