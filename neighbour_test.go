@@ -58,7 +58,7 @@ func sites(t *testing.T, test func(s site)) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
-				Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
+				Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
 			})
 			test(site{t, s.URL()})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -215,7 +215,7 @@ func unnamed(text string, t things) string {
 
 var (
 	ids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`"?\d{4}-\d\d-\d\dT[0-9:.]+Z"?|"timestamp":\d+`)
+	times = regexp.MustCompile(`"?\d{4}-\d\d-\d\dT[0-9:.]+Z"?|"timestamp":\d+|"used":\d+`)
 )
 
 // answered is what somebody gets who asks for the things.

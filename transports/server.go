@@ -148,6 +148,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.routes = []Route{
 		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},
 		{Method: fiber.MethodGet, Path: "/readyz", Public: s.ready},
+		{Method: fiber.MethodGet, Path: "/api/v1/limits", Known: s.limits},
 	}
 	if cfg.Metrics != nil {
 		show := adaptor.HTTPHandler(cfg.Metrics)

@@ -81,6 +81,9 @@ func New(cfg Config) *Files { return &Files{cfg: cfg.withDefaults()} }
 // Size is how many bytes a file may have.
 func (f *Files) Size() int64 { return f.cfg.Size }
 
+// Quota is how many files a user may have, and how large they may be together.
+func (f *Files) Quota() (files int, bytes int64) { return f.cfg.Files, f.cfg.Bytes }
+
 // What is refused.
 var (
 	ErrNotFound = model.Refuse(model.KindNotFound, "attachment_not_found", "There is no such attachment")

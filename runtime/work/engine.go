@@ -140,6 +140,11 @@ func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
 // Queued returns how many runs are QUEUED.
 func (en *Engine) Queued() int { return en.queue.depth() }
 
+// RunningOf returns how many runs of a user, and of its project, are executed now.
+func (en *Engine) RunningOf(project, user string) (users, projects int) {
+	return en.slots.of(project, user)
+}
+
 // QueuedOf returns how many runs of a user, and of its project, are QUEUED.
 func (en *Engine) QueuedOf(project, user string) (users, projects int) {
 	return en.queue.of(project, user)

@@ -34,9 +34,19 @@ func (s *slots) keys(r *model.RunHead) [3]struct {
 		cap int
 	}{
 		{slotKey{"agent", r.WorkflowID}, lower(s.cfg.RunsPerAgent, s.own(r.Agent))},
-		{slotKey{"project", r.Project}, s.cfg.RunsPerProject},
-		{slotKey{"user", r.Project + "\x00" + r.User}, s.cfg.RunsPerUser},
+		{ofProject(r.Project), s.cfg.RunsPerProject},
+		{ofUser(r.Project, r.User), s.cfg.RunsPerUser},
 	}
+}
+
+func ofProject(project string) slotKey    { return slotKey{"project", project} }
+func ofUser(project, user string) slotKey { return slotKey{"user", project + "\x00" + user} }
+
+// of returns how many slots a user and its project have taken.
+func (s *slots) of(project, user string) (users, projects int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[ofUser(project, user)], s.by[ofProject(project)]
 }
 
 // lower returns the lower of two caps, of which 0 is none.

@@ -24,6 +24,21 @@ func (d *describer) admin() {
 			"admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.",
 		Answers: answers{"204": nothing("Nothing of it is left.")},
 	})
+	d.add("GET /api/v1/limits", operation{
+		ID: "getLimits", Summary: "Show what the caller may have and ask for",
+		Description: "The limits of the caller, of its project and of the server, and what is used of them now. Sizes are in bytes, times in seconds.",
+		Answers:     answers{"200": reply("The limits.", ref("Limits"), "limits")},
+	})
+	infer[wire.RateQuota](&d.schemas, "RateQuota", "How often something may be done.",
+		says("perSecond", "Null for no limit."), says("burst", "How many may come at once."), says("used", "Of the burst."))
+	infer[wire.Quota](&d.schemas, "Quota", "A limit and what is used of it.", says("limit", "Null for no limit."))
+	infer[wire.Share](&d.schemas, "Share", "What a user or a project has of a server.",
+		says("streams", "Open at a time."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."))
+	infer[wire.ServerLimits](&d.schemas, "ServerLimits", "Those of all projects together.")
+	infer[wire.SizeLimits](&d.schemas, "SizeLimits", "In bytes.", says("input", "Of a request that starts a run."), says("messages", "The new ones of one run."))
+	infer[wire.TimeLimits](&d.schemas, "TimeLimits", "In seconds.")
+	infer[wire.FileLimits](&d.schemas, "FileLimits", "Those of attachments, in bytes.", says("size", "Of one."), says("files", "Of a user."), says("bytes", "Of all of a user's."))
+	infer[wire.Limits](&d.schemas, "Limits", "What a caller may have and ask for.", says("attachments", "Null when none are taken."))
 	infer[wire.Audited](&d.schemas, "Audited", "A request that has changed something.",
 		says("actor", "Who has asked."),
 		says("userId", "Whose thread it is."),

@@ -33,7 +33,9 @@ func (c *client) accounts() *client {
 func (c *client) admin() {
 	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
 	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
+	c.do(200, "GET", "/api/v1/limits", "")
 	a := c.accounts()
+	a.do(200, "GET", "/api/v1/limits", "")
 	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
 	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1", "").(object)
 	if total := page["total"]; toInt(c.T, total) != 1 {

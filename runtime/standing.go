@@ -1,0 +1,51 @@
+package runtime
+
+import (
+	"cmp"
+	"time"
+)
+
+// Quota is a limit and what is used of it. A Limit of 0 is none.
+type Quota struct{ Limit, Used int }
+
+// Standing is what the runtime lets a caller have, and what is had of it now.
+type Standing struct {
+	Running, Queued              Quota // the caller's runs
+	RunningOfProject             Quota
+	QueuedOfProject              Quota
+	RunningOfAll                 int // what this server executes at once, of everybody
+	QueuedOfAll                  int
+	QueuedPerThread              int
+	MessageBytes                 int // the new messages of one run
+	AttachmentBytes              int64
+	Attachments                  int   // of the caller; 0 when none are taken
+	AttachmentsBytes             int64 // of all of them
+	RunTimeout, StepTimeout      time.Duration
+	ToolTimeout, ApprovalTimeout time.Duration
+}
+
+// Standing returns what a caller may have in its project and what it has. It asks nothing but what is in memory.
+func (rt *Runtime) Standing(c Caller) (Standing, error) {
+	if err := c.check(); err != nil {
+		return Standing{}, err
+	}
+	queued, queuedOfProject := rt.work.QueuedOf(c.project, c.user)
+	running, runningOfProject := rt.work.RunningOf(c.project, c.user)
+	s := Standing{
+		Running:          Quota{rt.cfg.RunsPerUser, running},
+		RunningOfProject: Quota{rt.cfg.RunsPerProject, runningOfProject},
+		RunningOfAll:     cmp.Or(rt.cfg.Runs, Carried()),
+		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued},
+		QueuedOfProject:  Quota{max(rt.cfg.QueuePerProject, 0), queuedOfProject},
+		QueuedOfAll:      rt.cfg.QueueDepth,
+		QueuedPerThread:  rt.cfg.QueuePerThread,
+		MessageBytes:     rt.cfg.MessageBytes,
+		RunTimeout:       rt.cfg.RunTimeout, StepTimeout: rt.cfg.StepTimeout,
+		ToolTimeout: rt.cfg.ToolTimeout, ApprovalTimeout: rt.cfg.ApprovalTimeout,
+	}
+	if f := rt.cfg.Attachments; f != nil {
+		s.AttachmentBytes = f.Size()
+		s.Attachments, s.AttachmentsBytes = f.Quota()
+	}
+	return s, nil
+}
