@@ -357,7 +357,7 @@ func TestPreflights(t *testing.T) {
 		"Access-Control-Allow-Origin":   "https://app.example",
 		"Access-Control-Allow-Headers":  "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent",
 		"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
-		"Access-Control-Expose-Headers": "Retry-After",
+		"Access-Control-Expose-Headers": "Retry-After, X-Request-Id",
 		"Vary":                          "Origin",
 	} {
 		if got := a.header.Get(name); a.status != 204 || got != want {
