@@ -48,14 +48,14 @@ type subscription struct {
 // many answers GET of the socket for many threads.
 func (t Transport) many(c *fiber.Ctx, _ runtime.Caller) error {
 	project := c.Query("projectId")
-	who, refusal := auth.ForProject(c, project)
+	who, err := auth.ForProject(c, project)
+	if err != nil {
+		return t.refuse(c, protocol(c, protocolMany), err)
+	}
 	d := &desk{t: t, who: who, project: project, subs: make(map[string]*subscription), turn: make(chan struct{}, 1)}
 	return t.hold(c, conversation{
 		protocol: protocol(c, protocolMany), limit: t.Input, take: d.take,
 		talk: func(ctx context.Context, _ *socket) error {
-			if refusal != nil {
-				return refusal
-			}
 			<-ctx.Done()
 			d.end()
 			return context.Cause(ctx)

@@ -34,23 +34,19 @@ type asking struct {
 // run belongs to the socket as that of a POST does to its connection.
 func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
 	project := c.Query("projectId")
-	who, refusal := auth.ForProject(c, project)
+	dialect := protocol(c, protocolAGUI0, protocolAGUI1)
+	who, err := auth.ForProject(c, project)
+	if err != nil {
+		return t.refuse(c, dialect, err)
+	}
 	a := &asking{
 		t: t, who: who, project: project, agent: wire.Unescape(c.Params("agent")), path: c.Path(),
-		dialect: protocol(c, protocolAGUI0, protocolAGUI1), in: make(chan message, 1),
+		dialect: dialect, in: make(chan message, 1),
 	}
 	for _, key := range c.Request().Header.PeekAll("Idempotency-Key") {
 		a.keys = append(a.keys, bytes.Clone(key))
 	}
-	return t.hold(c, conversation{
-		protocol: a.dialect, limit: t.Input, take: a.take,
-		talk: func(ctx context.Context, s *socket) error {
-			if refusal != nil {
-				return refusal
-			}
-			return a.talk(ctx, s)
-		},
-	})
+	return t.hold(c, conversation{protocol: a.dialect, limit: t.Input, take: a.take, talk: a.talk})
 }
 
 // take hands over the first message. What follows is nothing to anybody.

@@ -230,6 +230,19 @@ func TestProtocolsMayBeOfferedInSeveralLines(t *testing.T) {
 	}
 }
 
+// TestRefusedSocketTakesNothing sends commands right behind the handshake of a socket that is for somebody else's project.
+func TestRefusedSocketTakesNothing(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws", "/api/v1/agent/runs/main/ws"} {
+		request := upgrading(path+"?projectId=other") + strings.Repeat(string(masked(textFrame, `{"op":"cancel","runId":"x"}`)), 10)
+		for range 300 {
+			if first, body, err := s.strict(request).next(); first != closeFrame || !strings.HasPrefix(body, "\x11\x34") {
+				t.Fatalf("%s: got %x %q, %v, want a close with 4404", path, first, body, err)
+			}
+		}
+	}
+}
+
 func TestDeletedThreadEndsItsSubscription(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", `{"say": "x"}`).RunID, "COMPLETED")

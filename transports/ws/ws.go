@@ -127,6 +127,11 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	}, cfg)(c)
 }
 
+// refuse upgrades c to a socket that is closed with an error. What its client says meanwhile nobody takes.
+func (t Transport) refuse(c *fiber.Ctx, protocol string, err error) error {
+	return t.hold(c, conversation{protocol: protocol, limit: t.Input, talk: func(context.Context, *socket) error { return err }})
+}
+
 // readBuffer is small: frames larger than it are read past it.
 const readBuffer = 256
 
