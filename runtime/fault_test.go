@@ -116,6 +116,9 @@ func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
 	}
 	f.before.Store(nil)
 	b.wait(s.RunID, runtime.Completed)
+	for b.Ready(t.Context()) != nil { // the run's row is there when the commit is done, which is noted behind that
+		<-tick()
+	}
 	if snap, err := b.Snapshot(t.Context(), th); err != nil || len(snap.Messages) != 2 {
 		t.Errorf("got %+v, %v", snap, err)
 	}
