@@ -63,6 +63,7 @@ func command() *cobra.Command {
 		idleCommand(&o),
 		leaveCommand(&o),
 		cancelCommand(&o),
+		crowdCommand(&o),
 		o.command("models", "Answers of a model of a provider, beside a bare client", models()...),
 		o.command("all", "All benches, with the sizes that Baton's figures are given for", suite()...),
 	)
@@ -112,5 +113,6 @@ func suite() []bench {
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
 		defaultViewers().bench,
 		defaultCancels().bench,
+		defaultCrowd().bench,
 	}, models()...)
 }

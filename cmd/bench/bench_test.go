@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,13 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
 )
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" { // the server that a bench starts for itself
+		cmd.Main(builtin.Plugins()...)
+	}
+	os.Exit(m.Run())
+}
 
 func TestBenchPassesItsOwnChecks(t *testing.T) {
 	cfg := config.Default()
@@ -34,6 +42,7 @@ func TestBenchPassesItsOwnChecks(t *testing.T) {
 		"cancel --runs 2 --sleep 100ms",
 		"idle --streams 5",
 		"leave --viewers 5 --events 5 --after 1ms",
+		"crowd --users 3 --runs 3 --pause 1ms",
 	} {
 		var out bytes.Buffer
 		bench := command()
