@@ -86,6 +86,34 @@ func status(t *testing.T, method, url string, header ...string) int {
 	return res.StatusCode
 }
 
+// TestMe has callers told who they are.
+func TestMe(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		ends := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		alice, _ := newKey(t, s, "alice", ends, "p1", "p2")
+		bob, _ := newKey(t, s, "bob", time.Time{})
+		for _, c := range []struct {
+			key, query string
+			want       string
+		}{
+			{alice, "", `{"user":"alice","projectId":"p1","projects":["p1","p2"],"role":"user","authentication":"api-key","expiresAt":"` +
+				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `"}`},
+			{alice, "?projectId=p2", `{"user":"alice","projectId":"p2","projects":["p1","p2"],"role":"user","authentication":"api-key","expiresAt":"` +
+				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `"}`},
+			{alice, "?projectId=p3", `{"detail":"Project not found","code":"not_found"}`},
+			{bob, "", `{"user":"bob","projectId":"p1","projects":["p1"],"role":"user","authentication":"api-key","expiresAt":null,"version":"` + baton.Version() + `"}`},
+		} {
+			if got := answer(t, send(t, "GET", s.URL()+"/api/v1/me"+c.query, "", "Authorization", c.key)); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", c.query, got, c.want)
+			}
+		}
+		if got := status(t, "GET", s.URL()+"/api/v1/me"); got != http.StatusUnauthorized {
+			t.Errorf("nobody is told %d", got)
+		}
+	})
+}
+
 func TestServerKnowsKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		s := known(t, database)

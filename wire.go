@@ -138,7 +138,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		secure = files.Config()
 	}
 	mounts := []transports.Mounter{
-		rest.Transport{Runtime: rt, Streams: streams},
+		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{

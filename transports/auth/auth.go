@@ -36,7 +36,15 @@ type Identity struct {
 	Credential string       // the credential's id, never the secret; empty when there is none
 	Expires    time.Time    // when the credential ends, and with it the streams that it has opened; zero for never
 	Streams    bool         // it opens streams and nothing else, as a ticket does
+	Scheme     string       // how the bearer is known: SchemeAPIKey, SchemeJWT; empty for a way of the program's own
 }
+
+// What an Identity's Scheme is.
+const (
+	SchemeNone   = "none" // there are no accounts
+	SchemeAPIKey = "api-key"
+	SchemeJWT    = "jwt"
+)
 
 // Local is who asks where there are no accounts: everybody.
 var Local = runtime.MustCaller("default", "local", runtime.RoleUser)
@@ -111,7 +119,7 @@ func Callers(a Authenticator, terms *Terms, request func(*fiber.Ctx) (*http.Requ
 // an address that other machines reach.
 func Everybody(insecure bool) fiber.Handler {
 	local := &session{
-		identity: Identity{User: Local.User(), Projects: []string{Local.Project()}, Role: Local.Role()},
+		identity: Identity{User: Local.User(), Projects: []string{Local.Project()}, Role: Local.Role(), Scheme: SchemeNone},
 		callers:  []runtime.Caller{Local},
 	}
 	return func(c *fiber.Ctx) error {

@@ -24,6 +24,18 @@ func (d *describer) admin() {
 			"admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.",
 		Answers: answers{"204": nothing("Nothing of it is left.")},
 	})
+	d.add("GET /api/v1/me", operation{
+		ID: "getMe", Summary: "Show who the server takes the caller for",
+		Parameters: []parameter{projectParam},
+		Answers:    answers{"200": reply("The caller.", ref("Me"), "me")},
+	})
+	infer[wire.Me](&d.schemas, "Me", "Who the server takes a caller for.",
+		says("projectId", "The project that the request means."),
+		says("projects", "All of the user's. The first is meant where a request names none."),
+		may("role", choice("What the user may do in each of them.", "user", "viewer", "operator", "admin")),
+		may("authentication", choice("How the user is known; `none` where there are no accounts.", "none", "api-key", "jwt", "custom")),
+		says("expiresAt", "When the credential ends; null for never."),
+		says("version", "The server's."))
 	d.add("GET /api/v1/limits", operation{
 		ID: "getLimits", Summary: "Show what the caller may have and ask for",
 		Description: "The limits of the caller, of its project and of the server, and what is used of them now. Sizes are in bytes, times in seconds.",

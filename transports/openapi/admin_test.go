@@ -34,7 +34,14 @@ func (c *client) admin() {
 	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
 	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
 	c.do(200, "GET", "/api/v1/limits", "")
+	if me := c.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "none" || me["user"] != "local" || me["projectId"] != "default" {
+		c.Errorf("got %v", me)
+	}
+	c.do(404, "GET", "/api/v1/me?projectId=other", "")
 	a := c.accounts()
+	if me := a.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "custom" || me["user"] != "root" || me["role"] != "admin" {
+		c.Errorf("got %v", me)
+	}
 	a.do(200, "GET", "/api/v1/limits", "")
 	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
 	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1", "").(object)

@@ -19,6 +19,7 @@ type Transport struct {
 	// Streams are the server's, so that a run started here goes before one of the same thread whose
 	// connection is gone. Nil when no run belongs to a connection.
 	Streams *transports.Streams
+	Version string // what the server's version is called
 }
 
 // Routes are those of runs and of threads, and of what is offered.
@@ -52,6 +53,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: thread + "/messages", Known: t.threadMessages},
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/history", Known: t.history},
 
+		{Method: fiber.MethodGet, Path: "/api/v1/me", Known: t.me},
 		{Method: fiber.MethodGet, Path: "/api/v1/agents", Known: t.agents},
 		{Method: fiber.MethodGet, Path: "/api/v1/workflows", Known: t.workflows},
 	}

@@ -149,7 +149,7 @@ func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error
 		if err != nil {
 			continue
 		}
-		id := auth.Identity{User: row.User, Projects: row.Projects, Role: role, Credential: row.ID}
+		id := auth.Identity{User: row.User, Projects: row.Projects, Role: role, Credential: row.ID, Scheme: auth.SchemeAPIKey}
 		if row.ExpiresAt != nil {
 			id.Expires = *row.ExpiresAt
 		}

@@ -98,7 +98,7 @@ func TestKeysSayWhoAsks(t *testing.T) {
 	keys := apikey.NewKeys(s)
 	text, row := newKey(t, s, time.Time{})
 	id, err := keys.Authenticate(bearing(text))
-	if err != nil || id.User != "alice" || fmt.Sprint(id.Projects) != "[p1 p2]" || id.Role != runtime.RoleViewer || id.Credential != row.ID || !id.Expires.IsZero() {
+	if err != nil || id.User != "alice" || fmt.Sprint(id.Projects) != "[p1 p2]" || id.Role != runtime.RoleViewer || id.Credential != row.ID || !id.Expires.IsZero() || id.Scheme != auth.SchemeAPIKey {
 		t.Errorf("got %+v, %v", id, err)
 	}
 	_, other := newKey(t, s, time.Time{})

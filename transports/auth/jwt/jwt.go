@@ -155,7 +155,7 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 	if err := t.valid(&std, now); err != nil {
 		return auth.Identity{}, err
 	}
-	id := auth.Identity{Expires: std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(std.ID, text)}
+	id := auth.Identity{Expires: std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(std.ID, text), Scheme: auth.SchemeJWT}
 	if id.User = one(claim(claims, t.cfg.UserClaim)); id.User == "" {
 		return auth.Identity{}, errUser
 	}

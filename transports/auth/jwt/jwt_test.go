@@ -200,7 +200,7 @@ func TestTokensSayWhoAsks(t *testing.T) {
 		c := claims(nil)
 		id, err := ask(tokens, key.sign(t, c))
 		if err != nil || id.User != "alice" || !slices.Equal(id.Projects, []string{"p1", "p2"}) || id.Role != runtime.RoleViewer ||
-			id.Credential != "jwt:token-1" || id.Expires.Unix() != c["exp"].(int64)+30 {
+			id.Credential != "jwt:token-1" || id.Scheme != auth.SchemeJWT || id.Expires.Unix() != c["exp"].(int64)+30 {
 			t.Errorf("%s: got %+v, %v", key.algorithm, id, err)
 		}
 	}

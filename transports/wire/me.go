@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Me is who a server takes a caller for.
+type Me struct {
+	User           string     `json:"user"`
+	ProjectID      string     `json:"projectId"` // the one that the request means
+	Projects       []string   `json:"projects"`  // all of the user's; the first is meant where a request names none
+	Role           string     `json:"role"`
+	Authentication string     `json:"authentication"` // none, api-key, jwt or custom
+	ExpiresAt      *time.Time `json:"expiresAt"`      // of the credential; null for never
+	Version        string     `json:"version"`        // the server's
+}
+
+// NewMe returns who a caller is, whose credential is of that scheme, custom for one without a name, and ends when it expires.
+func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Time, version string) Me {
+	m := Me{
+		User: who.User(), ProjectID: who.Project(), Projects: slices.Clone(projects), Role: who.Role().String(),
+		Authentication: cmp.Or(scheme, "custom"), Version: version,
+	}
+	if !expires.IsZero() {
+		m.ExpiresAt = stampOrNull(&expires)
+	}
+	return m
+}
