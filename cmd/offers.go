@@ -20,7 +20,8 @@ import (
 // offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
 // a model for.
 type offers struct {
-	list      []plugins.Plugin
+	list      []plugins.Plugin // all of it
+	own       []plugins.Plugin // the program's
 	declared  *declared.Set
 	assistant plugins.Agent // nil when the environment has no model
 }
@@ -31,7 +32,7 @@ const assistant = "assistant"
 // offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
 func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	own := p.own(cfg)
-	o := offers{list: slices.Clone(own)}
+	o := offers{list: slices.Clone(own), own: own}
 	if cfg.Path != "" {
 		var err error
 		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: own, Makers: makers.All()}, before.declared)
@@ -55,17 +56,38 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	return o, nil
 }
 
+// from is all that is offered, with where it comes from.
+func (o offers) from() []plugins.Plugin {
+	list := make([]plugins.Plugin, 0, len(o.list))
+	builtIn := plugins.Origin{Kind: plugins.OriginBuiltIn}
+	all := builtin.Plugins()
+	for _, own := range o.own {
+		if among(all, own) {
+			own = plugins.From{Plugin: own, Origin: builtIn}
+		}
+		list = append(list, own)
+	}
+	list = append(list, o.declared.From()...)
+	if o.assistant != nil {
+		list = append(list, plugins.From{Plugin: o.assistant, Origin: builtIn})
+	}
+	return list
+}
+
+// among reports whether list has a plugin of the same name and type.
+func among(list []plugins.Plugin, p plugins.Plugin) bool {
+	return slices.ContainsFunc(list, func(t plugins.Plugin) bool {
+		return reflect.TypeOf(t) == reflect.TypeOf(p) && t.Info().Name == p.Info().Name
+	})
+}
+
 // own are the program's plugins, with accounts but for those that are there to try things out.
 func (p *Program) own(cfg config.Config) []plugins.Plugin {
 	if cfg.Auth.Mode == config.AuthNone || cfg.Auth.TestPlugins {
 		return p.Plugins
 	}
 	trials := builtin.Trials()
-	return slices.DeleteFunc(slices.Clone(p.Plugins), func(own plugins.Plugin) bool {
-		return slices.ContainsFunc(trials, func(t plugins.Plugin) bool {
-			return reflect.TypeOf(t) == reflect.TypeOf(own) && t.Info().Name == own.Info().Name
-		})
-	})
+	return slices.DeleteFunc(slices.Clone(p.Plugins), func(own plugins.Plugin) bool { return among(trials, own) })
 }
 
 // tools are the names of the tools among plugins, but for those that are there to try things out.
@@ -113,7 +135,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.server.Replace(ctx, next.list...); err != nil {
+	if err := r.server.Replace(ctx, next.from()...); err != nil {
 		return err
 	}
 	if cfg.String() != r.started.String() {

@@ -51,13 +51,16 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	if got := offers(); !strings.Contains(got, `"first"`) {
 		t.Errorf("offered is %s", got)
 	}
+	if got := offers(); !strings.Contains(got, `"origin":{"kind":"yaml","file":"baton.yaml","line":2,`) || !strings.Contains(got, `"kind":"built-in"`) {
+		t.Errorf("what is offered comes from %s", got)
+	}
 	hangup("limits: {queue: 5}\nworkflows:\n  second: {nodes: {n: {agent: echo}}}\n", `removed`)
 	for _, want := range []string{"workflows.second", "workflows.first", "takes effect at the next start"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no %q in the log:\n%s", want, stderr.String())
 		}
 	}
-	if got := offers(); !strings.Contains(got, `"second"`) || strings.Contains(got, `"first"`) {
+	if got := offers(); !strings.Contains(got, `"second"`) || strings.Contains(got, `"first"`) || !strings.Contains(got, `"line":3,`) {
 		t.Errorf("offered is %s", got)
 	}
 	hangup("workflows:\n  third: {nodes: {n: {agent: ecko}}}\n", "baton.yaml:2:30: workflows.third.nodes.n.agent")

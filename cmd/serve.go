@@ -75,7 +75,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	set := settings(cfg, log, offered.list)
+	set := settings(cfg, log, offered.from())
 	traced, err := traces.FromEnv(ctx, buildVersion(), log)
 	if err != nil {
 		return &usageError{err}

@@ -21,9 +21,10 @@ type Registry struct {
 	tools     map[string]Tool
 	workflows map[string]Workflow
 	boxes     map[string]Toolbox
-	list      []*entry // in the order they were added
-	started   int      // how many of list Start has been through
-	limited   bool     // some are not for every project
+	list      []*entry             // in the order they were added
+	started   int                  // how many of list Start has been through
+	limited   bool                 // some are not for every project
+	origins   map[originKey]Origin // of those that were added with one
 }
 
 // entry is a plugin in the registries that it is in.
@@ -40,11 +41,18 @@ var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 // with the name of a toolbox and a dot is that toolbox's. It stops at the first plugin it refuses and says why.
 func (r *Registry) Add(list ...Plugin) error {
 	for _, p := range list {
+		from, known := p.(From)
+		if known {
+			p = from.Plugin
+		}
 		if p == nil {
 			return errors.New("plugin is nil")
 		}
 		if err := r.add(p, p.Info()); err != nil {
 			return fmt.Errorf("plugin %q: %w", p.Info().Name, err)
+		}
+		if known {
+			put(&r.origins, originKeyOf(p), from.Origin)
 		}
 		r.list = append(r.list, &entry{Plugin: p})
 	}
@@ -75,35 +83,39 @@ func (r *Registry) add(p Plugin, info Info) error {
 	case isBox && (isAgent || isTool):
 		return errors.New("is a Toolbox, and an Agent or a Tool too")
 	case isAgent:
-		return put(&r.agents, info.Name, agent, r.runs)
+		return claim(&r.agents, info.Name, agent, r.runs)
 	case isWorkflow:
 		if err := workflow.Validate(); err != nil {
 			return err
 		}
-		return put(&r.workflows, info.Name, workflow, r.runs)
+		return claim(&r.workflows, info.Name, workflow, r.runs)
 	case isTool:
 		if err := checkParameters(info.Parameters); err != nil {
 			return err
 		}
-		return put(&r.tools, info.Name, tool, r.calls)
+		return claim(&r.tools, info.Name, tool, r.calls)
 	case isBox:
 		if strings.Contains(info.Name, ".") {
 			return errors.New("the name of a toolbox holds no dot")
 		}
-		return put(&r.boxes, info.Name, box, r.boxed)
+		return claim(&r.boxes, info.Name, box, r.boxed)
 	}
 	return fmt.Errorf("%T is neither an Agent, a Tool, a Toolbox nor a Workflow", p)
 }
 
-func put[P Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
+func claim[P Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
 	if taken(name) {
 		return errors.New("the name is taken")
 	}
-	if *m == nil {
-		*m = map[string]P{}
-	}
-	(*m)[name] = p
+	put(m, name, p)
 	return nil
+}
+
+func put[K comparable, V any](m *map[K]V, key K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
 }
 
 // runs reports whether name is that of something a run can be of.
@@ -209,6 +221,9 @@ func (r *Registry) Tools() []Tool {
 	}
 	return sorted(all)
 }
+
+// Toolboxes returns the toolboxes, sorted by name.
+func (r *Registry) Toolboxes() []Toolbox { return sorted(r.boxes) }
 
 // Workflows returns the workflows, sorted by name.
 func (r *Registry) Workflows() []Workflow { return sorted(r.workflows) }

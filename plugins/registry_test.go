@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/batonrun/baton/plugins"
 )
 
@@ -333,5 +335,51 @@ func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
 	}
 	if err := r.Add(agent(at("nameless", ""))); err == nil {
 		t.Error("a project without a name is taken")
+	}
+}
+
+// reporting is a toolbox that tells how it is.
+type reporting struct{ *box }
+
+func (reporting) Health() *plugins.Health { return &plugins.Health{Detail: "away"} }
+
+func TestRegistryKnowsWhereItsPluginsComeFrom(t *testing.T) {
+	file := plugins.Origin{Kind: plugins.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
+	files := reporting{&box{"files", []plugins.Tool{toolNamed("files.read").(plugins.Tool)}}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "one"}}}
+	var r plugins.Registry
+	if err := r.Add(
+		agentNamed("one"), toolNamed("one"),
+		plugins.From{Plugin: files, Origin: file},
+		plugins.From{Plugin: flow, Origin: plugins.Origin{Kind: plugins.OriginYAML}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(plugins.From{Origin: file}); err == nil {
+		t.Error("nothing was added")
+	}
+	got := map[string]any{}
+	for _, view := range []*plugins.Registry{&r, r.For("p")} {
+		for _, a := range view.Agents() {
+			got["agent"] = []any{view.Origin(a), view.Health(a)}
+		}
+		for _, tl := range view.Tools() {
+			got[tl.Info().Name] = []any{view.Origin(tl), view.Health(tl)}
+		}
+		for _, b := range view.Toolboxes() {
+			got["box"] = []any{view.Origin(b), view.Health(b)}
+		}
+		for _, w := range view.Workflows() {
+			got["workflow"] = []any{view.Origin(w), view.Health(w)}
+		}
+		program, none := plugins.Origin{Kind: plugins.OriginProgram}, (*plugins.Health)(nil)
+		want := map[string]any{
+			"agent": []any{program, none}, "one": []any{program, none},
+			"files.read": []any{file, &plugins.Health{Detail: "away"}}, "box": []any{file, &plugins.Health{Detail: "away"}},
+			"workflow": []any{plugins.Origin{Kind: plugins.OriginYAML}, none},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }

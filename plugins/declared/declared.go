@@ -31,6 +31,7 @@ type Config struct {
 type Set struct {
 	declared map[string]any // by path, such as agents.researcher
 	plugins  map[string]plugins.Plugin
+	origins  map[string]plugins.Origin
 	order    []string // paths, as they stand in the file
 }
 
@@ -52,7 +53,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		r.errs.sort()
 		return nil, r.errs
 	}
-	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}}
+	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]plugins.Origin{}}
 	s.build(c, cfg.Makers, before)
 	if len(r.errs) > 0 {
 		r.errs.sort()
@@ -87,7 +88,7 @@ func (s *Set) build(c *checker, m Makers, before *Set) {
 				return
 			}
 		}
-		s.declared[path], s.plugins[path] = declaration, p
+		s.declared[path], s.plugins[path], s.origins[path] = declaration, p, c.r.origin(path, declaration)
 		s.order = append(s.order, path)
 	}
 	for _, name := range inOrder(c.r, "mcp", c.f.MCP) {
@@ -120,6 +121,15 @@ func (s *Set) Plugins() []plugins.Plugin {
 	list := make([]plugins.Plugin, len(s.order))
 	for i, path := range s.order {
 		list[i] = s.plugins[path]
+	}
+	return list
+}
+
+// From returns Plugins, with where they come from.
+func (s *Set) From() []plugins.Plugin {
+	list := s.Plugins()
+	for i, p := range list {
+		list[i] = plugins.From{Plugin: p, Origin: s.origins[s.order[i]]}
 	}
 	return list
 }

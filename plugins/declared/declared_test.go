@@ -359,3 +359,53 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestOriginsFollowTheFile has what was not changed move to another line.
+func TestOriginsFollowTheFile(t *testing.T) {
+	const text = `mcp:
+  files:
+    url: https://me:pass-word@tools.example.com/sk-key/mcp?token=t
+agents:
+  researcher: {provider: openai, model: m, tools: [clock, files.*]}
+  far:
+    agui: {url: "https://far.example.com/sk-key/agui"}
+  scorer: {command: [python3, scorer.py]}
+workflows:
+  flow: {nodes: {n: {agent: researcher}}}
+`
+	name := write(t, text)
+	first, err := declared.Load(name, config(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte("# more\n\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := declared.Load(name, config(nil), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for down, set := range map[int]*declared.Set{0: first, 2: second} {
+		want := []plugins.Origin{
+			{Kind: plugins.OriginMCP, File: name, Line: down + 2, Server: "files", URL: "https://tools.example.com"},
+			{Kind: plugins.OriginYAML, File: name, Line: down + 5, Provider: "openai", Model: "m", Tools: []string{"clock", "files.*"}},
+			{Kind: plugins.OriginRemote, File: name, Line: down + 6, URL: "https://far.example.com"},
+			{Kind: plugins.OriginProcess, File: name, Line: down + 8},
+			{Kind: plugins.OriginYAML, File: name, Line: down + 10},
+		}
+		var got []plugins.Origin
+		for i, p := range set.From() {
+			from := p.(plugins.From)
+			if i < 4 && from.Plugin != first.Plugins()[i] {
+				t.Errorf("%s is another plugin", from.Info().Name)
+			}
+			got = append(got, from.Origin)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if none := (*declared.Set)(nil); len(none.From()) != 0 {
+		t.Error("nothing comes from somewhere")
+	}
+}

@@ -74,6 +74,9 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 func (s *Server) set(conn *connection, trouble error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.since.IsZero() || (s.conn == nil) != (conn == nil) {
+		s.since = time.Now()
+	}
 	s.conn, s.trouble = conn, trouble
 	close(s.changed)
 	s.changed = make(chan struct{})

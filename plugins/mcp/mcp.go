@@ -74,6 +74,7 @@ type Server struct {
 	conn    *connection   // nil while there is none
 	changed chan struct{} // closed, and made anew, when conn or trouble is another
 	trouble error         // why there is none
+	since   time.Time     // when there began to be one, or none; zero before the first attempt
 }
 
 var (
@@ -81,6 +82,8 @@ var (
 	_ plugins.Starter = (*Server)(nil)
 	_ plugins.Closer  = (*Server)(nil)
 	_ plugins.Checker = (*Server)(nil)
+
+	_ plugins.Reporter = (*Server)(nil)
 )
 
 var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,40}$`)
@@ -173,6 +176,22 @@ func (s *Server) Check(context.Context) error {
 	}
 	return nil
 }
+
+// Health tells whether the server is connected.
+func (s *Server) Health() *plugins.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.since.IsZero():
+		return nil
+	case s.conn == nil:
+		return &plugins.Health{Since: s.since, Detail: clip(s.trouble.Error(), maxDetail)}
+	}
+	return &plugins.Health{OK: true, Since: s.since}
+}
+
+// maxDetail is how much is told of what is wrong, in bytes.
+const maxDetail = 500
 
 // errAway means that there was no connection yet.
 var errAway = errors.New("the tool server is not connected")

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// secrets lists what no error may show: values of headers, their last words (a token behind Bearer), and what stands in
-// the URL for who we are. The longest come first, as one may be a part of another.
+// secrets lists what no error may show: values of headers, their last words (a token behind Bearer), what stands in the URL for
+// who we are, long segments of its path, which many use as a key, and long values of a program's environment. The longest come
+// first, as one may be a part of another.
 func secrets(cfg *Config) []string {
 	var list []string
 	for v := range maps.Values(cfg.Headers) {
@@ -22,6 +23,16 @@ func secrets(cfg *Config) []string {
 			for _, v := range values {
 				list = append(list, v, url.QueryEscape(v))
 			}
+		}
+		for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+			if len(segment) >= 16 {
+				list = append(list, segment)
+			}
+		}
+	}
+	for v := range maps.Values(cfg.Env) {
+		if len(v) >= 8 {
+			list = append(list, v)
 		}
 	}
 	list = slices.DeleteFunc(list, func(s string) bool { return len(s) < 4 })

@@ -41,6 +41,7 @@ type conn struct {
 	users    int  // who has connected and not left
 	retired  bool // it takes no new users, and is closed when the last has left
 	err      error
+	over     time.Time // when err was set
 
 	broken  chan struct{}  // closed when err is set
 	running sync.WaitGroup // its goroutines, and what closes it
@@ -69,7 +70,7 @@ func (c *conn) fail(err error) {
 	if c.err != nil {
 		return
 	}
-	c.err = err
+	c.err, c.over = err, time.Now()
 	close(c.broken)
 	c.more.Broadcast()
 	for _, s := range c.sessions {
@@ -95,6 +96,16 @@ func (c *conn) crashed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err != nil && !errors.Is(c.err, errClosed)
+}
+
+// ended says when and why the connection has ended that we have not closed, nil while it has not.
+func (c *conn) ended() (time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(c.err, errClosed) {
+		return time.Time{}, nil
+	}
+	return c.over, c.err
 }
 
 // send queues a message to the program. It does not wait; a program that does not read loses its connection.

@@ -49,6 +49,9 @@ var (
 	_ plugins.Starter = (*Agent)(nil)
 	_ plugins.Closer  = (*Agent)(nil)
 	_ plugins.Checker = (*Agent)(nil)
+
+	_ plugins.Reporter = (*Agent)(nil)
+	_ plugins.Reporter = (*Toolbox)(nil)
 )
 
 // NewAgent returns the agent that a program is. It starts nothing: Start does, or the first run.
@@ -82,6 +85,9 @@ func (a *Agent) Start(ctx context.Context) error {
 
 // Check fails while the program cannot be started.
 func (a *Agent) Check(context.Context) error { return a.program.check() }
+
+// Health tells whether the program runs.
+func (a *Agent) Health() *plugins.Health { return a.program.health() }
 
 // Close ends the program and waits for its end.
 func (a *Agent) Close() error {

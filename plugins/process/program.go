@@ -55,6 +55,7 @@ type program struct {
 	conn    *conn      // nil before the first start
 	attempt *attempt   // the start that goes on; nil for none
 	pause   time.Duration
+	failed  time.Time // when the first of the starts failed of which none has succeeded; zero for none
 	closed  bool
 }
 
@@ -146,7 +147,12 @@ func (p *program) try(a *attempt, old *conn) {
 	defer close(a.done)
 	p.attempt, p.conn, p.pause = nil, c, pause
 	p.sick.Store(nil)
-	if a.err != nil {
+	if a.err == nil {
+		p.failed = time.Time{}
+	} else {
+		if p.failed.IsZero() {
+			p.failed = time.Now()
+		}
 		p.pause = longer(pause)
 		p.sick.Store(&a.err)
 	}

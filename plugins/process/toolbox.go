@@ -55,6 +55,9 @@ func (b *Toolbox) Start(ctx context.Context) error {
 // Check fails while the program cannot be started.
 func (b *Toolbox) Check(context.Context) error { return b.program.check() }
 
+// Health tells whether the program runs.
+func (b *Toolbox) Health() *plugins.Health { return b.program.health() }
+
 // Close ends the program and waits for its end.
 func (b *Toolbox) Close() error {
 	b.program.close()

@@ -80,6 +80,7 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 		_ = res.Body.Close()
 		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream"}
 	}
+	a.observe(nil)
 	return res.Body, nil
 }
 
@@ -175,6 +176,11 @@ func secrets(headers map[string]string, u *url.URL) []string {
 	for _, values := range u.Query() {
 		for _, v := range values {
 			add(v)
+		}
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if len(segment) >= 16 { // many use one as a key
+			add(segment)
 		}
 	}
 	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })

@@ -34,6 +34,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -74,11 +75,16 @@ type Agent struct {
 	client *http.Client
 	host   string   // of the URL, for the log
 	secret []string // what no message may show
+
+	mu     sync.Mutex      // guards health
+	health *plugins.Health // nil before the first request
 }
 
 var (
 	_ plugins.Agent  = (*Agent)(nil)
 	_ plugins.Closer = (*Agent)(nil)
+
+	_ plugins.Reporter = (*Agent)(nil)
 )
 
 // New returns the agent that cfg tells of. It opens no connection.

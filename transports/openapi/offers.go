@@ -5,22 +5,37 @@ import "github.com/batonrun/baton/transports/wire"
 // offers describes what a server has to run.
 func (d *describer) offers() {
 	s := &d.schemas
-	infer[wire.Agent](s, "Agent", "An agent.", says("name", "What requests call it."))
-	infer[wire.Tool](s, "Tool", "A tool that agents may call.",
+	infer[wire.Origin](s, "Origin", "Where something comes from. Without accounts all of it is told, else `file`, `line` and `url` from the role operator on.",
+		may("kind", choice("", "built-in", "yaml", "mcp", "remote", "process", "program")),
+		says("file", "The settings file that declares it."),
+		says("line", "There, from 1."),
+		says("server", "The server of tools."),
+		says("url", "Where it is asked: scheme and host."))
+	infer[wire.Health](s, "Health", "How something is that it depends on, as it was last seen. Nobody is asked for it now.",
+		says("since", "When it became so, as far as it was seen."),
+		says("detail", "What is wrong, for those who look after the server."))
+	infer[wire.Model](s, "AgentModel", "The model that plays an agent.", says("name", "Null for the provider's default."))
+	about := []member{says("health", "Null for what depends on nothing, or was not needed yet.")}
+	infer[wire.CatalogAgent](s, "Agent", "An agent.", append(about, says("name", "What requests call it."),
+		says("model", "Null when it is not known."),
+		may("tools", orNull(list(text(""), "Tools and agents that it may call, names or patterns; null when they are not known."))))...)
+	infer[wire.CatalogTool](s, "Tool", "A tool that agents may call.", append(about,
 		may("parameters", orNull(object("A JSON Schema of its arguments; null admits any object."))),
 		says("idempotent", "A call may be made twice."),
-		says("approval", "A person is asked before each call."))
-	infer[wire.Agents](s, "Agents", "The agents and tools, by name.")
+		says("approval", "A person is asked before each call."))...)
+	infer[wire.CatalogServer](s, "ToolServer", "An MCP server, or a program, that has tools.", append(about,
+		says("name", "The front of its tools' names."), says("tools", "How many it has now."))...)
+	infer[wire.Catalog](s, "Agents", "The agents, tools and servers of tools, by name.")
 	infer[wire.WorkflowNode](s, "WorkflowNode", "A node of a workflow.",
 		says("agent", "The agent that it runs; one of agent and tool is null."),
 		says("needs", "The nodes that it comes after."),
 		says("when", "The condition under which it runs; null means always."))
-	infer[wire.Workflow](s, "Workflow", "A workflow.", says("name", "What requests call it."))
-	infer[wire.Workflows](s, "Workflows", "The workflows, by name.")
+	infer[wire.CatalogWorkflow](s, "Workflow", "A workflow.", append(about, says("name", "What requests call it."))...)
+	infer[wire.CatalogWorkflows](s, "Workflows", "The workflows, by name.")
 
 	d.area("Agents", "What this server has to run.")
 	d.add("GET /api/v1/agents", operation{
-		ID: "listAgents", Summary: "List the agents, and the tools that they may call",
+		ID: "listAgents", Summary: "List the agents, the tools that they may call, and the servers of tools",
 		Answers: answers{"200": reply("All of them.", ref("Agents"), "agents")},
 	})
 	d.add("GET /api/v1/workflows", operation{

@@ -31,16 +31,18 @@ type Tool struct {
 func NewAgents(reg *plugins.Registry) Agents {
 	offers := Agents{Agents: []Agent{}, Tools: []Tool{}}
 	for _, a := range reg.Agents() {
-		info := a.Info()
-		offers.Agents = append(offers.Agents, Agent{info.Name, info.Description})
+		offers.Agents = append(offers.Agents, newAgent(a.Info()))
 	}
 	for _, t := range reg.Tools() {
-		info := t.Info()
-		offers.Tools = append(offers.Tools, Tool{
-			info.Name, info.Description, info.Parameters, info.Idempotent, info.Approval,
-		})
+		offers.Tools = append(offers.Tools, newTool(t.Info()))
 	}
 	return offers
+}
+
+func newAgent(info plugins.Info) Agent { return Agent{info.Name, info.Description} }
+
+func newTool(info plugins.Info) Tool {
+	return Tool{info.Name, info.Description, info.Parameters, info.Idempotent, info.Approval}
 }
 
 // Workflows is what a server offers to run, by name.
@@ -68,11 +70,15 @@ type WorkflowNode struct {
 func NewWorkflows(reg *plugins.Registry) Workflows {
 	offers := Workflows{Workflows: []Workflow{}}
 	for _, w := range reg.Workflows() {
-		nodes := make([]WorkflowNode, len(w.Nodes))
-		for i, n := range w.Nodes {
-			nodes[i] = WorkflowNode{n.ID, orNull(n.Agent), orNull(n.Tool), list(n.Needs), orNull(n.When)}
-		}
-		offers.Workflows = append(offers.Workflows, Workflow{w.Name, w.Description, nodes})
+		offers.Workflows = append(offers.Workflows, newWorkflow(w))
 	}
 	return offers
+}
+
+func newWorkflow(w plugins.Workflow) Workflow {
+	nodes := make([]WorkflowNode, len(w.Nodes))
+	for i, n := range w.Nodes {
+		nodes[i] = WorkflowNode{n.ID, orNull(n.Agent), orNull(n.Tool), list(n.Needs), orNull(n.When)}
+	}
+	return Workflow{w.Name, w.Description, nodes}
 }

@@ -1,0 +1,38 @@
+package declared
+
+import (
+	"net/url"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// origin is where what a path declares comes from.
+func (r *reader) origin(path string, declaration any) plugins.Origin {
+	o := plugins.Origin{Kind: plugins.OriginYAML, File: r.file}
+	if n := r.at[path]; n != nil {
+		o.Line = n.Line
+	}
+	switch d := declaration.(type) {
+	case Server:
+		o.Kind, o.Server, o.URL = plugins.OriginMCP, d.Name, place(d.URL)
+	case Agent:
+		switch {
+		case d.AGUI != nil:
+			o.Kind, o.URL = plugins.OriginRemote, place(d.AGUI.URL)
+		case d.Command != nil:
+			o.Kind = plugins.OriginProcess
+		default:
+			o.Provider, o.Model, o.Tools = d.Provider, d.Model, d.Tools
+		}
+	}
+	return o
+}
+
+// place is a URL without what may be a secret in it: its path, its query and who asks.
+func place(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,69 @@
+package process_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/process"
+)
+
+// TestHealthIsThatOfTheProgram follows a program that ends, and is started again.
+func TestHealthIsThatOfTheProgram(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "scorer"}, Command: []string{"python3", "testdata/agent.py"}, Env: map[string]string{"KEY": key},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	if got := a.Health(); got != nil {
+		t.Errorf("before it was started: %+v", got)
+	}
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := a.Health()
+	if first == nil || !first.OK || first.Detail != "" {
+		t.Fatalf("started: %+v", first)
+	}
+	if res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"exit", 3})}); res.Err == nil {
+		t.Fatal("it has not crashed")
+	}
+	if h := a.Health(); h.OK || h.Since.Before(first.Since) || !strings.Contains(h.Detail, "has ended") {
+		t.Errorf("crashed: %+v", h)
+	}
+	if res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "again"})}); res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	if h := a.Health(); !h.OK || !h.Since.After(first.Since) || h.Detail != "" {
+		t.Errorf("started again: %+v", h)
+	}
+}
+
+// TestHealthOfAProgramThatCannotStart tells since when it cannot, and nothing that it was told in confidence.
+func TestHealthOfAProgramThatCannotStart(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	script := t.TempDir() + "/agent.sh"
+	answer := `read line; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the key '$KEY' is not known"}}'; sleep 1`
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"+answer+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, err := process.NewToolbox(process.Config{
+		Info: plugins.Info{Name: "tools"}, Command: []string{"/bin/sh", script}, Env: map[string]string{"KEY": key}, Stop: 10 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	if err := b.Start(t.Context()); err == nil {
+		t.Fatal("it has started")
+	}
+	if h := b.Health(); h == nil || h.OK || h.Since.IsZero() || !strings.Contains(h.Detail, "is not known") || strings.Contains(h.Detail, key) {
+		t.Errorf("got %+v", h)
+	}
+}
