@@ -58,6 +58,8 @@ var cases = func() map[string][]ask {
 		"GET /readyz":  get("", "/readyz"),
 		"GET /metrics": get("", "/metrics"), // of which there are none with accounts on
 		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
+		"GET /api/projects/{projectId}/interrupts": slices.Concat(get(own, "/api/projects/{project}/interrupts"),
+			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
 		"GET /api/projects/{projectId}/audit":                get("403 403 403 200", "/api/projects/{project}/audit"),
 		"GET /api/v1/limits":                                 get("200 200 200 200", "/api/v1/limits"),
 		"GET /api/v1/me":                                     get(own, api+"/me"),

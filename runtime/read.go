@@ -130,7 +130,7 @@ func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt
 	}
 	o, err := log.WaitsFor(ctx, rt.store, g.run)
 	for _, id := range o.PendingToolCallIDs {
-		o.Interrupts = append(o.Interrupts, agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id})
+		o.Interrupts = append(o.Interrupts, pendingCall(id))
 	}
 	return o.Interrupts, unavailable(err)
 }

@@ -28,9 +28,13 @@ type (
 	HeldError    = model.HeldError
 	ThreadFilter = model.ThreadFilter
 	RunFilter    = model.RunFilter
+	Question     = model.Question
 	Audit        = model.Audit
 	AuditFilter  = model.AuditFilter
-	APIKey       = model.APIKey
+
+	QuestionFilter = model.QuestionFilter
+
+	APIKey = model.APIKey
 
 	Page[T any] = model.Page[T]
 )

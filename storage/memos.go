@@ -52,9 +52,10 @@ const interruptColumns = `run_key, interrupt_id, step, place, frontend, tool, bo
 
 const (
 	upsertInterrupt = `
-INSERT INTO interrupts (` + interruptColumns + `)
+INSERT INTO interrupts (` + interruptColumns + `, project_id, user_id)
 VALUES (?::bigint, ?::text, ?::bigint, ?::text, ?::boolean, ?::text, ?::text, ?::text, ?::text, ?::timestamptz,
-	?::timestamptz)
+	?::timestamptz, COALESCE((SELECT project_id FROM runs WHERE key = ?::bigint), ''),
+	COALESCE((SELECT user_id FROM runs WHERE key = ?::bigint), ''))
 ON CONFLICT (run_key, interrupt_id) DO UPDATE SET
 	step = excluded.step, place = excluded.place, frontend = excluded.frontend, tool = excluded.tool,
 	body = excluded.body, status = excluded.status, payload = excluded.payload,
@@ -90,7 +91,7 @@ ORDER BY expires_at LIMIT ?`
 func interruptCells(i *model.Interrupt) []any {
 	return []any{
 		i.RunKey, i.ID, i.Step, i.Place, i.Frontend, i.Tool, raw(i.Body), i.Status, raw(i.Payload),
-		msOrNull(i.ExpiresAt), ms(i.CreatedAt),
+		msOrNull(i.ExpiresAt), ms(i.CreatedAt), i.RunKey, i.RunKey,
 	}
 }
 

@@ -30,7 +30,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countFiltered", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked",
+		"setHead", "selectRun", "listRuns", "countFiltered", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "selectSQLiteVersion"}

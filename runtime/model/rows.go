@@ -315,6 +315,17 @@ type Interrupt struct {
 	CreatedAt time.Time
 }
 
+// Question is an open interrupt of a run that is WAITING, as a list shows it.
+type Question struct {
+	Interrupt
+	Key            int64  // in the order in which they were asked
+	User           string // whose run it is, and what it is called
+	RunID          string
+	Agent          string // the agent's or the workflow's name
+	ThreadID       string
+	ConversationID string
+}
+
 // The statuses of an Interrupt. An answer makes it answered, the answer's span resolved.
 const (
 	InterruptOpen      = "open"

@@ -114,6 +114,8 @@ type Reader interface {
 	Audit(ctx context.Context, f AuditFilter) (Page[Audit], error)
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
+	// Questions lists the open interrupts of a project's runs that are WAITING, those first that were asked first.
+	Questions(ctx context.Context, f QuestionFilter) (Page[Question], error)
 }
 
 // Page is a part of a list, as it was at one moment. It ends at its limit of rows or when they hold PageBytes, but has
@@ -137,6 +139,14 @@ type ThreadFilter struct {
 	BeforeTime time.Time // continue behind the thread of this UpdatedAt and this key
 	BeforeKey  int64
 	Limit      int
+}
+
+// QuestionFilter says which open interrupts Questions lists.
+type QuestionFilter struct {
+	Project  string
+	User     string // whose runs ask; empty for all
+	AfterKey int64  // continue behind this key
+	Limit    int
 }
 
 // AuditFilter says which rows Audit lists; zero fields but Project admit all.

@@ -71,6 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"UnfinishedPages", testUnfinished},
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},
+		{"QuestionsOldestFirst", testQuestions},
 		{"StepsPage", testSteps},
 		{"PagesHoldSoManyBytes", testPageBytes},
 		{"ListsShowNoInputs", testListedRuns},

@@ -144,6 +144,10 @@ func (c *client) questions() {
 	cancelled := script(c.T, "cancelled", `{"ask": {"message": "Deploy?"}}`)
 	run = c.start(cancelled)
 	c.await(run, "WAITING")
+	if open := c.do(200, "GET", "/api/projects/default/interrupts?limit=1", "").(object); toInt(c.T, open["total"]) != 1 {
+		c.Errorf("one question is open, and the list has %v", open)
+	}
+	c.do(400, "GET", "/api/projects/default/interrupts?cursor=x", "")
 	c.do(200, "POST", runs+"/"+run+"/cancel", "")
 	c.do(200, "GET", "/api/v1/agent/runs/cancelled/events", "")
 }

@@ -100,6 +100,14 @@ func (d *describer) resources() {
 		says("generation", "Counts restarts, from 1."),
 		says("parentRunId", "The run this one was started for."),
 		says("interrupts", "What it asks now."))
+	infer[wire.Question](s, "OpenInterrupt", "Something a run waits for, and whose it is.",
+		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),
+		says("responseSchema", "A JSON Schema of the payload of an answer."),
+		may("expiresAt", moment("When the server answers it with `cancelled`.")),
+		may("metadata", object("")),
+		says("agent", "The agent or workflow."),
+		says("user", "Whose run it is."),
+		says("createdAt", "When it was asked."))
 	infer[wire.Step](s, "Step", "One execution of a node.",
 		may("status", choice("", statuses[1:]...)),
 		says("stepNumber", "In the order they started, from 1."),
@@ -115,6 +123,7 @@ func (d *describer) resources() {
 	infer[wire.Cancelled](s, "Cancelled", "A run that is cancelled.")
 	infer[wire.Resumed](s, "Resumed", "A run that goes on.")
 	pageOf[wire.Run](s, "RunPage")
+	pageOf[wire.Question](s, "InterruptPage")
 	pageOf[wire.Step](s, "StepPage")
 	pageOf[wire.Message](s, "MessagePage")
 	infer[wire.Items[wire.Node]](s, "NodeStates", "The states of a run's nodes.")

@@ -92,6 +92,12 @@ func (d *describer) runs() {
 			"400": refuse("It is over.", "invalid_state", "Run cannot be cancelled. Current status: COMPLETED"),
 		},
 	})
+	d.add("GET /api/projects/{projectId}/interrupts", operation{
+		ID: "listInterrupts", Summary: "List what runs wait for, oldest first",
+		Description: "The open interrupts and pending tool calls of all WAITING runs that the caller may see. An answer covers all of a run's at once.",
+		Parameters:  []parameter{cursorParam, limitParam, userParam},
+		Answers:     answers{"200": reply("A page of them.", ref("InterruptPage"), "interrupts")},
+	})
 	d.add("POST "+run+"/resume", operation{
 		ID: "resumeRun", Summary: "Answer what a run asks",
 		Description: "The answer covers every open interrupt and pending tool call; the same run goes on.",

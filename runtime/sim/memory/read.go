@@ -328,6 +328,30 @@ func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Inter
 	})
 }
 
+// Questions lists what the waiting runs of a project ask, oldest first.
+func (db *Database) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
+	return read(ctx, db, func() model.Page[model.Question] {
+		var list []*model.Question
+		for key, asked := range db.interrupts {
+			run := db.whole(db.runs[key])
+			if run == nil || run.Status != model.Waiting || run.Project != f.Project || f.User != "" && run.User != f.User {
+				continue
+			}
+			for _, in := range asked {
+				if in.Status == model.InterruptOpen {
+					list = append(list, &model.Question{
+						Interrupt: in.Interrupt, Key: in.Key, User: run.User, RunID: run.ID, Agent: run.WorkflowID,
+						ThreadID: run.ThreadID, ConversationID: run.ConversationID,
+					})
+				}
+			}
+		}
+		slices.SortFunc(list, func(a, b *model.Question) int { return cmp.Compare(a.Key, b.Key) })
+		return page(list, func(q *model.Question) bool { return q.Key <= f.AfterKey }, cmp.Or(max(f.Limit, 0), 50),
+			func(q *model.Question) int { return len(q.Body) })
+	})
+}
+
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large.
 func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
 	return read(ctx, db, func() (page []model.StoredEvent) {

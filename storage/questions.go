@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const (
+	// A page of questions is this, the count beside it, and the rest, in each of which stands whose they are.
+	listQuestions = `
+SELECT i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.tool, i.body, i.status, i.payload, i.expires_at,
+	i.created_at, i.key, r.user_id, r.id, r.workflow_id, t.thread_id, t.conversation_id, (`
+	pageOfQuestions = `), sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT q.key AS sized_key, COALESCE(octet_length(q.body), 0) AS size FROM interrupts q`
+	thatFollow = ` AND q.key > ? ORDER BY q.key LIMIT ?) AS plain) AS sized
+JOIN interrupts i ON i.key = sized_key
+JOIN runs r ON r.key = i.run_key
+JOIN threads t ON t.key = r.thread_key
+WHERE sized.behind < ? ORDER BY i.key`
+
+	// A run that comes to wait may have asked something already, while others of its steps go on.
+	whereOpen = ` AND q.status = 'open' AND (SELECT status FROM runs WHERE runs.key = q.run_key) = 'WAITING'`
+
+	countQuestions = `
+SELECT count(*) FROM (SELECT 1 FROM interrupts q`
+	questionsCounted = ` ORDER BY q.key LIMIT ?) AS counted`
+
+	ofProject = ` WHERE q.project_id = ?`
+	ofUser    = ` WHERE q.project_id = ? AND q.user_id = ?`
+
+	listAskedIn  = listQuestions + countAskedIn + pageOfQuestions + ofProject + whereOpen + thatFollow
+	listAskedOf  = listQuestions + countAskedOf + pageOfQuestions + ofUser + whereOpen + thatFollow
+	countAskedIn = countQuestions + ofProject + whereOpen + questionsCounted
+	countAskedOf = countQuestions + ofUser + whereOpen + questionsCounted
+)
+
+func scanQuestion(rows *sql.Rows, more ...any) (q model.Question, err error) {
+	i := &q.Interrupt
+	err = rows.Scan(append([]any{
+		&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool,
+		rawInto{&i.Body},
+		&i.Status,
+		rawInto{&i.Payload},
+		timePtrInto{&i.ExpiresAt},
+		timeInto{&i.CreatedAt},
+		&q.Key, &q.User, &q.RunID, &q.Agent, &q.ThreadID, &q.ConversationID,
+	}, more...)...)
+	return q, err
+}
+
+func sizeOfQuestion(q *model.Question) int { return len(q.Body) }
+
+// Questions lists what the waiting runs of a project ask, oldest first. Without a limit it lists 50.
+func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	list, count, whose := listAskedIn, countAskedIn, []any{f.Project}
+	if f.User != "" {
+		list, count, whose = listAskedOf, countAskedOf, append(whose, f.User)
+	}
+	counting := slices.Concat(whose, []any{maxCount})
+	p, err := pageOf(ctx, r.q, scanQuestion, sizeOfQuestion, model.PageBytes, f.Limit, list,
+		slices.Concat(counting, whose, []any{f.AfterKey})...)
+	if err != nil {
+		return p, err
+	}
+	return counted(ctx, r.q, p, count, counting...)
+}

@@ -1,0 +1,28 @@
+package rest
+
+import (
+	"fmt"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// questions answers GET interrupts: what the runs that the caller may see wait for, oldest first.
+func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
+	list := wire.List(fmt.Sprintf("interrupts %q %q", who.Project(), who.User()))
+	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	after, err := list.Position(c.Query("cursor"))
+	if err != nil {
+		return err
+	}
+	page, err := t.Runtime.Questions(c.UserContext(), who, runtime.QuestionFilter{AfterKey: after, Limit: limit})
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewPage(list, page, wire.NewQuestion, func(q *runtime.Asked) int64 { return q.Key }))
+}

@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// Question is what a waiting run asks, with whose it is.
+type Question struct {
+	// These are as in the run's own list.
+	ID             string          `json:"id"`
+	Reason         string          `json:"reason"`
+	Message        string          `json:"message,omitempty"`
+	ToolCallID     string          `json:"toolCallId,omitempty"`
+	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`
+	ExpiresAt      string          `json:"expiresAt,omitempty"`
+	Metadata       json.RawMessage `json:"metadata,omitempty"`
+	SubagentRunID  string          `json:"subagentRunId,omitempty"`
+
+	RunID          string    `json:"runId"`
+	ThreadID       string    `json:"threadId"`
+	ConversationID string    `json:"conversationId"`
+	Agent          string    `json:"agent"` // the agent's or the workflow's name
+	User           string    `json:"user"`
+	CreatedAt      time.Time `json:"createdAt"`
+}
+
+// NewQuestion returns a question as lists show it.
+func NewQuestion(q *runtime.Asked) Question {
+	i := &q.Interrupt
+	return Question{
+		ID: i.ID, Reason: i.Reason, Message: i.Message, ToolCallID: i.ToolCallID, ResponseSchema: i.ResponseSchema,
+		ExpiresAt: i.ExpiresAt, Metadata: i.Metadata, SubagentRunID: i.SubagentRunID,
+		RunID: q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,
+		CreatedAt: stamp(q.CreatedAt),
+	}
+}
