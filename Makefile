@@ -2,12 +2,13 @@ VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS  = -X github.com/batonrun/baton/cmd.version=$(VERSION)
 LINT     = go tool -modfile=.ci/tools.mod golangci-lint
 GOSDK    = cmd/clients/gosdk
+CONSOLE  = transports/console/web
 S3TEST   = storage/blob/cloud/s3test
 FUZZTIME = 30s
 COUNT    = 6
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt fuzz bench soak check build clean
+.PHONY: help run test lint fmt fuzz bench soak check build console clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +55,11 @@ check: test lint ## Run what CI runs
 
 build: ## Build bin/baton
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/baton ./cmd/baton
+
+console: ## Build the console that is embedded, from transports/console/web
+	.ci/setup
+	npm --prefix $(CONSOLE) run --silent types
+	npm --prefix $(CONSOLE) run --silent build
 
 clean: ## Remove what was built; the database stays
 	rm -rf bin coverage.out

@@ -95,6 +95,10 @@ type Config struct {
 	// wants another answer, is told by a list of messages that leaves the thread before its end.
 	KeepEdits bool
 
+	// Console serves the console, a page that shows and controls runs, to browsers at / and the paths below it that are its own. It
+	// asks the API as any client does, and needs none of what a program answers itself.
+	Console bool
+
 	// Log is told what nobody can be answered. Default slog.Default.
 	Log *slog.Logger
 

@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/certs"
+	"github.com/batonrun/baton/transports/console"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/openapi"
@@ -149,6 +150,13 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version),
+	}
+	if cfg.Console {
+		shown, err := console.New()
+		if err != nil {
+			return nil, nil, err
+		}
+		mounts = append(mounts, shown)
 	}
 	tickets := ticket.New(db, accounts, mounts...)
 	if accounts != nil {

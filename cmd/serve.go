@@ -125,6 +125,9 @@ func flush(traced *traces.Traces, log *slog.Logger) {
 // greet says where the server is and what to try: a conversation with the assistant, or else a run.
 func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) error {
 	_, err := fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
+	if err == nil && cfg.Console {
+		_, err = fmt.Fprintf(w, "console: %s/\n", url)
+	}
 	agents := slices.DeleteFunc(slices.Clone(list), func(p plugins.Plugin) bool {
 		_, ok := p.(plugins.Agent)
 		return !ok

@@ -52,6 +52,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		Database:    cfg.Database,
 		Takeover:    cfg.Takeover,
 		KeepEdits:   cfg.KeepEdits,
+		Console:     cfg.Console,
 		Listen:      cfg.Listen,
 		AdminListen: cfg.AdminListen,
 		Insecure:    cfg.Insecure,

@@ -25,6 +25,8 @@ type Config struct {
 	Proxies     []string `yaml:"trusted_proxies"`  // addresses and networks of proxies that are believed for whom they ask (none)
 	KeepEdits   bool     `yaml:"keep_edits"`       // edits in AG-UI's and CopilotKit's clients rewind no thread (false)
 
+	Console bool `yaml:"console"` // show the console to browsers, at / (true)
+
 	TLS         TLS         `yaml:"tls"`
 	Auth        Auth        `yaml:"auth"`
 	Log         Log         `yaml:"log"`
@@ -157,6 +159,7 @@ func Default() Config {
 	return Config{
 		Listen:   "127.0.0.1:8080",
 		Database: "sqlite:baton.db",
+		Console:  true,
 		Auth: Auth{
 			Mode: "none", Leeway: 30 * time.Second,
 			UserClaim: "sub", ProjectsClaim: "projects", RolesClaim: "roles", DefaultRole: "user",

@@ -33,11 +33,12 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
 	fs.Bool("takeover", def.Takeover, "do not wait for the server that has the PostgreSQL database, but take its place")
 	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP, as behind a proxy, or without accounts")
+	fs.Bool("console", def.Console, "show the console to browsers, at /")
 	fs.String("tls-cert", def.TLS.CertFile, "serve HTTPS with the certificate in this `file`")
 	fs.String("tls-key", def.TLS.KeyFile, "`file` with the certificate's key")
 	fs.String("log-level", strings.ToLower(def.Log.Level.String()), "debug, info, warn or error")
 	fs.String("log-format", def.Log.Format, "text, json or auto")
-	for _, name := range []string{"listen", "database", "takeover", "insecure", "log-level", "log-format"} {
+	for _, name := range []string{"listen", "database", "takeover", "insecure", "console", "log-level", "log-format"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
 	}
 	for name, key := range map[string]string{"admin-listen": "admin_listen", "tls-cert": "tls.cert_file", "tls-key": "tls.key_file"} {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports/static"
 )
 
 // ui is the page: Swagger UI with its licences, and what starts it. Its README says where it is from.
@@ -28,21 +30,19 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // pageFiles returns the page's files by name.
-func pageFiles() (map[string]file, error) {
+func pageFiles() (map[string]static.File, error) {
 	entries, err := fs.ReadDir(ui, "ui")
 	if err != nil {
 		return nil, err
 	}
-	files := make(map[string]file, len(entries))
+	files := make(map[string]static.File, len(entries))
 	for _, e := range entries {
 		body, err := ui.ReadFile("ui/" + e.Name())
 		if err != nil {
 			return nil, err
 		}
 		name, gzipped := strings.CutSuffix(e.Name(), ".gz")
-		f := newFile(cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8"), body)
-		f.gzipped = gzipped
-		files[name] = f
+		files[name] = static.New(cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8"), body, gzipped)
 	}
 	return files, nil
 }

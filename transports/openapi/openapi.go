@@ -7,29 +7,24 @@
 package openapi
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/static"
 )
 
 // Transport serves the document and the page. Create it with New.
 type Transport struct {
-	files func() (map[string]file, error) // by name
+	files func() (map[string]static.File, error) // by name
 }
 
 // New returns the transport of a server of that version. The document is made when somebody first asks.
 func New(version string) *Transport {
-	return &Transport{sync.OnceValues(func() (map[string]file, error) { return files(version) })}
+	return &Transport{sync.OnceValues(func() (map[string]static.File, error) { return files(version) })}
 }
 
 // Routes are the document and the page.
@@ -46,21 +41,8 @@ func (t *Transport) document(c *fiber.Ctx) error { return t.send(c, documentName
 
 const documentName = "openapi.json"
 
-// file is what is served under one path.
-type file struct {
-	kind    string // its Content-Type
-	etag    string
-	gzipped bool
-	body    []byte
-}
-
-func newFile(kind string, body []byte) file {
-	sum := sha256.Sum256(body)
-	return file{kind: kind, etag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, body: body}
-}
-
 // files makes the document, and returns it with the files of the page.
-func files(version string) (map[string]file, error) {
+func files(version string) (map[string]static.File, error) {
 	doc, err := describe(version)
 	if err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
@@ -73,11 +55,11 @@ func files(version string) (map[string]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}
-	all[documentName] = newFile(fiber.MIMEApplicationJSON, body)
+	all[documentName] = static.New(fiber.MIMEApplicationJSON, body, false)
 	return all, nil
 }
 
-// send answers with a file, or with 304 when the client has it.
+// send answers with a file.
 func (t *Transport) send(c *fiber.Ctx, name string) error {
 	all, err := t.files()
 	if err != nil {
@@ -87,24 +69,5 @@ func (t *Transport) send(c *fiber.Ctx, name string) error {
 	if !ok {
 		return fiber.ErrNotFound
 	}
-	c.Set(fiber.HeaderCacheControl, "no-cache")
-	c.Set(fiber.HeaderETag, f.etag)
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	if known := c.Get(fiber.HeaderIfNoneMatch); known == "*" || slices.Contains(strings.Split(known, ", "), f.etag) {
-		return c.SendStatus(fiber.StatusNotModified)
-	}
-	c.Set(fiber.HeaderContentType, f.kind)
-	if !f.gzipped {
-		return c.Send(f.body)
-	}
-	c.Vary(fiber.HeaderAcceptEncoding)
-	if c.Request().Header.HasAcceptEncoding("gzip") {
-		c.Set(fiber.HeaderContentEncoding, "gzip")
-		return c.Send(f.body)
-	}
-	plain, err := gzip.NewReader(bytes.NewReader(f.body))
-	if err != nil {
-		return err
-	}
-	return c.SendStream(plain)
+	return f.Send(c, static.Asked)
 }

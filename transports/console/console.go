@@ -1,0 +1,96 @@
+// Package console serves the console: a page that shows what runs, and controls it, in a browser. It is made of the files in dist,
+// which are built from web; see docs/console.md. It tells nothing that is anybody's: what it shows it asks the API for, as any
+// client does.
+package console
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/static"
+)
+
+//go:embed dist
+var dist embed.FS
+
+// kinds are the Content-Types of files by the ends of their names.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// policy lets the page run its own scripts and ask this server, and nothing else. Images may also stand in a message itself, or be
+// what a person is about to send. Styles that scripts set need no exception.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// sections are the parts of the console. What is below them is the page, too: it reads its own address.
+var sections = []string{"runs", "threads", "playground", "agents", "waiting", "admin", "p"}
+
+// Transport serves the console. Create it with New.
+type Transport struct {
+	index  static.File
+	assets map[string]static.File // by name
+}
+
+// New returns the transport. It fails when the program was built without the files.
+func New() (*Transport, error) {
+	t := &Transport{assets: map[string]static.File{}}
+	return t, fs.WalkDir(dist, "dist", func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		body, err := dist.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("console: %w", err)
+		}
+		name, gzipped := strings.CutSuffix(path.Base(file), ".gz")
+		f := static.New(cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8"), body, gzipped)
+		if name == "index.html" {
+			t.index = f
+		} else {
+			t.assets[name] = f
+		}
+		return nil
+	})
+}
+
+// Routes are the page at the addresses that it has, and its files.
+func (t *Transport) Routes() []transports.Route {
+	list := []transports.Route{
+		{Method: fiber.MethodGet, Path: "/", Public: t.page},
+		{Method: fiber.MethodGet, Path: "/assets/:file", Public: t.asset},
+	}
+	for _, section := range sections {
+		list = append(list, transports.Route{Method: fiber.MethodGet, Path: "/" + section + "/*", Public: t.page})
+	}
+	return list
+}
+
+// page answers browsers. Others get what a server without a console says.
+func (t *Transport) page(c *fiber.Ctx) error {
+	if !strings.Contains(c.Get(fiber.HeaderAccept), "text/html") {
+		return c.Next()
+	}
+	c.Vary(fiber.HeaderAccept)
+	c.Set(fiber.HeaderContentSecurityPolicy, policy)
+	return t.index.Send(c, static.Asked)
+}
+
+// asset answers with a file, whose name has its hash.
+func (t *Transport) asset(c *fiber.Ctx) error {
+	f, ok := t.assets[c.Params("file")]
+	if !ok {
+		return fiber.ErrNotFound
+	}
+	return f.Send(c, static.Forever)
+}

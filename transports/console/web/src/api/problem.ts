@@ -1,0 +1,48 @@
+/** Problem is an answer of the server that says what is wrong, in words to show. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly retryAfter: number; // seconds, 0 when nothing is said
+  readonly requestId: string;
+
+  constructor(status: number, code: string, detail: string, retryAfter = 0, requestId = "") {
+    super(detail);
+    this.name = "Problem";
+    this.status = status;
+    this.code = code;
+    this.retryAfter = retryAfter;
+    this.requestId = requestId;
+  }
+}
+
+interface Body {
+  detail?: unknown;
+  code?: unknown;
+  requestId?: unknown;
+}
+
+/** problemOf reads what a refused request was answered with. */
+export function problemOf(response: Response, body: unknown): Problem {
+  const b: Body = typeof body === "object" && body !== null ? body : {};
+  const detail = typeof b.detail === "string" ? b.detail : `The server answered ${response.status} ${response.statusText}`.trim();
+  const code = typeof b.code === "string" ? b.code : "";
+  const requestId = typeof b.requestId === "string" ? b.requestId : "";
+  return new Problem(response.status, code, detail, Number(response.headers.get("Retry-After")) || 0, requestId);
+}
+
+/** lost reports whether an error means that the server was not reached, or asks for patience. */
+export function lost(error: unknown): boolean {
+  return error instanceof TypeError || (error instanceof Problem && (error.status === 503 || error.status === 502));
+}
+
+/** missing reports whether what was asked for is not there. */
+export function missing(error: unknown): boolean {
+  return error instanceof Problem && error.status === 404;
+}
+
+/** say is an error in words. */
+export function say(error: unknown): string {
+  if (error instanceof Problem) return error.requestId ? `${error.message} (request ${error.requestId})` : error.message;
+  if (error instanceof TypeError) return "The server cannot be reached.";
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,111 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useProject } from "../app/context";
+import { api, ask, ok } from "./client";
+import { missing } from "./problem";
+import type { Limits, Me, Run, Stats, Waiting, Window } from "./types";
+
+/** How often what may change without a word is asked for again, in milliseconds, while its page is looked at. */
+const soon = 2_000;
+const later = 10_000;
+
+/** who asks the server who the caller is. */
+export async function who(): Promise<Me> {
+  return ask<Me>("/api/v1/me");
+}
+
+/** useRun is a run, looked at anew while it is open, and now and then when it is over: a message restarts it. */
+export function useRun(runId: string, user?: string) {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["run", projectId, runId, user ?? ""],
+    queryFn: () =>
+      ok(api.GET("/api/projects/{projectId}/agent-runs/{runId}", { params: { path: { projectId, runId }, query: { user } } })) as Promise<Run>,
+    refetchInterval: ({ state }) => (state.data && over(state.data.status) ? later : soon),
+    retry: (n, error) => !missing(error) && n < 3,
+  });
+}
+
+/** over reports whether a run has ended. */
+export function over(status: Run["status"]): boolean {
+  return status === "COMPLETED" || status === "FAILED" || status === "CANCELLED";
+}
+
+/** useSteps are a run's steps, all of them. */
+export function useSteps(runId: string, key: unknown, user?: string) {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["steps", projectId, runId, user ?? "", key],
+    queryFn: () =>
+      ok(
+        api.GET("/api/projects/{projectId}/agent-runs/{runId}/steps", {
+          params: { path: { projectId, runId }, query: { limit: 500, user } },
+        }),
+      ),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** useNodeStates are the states of a run's nodes. */
+export function useNodeStates(runId: string, key: unknown, user?: string) {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["nodes", projectId, runId, user ?? "", key],
+    queryFn: () =>
+      ok(api.GET("/api/projects/{projectId}/agent-runs/{runId}/node-states", { params: { path: { projectId, runId }, query: { user } } })),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** useOffers are the agents and the tools that there are. */
+export function useOffers() {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["offers", projectId],
+    queryFn: () => ok(api.GET("/api/v1/agents")),
+    staleTime: later,
+  });
+}
+
+/** useWorkflows are the workflows that there are. */
+export function useWorkflows() {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["workflows", projectId],
+    queryFn: () => ok(api.GET("/api/v1/workflows")),
+    staleTime: later,
+  });
+}
+
+/** useLimits are what the caller and the project may have, and have. */
+export function useLimits() {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["limits", projectId],
+    queryFn: () => ask<Limits>(`/api/v1/limits?projectId=${encodeURIComponent(projectId)}`),
+    refetchInterval: later,
+  });
+}
+
+/** useStats is how the project has fared. */
+export function useStats(window: Window) {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["stats", projectId, window],
+    queryFn: () => ask<Stats>(`/api/projects/${encodeURIComponent(projectId)}/stats?window=${window}`),
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+    retry: (n, error) => !missing(error) && n < 3,
+  });
+}
+
+/** useWaiting is what waits for a person, oldest first. */
+export function useWaiting() {
+  const projectId = useProject();
+  return useQuery({
+    queryKey: ["waiting", projectId],
+    queryFn: () =>
+      ask<{ items: Waiting[]; nextCursor: string | null }>(`/api/projects/${encodeURIComponent(projectId)}/interrupts?limit=200`),
+    refetchInterval: 5_000,
+    retry: (n, error) => !missing(error) && n < 3,
+  });
+}

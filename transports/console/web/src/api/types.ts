@@ -1,0 +1,126 @@
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Run = Schemas["Run"] & Partial<RunExtras>;
+export type Status = Run["status"];
+export type Step = Schemas["Step"];
+export type NodeState = Schemas["NodeState"];
+export type Interrupt = Schemas["Interrupt"];
+export type Thread = Schemas["Thread"];
+export type ThreadMessage = Schemas["ThreadMessage"];
+export type ThreadMessages = Schemas["ThreadMessages"];
+export type ToolCall = Schemas["ToolCall"];
+export type Agent = Schemas["Agent"] & Partial<Offered>;
+export type Tool = Schemas["Tool"] & Partial<Offered>;
+export type Workflow = Schemas["Workflow"] & Partial<Offered>;
+export type WorkflowNode = Schemas["WorkflowNode"];
+export type Limits = Schemas["Limits"];
+export type Audited = Schemas["Audited"];
+export type TokenUsage = Schemas["TokenUsage"];
+export type OutputError = Schemas["OutputError"];
+export type RunRequest = Schemas["RunRequest"];
+export type Attachment = Schemas["Attachment"];
+export type ResumeEntry = Schemas["ResumeEntry"];
+
+/** What newer servers say of a run besides. */
+export interface RunExtras {
+  user: string;
+  cost: number | null;
+  inputTokens: number;
+  outputTokens: number;
+  attempts: number;
+}
+
+/** What newer servers say of what they offer. */
+export interface Offered {
+  origin: Origin;
+  health: { ok: boolean; since: string | null; detail: string | null } | null;
+  model: string | null;
+  tools: string[] | null;
+}
+
+export interface Origin {
+  kind: "built-in" | "yaml" | "mcp" | "remote" | "process" | "program";
+  file?: string;
+  line?: number;
+  server?: string;
+  url?: string;
+}
+
+export type Role = "user" | "viewer" | "operator" | "admin";
+
+/** Me is who asks, and what they may do. */
+export interface Me {
+  user: string;
+  projectId: string;
+  projects: string[];
+  role: Role;
+  authentication: "none" | "api-key" | "jwt" | "custom";
+  expiresAt: string | null;
+  version: string;
+}
+
+export interface Percentiles {
+  p50: number;
+  p95: number;
+}
+
+export interface StatsBucket {
+  at: string;
+  started: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  firstEventMs: Percentiles | null;
+  durationMs: Percentiles | null;
+}
+
+export type Window = "hour" | "day" | "week";
+
+/** Stats is how a project has fared over a window. */
+export interface Stats {
+  window: Window;
+  from: string;
+  to: string;
+  step: number; // seconds
+  buckets: StatsBucket[];
+  totals: Omit<StatsBucket, "at">;
+  failures: { code: string; count: number }[];
+  agents: {
+    agent: string;
+    runs: number;
+    failed: number;
+    inputTokens: number;
+    outputTokens: number;
+    cost: number | null;
+    durationMs: Percentiles | null;
+  }[];
+  now: { running: number; queued: number; waiting: number; oldestQueuedAt: string | null; oldestWaitingAt: string | null };
+  instances: { id: string; version?: string; startedAt: string; heartbeatAt: string; serving: boolean; host?: string }[];
+}
+
+/** Waiting is an open question of a run to a person. */
+export interface Waiting extends Interrupt {
+  runId: string;
+  threadId: string;
+  conversationId: string;
+  agent: string | null;
+  user: string;
+  createdAt: string;
+}
+
+/** LogEvent is an event as the log has it. */
+export interface LogEvent {
+  type: string;
+  runId?: string;
+  threadId?: string;
+  timestamp?: number;
+  [member: string]: unknown;
+}
+
+/** Logged is an event and its id. */
+export interface Logged {
+  id: number;
+  event: LogEvent;
+}

@@ -1,0 +1,120 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { Route, Router, Switch, useLocation } from "wouter";
+import { onRefused } from "../api/client";
+import { lost, missing, Problem, say } from "../api/problem";
+import { who } from "../api/queries";
+import { session } from "../api/session";
+import { Socket } from "../api/socket";
+import type { Me } from "../api/types";
+import { Empty, Loading } from "../ui/basics";
+import { Toasts } from "../ui/toast";
+import { AppContext } from "./context";
+import { Keyboard } from "./keys";
+import { Shell } from "./shell";
+import { SignIn } from "./signin";
+
+const Overview = lazy(() => import("../pages/overview/overview"));
+const Runs = lazy(() => import("../pages/runs/runs"));
+const OneRun = lazy(() => import("../pages/run/run"));
+const Threads = lazy(() => import("../pages/threads/threads"));
+const Playground = lazy(() => import("../pages/playground/playground"));
+const Offers = lazy(() => import("../pages/agents/agents"));
+const Waiting = lazy(() => import("../pages/waiting/waiting"));
+const Admin = lazy(() => import("../pages/admin/admin"));
+
+// Who asks where a server does not tell: it has no accounts then.
+const local: Me = {
+  user: "local", projectId: "default", projects: ["default"], role: "admin", authentication: "none", expiresAt: null, version: "",
+};
+
+/** App is the console: the sign-in page where the server wants to know who asks, and else the pages. */
+export function App() {
+  const queries = useQueryClient();
+  const [tried, setTried] = useState(false);
+  const me = useQuery({
+    queryKey: ["me"],
+    queryFn: () => who().catch((error: unknown) => (missing(error) ? local : Promise.reject(error))),
+    retry: (_, error) => lost(error),
+    retryDelay: 1_000,
+    staleTime: 60_000,
+  });
+  useEffect(
+    () => {
+      const off = onRefused(() => {
+        if (!session.credential) return;
+        session.set("");
+        void queries.resetQueries({ queryKey: ["me"] });
+      });
+      return () => void off();
+    },
+    [queries],
+  );
+  if (me.error instanceof Problem && me.error.status === 401) {
+    const retry = () => {
+      setTried(true);
+      queries.clear();
+      void me.refetch();
+    };
+    return <SignIn wrong={tried && !me.isFetching ? me.error.message : ""} retry={retry} />;
+  }
+  if (me.error) return <Empty title="The console cannot begin">{say(me.error)}</Empty>;
+  if (!me.data) {
+    return (
+      <main className="page">
+        {me.failureCount > 0 ? <Empty title="The server cannot be reached">The console goes on as soon as it is there.</Empty> : <Loading />}
+      </main>
+    );
+  }
+  return <Project me={me.data} />;
+}
+
+// Pages of another project than the caller's own stand below /p/{project}.
+function Project({ me }: { me: Me }) {
+  const [path] = useLocation();
+  const named = /^\/p\/([^/]+)/.exec(path)?.[1];
+  const project = named === undefined ? me.projectId : decodeURIComponent(named);
+  const base = named === undefined ? "" : `/p/${named}`;
+  const [socket, setSocket] = useState<Socket | null>(null);
+  useEffect(() => {
+    const opened = new Socket(project);
+    setSocket(opened);
+    return () => opened.close();
+  }, [project]);
+  const context = useMemo(() => (socket ? { me, project, socket, base } : null), [me, project, socket, base]);
+  if (!context) return null;
+  return (
+    <AppContext value={context}>
+      <Router base={base} key={base}>
+        <Keyboard>
+          <Shell>
+            <Suspense fallback={<div className="page"><Loading /></div>}>
+              <Pages />
+            </Suspense>
+          </Shell>
+        </Keyboard>
+        <Toasts />
+      </Router>
+    </AppContext>
+  );
+}
+
+function Pages() {
+  return (
+    <Switch>
+      <Route path="/" component={Overview} />
+      <Route path="/runs" component={Runs} />
+      <Route path="/runs/:runId">{({ runId }) => <OneRun key={runId} runId={decodeURIComponent(runId)} />}</Route>
+      <Route path="/threads/*?" component={Threads} />
+      <Route path="/playground/*?" component={Playground} />
+      <Route path="/agents/*?" component={Offers} />
+      <Route path="/waiting" component={Waiting} />
+      <Route path="/admin/*?" component={Admin} />
+      <Route>
+        <div className="page">
+          <Empty title="There is no such page">Its address may have been cut. The parts of the console are in the menu.</Empty>
+        </div>
+      </Route>
+    </Switch>
+  );
+}

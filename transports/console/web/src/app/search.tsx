@@ -1,0 +1,101 @@
+import { useQuery } from "@tanstack/react-query";
+import { useDeferredValue, useEffect, useState, type KeyboardEvent } from "react";
+import { useLocation } from "wouter";
+import { ask } from "../api/client";
+import { say } from "../api/problem";
+import type { Run, Thread } from "../api/types";
+import { Dialog } from "../ui/dialog";
+import { brief } from "../ui/format";
+import { StatusBadge } from "../ui/status";
+import { useProject } from "./context";
+
+interface Hit {
+  path: string;
+  title: string;
+  about: string;
+  run?: Run;
+}
+
+/** Search finds runs and threads by their ids and words. */
+export function Search({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const [, go] = useLocation();
+  const sought = useSettled(useDeferredValue(text.trim()));
+  const found = useHits(sought);
+  const hits = found.data ?? [];
+  const open = (hit: Hit | undefined) => {
+    if (!hit) return;
+    onClose();
+    go(hit.path);
+  };
+  const walk = (e: KeyboardEvent) => {
+    if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
+    else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
+    else if (e.key === "Enter") open(hits[at]);
+    else return;
+    e.preventDefault();
+  };
+  return (
+    <Dialog title="Search" onClose={onClose}>
+      <input
+        className="input" type="search" aria-label="Search runs and threads" placeholder="An id, a title, the first words of a question" autoFocus
+        role="combobox" aria-expanded={hits.length > 0} aria-controls="hits" aria-activedescendant={hits[at] ? `hit-${at}` : undefined}
+        value={text}
+        onChange={(e) => {
+          setText(e.target.value);
+          setAt(0);
+        }}
+        onKeyDown={walk}
+      />
+      <ul className="hits" id="hits" role="listbox" aria-label="Found">
+        {hits.map((hit, i) => (
+          <li key={hit.path} id={`hit-${i}`} role="option" aria-selected={i === at} onMouseMove={() => setAt(i)} onClick={() => open(hit)}>
+            <span className="grow clip">{hit.title}</span>
+            <span className="muted nowrap clip">{hit.about}</span>
+            {hit.run && <StatusBadge status={hit.run.status} />}
+          </li>
+        ))}
+      </ul>
+      {found.error && <p className="muted">{say(found.error)}</p>}
+      {sought !== "" && found.isSuccess && hits.length === 0 && <p className="muted">Nothing is found for “{sought}”.</p>}
+    </Dialog>
+  );
+}
+
+function useHits(text: string) {
+  const project = encodeURIComponent(useProject());
+  return useQuery({
+    queryKey: ["search", project, text],
+    enabled: text !== "",
+    queryFn: async (): Promise<Hit[]> => {
+      const q = encodeURIComponent(text);
+      const [runs, threads] = await Promise.all([
+        ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=8&q=${q}`),
+        ask<{ items: Thread[] }>(`/api/v1/threads?projectId=${project}&limit=6&q=${q}`),
+      ]);
+      return [
+        ...threads.items.map((t) => ({
+          path: `/threads/${encodeURIComponent(t.conversationId)}`, title: t.title ?? t.threadId, about: `thread · ${t.agent ?? ""}`,
+        })),
+        ...runs.items.map((r) => ({ path: runPath(r), title: r.inputQuery || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
+      ];
+    },
+  });
+}
+
+/** runPath is where a run is shown. Another user's run of the same name is told apart by its user. */
+export function runPath(run: Pick<Run, "id" | "user">): string {
+  const query = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
+  return `/runs/${encodeURIComponent(run.id)}${query}`;
+}
+
+// useSettled is a value that has not changed for a moment.
+function useSettled(value: string): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), 180);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}

@@ -1,0 +1,127 @@
+import { ask } from "../api/client";
+import { lost, Problem, say } from "../api/problem";
+import type { Socket } from "../api/socket";
+import type { Logged, LogEvent } from "../api/types";
+import { Observable } from "./observable";
+import { Timeline } from "./timeline";
+import { Transcript } from "./transcript";
+
+interface Page {
+  data: { event_id: number; event: LogEvent }[];
+  page_info: { next: string | null };
+}
+
+const pageSize = 500;
+
+/**
+ * RunLog is the log of one run: all that is stored, in pages, and what follows, live. Each event is in it once and in
+ * the order of its id, however often the connection or the server was lost.
+ */
+export class RunLog extends Observable {
+  readonly events: Logged[] = [];
+  readonly timeline = new Timeline();
+  readonly transcript = new Transcript();
+  readonly types = new Map<string, number>(); // how many there are of each
+
+  /** Whether all that was stored when it was last asked has been read. */
+  complete = false;
+  /** Why it cannot be read, "" when it can. */
+  problem = "";
+
+  private readonly url: string;
+  private readonly conversationId: string;
+  private readonly runId: string;
+  private readonly names: Set<string>; // that the run has in its spans
+  private early: Logged[] = []; // came live while pages were read
+  private reading = false;
+  private again = false;
+  private ended = false;
+  private unfollow: (() => void) | null = null;
+
+  constructor(projectId: string, conversationId: string, runId: string) {
+    super();
+    const [project, conversation, run] = [projectId, conversationId, runId].map(encodeURIComponent);
+    this.url = `/api/v1/conversations/${conversation}/agent-runs/${run}/events?projectId=${project}&projection=seed&limit=${pageSize}`;
+    this.conversationId = conversationId;
+    this.runId = runId;
+    this.names = new Set([runId]);
+  }
+
+  get last(): number {
+    return this.events.at(-1)?.id ?? 0;
+  }
+
+  /** read reads what is stored and not here yet. */
+  async read() {
+    this.again = true;
+    if (this.reading) return;
+    this.reading = true;
+    this.problem = "";
+    while (this.again && !this.ended) {
+      this.again = false;
+      await this.pages();
+    }
+    this.reading = false;
+    this.complete = true;
+    this.add(this.early.splice(0));
+    this.changed();
+  }
+
+  /** follow goes on with what happens; null ends that. */
+  follow(socket: Socket | null) {
+    this.unfollow?.();
+    this.unfollow =
+      socket?.follow(this.conversationId, {
+        from: () => void this.read(),
+        events: (list) => this.live(list),
+        gone: (detail) => {
+          this.problem = detail;
+          this.changed();
+        },
+      }) ?? null;
+  }
+
+  end() {
+    this.ended = true;
+    this.follow(null);
+  }
+
+  private async pages() {
+    for (let failures = 0; !this.ended; ) {
+      try {
+        const page = await ask<Page>(this.events.length > 0 ? `${this.url}&after_event_id=${this.last}` : this.url);
+        this.add(page.data.map(({ event_id, event }) => ({ id: event_id, event })));
+        if (page.page_info.next === null) return;
+        failures = 0;
+      } catch (error) {
+        if (!lost(error) && !(error instanceof Problem && error.status === 429)) {
+          this.problem = say(error);
+          return;
+        }
+        await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures++)));
+      }
+    }
+  }
+
+  private live(list: Logged[]) {
+    for (const { event } of list) {
+      if (event.type === "RUN_STARTED" && event.parentRunId === this.runId && event.runId) this.names.add(event.runId);
+    }
+    const own = list.filter(({ event }) => this.names.has(event.runId ?? ""));
+    if (this.reading) this.early.push(...own);
+    else this.add(own);
+  }
+
+  private add(list: Logged[]) {
+    for (const logged of list) {
+      if (logged.id <= this.last) continue;
+      const { type, runId } = logged.event;
+      if (type === "RUN_STARTED" && runId) this.names.add(runId);
+      this.events.push(logged);
+      this.types.set(type, (this.types.get(type) ?? 0) + 1);
+      this.timeline.push(logged);
+      this.transcript.push(logged);
+    }
+    if (list.length > 0) this.changed();
+  }
+}

@@ -1,0 +1,101 @@
+import { ask } from "../api/client";
+import { lost, say } from "../api/problem";
+import type { Socket } from "../api/socket";
+import type { Logged, ThreadMessages } from "../api/types";
+import { Observable } from "./observable";
+import { Transcript } from "./transcript";
+
+/** ThreadLog is a thread as people read it: its messages and its state as they are, and as they change, live. */
+export class ThreadLog extends Observable {
+  readonly transcript = new Transcript();
+
+  /** Whether the stored messages are here. */
+  complete = false;
+  /** Whether the server knows the thread: one that nothing was said on does not exist. */
+  exists = true;
+  problem = "";
+  /** The run that the latest events are of, and whether it goes on. */
+  runId = "";
+  running = false;
+  /** Counts the ends of runs, for whoever wants to ask again what the server keeps of them. */
+  spans = 0;
+
+  private readonly projectId: string;
+  private readonly threadId: string;
+  private last = -1; // the latest event in the transcript; below 0 before the messages are here
+  private early: Logged[] = [];
+  private ended = false;
+  private unfollow: (() => void) | null = null;
+
+  constructor(projectId: string, threadId: string) {
+    super();
+    this.projectId = projectId;
+    this.threadId = threadId;
+  }
+
+  /** follow shows the thread, live. Call it again once a thread that did not exist does. */
+  follow(socket: Socket) {
+    this.exists = true;
+    this.problem = "";
+    this.unfollow?.();
+    this.unfollow = socket.follow(this.threadId, {
+      from: () => void this.read(),
+      events: (list) => this.live(list),
+      gone: () => {
+        this.exists = false;
+        this.complete = true;
+        this.changed();
+      },
+    });
+  }
+
+  end() {
+    this.ended = true;
+    this.unfollow?.();
+  }
+
+  private async read() {
+    for (let failures = 0; !this.ended; failures++) {
+      try {
+        const [thread, project] = [this.threadId, this.projectId].map(encodeURIComponent);
+        const got = await ask<ThreadMessages>(`/api/v1/threads/${thread}/messages?projectId=${project}`);
+        this.transcript.start(got.messages, got.state);
+        this.last = got.lastEventId;
+        break;
+      } catch (error) {
+        if (!lost(error)) {
+          this.problem = say(error);
+          break;
+        }
+        await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures)));
+      }
+    }
+    this.complete = true;
+    this.add(this.early.splice(0));
+    this.changed();
+  }
+
+  private live(list: Logged[]) {
+    if (this.last < 0) this.early.push(...list);
+    else this.add(list);
+  }
+
+  private add(list: Logged[]) {
+    for (const logged of list) {
+      const { id, event } = logged;
+      const stands = id === this.last && event.type.endsWith("_SNAPSHOT"); // for events that were removed
+      if (id <= this.last && !stands) continue;
+      this.last = id;
+      this.transcript.push(logged);
+      if (event.type === "RUN_STARTED") {
+        this.running = true;
+        this.runId = event.runId ?? "";
+      }
+      if (event.type === "RUN_FINISHED" || event.type === "RUN_ERROR") {
+        this.running = false;
+        this.spans++;
+      }
+    }
+    if (list.length > 0) this.changed();
+  }
+}

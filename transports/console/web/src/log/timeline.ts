@@ -1,0 +1,149 @@
+import type { Logged, LogEvent } from "../api/types";
+import { failure, stamp, text } from "./transcript";
+
+export type Kind = "run" | "step" | "text" | "reasoning" | "tool" | "wait";
+export type Mark = "open" | "good" | "bad" | "cancelled";
+
+/** Item is a stretch of a run: it grows until it has an end. */
+export interface Item {
+  key: string;
+  kind: Kind;
+  name: string;
+  detail: string;
+  depth: number;
+  eventId: number;
+  start: number;
+  end: number | null;
+  mark: Mark;
+  events: number; // of it, as deltas of a text
+  progress: number | null;
+  messageId: string;
+}
+
+/** Timeline is what a run did, in the order it began. Events go in, in order. */
+export class Timeline {
+  items: Item[] = [];
+  /** The latest time that any event tells. */
+  last = 0;
+
+  private open = new Map<string, Item>();
+  private steps: Item[] = []; // that are open, outermost first
+  private waiting: Item | null = null;
+  private clock = 0;
+
+  push({ id, event: e }: Logged) {
+    this.clock = stamp(e) ?? this.clock;
+    this.last = Math.max(this.last, this.clock);
+    switch (e.type) {
+      case "RUN_STARTED":
+        this.resume();
+        this.begin("run", "run", text(e.agentId) || text(e.agent) || "run", id, "");
+        break;
+      case "RUN_FINISHED":
+      case "RUN_ERROR":
+        this.finish(e, id);
+        break;
+      case "STEP_STARTED":
+        this.steps.push(this.begin("step", `step:${text(e.stepName)}`, text(e.stepName), id, ""));
+        break;
+      case "STEP_FINISHED": {
+        const item = this.end(`step:${text(e.stepName)}`, "good");
+        this.steps = this.steps.filter((s) => s !== item);
+        break;
+      }
+      case "TEXT_MESSAGE_START":
+        this.begin("text", `text:${text(e.messageId)}`, text(e.role) === "user" ? "message" : "answer", id, text(e.messageId));
+        break;
+      case "TEXT_MESSAGE_CONTENT":
+        this.grow(`text:${text(e.messageId)}`, text(e.delta));
+        break;
+      case "TEXT_MESSAGE_END":
+        this.end(`text:${text(e.messageId)}`, "good");
+        break;
+      case "REASONING_MESSAGE_START":
+        this.begin("reasoning", `why:${text(e.messageId)}`, "reasoning", id, text(e.messageId));
+        break;
+      case "REASONING_MESSAGE_CONTENT":
+        this.grow(`why:${text(e.messageId)}`, text(e.delta));
+        break;
+      case "REASONING_MESSAGE_END":
+        this.end(`why:${text(e.messageId)}`, "good");
+        break;
+      case "TOOL_CALL_START":
+        this.begin("tool", `tool:${text(e.toolCallId)}`, text(e.toolCallName), id, text(e.parentMessageId) || `call:${text(e.toolCallId)}`);
+        break;
+      case "TOOL_CALL_ARGS":
+        this.grow(`tool:${text(e.toolCallId)}`, text(e.delta));
+        break;
+      case "TOOL_CALL_RESULT":
+        this.end(`tool:${text(e.toolCallId)}`, failure(e) ? "bad" : "good");
+        break;
+      case "CUSTOM":
+        if (e.name === "node-progress") this.progress(e.value);
+        break;
+    }
+  }
+
+  private begin(kind: Kind, key: string, name: string, eventId: number, messageId: string): Item {
+    const item: Item = {
+      key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, progress: null, events: 0, mark: "open",
+      depth: kind === "run" || kind === "wait" ? 0 : kind === "step" ? this.depth(name) : this.steps.length > 0 ? 2 : 1,
+      start: this.clock, end: null,
+    };
+    this.items.push(item);
+    this.open.set(key, item);
+    return item;
+  }
+
+  // A sub-agent's step, name:<id>, stands below the step that called it.
+  private depth(name: string) {
+    return name.includes(":") && this.steps.length > 0 ? 2 : 1;
+  }
+
+  private grow(key: string, delta: string) {
+    const item = this.open.get(key);
+    if (!item) return;
+    item.events++;
+    if (item.detail.length < 200) item.detail = (item.detail + delta).slice(0, 200);
+  }
+
+  private end(key: string, mark: Mark): Item | undefined {
+    const item = this.open.get(key);
+    if (!item) return undefined;
+    item.end = this.clock;
+    item.mark = mark;
+    this.open.delete(key);
+    return item;
+  }
+
+  private resume() {
+    if (this.waiting) this.end("wait", "good");
+    this.waiting = null;
+  }
+
+  private finish(e: LogEvent, id: number) {
+    const outcome = e.outcome as { type?: string; interrupts?: { message?: string; reason?: string }[]; pendingToolCallIds?: string[] } | undefined;
+    const cancelled = outcome?.type === "cancelled" || e.code === "CANCELLED";
+    const mark: Mark = cancelled ? "cancelled" : e.type === "RUN_ERROR" ? "bad" : "good";
+    const asks = outcome?.type === "interrupt" || (outcome?.pendingToolCallIds?.length ?? 0) > 0;
+    const run = this.open.get("run");
+    if (run && e.type === "RUN_ERROR") run.detail = text(e.message);
+    for (const [key, item] of this.open) {
+      if (asks && item.kind === "tool") continue; // it ends with its answer
+      this.end(key, item.kind === "run" || mark !== "bad" ? mark : "bad");
+    }
+    this.steps = [];
+    if (!asks) return;
+    const first = outcome?.interrupts?.[0];
+    this.waiting = this.begin("wait", "wait", "waits for an answer", id, "");
+    this.waiting.detail = first?.message ?? first?.reason ?? "";
+  }
+
+  private progress(value: unknown) {
+    const v = value as { nodeId?: unknown; progress?: unknown; message?: unknown } | undefined;
+    const item = this.open.get(`step:${text(v?.nodeId)}`) ?? this.steps.at(-1);
+    if (!item) return;
+    if (typeof v?.progress === "number") item.progress = v.progress;
+    if (text(v?.message)) item.detail = text(v?.message);
+  }
+}

@@ -1,0 +1,251 @@
+import { immutableJSONPatch, type JSONPatchDocument } from "immutable-json-patch";
+import type { Logged, LogEvent, ThreadMessage } from "../api/types";
+
+/** Call is a tool call as people read it. */
+export interface Call {
+  id: string;
+  name: string;
+  args: string;
+  result: unknown; // undefined until there is one
+  failed: boolean;
+  done: boolean; // its arguments are complete
+  at: number | null;
+  ended: number | null;
+}
+
+/** Entry is a message of a transcript. It changes in place; version says that it has. */
+export interface Entry {
+  id: string;
+  role: string;
+  content: unknown; // text, or parts
+  name: string;
+  runId: string;
+  eventId: number; // of the event that began it, 0 for one that was loaded
+  at: number | null;
+  open: boolean; // more of it comes
+  calls: Call[];
+  version: number;
+  message: ThreadMessage | null; // as the server has it, when it was loaded whole
+}
+
+/** Known is the state as of an event. */
+export interface Known {
+  id: number;
+  state: unknown;
+}
+
+/** Transcript is what a log says to people: its messages, and its state over time. Events go in, in order. */
+export class Transcript {
+  entries: Entry[] = [];
+  states: Known[] = [];
+  /** Whether the state before the first change is known; where not, changes are shown on an empty one. */
+  based = false;
+
+  private byId = new Map<string, Entry>();
+  private calls = new Map<string, { call: Call; entry: Entry }>();
+  private base: unknown = {};
+
+  get state(): unknown {
+    return this.states.at(-1)?.state ?? this.base;
+  }
+
+  /** start sets the messages and the state that the log goes on from. */
+  start(messages: ThreadMessage[], state: unknown) {
+    this.base = state;
+    this.based = true;
+    this.states = [];
+    this.replace(messages, 0, "");
+  }
+
+  /** stateAt is the state as of an event. */
+  stateAt(id: number): unknown {
+    return this.states.findLast((s) => s.id <= id)?.state ?? this.base;
+  }
+
+  push({ id, event }: Logged) {
+    const e = event;
+    switch (e.type) {
+      case "RUN_STARTED":
+        for (const m of messagesOf(e.input)) this.load(m, id, text(e.runId), stamp(e));
+        break;
+      case "TEXT_MESSAGE_START":
+        this.begin(text(e.messageId), text(e.role) || "assistant", id, e);
+        break;
+      case "REASONING_MESSAGE_START":
+        this.begin(text(e.messageId), "reasoning", id, e);
+        break;
+      case "TEXT_MESSAGE_CONTENT":
+      case "REASONING_MESSAGE_CONTENT": {
+        const entry = this.byId.get(text(e.messageId)) ?? this.begin(text(e.messageId), e.type[0] === "R" ? "reasoning" : "assistant", id, e);
+        entry.content = text(entry.content) + text(e.delta);
+        entry.version++;
+        break;
+      }
+      case "TEXT_MESSAGE_END":
+      case "REASONING_MESSAGE_END":
+        this.end(this.byId.get(text(e.messageId)));
+        break;
+      case "TOOL_CALL_START":
+        this.call(id, e);
+        break;
+      case "TOOL_CALL_ARGS":
+        this.change(e, (call) => (call.args += text(e.delta)));
+        break;
+      case "TOOL_CALL_END":
+        this.change(e, (call) => (call.done = true));
+        break;
+      case "TOOL_CALL_RESULT":
+        this.result(e);
+        break;
+      case "MESSAGES_SNAPSHOT":
+        this.replace(Array.isArray(e.messages) ? (e.messages as ThreadMessage[]) : [], id, text(e.runId));
+        break;
+      case "STATE_SNAPSHOT":
+        this.based = true;
+        this.states.push({ id, state: e.snapshot });
+        break;
+      case "STATE_DELTA":
+        this.states.push({ id, state: patched(this.state, e.delta) });
+        break;
+      case "ACTIVITY_SNAPSHOT": {
+        const entry = this.begin(text(e.messageId), "activity", id, e);
+        entry.name = text(e.activityType);
+        entry.content = e.content;
+        this.end(entry);
+        break;
+      }
+      case "ACTIVITY_DELTA": {
+        const entry = this.byId.get(text(e.messageId));
+        if (!entry) break;
+        entry.content = patched(entry.content, e.patch ?? e.delta);
+        entry.version++;
+        break;
+      }
+      case "CUSTOM":
+        if (e.name === "messages-retracted") this.retract(e.value);
+        break;
+      case "RUN_FINISHED":
+      case "RUN_ERROR":
+        for (const entry of this.entries) if (entry.open) this.end(entry);
+        break;
+    }
+  }
+
+  private begin(id: string, role: string, eventId: number, e: LogEvent): Entry {
+    const entry: Entry = {
+      id, role, eventId, content: "", name: "", runId: text(e.runId), at: stamp(e), open: true, calls: [], version: 0, message: null,
+    };
+    this.put(entry);
+    return entry;
+  }
+
+  private put(entry: Entry) {
+    const known = this.byId.get(entry.id);
+    this.byId.set(entry.id, entry);
+    if (known) this.entries = this.entries.map((e) => (e === known ? entry : e));
+    else this.entries.push(entry);
+  }
+
+  private end(entry: Entry | undefined) {
+    if (!entry?.open) return;
+    entry.open = false;
+    entry.version++;
+  }
+
+  private load(m: ThreadMessage, eventId: number, runId: string, at: number | null) {
+    if (m.role === "tool") {
+      const made = this.calls.get(m.toolCallId ?? "");
+      if (!made) return;
+      made.call.result = m.content;
+      made.call.failed = Boolean(m.error);
+      made.call.done = true;
+      made.entry.version++;
+      return;
+    }
+    const entry: Entry = {
+      id: m.id, role: m.role, eventId, runId, at, content: m.content ?? "", name: m.name ?? m.activityType ?? "",
+      open: false, calls: [], version: 0, message: m,
+    };
+    for (const c of m.toolCalls ?? []) {
+      const call: Call = {
+        id: c.id, name: c.function.name, args: c.function.arguments, result: undefined, failed: false, done: true, at, ended: null,
+      };
+      entry.calls.push(call);
+      this.calls.set(call.id, { call, entry });
+    }
+    this.put(entry);
+  }
+
+  private replace(messages: ThreadMessage[], eventId: number, runId: string) {
+    this.entries = [];
+    this.byId.clear();
+    this.calls.clear();
+    for (const m of messages) this.load(m, eventId, runId, null);
+  }
+
+  private call(eventId: number, e: LogEvent) {
+    const parent = this.byId.get(text(e.parentMessageId));
+    const entry = parent ?? this.begin(`call:${text(e.toolCallId)}`, "assistant", eventId, e);
+    if (!parent) entry.open = false;
+    const call: Call = {
+      id: text(e.toolCallId), name: text(e.toolCallName), args: "", result: undefined, failed: false, done: false, at: stamp(e), ended: null,
+    };
+    entry.calls.push(call);
+    entry.version++;
+    this.calls.set(call.id, { call, entry });
+  }
+
+  private change(e: LogEvent, what: (call: Call) => void) {
+    const made = this.calls.get(text(e.toolCallId));
+    if (!made) return;
+    what(made.call);
+    made.entry.version++;
+  }
+
+  private result(e: LogEvent) {
+    this.change(e, (call) => {
+      call.result = e.content ?? "";
+      call.failed = failure(e);
+      call.done = true;
+      call.ended = stamp(e);
+    });
+  }
+
+  private retract(value: unknown) {
+    const ids = (value as { messageIds?: unknown })?.messageIds;
+    if (!Array.isArray(ids)) return;
+    const gone = new Set(ids);
+    this.entries = this.entries.filter((entry) => !gone.has(entry.id));
+    for (const id of ids) this.byId.delete(id as string);
+  }
+}
+
+/** text is a value as text, "" for anything that is none. */
+export function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** stamp is when an event was, in milliseconds. */
+export function stamp(e: LogEvent): number | null {
+  return typeof e.timestamp === "number" ? e.timestamp : null;
+}
+
+/** failure reports whether a tool's result is one of a call that failed. */
+export function failure(e: LogEvent): boolean {
+  const output = (e.toolAgentOutput ?? (e.metadata as { toolAgentOutput?: unknown } | undefined)?.toolAgentOutput) as { status?: unknown } | undefined;
+  const status = output?.status ?? e.status ?? (e.metadata as { status?: unknown } | undefined)?.status;
+  return status === "failure" || status === "failed" || Boolean(e.error);
+}
+
+function messagesOf(input: unknown): ThreadMessage[] {
+  const list = (input as { messages?: unknown } | undefined)?.messages;
+  return Array.isArray(list) ? (list as ThreadMessage[]) : [];
+}
+
+function patched(value: unknown, patch: unknown): unknown {
+  try {
+    return immutableJSONPatch(value ?? {}, patch as JSONPatchDocument);
+  } catch {
+    return value; // it is for another state than this one knows
+  }
+}

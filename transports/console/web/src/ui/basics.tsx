@@ -1,0 +1,144 @@
+import { useEffect, useState, type ReactNode } from "react";
+import { say } from "../api/problem";
+import { ago, clock, duration, exactly } from "./format";
+import * as icons from "./icons";
+import { toast } from "./toast";
+
+/** CopyButton puts a text into the clipboard. */
+export function CopyButton({ text, label = "Copy", small = true }: { text: string | (() => string); label?: string; small?: boolean }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return;
+    const timer = setTimeout(() => setDone(false), 1_500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      setDone(true);
+    } catch {
+      toast("The browser does not let this page use the clipboard.", "bad");
+    }
+  };
+  return (
+    <button type="button" className={`button plain ${small ? "small" : ""}`} onClick={() => void copy()}>
+      {done ? <icons.Check /> : <icons.Copy />}
+      <span aria-live="polite">{done ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+/** CopyIcon is CopyButton where there is no room for a word. */
+export function CopyIcon({ text, label }: { text: string | (() => string); label: string }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return;
+    const timer = setTimeout(() => setDone(false), 1_500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const copy = () =>
+    navigator.clipboard.writeText(typeof text === "function" ? text() : text).then(
+      () => setDone(true),
+      () => toast("The browser does not let this page use the clipboard.", "bad"),
+    );
+  return (
+    <button type="button" className="button plain icon small" title={label} aria-label={done ? "Copied" : label} onClick={() => void copy()}>
+      {done ? <icons.Check /> : <icons.Copy />}
+    </button>
+  );
+}
+
+/** Panel is a part of a page with a title. */
+export function Panel({ title, actions, children, flush = false, className = "" }: {
+  title?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  flush?: boolean; // children reach its edges
+  className?: string;
+}) {
+  return (
+    <section className={`panel ${className}`}>
+      {title !== undefined && (
+        <header>
+          <h2 className="grow">{title}</h2>
+          {actions}
+        </header>
+      )}
+      {flush ? children : <div className="body">{children}</div>}
+    </section>
+  );
+}
+
+/** Empty says that there is nothing, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <h3>{title}</h3>
+      {children && <p>{children}</p>}
+    </div>
+  );
+}
+
+/** Failure says what went wrong, and offers to try again. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  return (
+    <div className="notice" data-tone="bad" role="alert">
+      <icons.Warn />
+      <span className="grow wrap">{say(error)}</span>
+      {retry && (
+        <button type="button" className="button small" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Loading is a place where something will be. */
+export function Loading({ lines = 4 }: { lines?: number }) {
+  return (
+    <div className="stack" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, i) => (
+        <div key={i} className="skeleton" style={{ width: `${88 - ((i * 17) % 40)}%` }} />
+      ))}
+    </div>
+  );
+}
+
+/** useNow is the time, anew each so many milliseconds; 0 stands still. */
+export function useNow(every: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (every <= 0) return;
+    const timer = setInterval(() => setNow(Date.now()), every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return now;
+}
+
+/** Ago is how long a time is past. */
+export function Ago({ at }: { at: string }) {
+  const now = useNow(10_000);
+  return (
+    <time dateTime={at} title={exactly(at)} className="num nowrap">
+      {ago(at, Math.max(now, Date.now()))}
+    </time>
+  );
+}
+
+/** Clock is a time. */
+export function Clock({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={exactly(at)} className="num nowrap">
+      {clock(at)}
+    </time>
+  );
+}
+
+/** Took is how long something took, or takes until now. */
+export function Took({ from, to }: { from: string | null; to: string | null }) {
+  const now = useNow(from && !to ? 500 : 0);
+  if (!from) return <span className="muted">–</span>;
+  const end = to ? new Date(to).getTime() : Math.max(now, Date.now());
+  return <span className="num nowrap">{duration(Math.max(0, end - new Date(from).getTime()))}</span>;
+}

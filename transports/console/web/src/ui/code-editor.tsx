@@ -1,0 +1,12 @@
+import { lazy, Suspense, type ComponentProps } from "react";
+
+const Editor = lazy(() => import("./code-mirror"));
+
+/** CodeEditor edits JSON. It is loaded when it is first shown. */
+export function CodeEditor(props: ComponentProps<typeof Editor>) {
+  return (
+    <Suspense fallback={<div className="code" style={{ minHeight: props.height ?? 160 }} />}>
+      <Editor {...props} />
+    </Suspense>
+  );
+}

@@ -1,0 +1,59 @@
+const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** number is a count with its thousands apart. */
+export const number = (n: number) => whole.format(n);
+
+/** compact is a large count in few characters. */
+export const compact = (n: number) => (Math.abs(n) < 10_000 ? whole.format(n) : short.format(n));
+
+/** duration is a stretch of milliseconds in the unit that suits it. */
+export function duration(ms: number): string {
+  if (ms < 1) return "0 ms";
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1_000).toFixed(2)} s`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  const s = Math.floor(ms / 1_000);
+  if (s < 3_600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86_400) return `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3_600)} h`;
+}
+
+/** clock is a time of today, and a date before. */
+export function clock(at: string | number | Date, now = new Date()): string {
+  const date = new Date(at);
+  return date.toDateString() === now.toDateString() ? time.format(date) : `${day.format(date)}, ${time.format(date).slice(0, 5)}`;
+}
+
+/** exactly is a time with nothing left out. */
+export const exactly = (at: string | number | Date) => full.format(new Date(at));
+
+/** ago is how long something is past. */
+export function ago(at: string | number, now = Date.now()): string {
+  const ms = Math.max(0, now - new Date(at).getTime());
+  if (ms < 5_000) return "just now";
+  if (ms < 60_000) return `${Math.floor(ms / 1_000)} s ago`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ago`;
+  if (ms < 86_400_000) return `${Math.floor(ms / 3_600_000)} h ago`;
+  return `${Math.floor(ms / 86_400_000)} d ago`;
+}
+
+/** money is a cost in dollars: small ones keep their digits. */
+export function money(cost: number): string {
+  if (cost === 0) return "$0";
+  return cost < 0.01 ? `$${cost.toPrecision(2)}` : `$${cost.toFixed(2)}`;
+}
+
+/** bytes is a size. */
+export function bytes(n: number): string {
+  if (n < 1_024) return `${n} B`;
+  if (n < 1_048_576) return `${(n / 1_024).toFixed(n < 10_240 ? 1 : 0)} KiB`;
+  if (n < 1_073_741_824) return `${(n / 1_048_576).toFixed(1)} MiB`;
+  return `${(n / 1_073_741_824).toFixed(1)} GiB`;
+}
+
+/** brief is an id in few characters: the end of a UUIDv7 is what tells it from its neighbours. */
+export const brief = (id: string) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? `…${id.slice(-8)}` : id);

@@ -1,0 +1,153 @@
+import { memo, useState, type ReactNode } from "react";
+import type { Call, Entry } from "../log/transcript";
+import { CopyIcon } from "./basics";
+import { clock, duration, exactly } from "./format";
+import * as icons from "./icons";
+import { JsonTree, parsed } from "./json";
+import { Markdown } from "./markdown";
+import { Picture } from "./picture";
+
+/** Message shows a message as people read it. version is the entry's: it says that the entry has changed in place. */
+export const Message = memo(function Message({ entry, actions, anchor }: { entry: Entry; version: number; actions?: ReactNode; anchor?: string }) {
+  if (entry.role === "reasoning") return <Reasoning entry={entry} />;
+  const empty = entry.content === "" && entry.calls.length > 0;
+  return (
+    <article className="message" data-role={entry.role} id={anchor} aria-label={speaker(entry)}>
+      {!empty && (
+        <header>
+          <span className="who">{speaker(entry)}</span>
+          {entry.at !== null && (
+            <time className="num muted" dateTime={new Date(entry.at).toISOString()} title={exactly(entry.at)}>
+              {clock(entry.at)}
+            </time>
+          )}
+          <span className="tools">
+            <CopyIcon label="Copy message" text={() => plainText(entry.content)} />
+            {actions}
+          </span>
+        </header>
+      )}
+      {!empty && <Content content={entry.content} />}
+      {entry.open && <span className="caret" aria-label="is being written" role="img" />}
+      {entry.calls.map((call) => (
+        <ToolCall key={call.id} call={call} version={entry.version} />
+      ))}
+    </article>
+  );
+});
+
+function speaker(entry: Entry): string {
+  if (entry.role === "user") return "You asked";
+  if (entry.role === "assistant") return entry.name || "Answer";
+  if (entry.role === "activity") return entry.name || "Activity";
+  return entry.name || entry.role;
+}
+
+function Reasoning({ entry }: { entry: Entry }) {
+  return (
+    <details className="reasoning">
+      <summary>
+        <icons.Thought /> {entry.open ? "Thinking…" : "Reasoning"}
+      </summary>
+      <Content content={entry.content} />
+    </details>
+  );
+}
+
+interface Part {
+  type?: string;
+  text?: string;
+  url?: string;
+  data?: string;
+  mimeType?: string;
+  source?: { type?: string; value?: string; url?: string; data?: string; mimeType?: string };
+}
+
+/** Content shows what a message says: text, or parts of several kinds. */
+export function Content({ content }: { content: unknown }) {
+  if (typeof content === "string") return <Markdown text={content} />;
+  if (!Array.isArray(content)) return <JsonTree value={content} />;
+  return (
+    <>
+      {content.map((part: Part, i) => (
+        <PartView key={i} part={part} />
+      ))}
+    </>
+  );
+}
+
+function PartView({ part }: { part: Part }) {
+  if (typeof part === "string") return <Markdown text={part} />;
+  if (part.type === "text") return <Markdown text={part.text ?? ""} />;
+  const { src, kind } = media(part);
+  if (src && kind.startsWith("image")) return <Picture src={src} alt="Image" />;
+  if (src && /^https?:/.test(src)) {
+    return (
+      <a href={src} target="_blank" rel="noopener noreferrer nofollow">
+        <icons.External /> {src}
+      </a>
+    );
+  }
+  return <JsonTree value={part} depth={1} />;
+}
+
+function media(part: Part): { src: string; kind: string } {
+  const mime = part.source?.mimeType ?? part.mimeType ?? "";
+  const data = part.source?.type === "data" ? part.source.value ?? part.source.data : part.data;
+  const url = part.source?.type === "url" ? part.source.value ?? part.source.url : part.url;
+  return { src: url ?? (data ? `data:${mime};base64,${data}` : ""), kind: mime || part.type || "" };
+}
+
+/** plainText is what a message says, without its form. */
+export function plainText(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return JSON.stringify(content);
+  return content.map((p: Part) => (typeof p === "string" ? p : p.text ?? "")).filter(Boolean).join("\n");
+}
+
+/** ToolCall shows a call with its arguments and its result, folded unless it failed. */
+export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: number }) {
+  const [open, setOpen] = useState(false);
+  const pending = call.result === undefined;
+  const took = call.at !== null && call.ended !== null ? duration(call.ended - call.at) : "";
+  return (
+    <details className="call" data-state={pending ? "open" : call.failed ? "bad" : "good"} open={open || call.failed} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        <icons.Tool />
+        <span className="mono clip">{call.name}</span>
+        <span className="muted mono clip grow">{call.args}</span>
+        {took && <span className="num muted nowrap">{took}</span>}
+        <span className="mark" data-state={pending ? "open" : call.failed ? "bad" : "good"}>
+          {pending ? "no result yet" : call.failed ? "failed" : "done"}
+        </span>
+      </summary>
+      <div className="stack">
+        <Payload title="Arguments" value={call.args} />
+        {!pending && <Payload title={call.failed ? "Failure" : "Result"} value={call.result} />}
+      </div>
+    </details>
+  );
+});
+
+function Payload({ title, value }: { title: string; value: unknown }) {
+  const raw = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const json = typeof value === "string" ? parsed(value) : undefined;
+  const nested = typeof json === "object" && json !== null;
+  return (
+    <div>
+      <div className="row payload-head">
+        <span className="muted grow">{title}</span>
+        <CopyIcon label={`Copy ${title.toLowerCase()}`} text={raw} />
+      </div>
+      {nested ? (
+        <JsonTree value={json} />
+      ) : Array.isArray(value) ? (
+        <Content content={value} />
+      ) : (
+        <pre className="code wraps" tabIndex={0}>
+          {raw}
+        </pre>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+import { useId, type KeyboardEvent, type ReactNode } from "react";
+
+export interface Tab {
+  id: string;
+  name: string;
+  count?: ReactNode;
+}
+
+/** Tabs are the parts of a page of which one is shown: children. Arrow keys walk them. */
+export function Tabs({ tabs, chosen, choose, label, children }: {
+  tabs: Tab[];
+  chosen: string;
+  choose: (id: string) => void;
+  label: string;
+  children: ReactNode;
+}) {
+  const id = useId();
+  const walk = (e: KeyboardEvent<HTMLDivElement>) => {
+    const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    const at = tabs.findIndex((t) => t.id === chosen);
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    if (!next) return;
+    e.preventDefault();
+    choose(next.id);
+    document.getElementById(`${id}-${next.id}`)?.focus();
+  };
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label={label} onKeyDown={walk}>
+        {tabs.map((t) => (
+          <button
+            key={t.id}
+            type="button"
+            role="tab"
+            id={`${id}-${t.id}`}
+            aria-selected={t.id === chosen}
+            aria-controls={`${id}-panel`}
+            tabIndex={t.id === chosen ? 0 : -1}
+            onClick={() => choose(t.id)}
+          >
+            {t.name}
+            {t.count !== undefined && <span className="count">{t.count}</span>}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${chosen}`} className="tab-panel">
+        {children}
+      </div>
+    </>
+  );
+}

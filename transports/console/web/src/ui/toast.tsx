@@ -1,0 +1,43 @@
+import { useSyncExternalStore } from "react";
+
+interface Toast {
+  id: number;
+  text: string;
+  tone: "good" | "bad";
+}
+
+let toasts: Toast[] = [];
+let ids = 0;
+const watchers = new Set<() => void>();
+
+function change(next: Toast[]) {
+  toasts = next;
+  for (const w of watchers) w();
+}
+
+/** toast says something for a few seconds. */
+export function toast(text: string, tone: Toast["tone"] = "good") {
+  const id = ++ids;
+  change([...toasts, { id, text, tone }]);
+  setTimeout(() => change(toasts.filter((t) => t.id !== id)), tone === "bad" ? 8_000 : 4_000);
+}
+
+/** Toasts is where toasts are shown. */
+export function Toasts() {
+  const list = useSyncExternalStore(
+    (w) => {
+      watchers.add(w);
+      return () => watchers.delete(w);
+    },
+    () => toasts,
+  );
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {list.map((t) => (
+        <div key={t.id} className="toast wrap" data-tone={t.tone}>
+          {t.text}
+        </div>
+      ))}
+    </div>
+  );
+}
