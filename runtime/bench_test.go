@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -133,9 +134,27 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatalf("%d events are sealed: %v", sealed, err)
 		}
 		if name == "sqlite" { // PostgreSQL keeps the rows, too, until their day is dropped
-			b.Run(name+"/sealed", read)
+			size := sealedSize(b, url) / float64(sealed)
+			b.Run(name+"/sealed", func(b *testing.B) {
+				read(b)
+				b.ReportMetric(size, "stored-B/event")
+			})
 		}
 	}
+}
+
+// sealedSize is how many bytes a SQLite database's segments have.
+func sealedSize(b *testing.B, url string) (n float64) {
+	b.Helper()
+	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	err = db.QueryRowContext(b.Context(), "SELECT sum(octet_length(data)) FROM event_segments").Scan(&n)
+	if err = errors.Join(err, db.Close()); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // replay reads the thread's log from its first event to its end.
