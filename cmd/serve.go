@@ -75,7 +75,10 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	set := settings(cfg, log, offered.from())
+	set, err := opened(stop, cfg, log, offered.from())
+	if err != nil {
+		return err
+	}
 	traced, err := traces.FromEnv(ctx, buildVersion(), log)
 	if err != nil {
 		return &usageError{err}
@@ -83,9 +86,6 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if traced != nil {
 		set.Tracer = traced
 		defer flush(traced, log)
-	}
-	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
-		return err
 	}
 	s, err := baton.New(stop, set)
 	if err != nil {

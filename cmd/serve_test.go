@@ -1,9 +1,14 @@
 package cmd_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +124,60 @@ func TestRestoreBringsRunsBack(t *testing.T) {
 	s := serve(t, db)
 	if r := baton(t.Context(), "restore", "--database", db, copied).want(t, 1); !strings.Contains(r.stderr, s.Addr()) {
 		t.Errorf("beside a server: got %q", r.stderr)
+	}
+}
+
+// TestServeKeepsAttachmentsInTheBucketThatIsSet has a server of the command take a file in, and looks where it lies.
+func TestServeKeepsAttachmentsInTheBucketThatIsSet(t *testing.T) {
+	put := make(chan string, 1)
+	bucket := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		put <- r.Method + " " + r.URL.Path
+	}))
+	defer bucket.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("BATON_ATTACHMENTS_URL", "s3://files?region=eu-central-1&use_path_style=true&endpoint="+bucket.URL)
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Stdout: &stdout, Stderr: &stderr,
+		Args: []string{"serve", "--listen", "127.0.0.1:0", "--database", database(t)},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() { code <- p.Run(ctx) }()
+	defer func() {
+		cancel()
+		if got := <-code; got != 0 {
+			t.Errorf("exit code %d\n%s", got, &stderr)
+		}
+	}()
+	stdout.until(t, "try: curl ")
+	line, _, _ := strings.Cut(stdout.String(), "\n")
+
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	file, err := w.CreateFormFile("file", "a.txt")
+	if err == nil {
+		_, err = io.WriteString(file, "hello")
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(strings.Fields(line)[4]+"/api/v1/agent/attachments", w.FormDataContentType(), &form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusCreated {
+		t.Fatalf("status %d\n%s", res.StatusCode, &stderr)
+	}
+	select {
+	case got := <-put:
+		if !strings.HasPrefix(got, "PUT /files/default/agent-inputs/local/") {
+			t.Errorf("the bucket was asked for %s", got)
+		}
+	default:
+		t.Error("the file is not in the bucket")
 	}
 }

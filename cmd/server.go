@@ -22,18 +22,27 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plu
 
 // start opens what the settings name, and starts a server with it.
 func start(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*Server, error) {
+	set, err := opened(ctx, cfg, log, list)
+	if err != nil {
+		return nil, err
+	}
+	return baton.New(ctx, set)
+}
+
+// opened are the settings with what they name elsewhere: who says who asks, and the bucket of attachments.
+func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (baton.Config, error) {
 	set := settings(cfg, log, list)
 	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
-		return nil, err
+		return set, err
 	}
 	if cfg.Attachments.URL != "" {
 		bucket, err := cloud.Open(ctx, cfg.Attachments.URL)
 		if err != nil {
-			return nil, fmt.Errorf("attachments.url: %w", err)
+			return set, fmt.Errorf("attachments.url: %w", err)
 		}
 		set.Attachments.Blobs = bucket
 	}
-	return baton.New(ctx, set)
+	return set, nil
 }
 
 // startEngine starts a server that nobody can reach but this process, which has the database for itself until
