@@ -136,6 +136,7 @@ type Attachments struct {
 	Types     []string      // media types that are taken, as in image/*; default attach.DefaultTypes
 	Files     int           // of a user, default 1 000
 	Bytes     int64         // of all of a user's files, default 1 GiB
+	Uploads   int           // of a user at a time, with accounts, default 8, below 0 for no limit
 	Expires   time.Duration // a signed URL, default 15 min
 }
 
@@ -253,6 +254,7 @@ func (c Config) withDefaults() Config {
 	if c.Retention == nil {
 		c.Retention = &RetentionPolicy{Retention: Retention{Audit: 90 * 24 * time.Hour}}
 	}
+	c.Attachments.Uploads = cmp.Or(c.Attachments.Uploads, 8)
 	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()

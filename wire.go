@@ -56,9 +56,13 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	if !ok {
 		closer = io.NopCloser(nil)
 	}
+	uploads := 0
+	if cfg.Accounts != nil || cfg.APIKeys {
+		uploads = max(a.Uploads, 0)
+	}
 	return attach.New(attach.Config{
 		Records: db, Blobs: a.Blobs, Log: cfg.Log,
-		Size: a.Size, Types: a.Types, Files: a.Files, Bytes: a.Bytes, Expires: a.Expires,
+		Size: a.Size, Types: a.Types, Files: a.Files, Bytes: a.Bytes, Uploads: uploads, Expires: a.Expires,
 	}), closer
 }
 
@@ -140,7 +144,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	}
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version},
-		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL},
+		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,

@@ -80,6 +80,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Size:      int64(cfg.Attachments.Size),
 			Types:     cfg.Attachments.Types,
 			Files:     cfg.Attachments.Files,
+			Uploads:   unlimited(cfg.Attachments.Uploads),
 			Bytes:     int64(cfg.Attachments.Bytes),
 			Expires:   cfg.Attachments.Expires,
 		},

@@ -87,6 +87,7 @@ type Attachments struct {
 	Types     []string      `yaml:"types"`     // media types that are taken, as in image/* (png, jpeg, gif, webp, PDF, text, CSV, Markdown, JSON)
 	Files     int           `yaml:"files"`     // of a user (1000)
 	Bytes     Size          `yaml:"bytes"`     // of all of a user's files (1GiB)
+	Uploads   int           `yaml:"uploads"`   // of a user at a time, with accounts, 0 for no limit (8)
 	Expires   time.Duration `yaml:"expires"`   // a signed URL (15m)
 }
 
@@ -173,6 +174,7 @@ func Default() Config {
 			},
 			Files:   1000,
 			Bytes:   gibibyte,
+			Uploads: 8,
 			Expires: 15 * time.Minute,
 		},
 		Limits: Limits{

@@ -20,6 +20,7 @@ type Standing struct {
 	AttachmentBytes              int64
 	Attachments                  int   // of the caller; 0 when none are taken
 	AttachmentsBytes             int64 // of all of them
+	Uploads                      int   // of the caller at a time; 0 for no limit
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
 }
@@ -46,6 +47,7 @@ func (rt *Runtime) Standing(c Caller) (Standing, error) {
 	if f := rt.cfg.Attachments; f != nil {
 		s.AttachmentBytes = f.Size()
 		s.Attachments, s.AttachmentsBytes = f.Quota()
+		s.Uploads = f.Uploads()
 	}
 	return s, nil
 }

@@ -44,6 +44,7 @@ type Config struct {
 	Types   []string      // media types that are taken, or patterns as image/*; default DefaultTypes
 	Files   int           // of a user, default 1 000
 	Bytes   int64         // of all of a user's files, default 1 GiB
+	Uploads int           // of a user at a time, which who takes them in sees to; 0 for no limit
 	Expires time.Duration // after which a signed URL is of no use, default 15 min
 	Unused  time.Duration // after which a file goes that no message refers to, default 24 h
 }
@@ -83,6 +84,9 @@ func (f *Files) Size() int64 { return f.cfg.Size }
 
 // Quota is how many files a user may have, and how large they may be together.
 func (f *Files) Quota() (files int, bytes int64) { return f.cfg.Files, f.cfg.Bytes }
+
+// Uploads is how many files of a user may come in at a time, 0 for no limit.
+func (f *Files) Uploads() int { return f.cfg.Uploads }
 
 // What is refused.
 var (

@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/stream"
 )
 
 // Transport serves a runtime's attachments.
@@ -24,19 +25,38 @@ type Transport struct {
 
 	// BaseURL is where browsers reach this server, such as https://app.example.com. Empty means where the request went.
 	BaseURL string
+
+	// PerUser is how many files of a user are taken in at a time; 0 for no limit but that for all. Of those that its signed
+	// URLs give, four times as many are.
+	PerUser int
 }
 
-// form is how many bytes a form has around its file.
+// form is how many bytes a form may have around its file.
 const form = 64 << 10
+
+// How many files are on their way at a time, fewer where the process may have few open: those that come in may each have a
+// buffer of a bucket's.
+const (
+	mostIn  = 32
+	mostOut = 256
+)
 
 // Routes are those of uploads and of the URLs where they are.
 func (t Transport) Routes() []transports.Route {
+	in, out := newPlaces(stream.Files(32, mostIn), t.PerUser), newPlaces(stream.Files(16, mostOut), 4*t.PerUser)
 	upload := transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agent/attachments", Raw: t.Size + form}
-	upload.Known = func(c *fiber.Ctx, who runtime.Caller) error { return t.upload(c, who, upload.Body(c)) }
+	upload.Known = func(c *fiber.Ctx, who runtime.Caller) error {
+		release, err := in.take(owner{who.Project(), who.User()})
+		if err != nil {
+			return err
+		}
+		defer release()
+		return t.upload(c, who, upload.Body(c))
+	}
 	return []transports.Route{
 		upload,
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/attachments/signed-url", Known: t.signedURL},
-		{Method: fiber.MethodGet, Path: attach.RawPath, Public: t.raw}, // the signature says whose it is
+		{Method: fiber.MethodGet, Path: attach.RawPath, Public: func(c *fiber.Ctx) error { return t.raw(c, out) }}, // the signature says whose it is
 	}
 }
 
@@ -56,6 +76,10 @@ func invalid(code, detail string) error {
 var (
 	errForm  = &runtime.Error{Kind: runtime.KindUnsupported, Code: "unsupported_media_type", Detail: "An attachment must come as multipart/form-data"}
 	errFiles = invalid("one_file", "The form must have one file")
+
+	errAround = &runtime.Error{
+		Kind: runtime.KindTooLarge, Code: "form_too_large", Detail: "What a form has around its file may be 65536 bytes",
+	}
 )
 
 // upload answers POST: it stores the one file of a form while it comes.
@@ -67,7 +91,7 @@ func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) erro
 	if err != nil || kind != fiber.MIMEMultipartForm || params["boundary"] == "" {
 		return errForm
 	}
-	parts := &parts{from: &kept{r: body}}
+	parts := &parts{from: &kept{r: body, left: form}}
 	parts.Reader = multipart.NewReader(parts.from, params["boundary"])
 	file, err := parts.file()
 	if errors.Is(err, io.EOF) {
@@ -88,14 +112,27 @@ func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) erro
 	})
 }
 
-// kept is a body that keeps why it could not be read.
+// kept is a body that keeps why it could not be read. What stands around the form's file is bounded, as its heads are read
+// whole, into memory that nobody counts.
 type kept struct {
-	r   io.Reader
-	err error
+	r    io.Reader
+	err  error
+	left int  // of what may stand around the file
+	file bool // that is what is read
 }
 
 func (k *kept) Read(b []byte) (int, error) {
+	if !k.file {
+		if k.left <= 0 {
+			k.err = errAround
+			return 0, k.err
+		}
+		b = b[:min(len(b), k.left)]
+	}
 	n, err := k.r.Read(b)
+	if !k.file {
+		k.left -= n
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		k.err = err
 	}
@@ -110,12 +147,14 @@ type parts struct {
 
 // file returns the next part that is a file. Fields beside it are passed over.
 func (p *parts) file() (*multipart.Part, error) {
+	p.from.file = false
 	for {
 		part, err := p.NextRawPart()
 		if err != nil {
 			return nil, p.broken(err)
 		}
 		if part.FileName() != "" {
+			p.from.file = true
 			return part, nil
 		}
 	}
@@ -188,12 +227,17 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 
 // raw answers GET raw, whoever asks: the signature says what for. Nothing that a user has brought is run by a browser: what
 // is not one of four kinds of image is saved instead of shown, and has no origin.
-func (t Transport) raw(c *fiber.Ctx) error {
+func (t Transport) raw(c *fiber.Ctx, out *places) error {
 	a, body, err := t.Runtime.OpenSigned(c.UserContext(), runtime.SignedRequest{
 		Method: c.Method(), Bucket: c.Query("bucket"), Path: c.Query("path"),
 		Expires: c.Query("expires"), Signature: c.Query("signature"),
 	})
 	if err != nil {
+		return err
+	}
+	release, err := out.take(owner{a.Project, a.User})
+	if err != nil {
+		_ = body.Close()
 		return err
 	}
 	kind := a.Type
@@ -206,5 +250,5 @@ func (t Transport) raw(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "private, max-age=300")
 	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	return c.SendStream(body, int(a.Size))
+	return c.SendStream(placed{body, release}, int(a.Size))
 }

@@ -40,10 +40,16 @@ const size = 100 << 10 // of a file at most
 
 func serve(tb testing.TB, database string, cfg attach.Config) *server {
 	tb.Helper()
+	return serveFew(tb, database, cfg, 0)
+}
+
+// serveFew is serve, with a limit to what a user may have on its way.
+func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *server {
+	tb.Helper()
 	cfg.Size = size
 	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}}, Mount: func(s *transporttest.Server) []transports.Mounter {
 		return []transports.Mounter{
-			attachments.Transport{Runtime: s.Runtime, Size: size},
+			attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser},
 			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
 		}
 	}})
@@ -203,7 +209,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		"said zip":     {[]file{{"f", "a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "PK\x03\x04"}}, "415 unsupported_media_type"},
 		"large":        {[]file{{"f", "a.txt", "", strings.Repeat("a", size+1)}}, "413 attachment_too_large"},
 		"larger":       {[]file{{"f", "a.txt", "", strings.Repeat("a", 3*size)}}, "413 attachment_too_large"},
-		"a large form": {[]file{{"f", "", "", strings.Repeat("a", 3*size)}, one}, "413 body_too_large"},
+		"a large form": {[]file{{"f", "", "", strings.Repeat("a", 3*size)}, one}, "413 form_too_large"},
 	} {
 		kind, body := form(c.files...)
 		if got := s.send("POST", uploads, kind, body).code(); got != c.want {

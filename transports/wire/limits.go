@@ -65,6 +65,8 @@ type FileLimits struct {
 	Size  int64 `json:"size"`  // of one
 	Files int   `json:"files"` // of a user
 	Bytes int64 `json:"bytes"` // of all of a user's
+
+	Uploads *int `json:"uploads"` // of a user at a time; null for no limit
 }
 
 // NewLimits returns what a caller's standing and a server's rates and sizes come to.
@@ -80,7 +82,10 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		},
 	}
 	if s.Attachments > 0 {
-		l.Attachments = &FileLimits{s.AttachmentBytes, s.Attachments, s.AttachmentsBytes}
+		l.Attachments = &FileLimits{Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes}
+		if s.Uploads > 0 {
+			l.Attachments.Uploads = &s.Uploads
+		}
 	}
 	return l
 }
