@@ -127,6 +127,10 @@ var cases = func() map[string][]ask {
 		"GET /api/v1/agents":    get(own, api+"/agents"),
 		"GET /api/v1/workflows": get(own, api+"/workflows"),
 
+		"POST /api/v1/tools/{tool}/runs": one(
+			makes(api+"/tools/calculator/runs", `{"threadId":"{thread}","runId":"{run}","arguments":{"expression":"6*7"}}`, "", "Idempotency-Key", "{key}"),
+			makes(api+"/tools/calculator/runs", `{"threadId":"{conv}","arguments":{"expression":"6*7"}}`, "403 403 202 202")),
+
 		"GET /api/v1/agui/{agent}/capabilities": get(own, api+"/agui/echo/capabilities"),
 		"POST /api/v1/agui/{agent}": one(
 			makes(api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),

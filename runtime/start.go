@@ -12,15 +12,17 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// StartRequest asks for a run. Agent or WorkflowID may be left out on a thread that had a run.
+// StartRequest asks for a run. Agent or WorkflowID may be left out on a thread whose last run was of one.
 type StartRequest struct {
 	Agent          string
 	WorkflowID     string
+	Tool           string // in their place: the run is one call of it, whose arguments are the text of the last user message, JSON
 	ThreadID       string // minted when empty
 	RunID          string // minted when empty
 	ParentRunID    string
@@ -54,7 +56,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 		return Started{}, err
 	}
 	if rt.cfg.Tracer != nil {
-		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID, Run: req.RunID, Thread: req.ThreadID})
+		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
 		started, err := rt.startRun(traced, c, &req)
 		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
 		return started, err
@@ -98,7 +100,7 @@ const readAttempts = 5
 // check refuses what is wrong with a request by itself.
 func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	offered := rt.Offered(c)
-	if req.Agent != "" && req.WorkflowID != "" {
+	if req.Agent != "" && req.WorkflowID != "" || req.Tool != "" && req.Agent+req.WorkflowID != "" {
 		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
 	}
 	if _, ok := offered.Agent(req.Agent); req.Agent != "" && !ok {
@@ -106,6 +108,9 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	}
 	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
 		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
+	}
+	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok {
+		return refuse(KindNotFound, "unknown_tool", "There is no tool %q", req.Tool)
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
@@ -271,12 +276,15 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 // newRun makes the row of the new run.
 func (s *starting) newRun(ctx context.Context) error {
 	agent, workflow := s.req.Agent, s.req.WorkflowID
-	if agent == "" && workflow == "" && !s.first {
+	switch {
+	case s.req.Tool != "":
+		workflow = graph.ToolRun(s.req.Tool)
+	case agent == "" && workflow == "" && !s.first:
 		last, err := s.rt.store.LastRun(ctx, s.th.Key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if agent = last.Agent; agent == "" {
+		if agent = last.Agent; agent == "" && !graph.IsToolRun(last.WorkflowID) {
 			workflow = last.WorkflowID
 		}
 	}
@@ -301,6 +309,9 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {
 		s.run.Definition = s.rt.work.Definition(workflow)
+	}
+	if s.req.Tool != "" {
+		s.run.Definition = graph.OfTool(s.req.Tool)
 	}
 	var err error
 	s.run.Key, err = s.rt.store.NewRunKey(ctx)

@@ -49,6 +49,7 @@ func (c *client) admin() {
 		c.Errorf("%v requests are in the audit, want one", total)
 	}
 	a.do(400, "GET", "/api/projects/default/audit?since=x", "")
+	a.do(202, "POST", "/api/v1/tools/calculator/runs", `{"arguments": {"expression": "6*7"}, "threadId": "main"}`)
 	a.do(204, "DELETE", "/api/projects/default/users/root/data", "")
 }
 

@@ -73,6 +73,15 @@ func (c *client) tickets() {
 func (c *client) offers() {
 	c.do(200, "GET", "/api/v1/agents", "")
 	c.do(200, "GET", "/api/v1/workflows", "")
+	const tool = "/api/v1/tools/calculator/runs"
+	run := c.do(202, "POST", tool, `{"arguments": {"expression": "6*7"}, "threadId": "tool"}`).(object)["runId"].(string)
+	if got := c.await(run, "COMPLETED"); got["outputSummary"] != "42" || got["workflowId"] != "tool:calculator" || got["agent"] != nil {
+		c.Errorf("got %v", got)
+	}
+	c.await(c.do(202, "POST", tool, `{}`).(object)["runId"].(string), "FAILED")
+	c.do(400, "POST", tool, `{"arguments": []}`)
+	c.do(404, "POST", "/api/v1/tools/none/runs", `{}`)
+	c.do(404, "POST", tool+"?projectId=other", `{}`)
 	c.do(200, "GET", "/healthz", "")
 	c.do(200, "GET", "/readyz", "")
 }

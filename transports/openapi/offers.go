@@ -38,6 +38,24 @@ func (d *describer) offers() {
 		ID: "listAgents", Summary: "List the agents, the tools that they may call, and the servers of tools",
 		Answers: answers{"200": reply("All of them.", ref("Agents"), "agents")},
 	})
+	refused := startAnswers(answers{
+		"202": reply("The run was taken.", ref("Started"), "started"),
+		"403": refuse("It is not for users and viewers.", "forbidden", "Your role may not call tools by themselves"),
+		"404": refuse("There is no such tool or project.", "unknown_tool", `There is no tool "none"`, "not_found", "Project not found"),
+	})
+	d.add("POST /api/v1/tools/{tool}/runs", operation{
+		ID: "startToolRun", Summary: "Try a tool: start a run that is one call of it",
+		Description: "A run as any other: it may wait for an approval, can be cancelled, and is in the log. Its `outputSummary` is the tool's result, its " +
+			"`workflowId` `tool:` and the tool's name, and its message the arguments. Arguments that the tool does not take fail the run with `invalid_arguments`. " +
+			"With accounts it is for operators and admins.",
+		Parameters: []parameter{projectParam, keyHeader},
+		Body: accept(object("",
+			may("arguments", object("What the tool is called with. Absent: nothing.")),
+			may("threadId", name("The thread, a name of your own. Absent: a new one.")),
+			may("runId", name("The run: likewise.")),
+			may("projectId", text("The project, unless the query names one."))), "start-tool"),
+		Answers: refused,
+	})
 	d.add("GET /api/v1/workflows", operation{
 		ID: "listWorkflows", Summary: "List the workflows",
 		Answers: answers{"200": reply("All of them.", ref("Workflows"), "workflows")},

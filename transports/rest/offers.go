@@ -4,6 +4,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -17,6 +18,32 @@ func (t Transport) agents(c *fiber.Ctx, who runtime.Caller) error {
 func (t Transport) workflows(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(wire.NewCatalogWorkflows(t.Runtime.Offered(who), inside(c, who)))
 }
+
+// startTool answers POST of a run that is one call of a tool. A tool takes from those who call it by itself what the agents that
+// have it would not ask for, so that it is for those who look after the server.
+func (t Transport) startTool(c *fiber.Ctx, who runtime.Caller) error {
+	req, err := wire.DecodeToolRun(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	if who, err = transports.InBody(c, who, req.ProjectID); err != nil {
+		return err
+	}
+	if !inside(c, who) {
+		return errTools
+	}
+	req.Tool = wire.Unescape(c.Params("tool"))
+	if req.Idempotency, err = transports.Idempotency(c, who, c.Path(), req.BodyHash); err != nil {
+		return err
+	}
+	started, err := t.detached(c.UserContext(), who, req.StartRequest)
+	if err != nil {
+		return err
+	}
+	return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
+}
+
+var errTools = &runtime.Error{Kind: runtime.KindForbidden, Code: "forbidden", Detail: "Your role may not call tools by themselves"}
 
 // inside reports whether a caller is one of those who look after the server, which everybody is without accounts.
 func inside(c *fiber.Ctx, who runtime.Caller) bool {

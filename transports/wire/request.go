@@ -107,6 +107,21 @@ func (r *request) content(req *RunRequest) {
 	req.Messages = []agui.Message{{Role: agui.RoleUser, Content: content}}
 }
 
+// DecodeToolRun reads the body of a request for a run that is one call of a tool. It fails as DecodeRun does.
+func DecodeToolRun(body []byte) (RunRequest, error) {
+	r := read(body)
+	req := RunRequest{
+		StartRequest: runtime.StartRequest{ThreadID: r.name("threadId"), RunID: r.name("runId"), BodyHash: Hash(body)},
+		ProjectID:    r.text("projectId"),
+	}
+	arguments := "{}"
+	if given := r.object("arguments"); given != nil {
+		arguments = string(given)
+	}
+	req.Messages = []agui.Message{{Role: agui.RoleUser, Content: arguments}}
+	return req, r.err
+}
+
 // DecodeAppend reads the body of a request to append a message to a run.
 func DecodeAppend(body []byte) (runtime.AppendRequest, error) {
 	r := read(body)

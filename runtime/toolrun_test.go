@@ -1,0 +1,165 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// adder adds up its arguments, if a person lets it.
+func adder(approval bool) tool {
+	return tool{
+		plugins.Info{
+			Name: "add.up", Approval: approval, Projects: []string{"default"},
+			Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a"]}`),
+		},
+		func(ctx context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+			var args struct{ A, B int64 }
+			if err := json.Unmarshal(c.Args, &args); err != nil {
+				return agui.ToolOutput{}, err
+			}
+			if args.A < 0 {
+				<-ctx.Done()
+				return agui.ToolOutput{}, ctx.Err()
+			}
+			sum, err := json.Marshal(args.A + args.B)
+			return agui.ToolOutput{ResultSummary: string(sum)}, err
+		},
+	}
+}
+
+// startTool starts a run of the tool add.up.
+func (b *bench) startTool(thread, args string) runtime.Started {
+	b.t.Helper()
+	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
+		Tool: "add.up", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: args}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// TestARunMayBeOneCallOfATool has tools called that do well, fail, ask and hang.
+func TestARunMayBeOneCallOfATool(t *testing.T) {
+	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
+	s := b.startTool("main", ` {"a": 9007199254740993, "b": 1}`)
+	run := b.wait(s.RunID, runtime.Completed)
+	if run.WorkflowID != "tool:add.up" || run.Agent != "" || *run.OutputSummary != "9007199254740994" {
+		t.Errorf("got %+v with %v", run.RunHead, *run.OutputSummary)
+	}
+	recs := b.log("main")
+	checkLog(t, recs)
+	var result agui.ToolCallResult
+	for _, r := range recs {
+		if ev, ok := r.Event.(agui.ToolCallResult); ok {
+			result = ev
+		}
+	}
+	if result.Content != "9007199254740994" || result.Output == nil || result.Output.ToolName != "add.up" || string(result.Output.ToolCallArgs) != `{"a":9007199254740993,"b":1}` {
+		t.Errorf("the result is %+v with %+v", result, result.Output)
+	}
+
+	for args, code := range map[string]string{`{}`: "invalid_arguments", `{"a": "x"}`: "invalid_arguments", `[1]`: "invalid_arguments"} {
+		s := b.startTool("wrong", args)
+		if run := b.wait(s.RunID, runtime.Failed); run.Error == nil || run.Error.Code != code {
+			t.Errorf("%s: %+v", args, run.Error)
+		}
+	}
+
+	s = b.startTool("hangs", `{"a": -1}`)
+	b.wait(s.RunID, runtime.Running)
+	if run, err := b.Cancel(context.Background(), local, s.RunID); err != nil || run.Status != runtime.Cancelled {
+		t.Errorf("cancelled: %+v, %v", run.Status, err)
+	}
+
+	// What follows on the thread is of the tool only when it says so.
+	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}}})
+	if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "missing_agent" {
+		t.Errorf("without an agent: %v", err)
+	}
+	b.start("main", "echo", "hello")
+	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: "{}"}); err == nil {
+		t.Error("a cancelled run has taken a message")
+	}
+}
+
+// TestARunOfAToolGoesOnceMore has another set of arguments appended.
+func TestARunOfAToolGoesOnceMore(t *testing.T) {
+	b := open(t, runtime.Config{}, adder(false))
+	s := b.startTool("main", `{"a": 1}`)
+	b.wait(s.RunID, runtime.Completed)
+	if _, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: `{"a": 5}`}); err != nil {
+		t.Fatal(err)
+	}
+	b.log("main")
+	if run := b.wait(s.RunID, runtime.Completed); run.Generation != 2 || *run.OutputSummary != "5" {
+		t.Errorf("generation %d has %q", run.Generation, *run.OutputSummary)
+	}
+}
+
+// TestARunOfAToolAsks has a person asked before the call, who edits it, and the server stop meanwhile.
+func TestARunOfAToolAsks(t *testing.T) {
+	b := open(t, runtime.Config{}, adder(true))
+	for _, c := range []struct {
+		thread, answer string
+		want           runtime.Status
+		is             string
+	}{
+		{"yes", `{"approved":true}`, runtime.Completed, "1"},
+		{"edited", `{"approved":true,"editedArgs":{"a":7}}`, runtime.Completed, "7"},
+		{"wrong", `{"approved":true,"editedArgs":{}}`, runtime.Failed, "invalid_arguments"},
+		{"no", `{"approved":false}`, runtime.Failed, "denied"},
+	} {
+		s := b.startTool(c.thread, `{"a": 1}`)
+		b.wait(s.RunID, runtime.Waiting)
+		b.down()
+		b.up()
+		asks, err := b.Interrupts(context.Background(), local, s.RunID)
+		if err != nil || len(asks) != 1 || asks[0].Reason != "tool_call" {
+			t.Fatalf("%s: asks %+v, %v", c.thread, asks, err)
+		}
+		if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asks[0].ID, Status: "resolved", Payload: json.RawMessage(c.answer)}}); err != nil {
+			t.Fatal(err)
+		}
+		run := b.wait(s.RunID, c.want)
+		got := ""
+		if run.Error != nil {
+			got = run.Error.Code
+		} else {
+			got = *run.OutputSummary
+		}
+		if got != c.is {
+			t.Errorf("%s: %q, want %q", c.thread, got, c.is)
+		}
+		checkLog(t, b.log(c.thread))
+	}
+}
+
+// TestToolsThatCannotBeRun asks for tools that are not there.
+func TestToolsThatCannotBeRun(t *testing.T) {
+	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
+	elsewhere := runtime.MustCaller("other", "local", runtime.RoleAdmin)
+	for _, c := range []struct {
+		who  runtime.Caller
+		req  runtime.StartRequest
+		code string
+	}{
+		{local, runtime.StartRequest{Tool: "none"}, "unknown_tool"},
+		{local, runtime.StartRequest{Tool: "echo"}, "unknown_tool"},
+		{elsewhere, runtime.StartRequest{Tool: "add.up"}, "unknown_tool"},
+		{local, runtime.StartRequest{Tool: "add.up", Agent: "echo"}, "invalid_request"},
+		{local, runtime.StartRequest{WorkflowID: "tool:add.up"}, "unknown_workflow"},
+		{local, runtime.StartRequest{Agent: "tool:add.up"}, "unknown_agent"},
+	} {
+		_, err := b.StartRun(context.Background(), c.who, c.req)
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != c.code {
+			t.Errorf("%+v: %v, want %s", c.req, err, c.code)
+		}
+	}
+}
