@@ -402,7 +402,7 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 				who := runtime.MustCaller("p1", "alice", runtime.RoleUser)
 				deadline := time.Now().Add(patience)
 				for {
-					runs, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Status: runtime.Completed, Limit: 10})
+					runs, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Statuses: []runtime.Status{runtime.Completed}, Limit: 10})
 					if err != nil {
 						t.Fatal(err)
 					}

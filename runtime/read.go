@@ -4,6 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -75,12 +80,43 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 			return Page[Run]{}, nil
 		}
 	}
+	if err := rt.lookFor(ctx, &f); err != nil {
+		return Page[Run]{}, err
+	}
 	page, err := rt.store.Runs(ctx, f)
 	runs := make([]Run, len(page.Rows))
 	for i := range page.Rows {
 		runs[i] = grantedRun(page.Rows[i])
 	}
-	return Page[Run]{Rows: runs, More: page.More, Total: page.Total}, unavailable(err)
+	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Uncounted: page.Uncounted, Behind: page.Behind}, unavailable(err)
+}
+
+// maxText is how many characters a text may have that runs or threads are looked for by.
+const maxText = 200
+
+// lookFor checks the text of a filter. That of a conversation means its runs.
+func (rt *Runtime) lookFor(ctx context.Context, f *RunFilter) error {
+	if err := checkText(f.Text); err != nil || uuid.Validate(f.Text) != nil {
+		return err
+	}
+	th, err := rt.store.ThreadByConversation(ctx, f.Project, f.Text)
+	switch {
+	case errors.Is(err, model.ErrNotFound):
+		return nil
+	case err != nil:
+		return unavailable(err)
+	case (f.User == "" || f.User == th.User) && (f.ThreadKey == 0 || f.ThreadKey == th.Key):
+		f.ThreadKey, f.Text = th.Key, ""
+	}
+	return nil
+}
+
+// checkText refuses a text that nothing has.
+func checkText(text string) error {
+	if utf8.RuneCountInString(text) > maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return refuse(KindInvalid, "invalid_request", "q must be at most %d characters without control characters", maxText)
+	}
+	return nil
 }
 
 // Steps lists a run's steps with a number above after.

@@ -12,7 +12,7 @@ import (
 )
 
 // fillRuns stores n finished runs of one project, one second after another, in threads of ten.
-func fillRuns(b *testing.B, db *DB, n int) {
+func fillRuns(b testing.TB, db *DB, n int) {
 	b.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	no, at := "0", func(i string) string { return "(" + i + ") * 1000" }
@@ -24,9 +24,10 @@ func fillRuns(b *testing.B, db *DB, n int) {
 		` + numbers + `SELECT i, 'p', 'u', 't' || i, 'c' || i, 0, '', ` + at("i") + `, ` + at("i") + ` FROM n WHERE i <= ` + fmt.Sprint(n/10),
 		`INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, output_summary, generation,
 			attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
-		` + numbers + `SELECT i, (i - 1) / 10 + 1, 'r' || i, 'p', 'u', 'a' || (i % 7), 'w', 'COMPLETED', '` + strings.Repeat("x", 500) +
+		` + numbers + `SELECT i, (i - 1) / 10 + 1, 'r' || i, 'p', CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'u' END, 'a' || (i % 7), 'a' || (i % 7),
+			CASE WHEN i % 100 = 0 THEN 'FAILED' WHEN i % 10000 = 1 THEN 'CANCELLED' ELSE 'COMPLETED' END, '` + strings.Repeat("x", 500) +
 			`', 0, 0, ` + no + `, '', 0, ` + at("i") + `, ` + at("i") + ` FROM n`,
-		`INSERT INTO run_inputs (run_key, input_query, parent_run) SELECT key, '', '' FROM runs`,
+		`INSERT INTO run_inputs (run_key, input_query, parent_run) SELECT key, 'say number ' || key, '' FROM runs`,
 		`ANALYZE`,
 	} {
 		if _, err := db.write.ExecContext(b.Context(), query); err != nil {
@@ -35,9 +36,9 @@ func fillRuns(b *testing.B, db *DB, n int) {
 	}
 }
 
-// BenchmarkRuns lists a page of 100 000 runs by each filter, newest and oldest.
+// BenchmarkRuns lists a page of 300 000 runs by each filter, newest and oldest.
 func BenchmarkRuns(b *testing.B) {
-	const n = 100_000
+	const n = 300_000
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
 		"postgres": storagetest.Postgres(b).NewDatabase(b),
@@ -61,6 +62,16 @@ func BenchmarkRuns(b *testing.B) {
 			{"since lately", model.RunFilter{Since: since(n - 10)}},
 			{"since tomorrow", model.RunFilter{Since: since(n + 10)}},
 			{"since the first, page back", model.RunFilter{Since: since(1), BeforeKey: n / 10}},
+			{"statuses", model.RunFilter{Statuses: []model.Status{model.Failed, model.Cancelled}}},
+			{"statuses that none has", model.RunFilter{Statuses: []model.Status{model.Running, model.Waiting}}},
+			{"oldest first", model.RunFilter{Oldest: true}},
+			{"status of a user", model.RunFilter{User: "u", Statuses: []model.Status{model.Failed}}},
+			{"a status that no run of a user has", model.RunFilter{User: "u", Statuses: []model.Status{model.Running}}},
+			{"a status of a user, page back", model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}, BeforeKey: n / 2}},
+			{"text", model.RunFilter{Text: "number 2"}},
+			{"text that none has", model.RunFilter{Text: "no such text"}},
+			{"text of a rare user", model.RunFilter{Text: "000", User: "rare"}},
+			{"name", model.RunFilter{Text: "r17"}},
 			{"since lately, agent", model.RunFilter{Since: since(n - 10), Agent: "a1", User: "u"}},
 		} {
 			c.f.Project = "p"

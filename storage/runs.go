@@ -1,20 +1,11 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"math"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
-
-// maxCount bounds every count that stands beside a page.
-const maxCount = 10_000
 
 const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
 	span_name, turn, answered, owner_instance, replaces, roll_back, closed_event_id, error, created_at, queued_at,
@@ -76,42 +67,9 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	// A page of runs is this, the count that stands beside it, and the rest, in each of which a filter stands. It finds
-	// its keys first, which an index alone can tell, and has SQLite choose the right one. What a list does not show is not
-	// read.
-	listRuns = `
-SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
-	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id, (`
-	pageOfRuns = `), sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
-			COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
-			COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
-		FROM (SELECT key`
-	pageByKey  = `, 0 AS at FROM runs`
-	pageByTime = `, created_at AS at FROM runs`
-	belowKey   = ` AND key < ?` + byKey + thatAreShown + ` r.key DESC`
-	belowTime  = ` AND (created_at, key) < (?, ?)` + byTime + thatAreShown + ` r.created_at DESC, r.key DESC`
-
-	byKey  = ` ORDER BY key DESC LIMIT ?`
-	byTime = ` ORDER BY created_at DESC, key DESC LIMIT ?`
-
-	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS sized
-JOIN runs r ON r.key = sized_key
-LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key
-JOIN threads t ON t.key = r.thread_key
-WHERE sized.behind < ? ORDER BY`
-
 	// Of a run that was deleted, the one before it tells the time.
 	selectCreated = `
 SELECT created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1`
-
-	countFiltered = `
-SELECT count(*) FROM (SELECT 1 FROM runs`
-	asCounted = `) AS counted`
 
 	selectRunsNamed = `
 SELECT n.project_id, n.user_id, n.name, r.key, r.thread_key, r.id, n.body_hash, r.status, COALESCE((
@@ -248,94 +206,6 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]m
 		return all(ctx, r.q, r.scanRun, selectRunsByName, project, name)
 	}
 	return all(ctx, r.q, r.scanRun, selectRunOfUser, project, name, user)
-}
-
-// Runs lists runs, newest first, as lists show them. Without a limit it lists 50.
-// Indexes have the runs of a project by time, and those of a thread by key.
-func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
-	where, args := filterRuns(&f)
-	cursor := []any{cmp.Or(f.BeforeKey, math.MaxInt64)}
-	if ordersByTime(&f) {
-		at, err := r.created(ctx, f.BeforeKey)
-		if err != nil {
-			return model.Page[model.Run]{}, err
-		}
-		cursor = append([]any{ms(at)}, cursor...)
-	}
-	page, count := listing(&f, where)
-	counting := append(slices.Clip(args), maxCount)
-	p, err := pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, f.Limit, page, slices.Concat(counting, args, cursor)...)
-	if err != nil {
-		return p, err
-	}
-	return counted(ctx, r.q, p, count, counting...)
-}
-
-// listing returns the statements for a page of the runs that a filter admits, and for their count.
-func listing(f *model.RunFilter, where string) (page, count string) {
-	if ordersByTime(f) {
-		count = countFiltered + where + byTime + asCounted
-		return listRuns + count + pageOfRuns + pageByTime + where + belowTime, count
-	}
-	count = countFiltered + where + byKey + asCounted
-	return listRuns + count + pageOfRuns + pageByKey + where + belowKey, count
-}
-
-func ordersByTime(f *model.RunFilter) bool { return f.Project != "" && f.ThreadKey == 0 }
-
-// created is when the run of that key was created, or the one before it if it was deleted; for 0 the end of time.
-func (r reader) created(ctx context.Context, key int64) (time.Time, error) {
-	if key == 0 {
-		return endOfTime, nil
-	}
-	at, err := one(ctx, r.q, scanCreated, selectCreated, key)
-	if errors.Is(err, model.ErrNotFound) { // nothing is behind it
-		err = nil
-	}
-	return at, err
-}
-
-func scanCreated(rows *sql.Rows) (at time.Time, err error) {
-	err = rows.Scan(timeInto{&at})
-	return at, err
-}
-
-// filterRuns returns the WHERE clause of a filter, all but its cursor.
-func filterRuns(f *model.RunFilter) (string, []any) {
-	var query strings.Builder
-	args := make([]any, 0, 10)
-	query.WriteString("\nWHERE TRUE")
-	and := func(cond string, arg any) {
-		query.WriteString(` AND `)
-		query.WriteString(cond)
-		args = append(args, arg)
-	}
-	if f.Project != "" {
-		and(`project_id = ?`, f.Project)
-	}
-	if f.User != "" {
-		and(`user_id = ?`, f.User)
-	}
-	if f.ThreadKey != 0 {
-		and(`thread_key = ?`, f.ThreadKey)
-	}
-	if f.Status != "" {
-		and(`status = ?`, string(f.Status))
-	}
-	if f.Agent != "" { // whose runs are of the workflow of its name
-		and(`workflow_id = ?`, f.Agent)
-		and(`agent = ?`, f.Agent)
-	}
-	if f.WorkflowID != "" {
-		and(`workflow_id = ?`, f.WorkflowID)
-	}
-	if !f.Since.IsZero() {
-		and(`created_at >= ?`, ms(f.Since))
-	}
-	return query.String(), args
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.

@@ -30,7 +30,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countFiltered", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "selectSQLiteVersion"}
@@ -133,7 +133,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN (subquery-"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN looked", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}
@@ -216,20 +216,42 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 	return strings.Join(lines, "\n"), err
 }
 
+// oldest is a part of a statement in the order of f.
+func oldest(f *model.RunFilter, text string) string {
+	var s statement
+	s.add(text)
+	return s.text(f)
+}
+
 // filteredRuns are the statements of Runs for each filter a transport may give it.
 func filteredRuns() map[string]string {
 	filters := map[string]model.RunFilter{
-		"": {}, "user": {User: "u"}, "status": {Status: "s"}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
+		"": {}, "user": {User: "u"}, "status": {Statuses: []model.Status{"s"}}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
+		"statuses": {Statuses: []model.Status{"a", "b", "c"}}, "statuses, oldest first": {Statuses: []model.Status{"a", "b"}, Oldest: true},
+		"oldest first": {Oldest: true}, "until": {Until: time.Now()},
 		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
-		"user since": {User: "u", Since: time.Now()}, "status since": {Status: "s", Since: time.Now()},
+		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []model.Status{"s"}, Since: time.Now()},
 		"workflow since": {WorkflowID: "w", Since: time.Now()},
-		"all":            {User: "u", Status: "s", Agent: "a", WorkflowID: "w", ThreadKey: 1, Since: time.Now()},
 	}
 	queries := make(map[string]string)
 	for name, f := range filters {
 		f.Project = "p"
-		where, _ := filterRuns(&f)
-		queries["runs of "+name], queries["count of runs of "+name] = listing(&f, where)
+		var count, list statement
+		countRuns(&count, &f)
+		keysOfRuns(&list, &f, make([]any, 2), 1)
+		queries["runs of "+name] = listRuns + count.text(&f) + pageOfRuns + list.text(&f) + oldest(&f, thatAreShown)
+		queries["count of runs of "+name] = count.text(&f)
+	}
+	for name, f := range map[string]model.RunFilter{
+		"user": {User: "u", Statuses: []model.Status{"s"}}, "workflow": {Agent: "a", Statuses: []model.Status{"a", "b"}, Since: time.Now()},
+		"thread and user": {ThreadKey: 1, User: "u", Statuses: []model.Status{"s"}, Oldest: true}, "text": {Text: "t"},
+		"text and statuses": {Text: "t", Statuses: []model.Status{"a", "b"}},
+	} {
+		f.Project = "p"
+		known, _ := divided(&f)
+		queries["look at "+name], _ = lookQuery(&f, &known, make([]any, 2))
+		queries["count looking at "+name] = countingQuery(&f, &known, make([]any, 2)).text(&f)
+		queries["named of "+name], _ = fittingQuery(&f, nil)
 	}
 	return queries
 }

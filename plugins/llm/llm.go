@@ -77,7 +77,7 @@ type Agent struct {
 	other Streamer // asked when model has failed; may be nil
 }
 
-var _ plugins.Agent = (*Agent)(nil)
+var _ plugins.Priced = (*Agent)(nil)
 
 // New returns an agent. It fails when the configuration cannot be meant.
 func New(cfg Config) (*Agent, error) {
@@ -206,10 +206,19 @@ func told(out *agui.ToolOutput) string {
 // count adds up what a call of the model took.
 func (t *turn) count(u agui.TokenUsage) {
 	t.tokens += max(u.TotalTokens, u.InputTokens+u.OutputTokens)
-	price := t.cfg.Prices[u.Model]
-	t.cost += (float64(u.InputTokens-u.CachedInputTokens)*price.Input +
-		float64(u.CachedInputTokens)*cmp.Or(price.CachedInput, price.Input) +
-		float64(u.OutputTokens)*price.Output) / 1e6
+	t.cost += t.cfg.Prices[u.Model].of(u)
+}
+
+// of is what tokens cost.
+func (p Price) of(u agui.TokenUsage) float64 {
+	return (float64(u.InputTokens-u.CachedInputTokens)*p.Input +
+		float64(u.CachedInputTokens)*cmp.Or(p.CachedInput, p.Input) + float64(u.OutputTokens)*p.Output) / 1e6
+}
+
+// Cost implements [plugins.Priced] by Config.Prices.
+func (a *Agent) Cost(u agui.TokenUsage) (float64, bool) {
+	p, known := a.cfg.Prices[u.Model]
+	return p.of(u), known
 }
 
 // reached names the limit that keeps the model from being asked again, "" when there is none.

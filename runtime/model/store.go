@@ -61,7 +61,8 @@ type Reader interface {
 	// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
 	// of all (at most 2, enough to see that the name is ambiguous).
 	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
-	// Runs lists runs, newest first, without their inputs, definitions and metadata.
+	// Runs lists runs, newest first, without their inputs, definitions and metadata. A page of what takes long to find is
+	// short. A run that the text names may come before its place.
 	Runs(ctx context.Context, f RunFilter) (Page[Run], error)
 	// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order of View.Runs.
 	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
@@ -124,6 +125,9 @@ type Page[T any] struct {
 	Rows  []T
 	More  bool // whether rows follow
 	Total int  // of the whole list; of runs, threads and messages up to 10 000 are counted
+
+	Uncounted bool  // the list has Total at least, and to count it would take too long
+	Behind    int64 // the key behind which the next page begins, unless that is behind the last row: nothing that stands there is on the list
 }
 
 // What a read returns at once: a page that is as large is complete, and so are the messages of a thread, the newest.
@@ -163,11 +167,14 @@ type AuditFilter struct {
 type RunFilter struct {
 	Project    string
 	User       string
-	Status     Status
+	Statuses   []Status // any of them
 	Agent      string
 	WorkflowID string
 	ThreadKey  int64
-	Since      time.Time
-	BeforeKey  int64 // continue below this key
+	Since      time.Time // created then or later
+	Until      time.Time // created before
+	Text       string    // in a run's or its thread's name, its title or the first words of the input, in upper or lower case
+	Oldest     bool      // the oldest first
+	BeforeKey  int64     // continue behind the run of this key
 	Limit      int
 }

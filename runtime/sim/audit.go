@@ -92,7 +92,7 @@ func (w *world) restless(p *process) string {
 // runs are all runs of a status.
 func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err error) {
 	for _, u := range users[:max(w.h.Users, 1)] {
-		runs, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Status: status, Limit: 500})
+		runs, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Statuses: []runtime.Status{status}, Limit: 500})
 		if all = append(all, runs.Rows...); err != nil {
 			return nil, err
 		}

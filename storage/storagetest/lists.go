@@ -141,7 +141,7 @@ func testRuns(t *testing.T, f *fixture) {
 	}{
 		{model.RunFilter{}, []int64{d, c, b, a}, 4},
 		{model.RunFilter{User: "ann"}, []int64{b, a}, 2},
-		{model.RunFilter{Status: model.Failed}, []int64{b}, 1},
+		{model.RunFilter{Statuses: []model.Status{model.Failed}}, []int64{b}, 1},
 		{model.RunFilter{Agent: "echo"}, []int64{d, b, a}, 3},
 		{model.RunFilter{WorkflowID: "flow"}, []int64{c}, 1},
 		{model.RunFilter{ThreadKey: bob.Key, Agent: "echo"}, []int64{d}, 1},
@@ -149,6 +149,21 @@ func testRuns(t *testing.T, f *fixture) {
 		{model.RunFilter{Limit: 2}, []int64{d, c}, 4},
 		{model.RunFilter{Limit: 2, BeforeKey: c}, []int64{b, a}, 4},
 		{model.RunFilter{User: "nobody"}, []int64{}, 0},
+		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}}, []int64{d, c, b, a}, 4},
+		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Queued}}, []int64{b}, 1},
+		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, Limit: 2}, []int64{d, c}, 4},
+		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, BeforeKey: c}, []int64{b, a}, 4},
+		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, User: "ann"}, []int64{b, a}, 2},
+		{model.RunFilter{User: "ann", Statuses: []model.Status{model.Completed}}, []int64{a}, 1},
+		{model.RunFilter{User: "ann", Statuses: []model.Status{model.Completed}, BeforeKey: a}, []int64{}, 1},
+		{model.RunFilter{Until: at(1)}, []int64{c, b, a}, 3},
+		{model.RunFilter{ThreadKey: bob.Key, Since: at(1)}, []int64{d}, 1},
+		{model.RunFilter{Since: at(1), Until: at(1000)}, []int64{}, 0},
+		{model.RunFilter{Oldest: true}, []int64{a, b, c, d}, 4},
+		{model.RunFilter{Oldest: true, Limit: 2, BeforeKey: b}, []int64{c, d}, 4},
+		{model.RunFilter{Oldest: true, ThreadKey: bob.Key}, []int64{c, d}, 2},
+		{model.RunFilter{Oldest: true, User: "ann", Statuses: []model.Status{model.Completed, model.Failed}, Limit: 1}, []int64{a}, 2},
+		{model.RunFilter{Oldest: true, Statuses: []model.Status{model.Completed, model.Failed}, BeforeKey: b}, []int64{c, d}, 4},
 	} {
 		test.filter.Project = "project"
 		got, total, err := Parts(f.Runs(t.Context(), test.filter))
@@ -474,4 +489,66 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	}
 	equal(t, "Events", got, err, want)
 	f.newRun(t, thread, "run1", model.Queued) // the name is free again
+}
+
+// testRunsByText looks for runs by what lists show of them.
+func testRunsByText(t *testing.T, f *fixture) {
+	thread := f.threadOf(t, "ann", "Night work")
+	thread.Title = "Über den Wolken"
+	f.put(t, thread)
+	put := func(thread *model.Thread, id, input string) int64 {
+		run := f.runOf(t, thread, id, model.Completed)
+		run.InputQuery = input
+		f.put(t, run, named(run))
+		return run.Key
+	}
+	a := put(thread, "alpha", "Please DEPLOY it")
+	other := f.newThread(t, "bob", "main")
+	b := put(other, "beta", "nothing")
+	d := put(other, "delta", "what deployed?")
+	c := put(other, "deploy", "something")
+	for _, test := range []struct {
+		filter model.RunFilter
+		want   []int64
+	}{
+		{model.RunFilter{Text: "deploy"}, []int64{c, d, a}},
+		{model.RunFilter{Text: "deploy", User: "ann"}, []int64{a}},
+		{model.RunFilter{Text: "deploy", Statuses: []model.Status{model.Failed}}, nil},
+		{model.RunFilter{Text: "über"}, []int64{a}},
+		{model.RunFilter{Text: "night"}, []int64{a}},
+		{model.RunFilter{Text: "BETA"}, []int64{b}},
+		{model.RunFilter{Text: "no such thing"}, nil},
+		{model.RunFilter{Text: "thing", Oldest: true}, []int64{b, c}},
+	} {
+		for _, limit := range []int{10, 1} {
+			filter := test.filter
+			filter.Project, filter.Limit = "project", limit
+			seen := map[int64]bool{}
+			for filter.BeforeKey = 0; ; {
+				p, err := f.Runs(t.Context(), filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := keys(p.Rows)
+				if limit == 10 && !slices.Equal(got, test.want) {
+					t.Errorf("%+v lists %v, want %v", filter, got, test.want)
+				}
+				for _, key := range got {
+					if seen[key] {
+						t.Errorf("%+v lists %d twice", filter, key)
+					}
+					seen[key] = true
+				}
+				if !p.More {
+					break
+				}
+				if filter.BeforeKey = p.Behind; p.Behind == 0 {
+					filter.BeforeKey = got[len(got)-1]
+				}
+			}
+			if len(seen) != len(test.want) {
+				t.Errorf("%+v lists %v, want %v", test.filter, seen, test.want)
+			}
+		}
+	}
 }

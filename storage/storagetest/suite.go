@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"RunsFiltersAndPages", testRuns},
 		{"RunsAreNewestFirst", testRunsByTime},
 		{"RunsCountIsBounded", testRunsBounded},
+		{"RunsByText", testRunsByText},
 		{"UnfinishedPages", testUnfinished},
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},

@@ -191,11 +191,11 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 // open lists the thread's open run of that name or, without one, all that are queued or running, newest first.
 func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Thread, name string) ([]runtime.Run, error) {
 	if name == "" {
-		queued, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Queued, Limit: maxStopped})
+		queued, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Queued}, Limit: maxStopped})
 		if err != nil {
 			return nil, err
 		}
-		running, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Status: runtime.Running, Limit: 1})
+		running, err := k.Runtime.Runs(ctx, who, runtime.RunFilter{ThreadKey: th.Key, Statuses: []runtime.Status{runtime.Running}, Limit: 1})
 		return slices.Concat(queued.Rows, running.Rows), err
 	}
 	run, err := k.Runtime.Run(ctx, who, name)

@@ -81,7 +81,7 @@ func (t Transport) agents(_ context.Context, who runtime.Caller, _ arguments) (a
 
 func (t Transport) runs(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
 	return query.Runs{
-		Status: args.text("status"), Agent: args.text("agent"), WorkflowID: args.text("workflow_id"),
+		Statuses: []string{args.text("status")}, Agent: args.text("agent"), WorkflowID: args.text("workflow_id"),
 		ThreadID: args.text("thread_id"), Since: args.text("since"),
 		Cursor: args.text("cursor"), Limit: args.integer("limit"),
 	}.Page(ctx, t.Runtime, who)

@@ -91,6 +91,10 @@ func (c *client) runs() {
 	at := runs + "/" + run
 	c.await(run, "COMPLETED")
 	c.do(200, "GET", runs+"?limit=1&threadId=runs&status=COMPLETED", "")
+	c.do(200, "GET", runs+"?status=COMPLETED,FAILED&status=QUEUED&q=lets&order=oldest&until=2100-01-01T00:00:00Z", "")
+	for _, wrong := range []string{"status=DONE", "order=up", "until=x", "q=%00"} {
+		c.do(400, "GET", runs+"?"+wrong, "")
+	}
 	for _, part := range []string{"/steps", "/node-states", "/messages", "/messages?limit=1"} {
 		c.do(200, "GET", at+part, "")
 	}

@@ -98,6 +98,9 @@ func (d *describer) resources() {
 		says("agent", "Null for a workflow."),
 		says("error", "Why it failed."),
 		says("generation", "Counts restarts, from 1."),
+		says("user", "Whose it is."),
+		says("attempts", "To execute it: 0 before it has started, then 1, and one more for each crash in a row."),
+		says("cost", "Of its tokens, by the prices of the agents that are offered now; null when one of its models has none."),
 		says("parentRunId", "The run this one was started for."),
 		says("interrupts", "What it asks now."))
 	infer[wire.Question](s, "OpenInterrupt", "Something a run waits for, and whose it is.",
@@ -133,5 +136,5 @@ func (d *describer) resources() {
 func pageOf[T any](s *schemas, name string) {
 	infer[wire.Page[T]](s, name, "A page of a list.",
 		says("nextCursor", "The `cursor` of the next page, null on the last."),
-		says("total", "How many the whole list has; counting stops at 10 000."))
+		says("total", "How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long."))
 }

@@ -21,12 +21,18 @@ func (d *describer) runs() {
 		"(for an answer), COMPLETED, FAILED or CANCELLED.")
 	d.add("GET "+runs, operation{
 		ID: "listRuns", Summary: "List runs, newest first",
+		Description: "One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand " +
+			"runs and ends there, short or empty, with a `nextCursor` that goes on; `total` is null when counting would take reading more.",
 		Parameters: []parameter{
-			query("status", choice("Only runs of this status.", statuses...)),
+			query("status", text("Only runs of these statuses: several with commas between them, or the parameter several times.")),
 			query("agent", text("Only runs of this agent.")),
 			query("workflowId", text("Only runs of this workflow.")),
 			query("threadId", name("Only runs of this thread.")),
 			query("since", moment("Only runs that were created then or later.")),
+			query("until", moment("Only runs that were created before.")),
+			query("q", text("Only runs with this text, in upper or lower case, in the id, the threadId, the thread's title or the first "+
+				"500 characters of the input. A run of exactly this id comes first; of a conversationId, all its runs.")),
+			query("order", choice("Which come first.", "newest", "oldest")),
 			cursorParam, limitParam, userParam,
 		},
 		Answers: answers{"200": reply("A page of runs.", ref("RunPage"), "runs")},

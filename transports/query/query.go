@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -16,13 +18,16 @@ import (
 // Runs says which page of which runs is asked for. The fields are as they stand in a request; empty ones admit
 // all.
 type Runs struct {
-	Status, Agent, WorkflowID string
-	ThreadID                  string // of a thread, or its conversationId
-	Since                     string // RFC 3339
-	Cursor, Limit             string
+	Statuses          []string // each may hold several, with commas between them
+	Agent, WorkflowID string
+	ThreadID          string // of a thread, or its conversationId
+	Since, Until      string // RFC 3339
+	Text              string
+	Order             string // "newest", the default, or "oldest"
+	Cursor, Limit     string
 }
 
-// Page returns the page of the runs that the caller may see, newest first.
+// Page returns the page of the runs that the caller may see.
 func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller) (wire.Page[wire.Run], error) {
 	var page wire.Page[wire.Run]
 	f, list, err := q.filter(ctx, rt, who)
@@ -40,27 +45,30 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 		return page, err
 	}
 	var failed error
+	costs := rt.Costs(who)
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, r)
 		failed = errors.Join(failed, err)
-		return wire.NewRun(r, asks)
+		return wire.NewRun(r, asks, costs(r))
 	}, func(r *runtime.Run) int64 { return r.Key })
 	return page, failed
 }
 
 // filter also names the list that it makes.
 func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Caller) (runtime.RunFilter, wire.List, error) {
-	f := runtime.RunFilter{Status: runtime.Status(q.Status), Agent: q.Agent, WorkflowID: q.WorkflowID}
-	switch f.Status {
-	case "", runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled:
-	default:
-		return f, "", wire.Refuse("invalid_request", "status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+	f := runtime.RunFilter{Agent: q.Agent, WorkflowID: q.WorkflowID, Text: strings.TrimSpace(q.Text), Oldest: q.Order == "oldest"}
+	if q.Order != "" && q.Order != "oldest" && q.Order != "newest" {
+		return f, "", wire.Refuse("invalid_request", "order must be newest or oldest")
 	}
-	if q.Since != "" {
-		var err error
-		if f.Since, err = time.Parse(time.RFC3339, q.Since); err != nil {
-			return f, "", wire.Refuse("invalid_request", "since must be a time like 2024-01-15T10:00:00Z")
-		}
+	var err error
+	if f.Statuses, err = statuses(q.Statuses); err != nil {
+		return f, "", err
+	}
+	if f.Since, err = moment("since", q.Since); err != nil {
+		return f, "", err
+	}
+	if f.Until, err = moment("until", q.Until); err != nil {
+		return f, "", err
 	}
 	if q.ThreadID != "" {
 		th, err := rt.Thread(ctx, who, q.ThreadID)
@@ -69,8 +77,37 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 		}
 		f.ThreadKey = th.Key
 	}
-	return f, wire.List(fmt.Sprintf("runs %q %q %q %q %q %d %d",
-		who.Project(), who.User(), f.Status, f.Agent, f.WorkflowID, f.ThreadKey, f.Since.UnixMilli())), nil
+	return f, wire.List(fmt.Sprintf("runs %q %q %q %q %q %d %d %d %q %v", who.Project(), who.User(), f.Statuses, f.Agent,
+		f.WorkflowID, f.ThreadKey, f.Since.UnixMilli(), f.Until.UnixMilli(), f.Text, f.Oldest)), nil
+}
+
+// statuses are those that are asked for, each once.
+func statuses(asked []string) (list []runtime.Status, err error) {
+	for _, some := range asked {
+		for s := range strings.SplitSeq(some, ",") {
+			switch status := runtime.Status(s); status {
+			case "":
+			case runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled:
+				list = append(list, status)
+			default:
+				return nil, wire.Refuse("invalid_request", "status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// moment is the time that a parameter names, zero for none.
+func moment(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		err = wire.Refuse("invalid_request", "%s must be a time like 2024-01-15T10:00:00Z", name)
+	}
+	return at, err
 }
 
 // Asks returns the open questions of a run that the caller may see.

@@ -10,11 +10,20 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
+// several are the values of a parameter that may be given more than once.
+func several(c *fiber.Ctx, name string) (list []string) {
+	for _, v := range c.Context().QueryArgs().PeekMulti(name) {
+		list = append(list, string(v))
+	}
+	return list
+}
+
 // list answers GET agent-runs: the runs the caller may see, newest first.
 func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	page, err := query.Runs{
-		Status: c.Query("status"), Agent: c.Query("agent"), WorkflowID: c.Query("workflowId"), ThreadID: c.Query("threadId"),
-		Since: c.Query("since"), Cursor: c.Query("cursor"), Limit: c.Query("limit"),
+		Statuses: several(c, "status"), Agent: c.Query("agent"), WorkflowID: c.Query("workflowId"), ThreadID: c.Query("threadId"),
+		Since: c.Query("since"), Until: c.Query("until"), Text: c.Query("q"), Order: c.Query("order"),
+		Cursor: c.Query("cursor"), Limit: c.Query("limit"),
 	}.Page(c.UserContext(), t.Runtime, who)
 	if err != nil {
 		return err
@@ -64,7 +73,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	shown := wire.NewRun(&run, asks)
+	shown := wire.NewRun(&run, asks, t.Runtime.Costs(who)(&run))
 	shown.LastEvent = wire.NewLastEvent(last)
 	return c.JSON(shown)
 }

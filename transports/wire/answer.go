@@ -11,7 +11,7 @@ import (
 type Page[T any] struct {
 	Items      []T     `json:"items"`
 	NextCursor *string `json:"nextCursor"` // null on the last page
-	Total      int     `json:"total"`      // of the whole list; counting stops at 10 000
+	Total      *int    `json:"total"`      // of the whole list; counting stops at 10 000. Null when it takes too long
 }
 
 // Items is a list that has no pages.
@@ -36,6 +36,11 @@ type Run struct {
 	Error          *agui.OutputError `json:"error"`
 	Generation     int               `json:"generation"` // counts restarts, from 1
 	Usage          []agui.TokenUsage `json:"usage"`
+	User           string            `json:"user"`
+	Attempts       int               `json:"attempts"` // to execute it: 1 once it has started, and one more for each crash in a row
+	InputTokens    int64             `json:"inputTokens"`
+	OutputTokens   int64             `json:"outputTokens"`
+	Cost           *float64          `json:"cost"` // of its tokens by the agents' prices; null when one of them has none
 	CreatedAt      time.Time         `json:"createdAt"`
 	ParentRunID    *string           `json:"parentRunId"`
 	Interrupts     []agui.Interrupt  `json:"interrupts"`          // what it asks now
@@ -61,16 +66,25 @@ func NewLastEvent(e *runtime.LastEvent) *LastEvent {
 	return last
 }
 
-// NewRun returns the resource of a run that asks interrupts.
-func NewRun(r *runtime.Run, interrupts []agui.Interrupt) Run {
-	return Run{
+// NewRun returns the resource of a run that asks interrupts and has cost something, nil when that is not known.
+func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
+	run := Run{
 		ID: r.ID, ProjectID: r.Project, WorkflowID: r.WorkflowID, Status: r.Status,
 		InputQuery: r.InputQuery, OutputSummary: r.OutputSummary,
 		StartedAt: stampOrNull(r.StartedAt), FinishedAt: stampOrNull(r.FinishedAt),
 		ContextItemIDs: list(r.ContextItemIDs), ThreadID: r.ThreadID, ConversationID: r.ConversationID,
 		Agent: orNull(r.Agent), Error: r.Error, Generation: r.Generation, Usage: list(r.Usage),
 		CreatedAt: stamp(r.CreatedAt), ParentRunID: orNull(r.ParentRun), Interrupts: list(interrupts),
+		User: r.User, Cost: cost,
 	}
+	if r.StartedAt != nil {
+		run.Attempts = r.Attempt + 1
+	}
+	for _, u := range r.Usage {
+		run.InputTokens += u.InputTokens
+		run.OutputTokens += u.OutputTokens
+	}
+	return run
 }
 
 // Step is one execution of a node of a run.

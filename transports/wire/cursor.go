@@ -94,16 +94,28 @@ func Limit(limit string) (int, error) {
 
 // NewPage makes a page of one that was read.
 func NewPage[R, T any](l List, read runtime.Page[R], item func(*R) T, position func(*R) int64) Page[T] {
-	return newPage(read, item, func(r *R) string { return l.Cursor(position(r)) })
+	return newPage(read, item, func(r *R) string {
+		if read.Behind != 0 {
+			return l.Cursor(read.Behind)
+		}
+		return l.Cursor(position(r))
+	})
 }
 
 func newPage[R, T any](read runtime.Page[R], item func(*R) T, cursor func(*R) string) Page[T] {
-	page := Page[T]{Items: make([]T, len(read.Rows)), Total: read.Total}
+	page := Page[T]{Items: make([]T, len(read.Rows))}
+	if !read.Uncounted {
+		page.Total = &read.Total
+	}
 	for i := range read.Rows {
 		page.Items[i] = item(&read.Rows[i])
 	}
-	if n := len(read.Rows); read.More && n > 0 {
-		next := cursor(&read.Rows[n-1])
+	if n := len(read.Rows); read.More && (n > 0 || read.Behind != 0) {
+		var last *R
+		if n > 0 {
+			last = &read.Rows[n-1]
+		}
+		next := cursor(last)
 		page.NextCursor = &next
 	}
 	return page

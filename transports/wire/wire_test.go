@@ -182,7 +182,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
 	later := at.Add(1250 * time.Millisecond)
 	var run runtime.Run
 	run.RunHead = runtime.RunHead{ID: "r", Project: "p", WorkflowID: "wf", Status: runtime.Queued, Generation: 1, CreatedAt: at}
-	encoded(t, wire.NewRun(&run, nil), `
+	encoded(t, wire.NewRun(&run, nil, nil), `
 {
   "id": "r",
   "projectId": "p",
@@ -199,6 +199,11 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "error": null,
   "generation": 1,
   "usage": [],
+  "user": "",
+  "attempts": 0,
+  "inputTokens": 0,
+  "outputTokens": 0,
+  "cost": null,
   "createdAt": "2024-01-15T10:00:05.001Z",
   "parentRunId": null,
   "interrupts": []

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -191,7 +192,11 @@ func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[mod
 		if f.Project != "" && f.ThreadKey == 0 {
 			order = func(a, b *model.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
 		}
-		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) }, func(a, b *model.Run) int { return order(b, a) })
+		if f.Oldest {
+			newest := order
+			order = func(a, b *model.Run) int { return newest(b, a) }
+		}
+		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) && db.says(r, f.Text) }, func(a, b *model.Run) int { return order(b, a) })
 		for i, r := range list {
 			list[i] = db.whole(r)
 			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
@@ -220,9 +225,18 @@ func (db *Database) before(key int64) *model.Run {
 
 func admits(f *model.RunFilter, r *model.Run) bool {
 	return (f.Project == "" || r.Project == f.Project) && (f.User == "" || r.User == f.User) &&
-		(f.Status == "" || r.Status == f.Status) && (f.Agent == "" || r.Agent == f.Agent) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Status)) && (f.Agent == "" || r.Agent == f.Agent) &&
 		(f.WorkflowID == "" || r.WorkflowID == f.WorkflowID) && (f.ThreadKey == 0 || r.ThreadKey == f.ThreadKey) &&
-		!r.CreatedAt.Before(f.Since)
+		!r.CreatedAt.Before(f.Since) && (f.Until.IsZero() || r.CreatedAt.Before(f.Until))
+}
+
+// says reports whether a text is in what lists show of a run.
+func (db *Database) says(r *model.Run, text string) bool {
+	th := db.threads[r.ThreadKey]
+	text = strings.ToLower(text)
+	return text == "" || slices.ContainsFunc([]string{r.ID, th.ID, th.Title, r.InputQuery}, func(s string) bool {
+		return strings.Contains(strings.ToLower(s), text)
+	})
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order in which they are claimed.

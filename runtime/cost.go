@@ -1,0 +1,69 @@
+package runtime
+
+import (
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// prices tell what tokens cost, after the agents that are offered now.
+type prices struct {
+	reg    *plugins.Registry
+	priced []plugins.Priced
+}
+
+func pricesOf(reg *plugins.Registry) prices {
+	p := prices{reg: reg}
+	for _, a := range reg.Agents() {
+		if a, ok := a.(plugins.Priced); ok {
+			p.priced = append(p.priced, a)
+		}
+	}
+	return p
+}
+
+// of is what tokens cost in runs of an agent or a workflow of that name: by the agent's prices, and for models of which it has
+// none by those of the others, which it may have called. It is nil when one of the models has no price.
+func (p prices) of(name string, usage []agui.TokenUsage) *float64 {
+	if len(usage) == 0 || len(p.priced) == 0 {
+		return nil
+	}
+	sum := 0.0
+	for _, u := range usage {
+		cost, known := p.one(name, u)
+		if !known {
+			return nil
+		}
+		sum += cost
+	}
+	return &sum
+}
+
+func (p prices) one(name string, u agui.TokenUsage) (float64, bool) {
+	if a, ok := p.reg.Agent(name); ok {
+		if a, ok := a.(plugins.Priced); ok {
+			if cost, known := a.Cost(u); known {
+				return cost, true
+			}
+		}
+	}
+	for _, a := range p.priced {
+		if cost, known := a.Cost(u); known {
+			return cost, true
+		}
+	}
+	return 0, false
+}
+
+// Costs tells what the tokens of runs that the caller may see cost, by the prices of the agents that are offered now: nil when
+// one of a run's models has none.
+func (rt *Runtime) Costs(c Caller) func(*Run) *float64 {
+	p := sync.OnceValue(func() prices { return pricesOf(rt.Offered(c)) })
+	return func(r *Run) *float64 {
+		if len(r.Usage) == 0 {
+			return nil
+		}
+		return p().of(r.WorkflowID, r.Usage)
+	}
+}

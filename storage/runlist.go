@@ -1,0 +1,466 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// maxCount bounds every count that stands beside a page.
+const maxCount = 10_000
+
+// A list of runs that is asked for by one thing (a user, statuses, a workflow, a thread), and by time, is read from the
+// index that has it in its order: a page costs as much as it shows. What is asked for beside that, or by text, no index
+// has: see lookRuns.
+
+const (
+	// A page of runs is this, the count that stands beside it, and the rest, in which the keys of the runs stand: an index
+	// alone can tell them. What a list does not show is not read.
+	listRuns = `
+SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
+	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
+	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
+	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id, (`
+	pageOfRuns = `), sized.found
+FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
+			COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
+			COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
+		FROM (`
+	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS sized
+JOIN runs r ON r.key = sized_key
+LEFT JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN sealed_runs s ON s.run_key = r.key
+JOIN threads t ON t.key = r.thread_key
+WHERE sized.behind < ? ORDER BY sized.at DESC, r.key DESC`
+
+	// The keys of runs, in the order of the index that finds them.
+	keysByTime  = `SELECT key, created_at AS at FROM runs`
+	keysByKey   = `SELECT key, 0 AS at FROM runs`
+	belowTime   = ` AND (created_at, key) < (?, ?)`
+	belowKey    = ` AND key < ?`
+	byTime      = ` ORDER BY created_at DESC, key DESC LIMIT ?`
+	byKey       = ` ORDER BY key DESC LIMIT ?`
+	keysOfSome  = `SELECT key, created_at AS at FROM runs WHERE key = ANY (?) ORDER BY created_at DESC, key DESC LIMIT ?`
+	ofSeveral   = `) AS several ORDER BY at DESC, key DESC LIMIT ?`
+	countSome   = `SELECT count(*) FROM (SELECT 1 FROM runs`
+	asCounted   = `) AS counted`
+	listTheRuns = listRuns + `SELECT 0` + pageOfRuns + keysOfSome + thatAreShown
+)
+
+// statement is the text of a statement that is put together, with its parameters.
+type statement struct {
+	strings.Builder
+	args []any
+}
+
+func (s *statement) add(text string, args ...any) {
+	s.WriteString(text)
+	s.args = append(s.args, args...)
+}
+
+// oldestFirst are the words of a list of runs the other way round.
+var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", " AND key <", " AND key >")
+
+// text is the statement, for a list in the order of f.
+func (s *statement) text(f *model.RunFilter) string {
+	if f.Oldest {
+		return oldestFirst.Replace(s.String())
+	}
+	return s.String()
+}
+
+// Runs lists runs, as lists show them: newest first, unless the oldest are asked for first. Without a limit it lists 50.
+// Indexes have the runs of a project by time, and those of a thread by key.
+func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	if _, rest := divided(&f); rest {
+		return r.lookRuns(ctx, &f)
+	}
+	after, err := r.place(ctx, &f, f.BeforeKey)
+	if err != nil {
+		return model.Page[model.Run]{}, err
+	}
+	var count, list statement
+	countRuns(&count, &f)
+	list.add(listRuns)
+	list.add(count.String(), count.args...)
+	list.add(pageOfRuns)
+	keysOfRuns(&list, &f, after, f.Limit+1)
+	list.add(thatAreShown)
+	// The last two parameters are the limit and the size of the page, which pageOf adds.
+	p, err := pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, f.Limit, list.text(&f), list.args[:len(list.args)-1]...)
+	if err != nil {
+		return p, err
+	}
+	return counted(ctx, r.q, p, count.text(&f), count.args...)
+}
+
+// divided returns that part of a filter which an index knows, and whether there is more to it.
+func divided(f *model.RunFilter) (known model.RunFilter, rest bool) {
+	known = model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}
+	n := 0
+	for _, by := range []struct {
+		asked bool
+		take  func()
+	}{
+		{f.ThreadKey != 0, func() { known.ThreadKey = f.ThreadKey }},
+		{f.User != "", func() { known.User = f.User }},
+		{f.Agent != "" || f.WorkflowID != "", func() { known.Agent, known.WorkflowID = f.Agent, f.WorkflowID }},
+		{len(f.Statuses) > 0, func() { known.Statuses = f.Statuses }},
+	} {
+		if !by.asked {
+			continue
+		}
+		if n++; n == 1 {
+			by.take()
+		}
+	}
+	timed := f.ThreadKey != 0 && (!f.Since.IsZero() || !f.Until.IsZero())
+	return known, n > 1 || timed || f.Text != ""
+}
+
+// countRuns counts the runs that a filter of one index admits, up to maxCount.
+func countRuns(s *statement, f *model.RunFilter) {
+	order := byTime
+	if !ordersByTime(f) {
+		order = byKey
+	}
+	if len(f.Statuses) < 2 {
+		where, args := filterRuns(f)
+		s.add(countSome+where+order+asCounted, append(args, maxCount)...)
+		return
+	}
+	s.add(`SELECT count(*) FROM (SELECT 1 FROM (`)
+	ofEach(s, f, func(one *model.RunFilter) {
+		where, args := filterRuns(one)
+		s.add(`SELECT 1 FROM runs`+where+order, append(args, maxCount)...)
+	})
+	s.add(`) AS several LIMIT ?`+asCounted, maxCount)
+}
+
+// keysOfRuns selects the next keys of those runs, and their times.
+func keysOfRuns(s *statement, f *model.RunFilter, after []any, limit int) {
+	keys, below, order := keysByTime, belowTime, byTime
+	if !ordersByTime(f) {
+		keys, below, order = keysByKey, belowKey, byKey
+	}
+	one := func(f *model.RunFilter) {
+		where, args := filterRuns(f)
+		s.add(keys+where+below+order, append(append(args, after...), limit)...)
+	}
+	if len(f.Statuses) < 2 {
+		one(f)
+		return
+	}
+	s.add(`SELECT key, at FROM (`)
+	ofEach(s, f, one)
+	s.add(ofSeveral, limit)
+}
+
+// ofEach selects of each of several statuses, of which an index has the runs in order.
+func ofEach(s *statement, f *model.RunFilter, one func(*model.RunFilter)) {
+	for i, status := range f.Statuses {
+		if i > 0 {
+			s.add(` UNION ALL `)
+		}
+		of := *f
+		of.Statuses = []model.Status{status}
+		s.add(`SELECT * FROM (`)
+		one(&of)
+		s.add(`) AS plain`)
+	}
+}
+
+func ordersByTime(f *model.RunFilter) bool { return f.Project != "" && f.ThreadKey == 0 }
+
+// place is the place behind which a page begins: that of the run of a key, or where the list begins.
+func (r reader) place(ctx context.Context, f *model.RunFilter, key int64) ([]any, error) {
+	at := endOfTime
+	switch {
+	case key != 0 && ordersByTime(f):
+		var err error
+		at, err = one(ctx, r.q, scanTime, selectCreated, key)
+		if err != nil && !errors.Is(err, model.ErrNotFound) { // then nothing is older
+			return nil, err
+		}
+	case key == 0 && f.Oldest:
+		at = time.UnixMilli(0)
+	case key == 0:
+		key = math.MaxInt64
+	}
+	if ordersByTime(f) {
+		return []any{ms(at), key}, nil
+	}
+	return []any{key}, nil
+}
+
+// filterRuns returns the WHERE clause of a filter, all but its text and its cursor.
+func filterRuns(f *model.RunFilter) (string, []any) {
+	var query strings.Builder
+	args := make([]any, 0, 10)
+	query.WriteString("\nWHERE TRUE")
+	and := func(cond string, more ...any) {
+		query.WriteString(` AND `)
+		query.WriteString(cond)
+		args = append(args, more...)
+	}
+	if f.Project != "" {
+		and(`project_id = ?`, f.Project)
+	}
+	if f.User != "" {
+		and(`user_id = ?`, f.User)
+	}
+	if f.ThreadKey != 0 {
+		and(`thread_key = ?`, f.ThreadKey)
+	}
+	if n := len(f.Statuses); n == 1 {
+		and(`status = ?`, string(f.Statuses[0]))
+	} else if n > 1 {
+		var in []any
+		for _, s := range f.Statuses {
+			in = append(in, string(s))
+		}
+		and(`status IN (?`+strings.Repeat(`, ?`, n-1)+`)`, in...)
+	}
+	if f.Agent != "" { // whose runs are of the workflow of its name
+		and(`workflow_id = ?`, f.Agent)
+		and(`agent = ?`, f.Agent)
+	}
+	if f.WorkflowID != "" {
+		and(`workflow_id = ?`, f.WorkflowID)
+	}
+	if !f.Since.IsZero() {
+		and(`created_at >= ?`, ms(f.Since))
+	}
+	if !f.Until.IsZero() {
+		and(`created_at < ?`, ms(f.Until))
+	}
+	return query.String(), args
+}
+
+// What a page of a list looks at, that no index has: then the page ends, and the next one goes on.
+const (
+	lookedAt     = 10_000
+	lookedAtText = 5_000 // with text
+	lookedBytes  = 16 << 20
+	lookAtOnce   = 1_000
+	lookedInput  = 500      // characters of an input, as in lookIntoRuns
+	lookedSealed = 64 << 10 // bytes of a run that is sealed, whose input is in it
+)
+
+const (
+	lookRuns = `
+SELECT looked.key, looked.fits, '', '', '', '', NULL FROM (`
+	lookIntoRuns = `
+SELECT looked.key, looked.fits, r.id, t.thread_id, t.title, COALESCE(substr(i.input_query, 1, 500), ''),
+	CASE WHEN octet_length(s.data) <= ? THEN s.data END FROM (`
+	lookedRuns = `) AS looked`
+	intoRuns   = `
+JOIN runs r ON r.key = looked.key
+JOIN threads t ON t.key = r.thread_key
+LEFT JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN sealed_runs s ON s.run_key = r.key`
+	inTheirOrder = `
+ORDER BY looked.at DESC, looked.key DESC`
+
+	countFits = `
+SELECT count(CASE WHEN fits THEN 1 END), count(*) FROM (SELECT `
+	selectNamed = `
+SELECT run_key FROM run_names WHERE project_id = ? AND name = ? ORDER BY user_id LIMIT 20`
+)
+
+// looked is a run that a page has looked at.
+type looked struct {
+	key    int64
+	fits   bool
+	texts  [4]string // its names, its thread's, and what it was asked
+	sealed []byte
+}
+
+func scanLooked(rows *sql.Rows) (l looked, err error) {
+	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3], &l.sealed)
+	return l, err
+}
+
+// lookRuns is Runs for what no index has: it goes through what the best of them has, some thousand runs for a page. Those that
+// a text names exactly come first, wherever they stand.
+func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[model.Run], err error) {
+	known, _ := divided(f)
+	exact, err := r.namedRuns(ctx, f)
+	if err != nil {
+		return p, err
+	}
+	exact = exact[:min(len(exact), f.Limit-1)] // so that there is room to look for others
+	if f.BeforeKey == 0 {
+		if p, err = r.theseRuns(ctx, f, exact, f.Limit); err != nil {
+			return p, err
+		}
+	}
+	found, behind, err := r.look(ctx, f, &known, exact, f.Limit-len(p.Rows))
+	if err != nil {
+		return p, err
+	}
+	rest, err := r.theseRuns(ctx, f, found, len(found))
+	if err != nil {
+		return p, err
+	}
+	p.Rows, p.More = append(p.Rows, rest.Rows...), behind != 0
+	if p.Behind = behind; rest.More { // the others are too large for this page
+		p.More, p.Behind = true, rest.Rows[len(rest.Rows)-1].Key
+	}
+	return p, r.countLooked(ctx, f, &known, &p)
+}
+
+// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end.
+func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64, limit int) (found []int64, behind int64, err error) {
+	behind = f.BeforeKey
+	most, bytes := lookedAt, 0
+	if f.Text != "" {
+		most = lookedAtText
+	}
+	for n := 0; n < most && bytes < lookedBytes; {
+		if len(found) >= limit {
+			return found, behind, nil
+		}
+		after, err := r.place(ctx, known, behind)
+		if err != nil {
+			return nil, 0, err
+		}
+		query, args := lookQuery(f, known, after)
+		list, err := all(ctx, r.q, scanLooked, query, args...)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range list {
+			l := &list[i]
+			bytes += len(l.sealed)
+			if l.fits && !slices.Contains(but, l.key) && r.says(l, f.Text) {
+				if len(found) == limit {
+					return found, behind, nil
+				}
+				found = append(found, l.key)
+			}
+			behind = l.key
+		}
+		if n += len(list); len(list) < lookAtOnce {
+			return found, 0, nil
+		}
+	}
+	return found, behind, nil
+}
+
+// lookQuery is the statement for the next runs to look at.
+func lookQuery(f, known *model.RunFilter, after []any) (string, []any) {
+	var s, keys statement
+	if f.Text == "" {
+		s.add(lookRuns)
+	} else {
+		s.add(lookIntoRuns, lookedSealed)
+	}
+	fits, args := filterRuns(f)
+	keysOfRuns(&keys, known, after, lookAtOnce)
+	s.add(`SELECT page.key, page.at, (SELECT `+strings.TrimPrefix(fits, "\nWHERE ")+` FROM runs WHERE runs.key = page.key) AS fits FROM (`, args...)
+	s.add(keys.String(), keys.args...)
+	s.add(`) AS page` + lookedRuns)
+	if f.Text != "" {
+		s.add(intoRuns)
+	}
+	s.add(inTheirOrder)
+	return s.text(f), s.args
+}
+
+// says reports whether the text is in what a list shows of a run, in upper or lower case.
+func (r reader) says(l *looked, text string) bool {
+	if text == "" {
+		return true
+	}
+	if l.sealed != nil {
+		if s, err := r.unsealed(l.sealed); err == nil {
+			l.texts[3] = charactersOf(s.InputQuery, lookedInput)
+		}
+	}
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(l.texts[:], func(s string) bool { return strings.Contains(strings.ToLower(s), text) })
+}
+
+// charactersOf is the first n characters of a text.
+func charactersOf(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// namedRuns returns the keys of the runs that the text of a filter names, and which it admits else.
+func (r reader) namedRuns(ctx context.Context, f *model.RunFilter) ([]int64, error) {
+	if f.Text == "" || checkString(f.Text) != nil {
+		return nil, nil
+	}
+	keys, err := all(ctx, r.q, scalar[int64], selectNamed, f.Project, f.Text)
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	query, args := fittingQuery(f, r.d.list(keys))
+	return all(ctx, r.q, scalar[int64], query, args...)
+}
+
+// fittingQuery is the statement that finds those of some runs that f admits.
+func fittingQuery(f *model.RunFilter, keys any) (string, []any) {
+	fits, args := filterRuns(f)
+	return `SELECT key FROM (SELECT key FROM runs WHERE key = ANY (?)) AS page
+WHERE (SELECT ` + strings.TrimPrefix(fits, "\nWHERE ") + ` FROM runs WHERE runs.key = page.key) ORDER BY key LIMIT 20`, append([]any{keys}, args...)
+}
+
+// theseRuns returns the runs of these keys, in the order of their list.
+func (r reader) theseRuns(ctx context.Context, f *model.RunFilter, keys []int64, limit int) (p model.Page[model.Run], err error) {
+	if len(keys) == 0 {
+		return p, nil
+	}
+	var s statement
+	s.add(listTheRuns, r.d.list(keys))
+	return pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, limit, s.text(f), s.args...)
+}
+
+// countLooked counts the runs that f admits, if that takes no more than a page looks at.
+func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *model.Page[model.Run]) error {
+	p.Total, p.Uncounted = len(p.Rows), true
+	if f.Text != "" {
+		p.Uncounted = f.BeforeKey != 0 || p.More
+		return nil
+	}
+	start := *known
+	start.BeforeKey = 0
+	after, err := r.place(ctx, &start, 0)
+	if err != nil {
+		return err
+	}
+	s := countingQuery(f, known, after)
+	n, err := one(ctx, r.q, func(rows *sql.Rows) (n [2]int, err error) {
+		err = rows.Scan(&n[0], &n[1])
+		return n, err
+	}, s.text(f), s.args...)
+	p.Total, p.Uncounted = min(max(n[0], len(p.Rows)), maxCount), n[1] > lookedAt
+	return err
+}
+
+// countingQuery is the statement that counts what a page looks at, and what of it fits.
+func countingQuery(f, known *model.RunFilter, after []any) *statement {
+	var s, keys statement
+	fits, args := filterRuns(f)
+	keysOfRuns(&keys, known, after, lookedAt+1)
+	s.add(countFits+strings.TrimPrefix(fits, "\nWHERE ")+` AS fits FROM (`, args...)
+	s.add(keys.String(), keys.args...)
+	s.add(`) AS page JOIN runs ON runs.key = page.key` + asCounted)
+	return &s
+}
