@@ -60,12 +60,12 @@ var cases = func() map[string][]ask {
 		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
 		"GET /api/projects/{projectId}/interrupts": slices.Concat(get(own, "/api/projects/{project}/interrupts"),
 			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
-		"GET /api/projects/{projectId}/audit":                get("403 403 403 200", "/api/projects/{project}/audit"),
-		"GET /api/v1/limits":                                 get("200 200 200 200", "/api/v1/limits"),
-		"GET /api/v1/me":                                     get(own, api+"/me"),
-		"GET /openapi.json":                                  get("", "/openapi.json"),
-		"GET /docs":                                          get("", "/docs"),
-		"GET /docs/{file}":                                   get("", "/docs/none"),
+		"GET /api/projects/{projectId}/audit": get("403 403 403 200", "/api/projects/{project}/audit"),
+		"GET /api/v1/limits":                  get("200 200 200 200", "/api/v1/limits"),
+		"GET /api/v1/me":                      get(own, api+"/me"),
+		"GET /openapi.json":                   get("", "/openapi.json"),
+		"GET /docs":                           get("", "/docs"),
+		"GET /docs/{file}":                    get("", "/docs/none"),
 
 		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
 		"POST /api/projects/{projectId}/agent-runs": one(
