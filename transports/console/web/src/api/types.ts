@@ -36,16 +36,16 @@ export interface RunExtras {
 export interface Offered {
   origin: Origin;
   health: { ok: boolean; since: string | null; detail: string | null } | null;
-  model: string | null;
+  model: { provider: string; name: string | null } | null;
   tools: string[] | null;
 }
 
 export interface Origin {
   kind: "built-in" | "yaml" | "mcp" | "remote" | "process" | "program";
-  file?: string;
-  line?: number;
-  server?: string;
-  url?: string;
+  file?: string | null;
+  line?: number | null;
+  server?: string | null;
+  url?: string | null;
 }
 
 export type Role = "user" | "viewer" | "operator" | "admin";

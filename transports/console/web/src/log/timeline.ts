@@ -18,6 +18,8 @@ export interface Item {
   events: number; // of it, as deltas of a text
   progress: number | null;
   messageId: string;
+  toolCallId: string;
+  step: string; // that it is part of, "" for none
 }
 
 /** Timeline is what a run did, in the order it began. Events go in, in order. */
@@ -27,13 +29,15 @@ export class Timeline {
   last = 0;
 
   private open = new Map<string, Item>();
-  private steps: Item[] = []; // that are open, outermost first
+  private steps: { item: Item; agent: string }[] = []; // that are open, outermost first
+  private agent = ""; // of the event at hand
   private waiting: Item | null = null;
   private clock = 0;
 
   push({ id, event: e }: Logged) {
     this.clock = stamp(e) ?? this.clock;
     this.last = Math.max(this.last, this.clock);
+    this.agent = text(e.agent);
     switch (e.type) {
       case "RUN_STARTED":
         this.resume();
@@ -44,11 +48,11 @@ export class Timeline {
         this.finish(e, id);
         break;
       case "STEP_STARTED":
-        this.steps.push(this.begin("step", `step:${text(e.stepName)}`, text(e.stepName), id, ""));
+        this.steps.push({ agent: this.agent, item: this.begin("step", `step:${text(e.stepName)}`, text(e.stepName), id, "") });
         break;
       case "STEP_FINISHED": {
         const item = this.end(`step:${text(e.stepName)}`, "good");
-        this.steps = this.steps.filter((s) => s !== item);
+        this.steps = this.steps.filter((s) => s.item !== item);
         break;
       }
       case "TEXT_MESSAGE_START":
@@ -70,7 +74,9 @@ export class Timeline {
         this.end(`why:${text(e.messageId)}`, "good");
         break;
       case "TOOL_CALL_START":
-        this.begin("tool", `tool:${text(e.toolCallId)}`, text(e.toolCallName), id, text(e.parentMessageId) || `call:${text(e.toolCallId)}`);
+        this.begin("tool", `tool:${text(e.toolCallId)}`, text(e.toolCallName), id, text(e.parentMessageId) || `call:${text(e.toolCallId)}`).toolCallId = text(
+          e.toolCallId,
+        );
         break;
       case "TOOL_CALL_ARGS":
         this.grow(`tool:${text(e.toolCallId)}`, text(e.delta));
@@ -85,9 +91,10 @@ export class Timeline {
   }
 
   private begin(kind: Kind, key: string, name: string, eventId: number, messageId: string): Item {
+    const outer = kind === "run" || kind === "wait" ? undefined : this.outer(kind, name);
     const item: Item = {
-      key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, progress: null, events: 0, mark: "open",
-      depth: kind === "run" || kind === "wait" ? 0 : kind === "step" ? this.depth(name) : this.steps.length > 0 ? 2 : 1,
+      key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, toolCallId: "", progress: null, events: 0, mark: "open",
+      depth: outer ? outer.depth + 1 : kind === "run" || kind === "wait" ? 0 : 1, step: outer?.name ?? "",
       start: this.clock, end: null,
     };
     this.items.push(item);
@@ -95,9 +102,10 @@ export class Timeline {
     return item;
   }
 
-  // A sub-agent's step, name:<id>, stands below the step that called it.
-  private depth(name: string) {
-    return name.includes(":") && this.steps.length > 0 ? 2 : 1;
+  // The step that something is part of: the latest of its agent's. A sub-agent's step, name:<id>, is part of the one before it.
+  private outer(kind: Kind, name: string): Item | undefined {
+    if (kind === "step") return name.includes(":") ? this.steps.at(-1)?.item : undefined;
+    return (this.steps.findLast((s) => s.agent === this.agent) ?? this.steps.at(-1))?.item;
   }
 
   private grow(key: string, delta: string) {
@@ -141,7 +149,7 @@ export class Timeline {
 
   private progress(value: unknown) {
     const v = value as { nodeId?: unknown; progress?: unknown; message?: unknown } | undefined;
-    const item = this.open.get(`step:${text(v?.nodeId)}`) ?? this.steps.at(-1);
+    const item = this.open.get(`step:${text(v?.nodeId)}`) ?? this.steps.at(-1)?.item;
     if (!item) return;
     if (typeof v?.progress === "number") item.progress = v.progress;
     if (text(v?.message)) item.detail = text(v?.message);

@@ -1,10 +1,88 @@
+import { useState } from "react";
+import { useLocation, useSearch } from "wouter";
+import { over, useRun } from "../../api/queries";
+import { missing } from "../../api/problem";
+import type { Run } from "../../api/types";
+import { useMayControl } from "../../app/context";
+import { useKeys } from "../../app/keys";
+import { useRunLog } from "../../log/hooks";
+import { Answer } from "../../ui/answer";
+import { Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { number } from "../../ui/format";
+import { Tabs } from "../../ui/tabs";
+import { Events } from "./events";
+import { Header } from "./header";
+import { Input } from "./input";
+import { Messages } from "./messages";
+import { Problem } from "./problem";
+import "./run.css";
+import { State } from "./state";
+import { TimelineTab } from "./timeline-tab";
+
 /** The page of one run. */
 export default function Page({ runId }: { runId: string }) {
+  const user = new URLSearchParams(useSearch()).get("user") ?? undefined;
+  const { data: run, error, refetch } = useRun(runId, user);
+  if (missing(error)) {
+    return (
+      <div className="page">
+        <Empty title="There is no such run">It was deleted, has gone with the retention, or is somebody else’s.</Empty>
+      </div>
+    );
+  }
+  if (!run) return <div className="page">{error ? <Failure error={error} retry={() => void refetch()} /> : <Loading />}</div>;
+  return <OneRun run={run} />;
+}
+
+const tabs = ["timeline", "messages", "state", "events", "input"] as const;
+
+function OneRun({ run }: { run: Run }) {
+  const [path, go] = useLocation();
+  const query = new URLSearchParams(useSearch());
+  const chosen = tabs.find((t) => t === query.get("tab")) ?? "timeline";
+  const [event, setEvent] = useState(Number(query.get("event")) || 0);
+  const log = useRunLog(run.conversationId, run.id, !over(run.status), run.lastEvent?.id ?? 0);
+  const may = useMayControl(run.user);
+  const choose = (tab: string) => {
+    query.set("tab", tab);
+    query.delete("event");
+    go(`${path}?${query}`, { replace: true });
+  };
+  const show = (id: number) => {
+    setEvent(id);
+    choose("events");
+  };
+  useKeys("This run", Object.fromEntries(tabs.map((t, i) => [String(i + 1), { does: `show its ${t}`, run: () => choose(t) }])));
   return (
     <div className="page">
-      <header className="page-head">
-        <h1>{runId}</h1>
-      </header>
+      <Header run={run} log={log} />
+      {run.error && <Problem error={run.error} />}
+      {run.status === "WAITING" && run.interrupts.length > 0 && (
+        <Panel title={may ? "Waiting for you" : "Waiting for an answer"} className="waits">
+          {may ? <Answer runId={run.id} user={run.user} interrupts={run.interrupts} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
+        </Panel>
+      )}
+      {log.problem && <Failure error={new Error(log.problem)} retry={() => void log.read()} />}
+      <section>
+        <Tabs
+          label="Parts of the run"
+          tabs={[
+            { id: "timeline", name: "Timeline" },
+            { id: "messages", name: "Messages", count: number(log.transcript.entries.length) },
+            { id: "state", name: "State", count: number(log.transcript.states.length) },
+            { id: "events", name: "Events", count: number(log.events.length) },
+            { id: "input", name: "Input" },
+          ]}
+          chosen={chosen}
+          choose={choose}
+        >
+          {chosen === "timeline" && <TimelineTab run={run} log={log} show={show} />}
+          {chosen === "messages" && <Messages run={run} log={log} />}
+          {chosen === "state" && <State log={log} show={show} />}
+          {chosen === "events" && <Events run={run} log={log} at={event} />}
+          {chosen === "input" && <Input run={run} log={log} />}
+        </Tabs>
+      </section>
     </div>
   );
 }

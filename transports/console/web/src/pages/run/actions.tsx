@@ -1,0 +1,107 @@
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useAppend, useCancel, useDelete } from "../../api/actions";
+import { over } from "../../api/queries";
+import type { Run } from "../../api/types";
+import { useMay, useMayControl } from "../../app/context";
+import { useKeys } from "../../app/keys";
+import type { RunLog } from "../../log/runlog";
+import { Confirm, Dialog } from "../../ui/dialog";
+import { toast } from "../../ui/toast";
+import { Curl } from "./curl";
+import { Rerun } from "./rerun";
+
+type Open = "append" | "rerun" | "curl" | "delete" | null;
+
+/** Actions are what may be done to a run, of what the caller may do. */
+export function Actions({ run, log }: { run: Run; log: RunLog }) {
+  const [open, setOpen] = useState<Open>(null);
+  const control = useMayControl(run.user);
+  const admin = useMay("admin");
+  const cancel = useCancel();
+  const close = () => setOpen(null);
+  const ended = over(run.status);
+  const keys = {
+    a: { does: "say something to it", run: () => control && run.status !== "CANCELLED" && setOpen("append") },
+    e: { does: "run it again, as it is or edited", run: () => setOpen("rerun") },
+    c: { does: "cancel it", run: () => control && !ended && cancel.mutate(run) },
+    y: { does: "show it as curl", run: () => setOpen("curl") },
+  };
+  useKeys("What can be done", keys);
+  return (
+    <div className="actions row wraps">
+      {control && !ended && (
+        <button type="button" className="button danger" disabled={cancel.isPending} onClick={() => cancel.mutate(run)}>
+          Cancel
+        </button>
+      )}
+      {control && run.status !== "CANCELLED" && (
+        <button type="button" className="button" onClick={() => setOpen("append")}>
+          {ended ? "Say more" : "Say something"}
+        </button>
+      )}
+      <button type="button" className="button" onClick={() => setOpen("rerun")}>
+        Run again
+      </button>
+      <button type="button" className="button plain" onClick={() => setOpen("curl")}>
+        curl
+      </button>
+      {admin && ended && (
+        <button type="button" className="button plain danger" onClick={() => setOpen("delete")}>
+          Delete
+        </button>
+      )}
+      {open === "append" && <Append run={run} onClose={close} />}
+      {open === "rerun" && <Rerun run={run} log={log} onClose={close} />}
+      {open === "curl" && <Curl run={run} onClose={close} />}
+      {open === "delete" && <Remove run={run} onClose={close} />}
+    </div>
+  );
+}
+
+function Append({ run, onClose }: { run: Run; onClose: () => void }) {
+  const [content, setContent] = useState("");
+  const append = useAppend();
+  const send = () =>
+    append.mutate(
+      { run, content },
+      {
+        onSuccess: () => {
+          toast(over(run.status) ? "Said. The run starts again." : "Said. The run takes it at its next safe place.");
+          onClose();
+        },
+      },
+    );
+  return (
+    <Dialog
+      title={over(run.status) ? "Say more: the run starts again" : "Say something to the run"}
+      onClose={onClose}
+      footer={
+        <button type="button" className="button primary" disabled={content.trim() === "" || append.isPending} onClick={send}>
+          Send
+        </button>
+      }
+    >
+      <textarea className="input" aria-label="Message" rows={5} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
+    </Dialog>
+  );
+}
+
+function Remove({ run, onClose }: { run: Run; onClose: () => void }) {
+  const [, go] = useLocation();
+  const remove = useDelete();
+  return (
+    <Confirm
+      title="Delete this run?"
+      act="Delete it"
+      busy={remove.isPending}
+      onClose={onClose}
+      onAct={() => {
+        go("/runs"); // first: the page must not ask for what is no more
+        remove.mutate(run, { onSuccess: () => toast("The run is deleted.") });
+      }}
+    >
+      <p>Its events and messages go with it. This cannot be undone.</p>
+    </Confirm>
+  );
+}

@@ -1,0 +1,113 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useRef, useState } from "react";
+import { over } from "../../api/queries";
+import type { Logged, Run } from "../../api/types";
+import { useProject } from "../../app/context";
+import { useKeys } from "../../app/keys";
+import type { RunLog } from "../../log/runlog";
+import { CopyButton, Empty, Loading } from "../../ui/basics";
+import { number } from "../../ui/format";
+import { JsonTree } from "../../ui/json";
+import { command } from "./curl";
+import { summary, useFiltered } from "./filter";
+
+/** Events are the log itself: every event, filtered by type and text. */
+export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) {
+  const [types, setTypes] = useState<ReadonlySet<string>>(new Set());
+  const [text, setText] = useState("");
+  const [chosen, setChosen] = useState(at);
+  const [follows, setFollows] = useState(!over(run.status) && at === 0);
+  const frame = useRef<HTMLDivElement>(null);
+  const list = useFiltered(log, types, text);
+  const rows = useVirtualizer({ count: list.length, getScrollElement: () => frame.current, estimateSize: () => 30, overscan: 20 });
+  const selected = list.findIndex((l) => l.id === chosen);
+  const go = (index: number) => {
+    const next = list[Math.max(0, Math.min(index, list.length - 1))];
+    if (!next) return;
+    setFollows(false);
+    setChosen(next.id);
+    rows.scrollToIndex(list.indexOf(next), { align: "auto" });
+  };
+  useKeys("Events", {
+    j: { does: "the next event", run: () => go(selected + 1) },
+    k: { does: "the event before", run: () => go(selected < 0 ? 0 : selected - 1) },
+    f: { does: "follow the end", run: () => setFollows(!follows) },
+  });
+  useEffect(() => {
+    if (follows && list.length > 0) rows.scrollToIndex(list.length - 1, { align: "end" });
+  }, [follows, list.length, rows]);
+  const sought = useRef(at);
+  useEffect(() => {
+    const index = sought.current > 0 ? list.findIndex((l) => l.id === sought.current) : -1;
+    if (index < 0) return;
+    sought.current = 0;
+    rows.scrollToIndex(index, { align: "center" });
+  }, [list.length, list, rows]);
+  const toggle = (type: string) => {
+    const next = new Set(types);
+    if (!next.delete(type)) next.add(type);
+    setTypes(next);
+  };
+  if (log.events.length === 0) return log.complete ? <Empty title="There are no events yet" /> : <Loading />;
+  const detail = list[selected];
+  return (
+    <div className="stack">
+      <div className="row wraps">
+        <input className="input search-events" type="search" aria-label="Text in events" placeholder="Text in events" value={text} onChange={(e) => setText(e.target.value)} />
+        <span className="muted num grow">
+          {list.length === log.events.length ? `${number(list.length)} events` : `${number(list.length)} of ${number(log.events.length)} events`}
+        </span>
+        <label className="check">
+          <input type="checkbox" checked={follows} onChange={(e) => setFollows(e.target.checked)} />
+          Follow the end
+        </label>
+      </div>
+      <div className="chips" role="group" aria-label="Types">
+        {[...log.types].map(([type, count]) => (
+          <button key={type} type="button" className="chip" aria-pressed={types.has(type)} onClick={() => toggle(type)}>
+            {type.toLowerCase().replaceAll("_", " ")} <span className="num muted">{number(count)}</span>
+          </button>
+        ))}
+      </div>
+      <div className="events" data-detail={detail !== undefined}>
+        <div ref={frame} className="rows" tabIndex={0} role="region" aria-label="Events">
+          <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+            {rows.getVirtualItems().map((row) => {
+              const logged = list[row.index];
+              return logged && <Row key={row.key} logged={logged} top={row.start} chosen={logged.id === chosen} choose={() => setChosen(logged.id === chosen ? 0 : logged.id)} />;
+            })}
+          </div>
+        </div>
+        {detail && <Detail logged={detail} run={run} />}
+      </div>
+    </div>
+  );
+}
+
+function Row({ logged: { id, event }, top, chosen, choose }: { logged: Logged; top: number; chosen: boolean; choose: () => void }) {
+  return (
+    <button type="button" className="event" aria-pressed={chosen} style={{ transform: `translateY(${top}px)` }} onClick={choose}>
+      <span className="id num">{id}</span>
+      <span className="type clip" data-family={event.type.split("_")[0]}>
+        {event.type}
+      </span>
+      <span className="about clip">{summary(event)}</span>
+    </button>
+  );
+}
+
+function Detail({ logged, run }: { logged: Logged; run: Run }) {
+  const project = useProject();
+  const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/events`;
+  const query = `?after_event_id=${logged.id - 1}&limit=1&projection=seed&projectId=${encodeURIComponent(project)}`;
+  return (
+    <aside className="event-detail" aria-label={`Event ${logged.id}`}>
+      <div className="row wraps">
+        <strong className="grow num">Event {logged.id}</strong>
+        <CopyButton text={() => JSON.stringify(logged.event, null, 2)} label="Copy JSON" />
+        <CopyButton text={() => command(path + query)} label="Copy curl" />
+      </div>
+      <JsonTree key={logged.id} value={logged.event} depth={3} />
+    </aside>
+  );
+}

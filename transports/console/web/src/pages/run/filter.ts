@@ -1,0 +1,52 @@
+import { useEffect, useRef, useState } from "react";
+import type { Logged, LogEvent } from "../../api/types";
+import type { RunLog } from "../../log/runlog";
+
+const slice = 4_000; // events that are looked at before the page gets its turn
+
+/** useFiltered are the events of those types (none is all) that have that text. It looks at each event once, a slice at a time. */
+export function useFiltered(log: RunLog, types: ReadonlySet<string>, text: string): Logged[] {
+  const [, render] = useState(0);
+  const found = useRef<{ list: Logged[]; seen: number; key: unknown[] }>({ list: [], seen: 0, key: [] });
+  const all = types.size === 0 && text === "";
+  const key = [log, types, text];
+  if (found.current.key.some((k, i) => k !== key[i]) || found.current.key.length === 0) found.current = { list: [], seen: 0, key };
+  const f = found.current;
+  if (!all) f.seen = look(log, f.list, f.seen, types, text.toLowerCase());
+  const behind = !all && f.seen < log.events.length;
+  useEffect(() => {
+    if (!behind) return;
+    const timer = setTimeout(() => render((n) => n + 1), 0);
+    return () => clearTimeout(timer);
+  });
+  return all ? log.events : f.list;
+}
+
+function look(log: RunLog, into: Logged[], from: number, types: ReadonlySet<string>, text: string): number {
+  const end = Math.min(log.events.length, from + (text ? slice : 50_000));
+  for (let i = from; i < end; i++) {
+    const logged = log.events[i];
+    if (!logged || (types.size > 0 && !types.has(logged.event.type))) continue;
+    if (text && !JSON.stringify(logged.event).toLowerCase().includes(text)) continue;
+    into.push(logged);
+  }
+  return end;
+}
+
+const hidden = new Set(["type", "threadId", "runId", "agent", "timestamp", "messageId", "toolCallId", "protocolVersion"]);
+
+/** summary is what an event says, in a line. */
+export function summary(event: LogEvent): string {
+  if (typeof event.delta === "string") return event.delta;
+  if (typeof event.content === "string") return event.content.slice(0, 300);
+  if (typeof event.stepName === "string") return event.stepName;
+  if (typeof event.toolCallName === "string") return event.toolCallName;
+  if (typeof event.message === "string") return event.message;
+  if (typeof event.name === "string") return `${event.name} ${short(event.value)}`;
+  const rest = Object.fromEntries(Object.entries(event).filter(([name]) => !hidden.has(name)));
+  return Object.keys(rest).length === 0 ? "" : short(rest);
+}
+
+function short(value: unknown): string {
+  return (JSON.stringify(value) ?? "").slice(0, 300);
+}

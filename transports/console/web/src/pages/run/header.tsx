@@ -1,0 +1,81 @@
+import { useState, type ReactNode } from "react";
+import { Link } from "wouter";
+import { over } from "../../api/queries";
+import type { Run } from "../../api/types";
+import type { RunLog } from "../../log/runlog";
+import { Clock, CopyIcon, Took } from "../../ui/basics";
+import { brief, compact, money, number } from "../../ui/format";
+import { StatusBadge } from "../../ui/status";
+import { Actions } from "./actions";
+
+/** Header is what a run is, at a glance. */
+export function Header({ run, log }: { run: Run; log: RunLog }) {
+  const [whole, setWhole] = useState(false);
+  const title = run.inputQuery.trim() || `Run of ${run.workflowId}`;
+  return (
+    <header className="run-head">
+      <div className="run-title">
+        <div className="row">
+          <StatusBadge status={run.status} />
+          <span className="muted mono clip">{run.id}</span>
+          <CopyIcon label="Copy the run’s id" text={run.id} />
+        </div>
+        <h1 className={whole ? "whole" : undefined}>{title}</h1>
+        {title.length > 180 && (
+          <button type="button" className="button plain small" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+            {whole ? "Less" : "All of it"}
+          </button>
+        )}
+      </div>
+      <Actions run={run} log={log} />
+      <dl className="facts">
+        <Fact name={run.agent === null ? "Workflow" : "Agent"}>{run.workflowId}</Fact>
+        {run.user !== undefined && <Fact name="User">{run.user}</Fact>}
+        <Fact name="Thread">
+          <Link href={`/threads/${encodeURIComponent(run.conversationId)}`}>{brief(run.threadId)}</Link>
+        </Fact>
+        <Fact name="Began">
+          <Clock at={run.startedAt ?? run.createdAt} />
+        </Fact>
+        <Fact name={over(run.status) ? "Took" : "For"}>
+          <Took from={run.startedAt} to={run.finishedAt} />
+        </Fact>
+        <Tokens run={run} />
+        {run.generation > 1 && <Fact name="Generation">{run.generation}</Fact>}
+        {(run.attempts ?? 0) > 1 && <Fact name="Attempts">{run.attempts}</Fact>}
+        {run.parentRunId && (
+          <Fact name="Started by">
+            <Link href={`/runs/${encodeURIComponent(run.parentRunId)}`}>{brief(run.parentRunId)}</Link>
+          </Fact>
+        )}
+        <Fact name="Events">{number(log.events.length)}{!log.complete && " …"}</Fact>
+      </dl>
+    </header>
+  );
+}
+
+function Tokens({ run }: { run: Run }) {
+  const sum = (pick: "inputTokens" | "outputTokens") => run[pick] ?? run.usage.reduce((n, u) => n + (u[pick] ?? 0), 0);
+  const [input, output] = [sum("inputTokens"), sum("outputTokens")];
+  if (input + output === 0) return null;
+  const models = run.usage.map((u) => `${u.model ?? u.provider ?? "model"}: ${number(u.inputTokens ?? 0)} in, ${number(u.outputTokens ?? 0)} out`);
+  return (
+    <>
+      <Fact name="Tokens">
+        <span title={models.join("\n")}>
+          {compact(input)} in, {compact(output)} out
+        </span>
+      </Fact>
+      {run.cost !== undefined && run.cost !== null && <Fact name="Cost">{money(run.cost)}</Fact>}
+    </>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd className="num">{children}</dd>
+    </div>
+  );
+}

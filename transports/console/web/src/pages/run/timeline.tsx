@@ -1,0 +1,108 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useRef, useState } from "react";
+import type { RunLog } from "../../log/runlog";
+import { Scale } from "../../log/scale";
+import type { Item, Kind } from "../../log/timeline";
+import { Empty, Loading, useNow } from "../../ui/basics";
+import { duration } from "../../ui/format";
+import * as icons from "../../ui/icons";
+import { Content, ToolCall } from "../../ui/message";
+
+const looks: Record<Kind, () => React.ReactNode> = {
+  run: icons.Runs,
+  step: icons.Offers,
+  text: icons.Threads,
+  reasoning: icons.Thought,
+  tool: icons.Tool,
+  wait: icons.Waiting,
+};
+
+/** Timeline shows what went on when, each line growing while it lasts. */
+export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show: (event: number) => void }) {
+  const { items, last } = log.timeline;
+  const now = useNow(live ? 250 : 0);
+  const [open, setOpen] = useState<string>("");
+  const frame = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => 34,
+    getItemKey: (i) => items[i]?.key ?? i,
+    overscan: 12,
+  });
+  if (items.length === 0) {
+    return log.complete ? <Empty title="Nothing has happened yet">The run waits for its turn.</Empty> : <Loading />;
+  }
+  const end = live ? Math.max(last, now) : last;
+  const scale = new Scale(items, end);
+  return (
+    <div className="timeline">
+      <div className="axis" aria-hidden="true">
+        <span className="muted">{items.length === 1 ? "1 line" : `${items.length} lines`}</span>
+        <span className="ticks num">
+          {[0, 0.25, 0.5, 0.75, 1].map((part) => (
+            <span key={part}>{duration(part * scale.worked)}</span>
+          ))}
+        </span>
+        <span />
+      </div>
+      <div ref={frame} className="lines" tabIndex={0} role="region" aria-label="What went on when">
+        <ol style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map((row) => {
+            const item = items[row.index];
+            if (!item) return null;
+            return (
+              <li key={row.key} ref={rows.measureElement} data-index={row.index} style={{ transform: `translateY(${row.start}px)` }}>
+                <Line item={item} scale={scale} end={end} open={open === item.key} toggle={() => setOpen(open === item.key ? "" : item.key)} />
+                {open === item.key && <Detail item={item} log={log} show={show} />}
+              </li>
+            );
+          })}
+        </ol>
+      </div>
+    </div>
+  );
+}
+
+function Line({ item, scale, end, open, toggle }: { item: Item; scale: Scale; end: number; open: boolean; toggle: () => void }) {
+  const Icon = looks[item.kind];
+  const stop = item.end ?? end;
+  const [left, right] = [scale.at(item.start), scale.at(stop)];
+  const took = duration(Math.max(0, stop - item.start));
+  return (
+    <button
+      type="button" className="line" data-kind={item.kind} data-mark={item.mark} aria-expanded={open} onClick={toggle}
+      aria-label={`${item.kind} ${item.name}, ${item.mark === "open" ? "for" : "took"} ${took}${item.mark === "bad" ? ", failed" : ""}`}
+    >
+      <span className="name" style={{ paddingLeft: item.depth * 16 }}>
+        <Icon />
+        <span className="clip">{item.name}</span>
+        {item.detail && item.kind !== "run" && <span className="muted clip detail">{item.detail}</span>}
+      </span>
+      <span className="track">
+        <span className="bar" style={{ left: `${left * 100}%`, width: `max(3px, ${(right - left) * 100}%)` }}>
+          {item.progress !== null && item.mark === "open" && <span className="progress" style={{ width: `${item.progress * 100}%` }} />}
+        </span>
+      </span>
+      <span className="took num">{took}</span>
+    </button>
+  );
+}
+
+function Detail({ item, log, show }: { item: Item; log: RunLog; show: (event: number) => void }) {
+  const entry = log.transcript.entries.find((e) => e.id === item.messageId);
+  const call = item.toolCallId ? log.transcript.entries.flatMap((e) => e.calls).find((c) => c.id === item.toolCallId) : undefined;
+  return (
+    <div className="line-detail stack">
+      {call ? <ToolCall call={call} version={entry?.version ?? 0} /> : entry ? <Content content={entry.content} /> : item.detail && <p className="wrap">{item.detail}</p>}
+      <div className="row wraps muted">
+        {item.step && <span>in {item.step}</span>}
+        {item.events > 0 && <span>{item.events} pieces</span>}
+        {item.progress !== null && <span>{Math.round(item.progress * 100)} %</span>}
+        <button type="button" className="button small" onClick={() => show(item.eventId)}>
+          Event {item.eventId}
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { ask } from "../api/client";
+import type { Interrupt, ResumeEntry } from "../api/types";
+import { useProject } from "../app/context";
+import { Failure } from "./basics";
+import { CodeEditor } from "./code-editor";
+import { exactly } from "./format";
+import { JsonTree, parsed } from "./json";
+import { initial, isSchema, wrong, type Schema } from "./schema";
+import { SchemaForm } from "./schema-form";
+import { toast } from "./toast";
+
+interface Props {
+  runId: string;
+  user?: string; // whose run it is, where a name alone may be ambiguous
+  interrupts: Interrupt[];
+}
+
+type Given = Record<string, ResumeEntry>;
+
+/** Answer asks a person what a run asks, and sends all answers at once: a run takes nothing less. */
+export function Answer({ runId, user, interrupts }: Props) {
+  const [given, setGiven] = useState<Given>({});
+  const send = useSend(runId, user);
+  const give = (entry: ResumeEntry) => {
+    const next = { ...given, [entry.interruptId]: entry };
+    setGiven(next);
+    if (interrupts.every((i) => next[i.id])) send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry));
+  };
+  return (
+    <div className="stack">
+      {interrupts.map((i) => (
+        <Question key={i.id} interrupt={i} given={given[i.id]} give={give} busy={send.isPending} />
+      ))}
+      {interrupts.length > 1 && !send.isPending && (
+        <p className="muted">
+          {Object.keys(given).length} of {interrupts.length} answered. The run goes on when it has all of them.
+        </p>
+      )}
+      {send.error && <Failure error={send.error} />}
+    </div>
+  );
+}
+
+function useSend(runId: string, user?: string) {
+  const project = useProject();
+  const queries = useQueryClient();
+  const query = user === undefined ? "" : `?user=${encodeURIComponent(user)}`;
+  return useMutation({
+    mutationFn: (resume: ResumeEntry[]) =>
+      ask(`/api/projects/${encodeURIComponent(project)}/agent-runs/${encodeURIComponent(runId)}/resume${query}`, {
+        method: "POST",
+        body: JSON.stringify({ resume }),
+      }),
+    onSuccess: () => toast("Answered. The run goes on."),
+    onSettled: () => {
+      void queries.invalidateQueries({ queryKey: ["waiting"] });
+      void queries.invalidateQueries({ queryKey: ["run"] });
+    },
+  });
+}
+
+interface QuestionProps {
+  interrupt: Interrupt;
+  given?: ResumeEntry;
+  give: (entry: ResumeEntry) => void;
+  busy: boolean;
+}
+
+function Question(props: QuestionProps) {
+  const { interrupt: i, given } = props;
+  return (
+    <section className="question">
+      <h3 className="wrap">{i.message || "The run waits for an answer."}</h3>
+      {i.expiresAt && (
+        <p className="muted">
+          Refused by itself after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
+        </p>
+      )}
+      {given ? <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p> : asksLeave(i) ? <Approval {...props} /> : <Form {...props} />}
+    </section>
+  );
+}
+
+interface Asked {
+  toolName?: string;
+  args?: unknown;
+  agent?: string;
+  query?: string;
+}
+
+function asksLeave(i: Interrupt) {
+  const asked = i.metadata as Asked | undefined;
+  return !isSchema(i.responseSchema) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
+}
+
+// Leave for a tool's call, whose arguments may be edited first, or for an agent.
+function Approval({ interrupt: i, give, busy }: QuestionProps) {
+  const asked = (i.metadata ?? {}) as Asked;
+  const [text, setText] = useState<string | null>(null);
+  const edited = text === null ? undefined : parsed(text);
+  const bad = text !== null && (typeof edited !== "object" || edited === null);
+  const allow = () =>
+    give({ interruptId: i.id, status: "resolved", payload: { approved: true, ...(text === null ? {} : { editedArgs: edited }) } });
+  return (
+    <>
+      {asked.query && <p className="wrap">{asked.query}</p>}
+      {asked.args !== undefined && text === null && <JsonTree value={asked.args} depth={3} />}
+      {text !== null && <CodeEditor label="Arguments" value={text} onChange={setText} height={96} />}
+      {bad && <p className="wrong">Arguments are a JSON object.</p>}
+      <div className="row wraps">
+        <button type="button" className="button primary" disabled={busy || bad} onClick={allow}>
+          {text === null ? "Allow" : "Allow with these arguments"}
+        </button>
+        <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "resolved", payload: { approved: false } })}>
+          Refuse
+        </button>
+        {asked.args !== undefined && text === null && (
+          <button type="button" className="button plain" onClick={() => setText(JSON.stringify(asked.args, null, 2))}>
+            Edit the arguments
+          </button>
+        )}
+      </div>
+    </>
+  );
+}
+
+const anything: Schema = { type: "string", title: "Answer", maxLength: 100_000 };
+
+function Form({ interrupt: i, give, busy }: QuestionProps) {
+  const schema = isSchema(i.responseSchema) ? i.responseSchema : anything;
+  const [value, setValue] = useState<unknown>(() => initial(schema));
+  const [problems, setProblems] = useState<Record<string, string>>({});
+  const submit = () => {
+    const found = wrong(schema, value, true);
+    setProblems(found);
+    if (Object.keys(found).length === 0) give({ interruptId: i.id, status: "resolved", payload: value });
+  };
+  return (
+    <form
+      className="stack" noValidate
+      onSubmit={(e) => {
+        e.preventDefault();
+        submit();
+      }}
+    >
+      <SchemaForm schema={schema} value={value} onChange={setValue} problems={problems} required />
+      <div className="row wraps">
+        <button type="submit" className="button primary" disabled={busy}>
+          Answer
+        </button>
+        <button type="button" className="button" disabled={busy} onClick={() => give({ interruptId: i.id, status: "cancelled" })}>
+          Do not answer
+        </button>
+      </div>
+    </form>
+  );
+}
+
