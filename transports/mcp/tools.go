@@ -6,6 +6,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/query"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -60,7 +61,7 @@ func (t Transport) events(ctx context.Context, who runtime.Caller, args argument
 	if err != nil {
 		return nil, err
 	}
-	return log.Events(ctx, after, limit)
+	return log.Events(ctx, agui.Public, after, limit)
 }
 
 func (t Transport) snapshot(ctx context.Context, who runtime.Caller, args arguments) (any, error) {

@@ -13,13 +13,14 @@ func (d *describer) log() {
 		says("self", "This page's `after_event_id`."), says("next", "The next page's `after_event_id`; null "+
 			"when no more is stored, also while the run goes on."),
 		may("first", &jsonschema.Schema{Type: "null"}), may("prev", &jsonschema.Schema{Type: "null"}))
-	item := func(id *jsonschema.Schema) *jsonschema.Schema {
-		return list(object("", must("event_id", id), must("event", ref("PublicEvent"))), "")
+	item := func(id, event *jsonschema.Schema) *jsonschema.Schema {
+		return list(object("", must("event_id", id), must("event", event)), "")
 	}
-	infer[wire.EventPage](s, "EventPage", "A page of a run's log.", may("data", item(count("Its position in the thread's log."))))
+	infer[wire.EventPage](s, "EventPage", "A page of a run's log.", may("data", item(count("Its position in the thread's log."),
+		either("In the `projection` that was asked for.", ref("PublicEvent"), ref("SeedEvent")))))
 	infer[wire.RunSnapshot](s, "RunSnapshot", "What a run's log comes to, as of one of its events.",
 		says("after_event_id", "The last event that is in it: reading on begins here."),
-		may("events", item(orNull(count("Null for an event that stands for others and is not in the log.")))))
+		may("events", item(orNull(count("Null for an event that stands for others and is not in the log.")), ref("PublicEvent"))))
 
 	const run = "/api/v1/conversations/{conversation_id}/agent-runs/{run_id}"
 	d.area("Run log", "A run's events page by page, for programs that poll: the same JSON as the MCP tools "+
@@ -28,10 +29,10 @@ func (d *describer) log() {
 		ID: "getRunEvents", Summary: "Read a run's events",
 		Parameters: []parameter{
 			query("after_event_id", count("The event behind which the page begins. Absent: the run's beginning.")),
-			query("limit", within(1, 500, 100, "How many events the page may hold.")), projectParam,
+			query("limit", within(1, 500, 100, "How many events the page may hold.")),
+			query("projection", choice("`public`, unless it is `seed`: all events, as `GET …/events` of the thread shows them.", "public", "seed")), projectParam,
 		},
-		Answers: answers{"200": reply("A page of events in the `public` form. Ids keep their gaps where it "+
-			"leaves events out.", ref("EventPage"), "events")},
+		Answers: answers{"200": reply("A page of events. Ids keep their gaps where it leaves events out.", ref("EventPage"), "events")},
 	})
 	d.add("GET "+run+"/snapshot", operation{
 		ID: "getRunSnapshot", Summary: "Read what a run's events come to",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -24,14 +25,14 @@ func Open(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, conversa
 	return Log{rt, r}, err
 }
 
-// Events returns the page of at most limit events behind the one with the id after. It refuses a cursor beyond
+// Events returns the page of at most limit events behind the one with the id after, in a projection. It refuses a cursor beyond
 // the end of the conversation's log.
-func (l Log) Events(ctx context.Context, after int64, limit int) (wire.EventPage, error) {
-	recs, more, err := l.rt.RunEvents(ctx, &l.run, after, limit, wire.Logged)
+func (l Log) Events(ctx context.Context, p agui.Projection, after int64, limit int) (wire.EventPage, error) {
+	recs, more, err := l.rt.RunEvents(ctx, &l.run, after, limit, wire.Logged(p))
 	if err != nil {
 		return wire.EventPage{}, err
 	}
-	return wire.NewEventPage(recs, after, more), nil
+	return wire.NewEventPage(recs, p, after, more), nil
 }
 
 // Snapshot returns what the log comes to as of the last event of the run's latest span, or of now while the run

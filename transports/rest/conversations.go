@@ -28,7 +28,11 @@ func (t Transport) logEvents(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	page, err := log.Events(c.UserContext(), after, limit)
+	projection, err := wire.EventProjection(c.Query("projection"))
+	if err != nil {
+		return err
+	}
+	page, err := log.Events(c.UserContext(), projection, after, limit)
 	if err != nil {
 		return err
 	}

@@ -90,3 +90,39 @@ func TestLogOfARunIsFoundInItsConversationAlone(t *testing.T) {
 		s.do("GET", conversations+other.ConversationID+"/agent-runs/other"+end+"?projectId=elsewhere", nil).refused(404, "not_found", "Project not found")
 	}
 }
+
+// All events of a run are there in the projection seed, pages and ids as in the other.
+func TestLogOfARunInTheSeedProjection(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	r := s.start(map[string]any{"agent": "echo", "content": "a b c", "threadId": "all", "runId": "all"})
+	s.await("all", "COMPLETED")
+	path := conversations + r.ConversationID + "/agent-runs/all/events?limit=4"
+	var ids []int64
+	types := map[string]int{}
+	for after := "0"; ; {
+		page := as[logPage](s.do("GET", path+"&projection=seed&after_event_id="+after, nil), http.StatusOK)
+		for _, e := range page.Data {
+			var ev struct{ Type, ThreadID string }
+			if err := json.Unmarshal(e.Event, &ev); err != nil || ev.ThreadID != "all" {
+				t.Errorf("%s: %v", e.Event, err)
+			}
+			ids = append(ids, e.EventID)
+			types[ev.Type]++
+		}
+		if page.PageInfo.Next == nil {
+			break
+		}
+		after = *page.PageInfo.Next
+	}
+	for i, id := range ids {
+		if id != int64(i+1) {
+			t.Fatalf("the ids are %v", ids)
+		}
+	}
+	if types["STEP_STARTED"] != 1 || types["STEP_FINISHED"] != 1 || types["RUN_FINISHED"] != 1 {
+		t.Errorf("the events are %v", types)
+	}
+	if res := s.do("GET", path+"&projection=agui", nil); res.Status != http.StatusBadRequest {
+		t.Errorf("another projection: %d", res.Status)
+	}
+}

@@ -12,7 +12,7 @@ import (
 // maxEvents is how many bytes of events a page of a run's log holds, or one event.
 const maxEvents = 4 << 20
 
-// LogEvent is one event of a run as the projection agui.Public shows it.
+// LogEvent is one event of a run as a projection shows it.
 type LogEvent struct {
 	EventID *int64          `json:"event_id"` // null for one that stands for others and is not in the log
 	Event   json.RawMessage `json:"event"`
@@ -33,13 +33,13 @@ type PageInfo struct {
 	Prev  *string `json:"prev"`  // null
 }
 
-// NewEventPage returns the page of records behind the event after. More says that others are stored behind
+// NewEventPage returns the page of records behind the event after, in a projection. More says that others are stored behind
 // them. A page of very large events ends before its last record; the next one goes on from there.
-func NewEventPage(recs []*runtime.Record, after int64, more bool) EventPage {
+func NewEventPage(recs []*runtime.Record, p agui.Projection, after int64, more bool) EventPage {
 	page := EventPage{Data: make([]LogEvent, 0, len(recs)), PageInfo: PageInfo{Self: cursorAt(after)}}
 	size := 0
 	for _, rec := range recs {
-		ev := logged(rec)
+		ev := logged(rec, p)
 		if size += len(ev.Event); size > maxEvents && len(page.Data) > 0 {
 			more = true
 			break
@@ -53,8 +53,10 @@ func NewEventPage(recs []*runtime.Record, after int64, more bool) EventPage {
 	return page
 }
 
-// Logged reports whether a run's log shows the record.
-func Logged(rec *runtime.Record) bool { return rec.JSON(agui.Public) != nil }
+// Logged returns what reports whether a projection of a run's log shows a record.
+func Logged(p agui.Projection) func(*runtime.Record) bool {
+	return func(rec *runtime.Record) bool { return rec.JSON(p) != nil }
+}
 
 // RunSnapshot is what a run's log comes to, as of one of its events.
 type RunSnapshot struct {
@@ -70,7 +72,7 @@ func NewRunSnapshot(s runtime.RunSnapshot) RunSnapshot {
 		return snap
 	}
 	if s.Started != nil {
-		snap.Events = append(snap.Events, logged(s.Started))
+		snap.Events = append(snap.Events, logged(s.Started, agui.Public))
 	}
 	evs := append([]agui.Event{
 		agui.StateSnapshot{Snapshot: s.State},
@@ -82,12 +84,12 @@ func NewRunSnapshot(s runtime.RunSnapshot) RunSnapshot {
 		}
 	}
 	if s.Ended != nil {
-		snap.Events = append(snap.Events, logged(s.Ended))
+		snap.Events = append(snap.Events, logged(s.Ended, agui.Public))
 	}
 	return snap
 }
 
-func logged(rec *runtime.Record) LogEvent { return LogEvent{&rec.ID, rec.JSON(agui.Public)} }
+func logged(rec *runtime.Record, p agui.Projection) LogEvent { return LogEvent{&rec.ID, rec.JSON(p)} }
 
 func cursorAt(id int64) *string {
 	cursor := strconv.FormatInt(id, 10)
@@ -96,6 +98,18 @@ func cursorAt(id int64) *string {
 
 // EventLimit is Limit for a page of a run's log, which holds 100 events when limit is empty.
 func EventLimit(limit string) (int, error) { return Limit(cmp.Or(limit, "100")) }
+
+// EventProjection reads which projection of a run's log is wanted, agui.Public when name is empty.
+func EventProjection(name string) (agui.Projection, error) {
+	switch name {
+	case "", "public":
+		return agui.Public, nil
+	case "seed":
+		return agui.Seed, nil
+	default:
+		return 0, Refuse("invalid_projection", "projection must be public or seed")
+	}
+}
 
 // EventCursor reads the id of the event behind which a page begins, 0 when cursor is empty.
 func EventCursor(cursor string) (int64, error) {
