@@ -77,9 +77,14 @@ func (rt *Runtime) CollectAttachments(ctx context.Context) error {
 	return rt.cfg.Attachments.Collect(ctx)
 }
 
-// dropAttachments is CollectAttachments for what somebody has deleted. What fails is done again later.
+// atOnce is how long who deletes something waits for the files that go with it.
+const atOnce = 5 * time.Second
+
+// dropAttachments is CollectAttachments for what somebody has deleted. What fails, or takes too long, is done again later.
 func (rt *Runtime) dropAttachments(ctx context.Context) {
-	if err := rt.CollectAttachments(context.WithoutCancel(ctx)); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atOnce)
+	defer cancel()
+	if err := rt.CollectAttachments(ctx); err != nil {
 		rt.log.Warn("attachments of what was deleted are still there", "error", err)
 	}
 }

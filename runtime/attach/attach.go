@@ -9,11 +9,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"mime"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,7 +94,11 @@ var (
 	ErrOutside  = model.Refuse(model.KindForbidden, "forbidden", "The path is not below that of your own attachments")
 	ErrBucket   = model.Refuse(model.KindInvalid, "invalid_bucket", "bucket must be the project's")
 	ErrSigned   = model.Refuse(model.KindForbidden, "invalid_signature", "The URL has expired or was not signed by this server; ask for another")
-	errEmpty    = model.Refuse(model.KindInvalid, "empty_file", "The file is empty")
+	ErrAway     = &model.Error{
+		Kind: model.KindUnavailable, Code: "unavailable", RetryAfter: 5 * time.Second,
+		Detail: "Files can neither be stored nor read now; try again shortly",
+	}
+	errEmpty = model.Refuse(model.KindInvalid, "empty_file", "The file is empty")
 )
 
 // Upload is a file on its way.
@@ -157,14 +161,25 @@ func (f *Files) store(ctx context.Context, a *model.Attachment, body *source) er
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return fmt.Errorf("store attachment: %w", err)
+		return f.away("an attachment could not be stored", a, err)
 	}
 	a.Size = body.n
 	return f.cfg.Records.KeepAttachment(ctx, a.Key, a.Size)
 }
 
+// away is ErrAway, for what whoever runs the server has to see to.
+func (f *Files) away(what string, a *model.Attachment, err error) error {
+	f.cfg.Log.Error(what, "project", a.Project, "path", a.Path, "error", err)
+	return ErrAway
+}
+
+// atOnce is how long a user waits for what Collect does as well.
+const atOnce = 5 * time.Second
+
 // lose gives up a file that did not come to be. What cannot be undone now the next Collect does.
 func (f *Files) lose(ctx context.Context, a *model.Attachment) {
+	ctx, cancel := context.WithTimeout(ctx, atOnce)
+	defer cancel()
 	err := f.cfg.Records.LoseAttachments(ctx, a.Key)
 	if err == nil {
 		err = f.remove(ctx, []model.Attachment{*a})
@@ -274,7 +289,10 @@ func (f *Files) open(ctx context.Context, a *model.Attachment) (io.ReadCloser, e
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotFound
 	}
-	return body, err
+	if err != nil {
+		return nil, f.away("an attachment could not be opened", a, err)
+	}
+	return body, nil
 }
 
 // Use returns those of a user's attachments that have one of the paths. None of them goes within Config.Unused.
@@ -305,12 +323,15 @@ func (f *Files) remove(ctx context.Context, list []model.Attachment) error {
 	for _, a := range list {
 		if err := f.cfg.Blobs.Delete(ctx, Key(a.Project, a.User, a.Path)); err != nil {
 			errs = append(errs, err)
+			if errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+				break // the others would take as long
+			}
 			continue
 		}
 		keys = append(keys, a.Key)
 	}
 	if len(keys) > 0 {
-		errs = append(errs, f.cfg.Records.ForgetAttachments(ctx, keys...))
+		errs = append(errs, f.cfg.Records.ForgetAttachments(context.WithoutCancel(ctx), keys...))
 	}
 	return errors.Join(errs...)
 }

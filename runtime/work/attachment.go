@@ -25,7 +25,7 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 		bucket = run.Project
 	}
 	found, body, err := open(ctx, run.Project, run.User, bucket, a.Path)
-	if _, refused := errors.AsType[*model.Error](err); refused {
+	if refusal, refused := errors.AsType[*model.Error](err); refused && refusal.Kind != model.KindUnavailable {
 		err = plugins.ErrNoAttachment
 	}
 	if err != nil {

@@ -16,8 +16,15 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Bucket keeps blobs in a bucket. Its methods may be called from several goroutines.
-type Bucket struct{ b *blob.Bucket }
+// Bucket keeps blobs in a bucket. Its methods may be called from several goroutines. They fail with an error that wraps
+// os.ErrDeadlineExceeded when the service is silent.
+type Bucket struct {
+	b        *blob.Bucket
+	patience time.Duration // for each thing that is asked of the service
+}
+
+// patience is how long the service may take for one thing, such as to take in a part of a blob.
+const patience = time.Minute
 
 // Open returns the bucket of a URL such as s3://name?region=eu-central-1, or s3://name?endpoint=http://127.0.0.1:9000&use_path_style=true
 // for a service that is not Amazon's. Credentials are taken from where Amazon's programs take them: AWS_ACCESS_KEY_ID and
@@ -27,7 +34,7 @@ func Open(ctx context.Context, url string) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{b}, nil
+	return &Bucket{b, patience}, nil
 }
 
 // Close closes the bucket.
@@ -38,37 +45,79 @@ const part = 5 << 20
 
 // Put stores what r holds under a key, whole or not at all.
 func (b *Bucket) Put(ctx context.Context, key, mediaType, disposition string, r io.Reader) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before Close it takes back what was sent
+	watched, ctx := b.watch(ctx)
+	defer watched.end() // before Close it takes back what was sent
 	w, err := b.b.NewWriter(ctx, key, &blob.WriterOptions{
 		ContentType: mediaType, ContentDisposition: disposition, BufferSize: part, MaxConcurrency: 1,
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(w, r); err != nil {
-		cancel()
+	if _, err := io.Copy(onlyWriter{w, watched}, r); err != nil {
+		watched.end()
 		_ = w.Close() // which fails, as it was taken back
-		return err
+		return watched.silent(err)
 	}
-	return w.Close()
+	return watched.during(w.Close)
+}
+
+// onlyWriter is a blob's writer that is not waited for any longer than the service has time.
+type onlyWriter struct {
+	w       io.Writer
+	watched *watched
+}
+
+func (w onlyWriter) Write(p []byte) (n int, err error) {
+	err = w.watched.during(func() (err error) {
+		n, err = w.w.Write(p)
+		return err
+	})
+	return n, err
 }
 
 // Open opens a blob. It fails with an error that wraps fs.ErrNotExist when there is none.
 func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	r, err := b.b.NewReader(ctx, key, nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
-		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
+	watched, ctx := b.watch(ctx)
+	var r *blob.Reader
+	err := watched.during(func() (err error) {
+		r, err = b.b.NewReader(ctx, key, nil)
+		return err
+	})
 	if err != nil {
+		watched.end()
+		if gcerrors.Code(err) == gcerrors.NotFound {
+			err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+		}
 		return nil, err
 	}
-	return r, nil
+	return &reading{r, watched}, nil
+}
+
+// reading is a blob that is read, each piece within the time that the service has.
+type reading struct {
+	r       *blob.Reader
+	watched *watched
+}
+
+func (r *reading) Read(p []byte) (n int, err error) {
+	err = r.watched.during(func() (err error) {
+		n, err = r.r.Read(p)
+		return err
+	})
+	return n, err
+}
+
+func (r *reading) Close() error {
+	defer r.watched.end()
+	return r.r.Close()
 }
 
 // Delete removes a blob, if it is there.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if err := b.b.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+	watched, ctx := b.watch(ctx)
+	defer watched.end()
+	err := watched.during(func() error { return b.b.Delete(ctx, key) })
+	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
 		return err
 	}
 	return nil

@@ -1,0 +1,89 @@
+package attachments_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/storage/blob"
+)
+
+// away keeps blobs where one cannot get at them, once it is told to.
+type away struct {
+	runtime.Blobs
+	err    error // nil for what works
+	silent bool  // nothing is ever deleted
+}
+
+func (a *away) Put(ctx context.Context, key, kind, disposition string, r io.Reader) error {
+	if a.err != nil {
+		_, _ = io.Copy(io.Discard, r)
+		return a.err
+	}
+	return a.Blobs.Put(ctx, key, kind, disposition, r)
+}
+
+func (a *away) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.Blobs.Open(ctx, key)
+}
+
+// Delete may be silent for as long as one lets it be.
+func (a *away) Delete(ctx context.Context, key string) error {
+	if a.silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return a.Blobs.Delete(ctx, key)
+}
+
+// TestFilesThatAreOutOfReachAreNobodysFault has the place of files fail, and be silent.
+func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
+	blobs := &away{Blobs: blob.NewDirectory(t.TempDir())}
+	s := serve(t, "", attach.Config{Blobs: blobs, Files: 2})
+	text := file{"f", "a.txt", "", "hello"}
+	up := s.upload(text)
+	url := s.urlOf(up)
+
+	blobs.err = errors.New("no space left on device")
+	for range 3 { // what did not come counts for nothing
+		kind, body := form(text)
+		a := s.send("POST", uploads, kind, body)
+		if a.code() != "503 unavailable" || a.Header.Get("Retry-After") == "" || strings.Contains(string(a.Body), "device") {
+			t.Errorf("an upload: %s", a.Body)
+		}
+	}
+	if a := s.send("GET", url, "", nil); a.code() != "503 unavailable" {
+		t.Errorf("a download: %s", a.Body)
+	}
+	if _, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
+		t.Fatal(err)
+	}
+	started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+		Agent: "echo", ThreadID: "t", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(started.RunID, runtime.Completed)
+	blobs.silent = true
+	if a := s.send("DELETE", "/api/v1/threads/t", "", nil); a.Status != http.StatusNoContent { // which looks for files that can go
+		t.Errorf("a thread that is deleted: %d %s", a.Status, a.Body)
+	}
+	blobs.err, blobs.silent = nil, false
+	if err := s.Runtime.CollectAttachments(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if a := s.send("GET", url, "", nil); a.code() != "404 attachment_not_found" {
+		t.Errorf("a download of what has gone: %s", a.Body)
+	}
+}
