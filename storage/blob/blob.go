@@ -26,13 +26,15 @@ const arriving = ".arriving"
 // Directory keeps blobs as files. Its methods may be called from several goroutines. It is made when the first blob comes.
 type Directory struct {
 	path string
+	now  func() time.Time
 
-	mu   sync.Mutex // guards root
-	root *os.Root   // nil until it is needed
+	mu    sync.Mutex // guards the fields below
+	root  *os.Root   // nil until it is needed
+	swept time.Time  // when it was rid of what was left half written
 }
 
 // NewDirectory returns the directory of that path, which need not exist.
-func NewDirectory(path string) *Directory { return &Directory{path: path} }
+func NewDirectory(path string) *Directory { return &Directory{path: path, now: time.Now} }
 
 // Close closes the directory.
 func (d *Directory) Close() error {
@@ -44,25 +46,45 @@ func (d *Directory) Close() error {
 	return d.root.Close()
 }
 
-// open returns the directory, which it makes. What an earlier process has left half written is removed.
+// day is after how long a file that was not written to is no longer on its way.
+const day = 24 * time.Hour
+
+// open returns the directory, which it makes. What somebody has left half written is removed, now and then.
 func (d *Directory) open() (*os.Root, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.root != nil {
-		return d.root, nil
+	if d.root != nil && !d.same() {
+		_ = d.root.Close() // who uses it still has what is open; what is new belongs where the path leads now
+		d.root = nil
 	}
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
-		return nil, err
+	if d.root == nil {
+		if err := os.MkdirAll(d.path, 0o700); err != nil {
+			return nil, err
+		}
+		root, err := os.OpenRoot(d.path)
+		if err != nil {
+			return nil, err
+		}
+		d.root, d.swept = root, time.Time{}
 	}
-	root, err := os.OpenRoot(d.path)
+	if now := d.now(); now.Sub(d.swept) > day {
+		if err := sweep(d.root, now.Add(-day)); err != nil {
+			return nil, err
+		}
+		d.swept = now
+	}
+	return d.root, nil
+}
+
+// same reports whether the directory is the one that the path leads to: another may have been mounted or put there. The caller
+// holds mu.
+func (d *Directory) same() bool {
+	there, err := os.Stat(d.path)
 	if err != nil {
-		return nil, err
+		return false
 	}
-	if err := sweep(root, time.Now().Add(-24*time.Hour)); err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	d.root = root
-	return root, nil
+	own, err := d.root.Stat(".")
+	return err == nil && os.SameFile(there, own)
 }
 
 // sweep removes files that have not been written to since a time and were never finished.
@@ -98,21 +120,26 @@ func (d *Directory) Put(ctx context.Context, key, _, _ string, r io.Reader) erro
 	}
 	part := filepath.Join(arriving, rand.Text())
 	if err := write(ctx, root, part, r); err != nil {
-		return errors.Join(err, root.Remove(part))
+		return errors.Join(err, remove(root, part))
 	}
 	err = root.MkdirAll(filepath.Dir(name), 0o700)
 	if err == nil {
 		err = root.Rename(part, name)
 	}
 	if err != nil {
-		return errors.Join(err, root.Remove(part))
+		return errors.Join(err, remove(root, part))
 	}
 	return syncFolder(root, filepath.Dir(name))
 }
 
 // write makes a file of what r holds.
 func write(ctx context.Context, root *os.Root, name string, r io.Reader) (err error) {
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := create(root, name)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has tidied up
+		if err = root.Mkdir(arriving, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			f, err = create(root, name)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -121,6 +148,10 @@ func write(ctx context.Context, root *os.Root, name string, r io.Reader) (err er
 		return err
 	}
 	return f.Sync()
+}
+
+func create(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 // patient is a reader that ends with its context.
@@ -166,6 +197,11 @@ func (d *Directory) Delete(_ context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	return remove(root, name)
+}
+
+// remove removes a file, if it is there.
+func remove(root *os.Root, name string) error {
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/batonrun/baton/storage/blob"
 )
@@ -153,5 +154,61 @@ func TestNoWayOut(t *testing.T) {
 	}
 	if got := read(t, d, "p/own"); got != "own" {
 		t.Errorf("inside: %q", got)
+	}
+}
+
+// TestWhatStandsInThePlaceOfTheDirectoryIsUsed replaces the directory, its folder for files on their way, and what is in that.
+func TestWhatStandsInThePlaceOfTheDirectoryIsUsed(t *testing.T) {
+	d, path := open(t)
+	put := func(key string) {
+		t.Helper()
+		if err := d.Put(t.Context(), key, "", "", strings.NewReader(key)); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(path, key)); err != nil || string(text) != key {
+			t.Errorf("%s: %q, %v", key, text, err)
+		}
+	}
+	put("p/first")
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	put("p/second")
+	if _, err := d.Open(t.Context(), "p/first"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is elsewhere now: %v", err)
+	}
+	if err := errors.Join(os.RemoveAll(path), os.Rename(path+".old", path)); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, d, "p/first"); got != "p/first" {
+		t.Errorf("got %q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(path, ".arriving")); err != nil {
+		t.Fatal(err)
+	}
+	put("p/third")
+}
+
+// TestWhatAKillHasLeftGoesInTime lets days pass, in which the process goes on.
+func TestWhatAKillHasLeftGoesInTime(t *testing.T) {
+	d, path := open(t)
+	begun := time.Now()
+	d.SetClock(func() time.Time { return begun })
+	for i, key := range []string{"p/now", "p/later", "p/a day later"} {
+		left := filepath.Join(path, ".arriving", "left")
+		begun = begun.Add(13 * time.Hour)
+		if err := d.Put(t.Context(), key, "", "", strings.NewReader(key)); err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := os.Stat(left); {
+		case i == 0:
+			if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case i == 1 && err != nil:
+			t.Errorf("it went too soon: %v", err)
+		case i == 2 && !errors.Is(err, fs.ErrNotExist):
+			t.Errorf("it is still there: %v", err)
+		}
 	}
 }
