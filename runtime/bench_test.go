@@ -119,6 +119,7 @@ func BenchmarkReplay(b *testing.B) {
 		}
 		replay(b, rt, s, func(*runtime.Record) {})
 		read := func(b *testing.B) {
+			b.Helper()
 			b.ReportAllocs()
 			for done := 0; done < b.N; {
 				replay(b, rt, s, func(r *runtime.Record) {

@@ -12,8 +12,8 @@ import (
 )
 
 // fillRuns stores n finished runs of one project, one second after another, in threads of ten.
-func fillRuns(b testing.TB, db *DB, n int) {
-	b.Helper()
+func fillRuns(tb testing.TB, db *DB, n int) {
+	tb.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	no, at := "0", func(i string) string { return "(" + i + ") * 1000" }
 	if db.d.name == "postgres" {
@@ -30,8 +30,8 @@ func fillRuns(b testing.TB, db *DB, n int) {
 		`INSERT INTO run_inputs (run_key, input_query, parent_run) SELECT key, 'say number ' || key, '' FROM runs`,
 		`ANALYZE`,
 	} {
-		if _, err := db.write.ExecContext(b.Context(), query); err != nil {
-			b.Fatal(err)
+		if _, err := db.write.ExecContext(tb.Context(), query); err != nil {
+			tb.Fatal(err)
 		}
 	}
 }
