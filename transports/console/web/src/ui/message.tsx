@@ -37,7 +37,7 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
 });
 
 function speaker(entry: Entry): string {
-  if (entry.role === "user") return "You asked";
+  if (entry.role === "user") return entry.name || "User";
   if (entry.role === "assistant") return entry.name || "Answer";
   if (entry.role === "activity") return entry.name || "Activity";
   return entry.name || entry.role;

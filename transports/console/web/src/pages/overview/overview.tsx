@@ -1,10 +1,107 @@
-/** The page Overview. */
+import { Link, useLocation, useSearch } from "wouter";
+import { missing } from "../../api/problem";
+import { useStats, useWaiting } from "../../api/queries";
+import type { Stats, Window } from "../../api/types";
+import { useMay } from "../../app/context";
+import { runPath } from "../../app/search";
+import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { Charts } from "./charts";
+import { Figures, Now } from "./figures";
+import { Latest } from "./latest";
+import "./overview.css";
+import { Agents, Failures, Instances } from "./tables";
+
+const windows: { id: Window; name: string }[] = [
+  { id: "hour", name: "Hour" },
+  { id: "day", name: "Day" },
+  { id: "week", name: "Week" },
+];
+
+/** The overview: how the project fares, and what wants somebody. */
 export default function Page() {
+  const [path, go] = useLocation();
+  const wanted = new URLSearchParams(useSearch()).get("window");
+  const window = windows.find((w) => w.id === wanted)?.id ?? "hour";
+  const viewer = useMay("viewer");
   return (
     <div className="page">
       <header className="page-head">
         <h1>Overview</h1>
+        {viewer && (
+          <div className="actions segments" role="group" aria-label="Over the last">
+            {windows.map((w) => (
+              <button
+                key={w.id} type="button" className="button small" aria-pressed={w.id === window}
+                onClick={() => go(w.id === "hour" ? path : `${path}?window=${w.id}`, { replace: true })}
+              >
+                {w.name}
+              </button>
+            ))}
+          </div>
+        )}
       </header>
+      {viewer && <Project window={window} />}
+      <div className="columns">
+        <Asked />
+        <Latest title="Failed last" status="FAILED" empty="Nothing has failed." />
+        {!viewer && <Latest title="Your latest runs" empty="Nothing has run yet." />}
+      </div>
     </div>
+  );
+}
+
+function Project({ window }: { window: Window }) {
+  const { data: stats, error, refetch, isPlaceholderData } = useStats(window);
+  if (missing(error)) return <Empty title="This server keeps no statistics">Its version has no such route. Runs and what waits are there all the same.</Empty>;
+  if (error && !stats) return <Failure error={error} retry={() => void refetch()} />;
+  if (!stats) return <Loading lines={6} />;
+  return (
+    <div className="stack figures-and-charts" data-stale={isPlaceholderData}>
+      <Now stats={stats} />
+      <Figures stats={stats} />
+      {ran(stats) ? <Charts stats={stats} /> : <Quiet />}
+      <div className="columns">
+        <Agents stats={stats} />
+        <Failures stats={stats} />
+        <Instances stats={stats} />
+      </div>
+    </div>
+  );
+}
+
+const ran = ({ totals }: Stats) => totals.started + totals.completed + totals.failed + totals.cancelled > 0;
+
+function Quiet() {
+  return (
+    <Panel>
+      <Empty title="Nothing ran in this time">
+        <Link href="/playground">Talk to an agent</Link>, or look at a longer time.
+      </Empty>
+    </Panel>
+  );
+}
+
+function Asked() {
+  const { data, error } = useWaiting();
+  if (missing(error)) return null;
+  const items = data?.items.slice(0, 6) ?? [];
+  return (
+    <Panel title="Waiting for an answer" flush actions={<Link href="/waiting">All</Link>}>
+      {error ? <Failure error={error} /> : !data ? <Loading /> : null}
+      {data && items.length === 0 && <p className="quiet muted">Nothing waits.</p>}
+      <ul className="brief-list">
+        {items.map((w) => (
+          <li key={`${w.runId}/${w.id}`}>
+            <Link href={runPath({ id: w.runId, user: w.user })} className="grow clip">
+              {w.message || w.reason}
+            </Link>
+            <span className="muted clip">{w.agent}</span>
+            <span className="muted">
+              <Ago at={w.createdAt} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
   );
 }

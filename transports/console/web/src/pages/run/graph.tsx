@@ -11,7 +11,7 @@ import { StatusBadge, tone } from "../../ui/status";
 const width = 208;
 const height = 84;
 
-type GraphNode = Node<{ node: WorkflowNode; state: NodeState | undefined; message: string; progress: number }, "node">;
+type GraphNode = Node<{ node: WorkflowNode; down: boolean; state: NodeState | undefined; message: string; progress: number }, "node">;
 
 const types = { node: memo(NodeBox) };
 
@@ -19,7 +19,8 @@ const types = { node: memo(NodeBox) };
 export default function Graph({ run, log, workflow }: { run: Run; log: RunLog; workflow: Workflow }) {
   const turns = ["STEP_STARTED", "STEP_FINISHED", "RUN_STARTED", "RUN_FINISHED", "RUN_ERROR"].reduce((n, t) => n + (log.types.get(t) ?? 0), 0);
   const states = useNodeStates(run.id, `${run.status}/${turns}`, run.user).data?.items;
-  const places = useMemo(() => layout(workflow.nodes), [workflow.nodes]);
+  const down = matchMedia("(max-width: 700px)").matches; // where there is more room below than beside
+  const { places, size } = useMemo(() => layout(workflow.nodes, down), [workflow.nodes, down]);
   const told = progressOf(log);
   const changed = states?.some((s) => !workflow.nodes.some((n) => n.id === s.nodeId)) ?? false;
   const of = (id: string) => states?.find((s) => s.nodeId === id);
@@ -28,7 +29,7 @@ export default function Graph({ run, log, workflow }: { run: Run; log: RunLog; w
     const live = state?.status === "RUNNING" ? told.get(node.id) : undefined;
     return {
       id: node.id, type: "node", position: places.get(node.id) ?? { x: 0, y: 0 }, draggable: false, width, height,
-      data: { node, state, message: live?.message ?? state?.messages.at(-1) ?? "", progress: live?.progress ?? state?.progress ?? 0 },
+      data: { node, state, down, message: live?.message ?? state?.messages.at(-1) ?? "", progress: live?.progress ?? state?.progress ?? 0 },
     };
   });
   const edges: Edge[] = workflow.nodes.flatMap((node) =>
@@ -42,7 +43,7 @@ export default function Graph({ run, log, workflow }: { run: Run; log: RunLog; w
     }),
   );
   return (
-    <figure className="graph" aria-label={`The workflow ${workflow.name}`}>
+    <figure className="graph" aria-label={`The workflow ${workflow.name}`} style={{ height: Math.min(down ? 560 : 420, Math.max(170, size + 64)) }}>
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={types} fitView fitViewOptions={{ padding: 0.12, maxZoom: 1 }} minZoom={0.2} maxZoom={1.6}
         nodesConnectable={false} nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} preventScrolling={false} zoomOnScroll={false}
@@ -56,11 +57,11 @@ export default function Graph({ run, log, workflow }: { run: Run; log: RunLog; w
   );
 }
 
-function NodeBox({ data: { node, state, message, progress } }: NodeProps<GraphNode>) {
+function NodeBox({ data: { node, state, down, message, progress } }: NodeProps<GraphNode>) {
   const status = state?.status ?? "PENDING";
   return (
     <div className="node" data-tone={tone(status)} data-status={status} style={{ width, minHeight: height }}>
-      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <Handle type="target" position={down ? Position.Top : Position.Left} isConnectable={false} />
       <div className="row">
         <strong className="clip grow">{node.id}</strong>
         <StatusBadge status={status} />
@@ -71,7 +72,7 @@ function NodeBox({ data: { node, state, message, progress } }: NodeProps<GraphNo
       </div>
       <div className="muted clip">{state?.error ? <span className="wrong">{state.error.message}</span> : message || (node.when && `when ${node.when}`)}</div>
       {status === "RUNNING" && progress > 0 && <span className="meter" style={{ width: `${progress * 100}%` }} />}
-      <Handle type="source" position={Position.Right} isConnectable={false} />
+      <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
     </div>
   );
 }
@@ -85,17 +86,18 @@ function progressOf(log: RunLog) {
   return told;
 }
 
-function layout(nodes: WorkflowNode[]) {
+function layout(nodes: WorkflowNode[], down: boolean) {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 24, ranksep: 64 });
+  graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 24, ranksep: down ? 36 : 64 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const n of nodes) graph.setNode(n.id, { width, height });
   for (const n of nodes) for (const from of n.needs) graph.setEdge(from, n.id);
   dagre.layout(graph);
-  return new Map(
+  const places = new Map(
     nodes.map((n) => {
       const at = graph.node(n.id) as { x: number; y: number };
-      return [n.id, { x: at.x - width / 2, y: at.y - height / 2 }];
+      return [n.id, { x: at.x - width / 2, y: at.y - height / 2 }] as const;
     }),
   );
+  return { places, size: Math.max(...[...places.values()].map((p) => p.y)) + height };
 }

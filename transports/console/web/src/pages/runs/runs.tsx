@@ -1,10 +1,125 @@
-/** The page Runs. */
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { useLocation } from "wouter";
+import type { Run } from "../../api/types";
+import { useMay } from "../../app/context";
+import { useKeys } from "../../app/keys";
+import { runPath } from "../../app/search";
+import { Empty, Failure, Loading } from "../../ui/basics";
+import { number } from "../../ui/format";
+import { Bulk } from "./bulk";
+import { FilterBar } from "./filter-bar";
+import { count, useFilters } from "./filters";
+import { Row } from "./row";
+import "./runs.css";
+import { useRuns } from "./use-runs";
+
+/** The list of runs. */
 export default function Page() {
+  const [filters, setFilters] = useFilters();
+  const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage, isPlaceholderData } = useRuns(filters);
+  const runs = useMemo(() => unique(data?.pages.flatMap((p) => p.items) ?? []), [data]);
+  const total = data?.pages[0]?.total;
+  const [at, setAt] = useState(-1);
+  const [picked, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
+  const [, go] = useLocation();
+  const others = useMay("viewer");
+  const list = useRef<HTMLUListElement>(null);
+  const narrow = matchMedia("(max-width: 860px)").matches;
+  const rows = useWindowVirtualizer({
+    count: runs.length,
+    estimateSize: () => (narrow ? 88 : 52),
+    overscan: 10,
+    scrollMargin: list.current?.offsetTop ?? 0,
+    getItemKey: (i) => keyOf(runs[i]),
+  });
+  const shown = rows.getVirtualItems();
+  const last = shown.at(-1)?.index ?? -1;
+  useEffect(() => {
+    if (last >= runs.length - 10 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [last, runs.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const move = (to: number) => {
+    const next = Math.max(0, Math.min(to, runs.length - 1));
+    setAt(next);
+    rows.scrollToIndex(next);
+    requestAnimationFrame(() => list.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus({ preventScroll: true }));
+  };
+  const pick = (run: Run | undefined) => {
+    if (!run) return;
+    const next = new Map(picked);
+    if (!next.delete(keyOf(run))) next.set(keyOf(run), run);
+    setPicked(next);
+  };
+  useKeys("Runs", {
+    j: { does: "the next run", run: () => move(at + 1) },
+    k: { does: "the run before", run: () => move(at - 1) },
+    Enter: { does: "open it", run: () => runs[at] && go(runPath(runs[at])) },
+    x: { does: "pick it, or not", run: () => pick(runs[at]) },
+  });
+  const all = runs.length > 0 && runs.every((r) => picked.has(keyOf(r)));
   return (
     <div className="page">
       <header className="page-head">
         <h1>Runs</h1>
+        {total !== undefined && total !== null && (
+          <span className="muted num" aria-live="polite">
+            {total >= 10_000 ? "10 000 or more" : number(total)}
+            {count(filters) > 0 && " found"}
+          </span>
+        )}
       </header>
+      <FilterBar filters={filters} change={setFilters} />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {!data && !error && <Loading lines={8} />}
+      {data && runs.length === 0 && (
+        <Empty title={count(filters) > 0 ? "No run is like that" : "Nothing has run yet"}>
+          {count(filters) > 0 ? "Take a filter away to see more." : "Talk to an agent in the playground, and its run is here."}
+        </Empty>
+      )}
+      {runs.length > 0 && (
+        <section className="panel runs" data-stale={isPlaceholderData} data-others={others}>
+          <div className="run-row head" aria-hidden={picked.size > 0}>
+            <input
+              type="checkbox" aria-label="Pick all that are loaded" checked={all}
+              onChange={() => setPicked(all ? new Map() : new Map(runs.map((r) => [keyOf(r), r])))}
+            />
+            <span>Status</span>
+            <span>Asked</span>
+            <span>Agent</span>
+            {others && <span>User</span>}
+            <span>Began</span>
+            <span className="right">Took</span>
+            <span className="right">Tokens</span>
+          </div>
+          <ul ref={list} style={{ height: rows.getTotalSize() }} aria-label="Runs">
+            {shown.map((row) => {
+              const run = runs[row.index];
+              return (
+                run && (
+                  <li
+                    key={row.key} ref={rows.measureElement} data-index={row.index} aria-current={row.index === at || undefined}
+                    style={{ transform: `translateY(${row.start - rows.options.scrollMargin}px)` }}
+                  >
+                    <Row run={run} others={others} picked={picked.has(keyOf(run))} pick={() => pick(run)} />
+                  </li>
+                )
+              );
+            })}
+          </ul>
+          {isFetchingNextPage && <Loading lines={2} />}
+        </section>
+      )}
+      {picked.size > 0 && <Bulk runs={[...picked.values()]} clear={() => setPicked(new Map())} />}
     </div>
   );
+}
+
+// Two users may have a run of the same name.
+function keyOf(run: Run | undefined): string {
+  return run ? `${run.conversationId}/${run.id}` : "";
+}
+
+// A run that was started while pages were read may be on two of them.
+function unique(runs: Run[]): Run[] {
+  return [...new Map(runs.map((r) => [keyOf(r), r])).values()];
 }

@@ -1,0 +1,107 @@
+import { useEffect, useRef, useSyncExternalStore } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+export interface Series {
+  name: string;
+  colour: string; // a token, as --good
+  values: (number | null)[];
+  fill?: boolean;
+  dashed?: boolean;
+}
+
+interface Props {
+  label: string; // what it shows, in words
+  times: number[]; // seconds since 1970
+  series: Series[];
+  format: (value: number) => string;
+  height?: number;
+}
+
+/** Chart draws values over time. Its label says in words what the lines do, and its legend what the pointer is at. */
+export function Chart({ label, times, series, format, height = 180 }: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const theme = useTheme();
+  const names = series.map((s) => s.name).join();
+  const data: uPlot.AlignedData = [times, ...series.map((s) => s.values)];
+  const latest = useRef(data);
+  latest.current = data;
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const token = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
+    const style = resolved(element, ["--ink-3", "--line", ...series.map((s) => s.colour)]);
+    const axis = { stroke: style["--ink-3"], font: `11px ${token("--sans")}`, grid: { stroke: style["--line"], width: 1 }, ticks: { show: false } };
+    const drawn = new uPlot(
+      {
+        width: element.clientWidth, height,
+        cursor: { points: { size: 7 }, drag: { x: false, y: false } },
+        scales: { y: { range: (_, __, max) => [0, Math.max(max, 0.001) * 1.1] } },
+        axes: [
+          { ...axis, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
+          { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
+        ],
+        legend: { live: true },
+        series: [
+          { value: (_, v) => (v === null ? "" : tick(v)) },
+          ...series.map((s) => ({
+            label: s.name, stroke: style[s.colour], width: 1.5, spanGaps: false, points: { size: 4 },
+            ...(s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
+            ...(s.dashed ? { dash: [4, 3] } : {}),
+            value: (_: uPlot, v: number | null) => (v === null ? "–" : format(v)),
+          })),
+        ],
+      },
+      latest.current,
+      element,
+    );
+    plot.current = drawn;
+    const resize = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      drawn.destroy();
+    };
+    // Values come by setData; other lines or another theme are another drawing.
+  }, [names, theme, height]);
+  useEffect(() => plot.current?.setData(data), [data]);
+  return <div ref={host} className="chart" role="img" aria-label={label} />;
+}
+
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+function tick(seconds: number): string {
+  const at = new Date(seconds * 1_000);
+  return at.getHours() === 0 && at.getMinutes() === 0 ? day.format(at) : hour.format(at);
+}
+
+// A canvas knows no light-dark(): a colour is asked for where it is in force.
+function resolved(element: HTMLElement, names: string[]): Record<string, string> {
+  const before = element.style.color;
+  const found: Record<string, string> = {};
+  for (const name of names) {
+    element.style.color = `var(${name})`;
+    found[name] = getComputedStyle(element).color;
+  }
+  element.style.color = before;
+  return found;
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function useTheme(): string {
+  return useSyncExternalStore(
+    (tell) => {
+      const chosen = new MutationObserver(tell);
+      chosen.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      dark.addEventListener("change", tell);
+      return () => {
+        chosen.disconnect();
+        dark.removeEventListener("change", tell);
+      };
+    },
+    () => `${document.documentElement.dataset.theme ?? ""}${dark.matches}`,
+  );
+}

@@ -1,0 +1,48 @@
+import { useMemo } from "react";
+import type { Stats } from "../../api/types";
+import { Panel } from "../../ui/basics";
+import { duration } from "../../ui/format";
+import { Chart } from "./chart";
+
+/** Charts are how the window's figures came about. */
+export function Charts({ stats }: { stats: Stats }) {
+  const { buckets, step } = stats;
+  const lines = useMemo(() => {
+    const minutes = step / 60;
+    return {
+      times: buckets.map((b) => new Date(b.at).getTime() / 1_000),
+      runs: [
+        { name: "completed", colour: "--good", fill: true, values: buckets.map((b) => b.completed / minutes) },
+        { name: "failed", colour: "--bad", values: buckets.map((b) => b.failed / minutes) },
+        { name: "cancelled", colour: "--idle", dashed: true, values: buckets.map((b) => b.cancelled / minutes) },
+      ],
+      first: [
+        { name: "median", colour: "--run", fill: true, values: buckets.map((b) => b.firstEventMs?.p50 ?? null) },
+        { name: "95 %", colour: "--violet", dashed: true, values: buckets.map((b) => b.firstEventMs?.p95 ?? null) },
+      ],
+      took: [
+        { name: "median", colour: "--run", fill: true, values: buckets.map((b) => b.durationMs?.p50 ?? null) },
+        { name: "95 %", colour: "--violet", dashed: true, values: buckets.map((b) => b.durationMs?.p95 ?? null) },
+      ],
+    };
+  }, [buckets, step]);
+  const { totals } = stats;
+  return (
+    <div className="charts">
+      <Panel title="Runs that ended, per minute">
+        <Chart
+          label={`Runs per minute: ${totals.completed} completed, ${totals.failed} failed and ${totals.cancelled} cancelled in this time.`}
+          times={lines.times} series={lines.runs} format={(v) => (v >= 10 ? v.toFixed(0) : v.toFixed(v >= 1 ? 1 : 2))}
+        />
+      </Panel>
+      <Panel title="Time to the first event">
+        <Chart label={`Time to the first event: ${said(totals.firstEventMs)}`} times={lines.times} series={lines.first} format={duration} />
+      </Panel>
+      <Panel title="Duration">
+        <Chart label={`Duration of runs: ${said(totals.durationMs)}`} times={lines.times} series={lines.took} format={duration} />
+      </Panel>
+    </div>
+  );
+}
+
+const said = (p: Stats["totals"]["durationMs"]) => (p ? `median ${duration(p.p50)}, 95 % within ${duration(p.p95)}.` : "nothing is known.");

@@ -1,0 +1,94 @@
+import { Link } from "wouter";
+import type { Stats } from "../../api/types";
+import { Ago, Panel } from "../../ui/basics";
+import { compact, duration, money, number } from "../../ui/format";
+import { percent } from "./figures";
+
+/** Agents are what each agent has done and taken. */
+export function Agents({ stats: { agents } }: { stats: Stats }) {
+  return (
+    <Panel title="By agent" flush className="wide">
+      {agents.length === 0 ? (
+        <p className="quiet muted">None has run.</p>
+      ) : (
+        <div className="scroll-x" tabIndex={0} role="region" aria-label="By agent">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Agent</th>
+                <th scope="col" className="right">Runs</th>
+                <th scope="col" className="right">Failed</th>
+                <th scope="col" className="right">Median</th>
+                <th scope="col" className="right">95 %</th>
+                <th scope="col" className="right">Tokens in</th>
+                <th scope="col" className="right">out</th>
+                <th scope="col" className="right">Cost</th>
+              </tr>
+            </thead>
+            <tbody>
+              {agents.map((a) => (
+                <tr key={a.agent}>
+                  <td>
+                    <Link href={`/runs?agent=${encodeURIComponent(a.agent)}`}>{a.agent}</Link>
+                  </td>
+                  <td className="right num">{number(a.runs)}</td>
+                  <td className={`right num ${a.failed > 0 ? "bad" : "muted"}`}>{a.failed > 0 ? `${number(a.failed)} · ${percent(a.failed / a.runs)}` : "–"}</td>
+                  <td className="right num">{a.durationMs ? duration(a.durationMs.p50) : "–"}</td>
+                  <td className="right num">{a.durationMs ? duration(a.durationMs.p95) : "–"}</td>
+                  <td className="right num">{a.inputTokens ? compact(a.inputTokens) : "–"}</td>
+                  <td className="right num">{a.outputTokens ? compact(a.outputTokens) : "–"}</td>
+                  <td className="right num">{a.cost === null ? "–" : money(a.cost)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+/** Failures are why runs failed. */
+export function Failures({ stats: { failures } }: { stats: Stats }) {
+  const most = Math.max(1, ...failures.map((f) => f.count));
+  return (
+    <Panel title="Failures by code" flush>
+      {failures.length === 0 && <p className="quiet muted">Nothing has failed.</p>}
+      <ul className="meters">
+        {failures.map((f) => (
+          <li key={f.code}>
+            <code className="grow clip">{f.code}</code>
+            <span className="meter" aria-hidden="true">
+              <span style={{ width: `${(f.count / most) * 100}%` }} />
+            </span>
+            <span className="num">{number(f.count)}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** Instances are the processes that serve the database, and whether each is heard of. */
+export function Instances({ stats: { instances } }: { stats: Stats }) {
+  return (
+    <Panel title="Instances" flush>
+      <ul className="brief-list">
+        {instances.map((i) => (
+          <li key={i.id}>
+            <span className="badge" data-tone={i.serving ? "good" : "idle"}>
+              {i.serving ? "serving" : "standing by"}
+            </span>
+            <span className="grow clip mono" title={i.id}>
+              {i.host ?? i.id}
+            </span>
+            <span className="muted nowrap">{i.version}</span>
+            <span className="muted">
+              <Ago at={i.heartbeatAt} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,32 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { ask } from "../../api/client";
+import type { Run } from "../../api/types";
+import { useProject } from "../../app/context";
+import { asked, type Filters } from "./filters";
+
+interface Page {
+  items: Run[];
+  nextCursor: string | null;
+  total: number | null;
+}
+
+const pageSize = 50;
+const live = 3; // pages that are asked for again as time goes by: who reads further back is not waiting for news
+
+/** useRuns is the list of runs that the filters let through, the latest first, in pages. */
+export function useRuns(filters: Filters) {
+  const project = useProject();
+  return useInfiniteQuery({
+    queryKey: ["runs", project, filters],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => {
+      const query = asked(filters);
+      query.set("limit", String(pageSize));
+      if (pageParam) query.set("cursor", pageParam);
+      return ask<Page>(`/api/projects/${encodeURIComponent(project)}/agent-runs?${query}`);
+    },
+    getNextPageParam: (last) => last.nextCursor,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > live ? false : 2_000),
+    placeholderData: (before) => before,
+  });
+}
