@@ -32,13 +32,30 @@ export const useBase = () => useContext().base;
 
 const ranks: Role[] = ["user", "viewer", "operator", "admin"];
 
-/** useMay reports whether the caller may do what takes that role. */
+/** useMay reports whether the caller may do what takes that role. Without accounts everybody is the only user, and all is theirs. */
 export function useMay(role: Role): boolean {
-  return ranks.indexOf(useMe().role) >= ranks.indexOf(role);
+  const me = useMe();
+  return me.authentication === "none" || ranks.indexOf(me.role) >= ranks.indexOf(role);
+}
+
+/** useSeesOthers reports whether the caller is shown what is other users'. */
+export function useSeesOthers(): boolean {
+  const me = useMe();
+  return me.authentication !== "none" && me.role !== "user";
 }
 
 /** useMayControl reports whether the caller may cancel, answer and append to what is that user's. */
 export function useMayControl(user: string | undefined): boolean {
+  return useMay("operator") || useOwns(user);
+}
+
+/** useMayDelete reports whether the caller may delete what is that user's. */
+export function useMayDelete(user: string | undefined): boolean {
+  return useMay("admin") || useOwns(user);
+}
+
+/** useOwns reports whether something is the caller's own. */
+export function useOwns(user: string | undefined): boolean {
   const me = useMe();
-  return useMay("operator") || user === undefined || user === me.user;
+  return user === undefined || user === me.user;
 }

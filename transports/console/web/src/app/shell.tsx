@@ -14,7 +14,7 @@ const sections = [
   { path: "/threads", name: "Threads", key: "g t", icon: icons.Threads },
   { path: "/playground", name: "Playground", key: "g p", icon: icons.Playground },
   { path: "/agents", name: "Agents", key: "g a", icon: icons.Offers },
-  { path: "/waiting", name: "Waiting for you", key: "g w", icon: icons.Waiting },
+  { path: "/waiting", name: "Waiting", key: "g w", icon: icons.Waiting },
   { path: "/admin", name: "Admin", key: "g m", icon: icons.Admin },
 ];
 

@@ -81,6 +81,12 @@ export class RunLog extends Observable {
       }) ?? null;
   }
 
+  /** begin says what the thread's state was before the run. */
+  begin(state: unknown) {
+    this.transcript.rebase(state, this.events);
+    this.changed();
+  }
+
   end() {
     this.ended = true;
     this.follow(null);

@@ -20,19 +20,37 @@ export interface Item {
   messageId: string;
   toolCallId: string;
   step: string; // that it is part of, "" for none
+  parts: Item[];
 }
 
-/** Timeline is what a run did, in the order it began. Events go in, in order. */
+/** Timeline is what a run did. Events go in, in order. */
 export class Timeline {
+  /** In the order it began. */
   items: Item[] = [];
   /** The latest time that any event tells. */
   last = 0;
 
+  private roots: Item[] = [];
+  private rows: Item[] = [];
   private open = new Map<string, Item>();
   private steps: { item: Item; agent: string }[] = []; // that are open, outermost first
   private agent = ""; // of the event at hand
   private waiting: Item | null = null;
   private clock = 0;
+
+  /** Lines are the items, each followed by what it is made of. */
+  lines(): Item[] {
+    if (this.rows.length === this.items.length) return this.rows;
+    this.rows = [];
+    const walk = (list: Item[]) => {
+      for (const item of list) {
+        this.rows.push(item);
+        walk(item.parts);
+      }
+    };
+    walk(this.roots);
+    return this.rows;
+  }
 
   push({ id, event: e }: Logged) {
     this.clock = stamp(e) ?? this.clock;
@@ -91,13 +109,14 @@ export class Timeline {
   }
 
   private begin(kind: Kind, key: string, name: string, eventId: number, messageId: string): Item {
-    const outer = kind === "run" || kind === "wait" ? undefined : this.outer(kind, name);
+    const whole = kind === "run" || kind === "wait";
+    const outer = whole ? undefined : (this.outer(kind, name) ?? this.open.get("run"));
     const item: Item = {
       key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, toolCallId: "", progress: null, events: 0, mark: "open",
-      depth: outer ? outer.depth + 1 : kind === "run" || kind === "wait" ? 0 : 1, step: outer?.name ?? "",
-      start: this.clock, end: null,
+      depth: outer ? outer.depth + 1 : 0, step: outer?.kind === "step" ? outer.name : "", parts: [], start: this.clock, end: null,
     };
     this.items.push(item);
+    (outer?.parts ?? this.roots).push(item);
     this.open.set(key, item);
     return item;
   }

@@ -45,6 +45,11 @@ export class Transcript {
   private calls = new Map<string, { call: Call; entry: Entry }>();
   private base: unknown = {};
 
+  /** What was known before the first change. */
+  get before(): unknown {
+    return this.base;
+  }
+
   get state(): unknown {
     return this.states.at(-1)?.state ?? this.base;
   }
@@ -57,9 +62,12 @@ export class Transcript {
     this.replace(messages, 0, "");
   }
 
-  /** stateAt is the state as of an event. */
-  stateAt(id: number): unknown {
-    return this.states.findLast((s) => s.id <= id)?.state ?? this.base;
+  /** rebase says what the state was before the first of those events, and works out anew what it was after each. */
+  rebase(state: unknown, events: Logged[]) {
+    this.base = state;
+    this.based = true;
+    this.states = [];
+    for (const logged of events) if (logged.event.type.startsWith("STATE_")) this.push(logged);
   }
 
   push({ id, event }: Logged) {
@@ -101,7 +109,7 @@ export class Transcript {
         this.replace(Array.isArray(e.messages) ? (e.messages as ThreadMessage[]) : [], id, text(e.runId));
         break;
       case "STATE_SNAPSHOT":
-        this.based = true;
+        if (this.states.length === 0) this.based = true;
         this.states.push({ id, state: e.snapshot });
         break;
       case "STATE_DELTA":

@@ -3,7 +3,7 @@ import { useLocation } from "wouter";
 import { useAppend, useCancel, useDelete } from "../../api/actions";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
-import { useMay, useMayControl } from "../../app/context";
+import { useMayControl, useMayDelete } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import type { RunLog } from "../../log/runlog";
 import { Confirm, Dialog } from "../../ui/dialog";
@@ -17,7 +17,7 @@ type Open = "append" | "rerun" | "curl" | "delete" | null;
 export function Actions({ run, log }: { run: Run; log: RunLog }) {
   const [open, setOpen] = useState<Open>(null);
   const control = useMayControl(run.user);
-  const admin = useMay("admin");
+  const deletes = useMayDelete(run.user);
   const cancel = useCancel();
   const close = () => setOpen(null);
   const ended = over(run.status);
@@ -46,7 +46,7 @@ export function Actions({ run, log }: { run: Run; log: RunLog }) {
       <button type="button" className="button plain" onClick={() => setOpen("curl")}>
         curl
       </button>
-      {admin && ended && (
+      {deletes && ended && (
         <button type="button" className="button plain danger" onClick={() => setOpen("delete")}>
           Delete
         </button>

@@ -2,6 +2,7 @@ import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
+import { useSeesOthers } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 import { Clock, CopyIcon, Took } from "../../ui/basics";
 import { brief, compact, money, number } from "../../ui/format";
@@ -10,6 +11,7 @@ import { Actions } from "./actions";
 
 /** Header is what a run is, at a glance. */
 export function Header({ run, log }: { run: Run; log: RunLog }) {
+  const others = useSeesOthers();
   const [whole, setWhole] = useState(false);
   const title = run.inputQuery.trim() || `Run of ${run.workflowId}`;
   return (
@@ -30,7 +32,7 @@ export function Header({ run, log }: { run: Run; log: RunLog }) {
       <Actions run={run} log={log} />
       <dl className="facts">
         <Fact name={run.agent === null ? "Workflow" : "Agent"}>{run.workflowId}</Fact>
-        {run.user !== undefined && <Fact name="User">{run.user}</Fact>}
+        {others && run.user !== undefined && <Fact name="User">{run.user}</Fact>}
         <Fact name="Thread">
           <Link href={`/threads/${encodeURIComponent(run.conversationId)}`}>{brief(run.threadId)}</Link>
         </Fact>

@@ -2,7 +2,7 @@ import { useId, useState } from "react";
 import { useLocation } from "wouter";
 import { useStart } from "../../api/actions";
 import type { Run, RunRequest, ThreadMessage } from "../../api/types";
-import { useMe } from "../../app/context";
+import { useOwns } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 import { Dialog } from "../../ui/dialog";
 import { plainText } from "../../ui/message";
@@ -12,13 +12,12 @@ type Where = "new" | "after" | "place";
 
 /** Rerun starts the same again, as it was or edited. */
 export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: () => void }) {
-  const me = useMe();
   const input = inputOf(log);
   const asked = input?.messages.findLast((m) => m.role === "user");
   const original = asked ? plainText(asked.content) : run.inputQuery;
   const [content, setContent] = useState(original);
   const [where, setWhere] = useState<Where>("new");
-  const own = run.user === undefined || run.user === me.user;
+  const own = useOwns(run.user);
   const [, go] = useLocation();
   const start = useStart();
   const id = useId();

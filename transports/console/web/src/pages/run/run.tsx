@@ -78,7 +78,7 @@ function OneRun({ run }: { run: Run }) {
         >
           {chosen === "timeline" && <TimelineTab run={run} log={log} show={show} />}
           {chosen === "messages" && <Messages run={run} log={log} />}
-          {chosen === "state" && <State log={log} show={show} />}
+          {chosen === "state" && <State run={run} log={log} show={show} />}
           {chosen === "events" && <Events run={run} log={log} at={event} />}
           {chosen === "input" && <Input run={run} log={log} />}
         </Tabs>

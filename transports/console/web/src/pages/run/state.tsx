@@ -1,12 +1,15 @@
 import { useId, useState } from "react";
+import { useKeys } from "../../app/keys";
+import type { Run } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
 import { CopyButton, Empty, Loading } from "../../ui/basics";
 import { JsonTree } from "../../ui/json";
 import * as icons from "../../ui/icons";
-import { useKeys } from "../../app/keys";
+import { useBase } from "./use-base";
 
 /** State is what was known, at any place of the log. */
-export function State({ log, show }: { log: RunLog; show: (event: number) => void }) {
+export function State({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
+  useBase(run, log);
   const { states, based } = log.transcript;
   const [chosen, setChosen] = useState<number | null>(null); // null is the latest, also while more come
   const id = useId();
@@ -19,7 +22,7 @@ export function State({ log, show }: { log: RunLog; show: (event: number) => voi
   });
   const known = states[at];
   if (!known) return log.complete ? <Empty title="The state was not changed">What was known when the run began is what is known now.</Empty> : <Loading />;
-  const before = at > 0 ? states[at - 1]?.state : {};
+  const before = at > 0 ? states[at - 1]?.state : log.transcript.before;
   return (
     <div className="stack">
       <div className="scrub">

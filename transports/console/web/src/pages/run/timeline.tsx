@@ -19,7 +19,8 @@ const looks: Record<Kind, () => React.ReactNode> = {
 
 /** Timeline shows what went on when, each line growing while it lasts. */
 export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show: (event: number) => void }) {
-  const { items, last } = log.timeline;
+  const { last } = log.timeline;
+  const items = log.timeline.lines();
   const now = useNow(live ? 250 : 0);
   const [open, setOpen] = useState<string>("");
   const frame = useRef<HTMLDivElement>(null);
@@ -34,7 +35,7 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
     return log.complete ? <Empty title="Nothing has happened yet">The run waits for its turn.</Empty> : <Loading />;
   }
   const end = live ? Math.max(last, now) : last;
-  const scale = new Scale(items, end);
+  const scale = new Scale(log.timeline.items, end);
   return (
     <div className="timeline">
       <div className="axis" aria-hidden="true">

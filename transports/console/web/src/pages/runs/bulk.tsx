@@ -18,8 +18,9 @@ export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
   const me = useMe();
   const [done, setDone] = useState(-1); // of what goes on, -1 for nothing
   const [asks, setAsks] = useState(false);
-  const cancellable = runs.filter((r) => !over(r.status) && (operator || r.user === undefined || r.user === me.user));
-  const removable = admin ? runs.filter((r) => over(r.status)) : [];
+  const own = (r: Run) => r.user === undefined || r.user === me.user;
+  const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
+  const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
   const all = async (list: Run[], act: (run: Run) => Promise<unknown>, word: string) => {
     let failed = "";
     for (const [i, run] of list.entries()) {

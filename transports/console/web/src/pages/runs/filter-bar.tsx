@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import { useOffers, useWorkflows } from "../../api/queries";
-import { useMay } from "../../app/context";
+import { useSeesOthers } from "../../app/context";
 import { statuses, tone, word } from "../../ui/status";
 import { count, type Filters } from "./filters";
 
@@ -18,7 +18,7 @@ const times = [
 export function FilterBar({ filters, change }: { filters: Filters; change: (what: Partial<Filters>) => void }) {
   const agents = useOffers().data?.agents ?? [];
   const workflows = useWorkflows().data?.workflows ?? [];
-  const others = useMay("viewer");
+  const others = useSeesOthers();
   const [more, setMore] = useState(Boolean(filters.thread || filters.user || filters.until));
   const what = filters.agent ? `a:${filters.agent}` : filters.workflow ? `w:${filters.workflow}` : "";
   const known = [...agents.map((a) => `a:${a.name}`), ...workflows.map((w) => `w:${w.name}`)];

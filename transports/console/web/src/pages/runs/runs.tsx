@@ -2,7 +2,7 @@ import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import type { Run } from "../../api/types";
-import { useMay } from "../../app/context";
+import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { runPath } from "../../app/search";
 import { Empty, Failure, Loading } from "../../ui/basics";
@@ -23,7 +23,7 @@ export default function Page() {
   const [at, setAt] = useState(-1);
   const [picked, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
   const [, go] = useLocation();
-  const others = useMay("viewer");
+  const others = useSeesOthers();
   const list = useRef<HTMLUListElement>(null);
   const narrow = matchMedia("(max-width: 860px)").matches;
   const rows = useWindowVirtualizer({

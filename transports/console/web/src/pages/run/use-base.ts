@@ -1,0 +1,34 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { ask } from "../../api/client";
+import type { LogEvent, Run } from "../../api/types";
+import { useProject } from "../../app/context";
+import type { RunLog } from "../../log/runlog";
+
+/**
+ * useBase finds what the thread's state was before a run whose log begins with a change of it: what the run before it has left.
+ * A thread executes one run at a time.
+ */
+export function useBase(run: Run, log: RunLog) {
+  const project = useProject();
+  const { transcript } = log;
+  const wanted = log.complete && !transcript.based && transcript.states.length > 0;
+  const { data } = useQuery({
+    queryKey: ["base", project, run.conversationId, run.id],
+    enabled: wanted,
+    staleTime: Infinity,
+    queryFn: async (): Promise<{ state: unknown }> => {
+      const [p, conversation] = [project, run.conversationId].map(encodeURIComponent);
+      const query = `threadId=${conversation}&until=${encodeURIComponent(run.createdAt)}&limit=5`;
+      const { items } = await ask<{ items: Run[] }>(`/api/projects/${p}/agent-runs?${query}`);
+      const before = items.find((r) => r.id !== run.id && r.startedAt !== null && r.createdAt <= run.createdAt);
+      if (!before) return { state: {} };
+      const path = `/api/v1/conversations/${conversation}/agent-runs/${encodeURIComponent(before.id)}/snapshot?projectId=${p}`;
+      const snapshot = await ask<{ events: { event: LogEvent }[] }>(path);
+      return { state: snapshot.events.find(({ event }) => event.type === "STATE_SNAPSHOT")?.event.snapshot ?? {} };
+    },
+  });
+  useEffect(() => {
+    if (data && wanted) log.begin(data.state);
+  }, [data, wanted, log]);
+}
