@@ -73,7 +73,7 @@ export function Panel({ title, actions, children, flush = false, className = "" 
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {children && <p>{children}</p>}
     </div>
   );

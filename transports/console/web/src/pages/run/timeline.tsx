@@ -71,10 +71,8 @@ function Line({ item, scale, end, open, toggle }: { item: Item; scale: Scale; en
   const [left, right] = [scale.at(item.start), scale.at(stop)];
   const took = duration(Math.max(0, stop - item.start));
   return (
-    <button
-      type="button" className="line" data-kind={item.kind} data-mark={item.mark} aria-expanded={open} onClick={toggle}
-      aria-label={`${item.kind} ${item.name}, ${item.mark === "open" ? "for" : "took"} ${took}${item.mark === "bad" ? ", failed" : ""}`}
-    >
+    <button type="button" className="line" data-kind={item.kind} data-mark={item.mark} aria-expanded={open} onClick={toggle}>
+      <span className="hidden-text">{item.mark === "bad" ? `failed ${item.kind}` : item.kind}</span>
       <span className="name" style={{ paddingLeft: item.depth * 16 }}>
         <Icon />
         <span className="clip">{item.name}</span>
