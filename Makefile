@@ -58,7 +58,7 @@ build: ## Build bin/baton
 
 console: ## Build the console that is embedded, from transports/console/web
 	.ci/setup
-	npm --prefix $(CONSOLE) run --silent types
+	go test ./cmd/clients -count=1 -run TestConsoleFitsTheAPI -update
 	npm --prefix $(CONSOLE) run --silent build
 
 clean: ## Remove what was built; the database stays

@@ -1,12 +1,21 @@
 package clients
 
 import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the console's types of the API anew")
 
 // guarded is a workflow whose second node needs leave, and whose third is never executed.
 const guarded = `
@@ -35,4 +44,122 @@ func TestConsole(t *testing.T) {
 		t.Cleanup(control.Close)
 		judge(t, "browser", "console.mjs", nil, "BATON_URL="+s.url(""), "CONTROL="+control.URL, chromium)
 	})
+}
+
+// web is where the console's source is.
+const web = "../../transports/console/web"
+
+// What is embedded is what the source is built to, from the lock file: the compression alone may differ.
+func TestConsoleIsBuiltFromItsSource(t *testing.T) {
+	t.Parallel()
+	needs(t, web)
+	dir := t.TempDir()
+	node(t, web, []string{"OUT_DIR=" + dir}, "node_modules/.bin/vite", "build", "--logLevel", "error")
+	got, want := inflated(t, dir), inflated(t, "../../transports/console/dist")
+	for name := range want {
+		if !bytes.Equal(got[name], want[name]) {
+			t.Errorf("dist/%s is not what the source is built to; make console builds it", name)
+		}
+	}
+	for name := range got {
+		if want[name] == nil {
+			t.Errorf("dist/%s is missing; make console builds it", name)
+		}
+	}
+	const most = 3 << 19 // 1.5 MiB
+	if size := packed(t, "../../transports/console/dist"); size > most {
+		t.Errorf("the console is %d bytes, more than %d", size, most)
+	}
+}
+
+// The console asks what the server has: its source fits the types of openapi.json.
+func TestConsoleFitsTheAPI(t *testing.T) {
+	t.Parallel()
+	needs(t, web)
+	s := start(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "src"), os.DirFS(filepath.Join(web, "src"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tsconfig.json", "package.json", "vite.config.ts"} {
+		b, err := os.ReadFile(filepath.Join(web, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modules, err := filepath.Abs(filepath.Join(web, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	types := filepath.Join(dir, "src", "api", "schema.d.ts")
+	node(t, dir, nil, "node_modules/.bin/openapi-typescript", s.url("/openapi.json"), "-o", types)
+	if *update {
+		b, err := os.ReadFile(types)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(web, "src", "api", "schema.d.ts"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node(t, dir, nil, "node_modules/.bin/tsc", "--noEmit")
+}
+
+// node runs a program of Node.js in a folder.
+func node(t *testing.T, dir string, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// inflated are the files below a folder, by their names without .gz.
+func inflated(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	walk(t, dir, func(name string, body []byte) {
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		plain, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		files[strings.TrimSuffix(name, ".gz")] = plain
+	})
+	return files
+}
+
+// packed is how large the files below a folder are.
+func packed(t *testing.T, dir string) (size int) {
+	t.Helper()
+	walk(t, dir, func(_ string, body []byte) { size += len(body) })
+	return size
+}
+
+func walk(t *testing.T, dir string, each func(name string, body []byte)) {
+	t.Helper()
+	root := os.DirFS(dir)
+	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		body, err := fs.ReadFile(root, name)
+		if err == nil {
+			each(name, body)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
