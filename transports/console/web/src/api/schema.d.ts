@@ -107,7 +107,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List runs, newest first */
+        /**
+         * List runs, newest first
+         * @description One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand runs and ends there, short or empty, with a `nextCursor` that goes on; `total` is null when counting would take reading more.
+         */
         get: operations["listRuns"];
         put?: never;
         /**
@@ -211,6 +214,26 @@ export interface paths {
          * @description Once it is answered, no event of the run follows its terminal one. Cancelling a cancelled run gets the same answer again.
          */
         post: operations["cancelRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/interrupts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what runs wait for, oldest first
+         * @description The open interrupts and pending tool calls of all WAITING runs that the caller may see. An answer covers all of a run's at once.
+         */
+        get: operations["listInterrupts"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -412,6 +435,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show who the server takes the caller for */
+        get: operations["getMe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/limits": {
         parameters: {
             query?: never;
@@ -439,10 +479,30 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the agents, and the tools that they may call */
+        /** List the agents, the tools that they may call, and the servers of tools */
         get: operations["listAgents"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{tool}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a tool: start a run that is one call of it
+         * @description A run as any other: it may wait for an approval, can be cancelled, and is in the log. Its `outputSummary` is the tool's result, its `workflowId` `tool:` and the tool's name, and its message the arguments. Arguments that the tool does not take fail the run with `invalid_arguments`. With accounts it is for operators and admins.
+         */
+        post: operations["startToolRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -934,6 +994,19 @@ export interface components {
             /** @description What requests call it. */
             name: string;
             description: string;
+            origin: components["schemas"]["Origin"];
+            /** @description Null for what depends on nothing, or was not needed yet. */
+            health: components["schemas"]["Health"] | null;
+            /** @description Null when it is not known. */
+            model: components["schemas"]["AgentModel"] | null;
+            /** @description Tools and agents that it may call, names or patterns; null when they are not known. */
+            tools: string[] | null;
+        };
+        /** @description The model that plays an agent. */
+        AgentModel: {
+            provider: string;
+            /** @description Null for the provider's default. */
+            name: null | string;
         };
         /** @description Whether an agent is at work for the project. */
         AgentStatus: {
@@ -941,10 +1014,11 @@ export interface components {
             /** @enum {string} */
             status: "idle" | "running";
         };
-        /** @description The agents and tools, by name. */
+        /** @description The agents, tools and servers of tools, by name. */
         Agents: {
             agents: components["schemas"]["Agent"][];
             tools: components["schemas"]["Tool"][];
+            servers: components["schemas"]["ToolServer"][];
         };
         /** @description Changes an activity message. */
         AguiActivityDelta: {
@@ -1556,8 +1630,8 @@ export interface components {
             items: components["schemas"]["Audited"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: null | string;
-            /** @description How many the whole list has; counting stops at 10 000. */
-            total: number;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description A request that has changed something. */
         Audited: {
@@ -1772,7 +1846,8 @@ export interface components {
             data: {
                 /** @description Its position in the thread's log. */
                 event_id: number;
-                event: components["schemas"]["PublicEvent"];
+                /** @description In the `projection` that was asked for. */
+                event: components["schemas"]["PublicEvent"] | components["schemas"]["SeedEvent"];
             }[];
             page_info: components["schemas"]["PageInfo"];
         };
@@ -1784,6 +1859,8 @@ export interface components {
             files: number;
             /** @description Of all of a user's. */
             bytes: number;
+            /** @description Of a user at a time; null for no limit. */
+            uploads: null | number;
         };
         /** @description The provider and model of the last call, and the run's tokens. */
         FinishMetadata: {
@@ -1795,6 +1872,17 @@ export interface components {
             reasoningTokens?: number;
             finishReason: string;
             providerRequestId?: string;
+        };
+        /** @description How something is that it depends on, as it was last seen. Nobody is asked for it now. */
+        Health: {
+            ok: boolean;
+            /**
+             * Format: date-time
+             * @description When it became so, as far as it was seen.
+             */
+            since: null | string;
+            /** @description What is wrong, for those who look after the server. */
+            detail: null | string;
         };
         /** @description A day of a thread's messages. */
         History: {
@@ -1872,6 +1960,14 @@ export interface components {
             expiresAt?: string;
             metadata?: Record<string, never>;
             subagentRunId?: string;
+        };
+        /** @description A page of a list. */
+        InterruptPage: {
+            items: components["schemas"]["OpenInterrupt"][];
+            /** @description The `cursor` of the next page, null on the last. */
+            nextCursor: null | string;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description A patch as in RFC 6902. */
         JSONPatch: {
@@ -2370,6 +2466,31 @@ export interface components {
                 data?: unknown;
             };
         };
+        /** @description Who the server takes a caller for. */
+        Me: {
+            user: string;
+            /** @description The project that the request means. */
+            projectId: string;
+            /** @description All of the user's. The first is meant where a request names none. */
+            projects: string[];
+            /**
+             * @description What the user may do in each of them.
+             * @enum {string}
+             */
+            role: "user" | "viewer" | "operator" | "admin";
+            /**
+             * @description How the user is known; `none` where there are no accounts.
+             * @enum {string}
+             */
+            authentication: "none" | "api-key" | "jwt" | "custom";
+            /**
+             * Format: date-time
+             * @description When the credential ends; null for never.
+             */
+            expiresAt: null | string;
+            /** @description The server's. */
+            version: string;
+        };
         /** @description A message of a run. */
         Message: {
             id: string;
@@ -2387,8 +2508,8 @@ export interface components {
             items: components["schemas"]["Message"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: null | string;
-            /** @description How many the whole list has; counting stops at 10 000. */
-            total: number;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, `text` and `duration_ms` beside it; or of the agents' states. */
         MonitorEvent: components["schemas"]["MonitorRunStarted"] | components["schemas"]["MonitorRunFinished"] | components["schemas"]["MonitorRunError"] | components["schemas"]["MonitorTextMessageStart"] | components["schemas"]["MonitorTextMessageContent"] | components["schemas"]["MonitorTextMessageEnd"] | components["schemas"]["MonitorToolCallStart"] | components["schemas"]["MonitorToolCallArgs"] | components["schemas"]["MonitorToolCallEnd"] | components["schemas"]["MonitorToolCallResult"] | components["schemas"]["MonitorStateSnapshot"] | components["schemas"]["MonitorStateDelta"];
@@ -2810,6 +2931,48 @@ export interface components {
         NodeStates: {
             items: components["schemas"]["NodeState"][];
         };
+        /** @description Something a run waits for, and whose it is. */
+        OpenInterrupt: {
+            id: string;
+            /** @description `tool_call`, `input_required`, `confirmation`, or an agent's own. */
+            reason: string;
+            message?: string;
+            toolCallId?: string;
+            /** @description A JSON Schema of the payload of an answer. */
+            responseSchema?: unknown;
+            /**
+             * Format: date-time
+             * @description When the server answers it with `cancelled`.
+             */
+            expiresAt?: string;
+            metadata?: Record<string, never>;
+            subagentRunId?: string;
+            runId: string;
+            threadId: string;
+            conversationId: string;
+            /** @description The agent or workflow. */
+            agent: string;
+            /** @description Whose run it is. */
+            user: string;
+            /**
+             * Format: date-time
+             * @description When it was asked.
+             */
+            createdAt: string;
+        };
+        /** @description Where something comes from. Without accounts all of it is told, else `file`, `line` and `url` from the role operator on. */
+        Origin: {
+            /** @enum {string} */
+            kind: "built-in" | "yaml" | "mcp" | "remote" | "process" | "program";
+            /** @description The settings file that declares it. */
+            file: null | string;
+            /** @description There, from 1. */
+            line: null | number;
+            /** @description The server of tools. */
+            server: null | string;
+            /** @description Where it is asked: scheme and host. */
+            url: null | string;
+        };
         /** @description How a span ended that did not fail. */
         Outcome: {
             /** @enum {string} */
@@ -3219,6 +3382,14 @@ export interface components {
             /** @description Counts restarts, from 1. */
             generation: number;
             usage: components["schemas"]["TokenUsage"][];
+            /** @description Whose it is. */
+            user: string;
+            /** @description To execute it: 0 before it has started, then 1, and one more for each crash in a row. */
+            attempts: number;
+            inputTokens: number;
+            outputTokens: number;
+            /** @description Of its tokens, by the prices of the agents that are offered now; null when one of its models has none. */
+            cost: null | number;
             /** Format: date-time */
             createdAt: string;
             /** @description The run this one was started for. */
@@ -3237,8 +3408,8 @@ export interface components {
             items: components["schemas"]["Run"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: null | string;
-            /** @description How many the whole list has; counting stops at 10 000. */
-            total: number;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is Baton's own. Unknown members are ignored, and null means absent. */
         RunRequest: {
@@ -4103,8 +4274,8 @@ export interface components {
             items: components["schemas"]["Step"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: null | string;
-            /** @description How many the whole list has; counting stops at 10 000. */
-            total: number;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description What opens a stream. */
         StreamTicket: {
@@ -4175,8 +4346,8 @@ export interface components {
             items: components["schemas"]["Thread"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: null | string;
-            /** @description How many the whole list has; counting stops at 10 000. */
-            total: number;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description In seconds. */
         TimeLimits: {
@@ -4206,6 +4377,9 @@ export interface components {
             idempotent: boolean;
             /** @description A person is asked before each call. */
             approval: boolean;
+            origin: components["schemas"]["Origin"];
+            /** @description Null for what depends on nothing, or was not needed yet. */
+            health: components["schemas"]["Health"] | null;
         };
         /** @description What a tool returned. */
         ToolAgentOutput: {
@@ -4234,6 +4408,17 @@ export interface components {
             encryptedValue?: string;
             metadata?: Record<string, never>;
         };
+        /** @description An MCP server, or a program, that has tools. */
+        ToolServer: {
+            /** @description The front of its tools' names. */
+            name: string;
+            description: string;
+            origin: components["schemas"]["Origin"];
+            /** @description Null for what depends on nothing, or was not needed yet. */
+            health: components["schemas"]["Health"] | null;
+            /** @description How many it has now. */
+            tools: number;
+        };
         /** @description What a worker returned. */
         WorkerAgentOutput: {
             /** @enum {string} */
@@ -4251,6 +4436,9 @@ export interface components {
             name: string;
             description: string;
             nodes: components["schemas"]["WorkflowNode"][];
+            origin: components["schemas"]["Origin"];
+            /** @description Null for what depends on nothing, or was not needed yet. */
+            health: components["schemas"]["Health"] | null;
         };
         /** @description A node of a workflow. */
         WorkflowNode: {
@@ -4794,8 +4982,8 @@ export interface operations {
     listRuns: {
         parameters: {
             query?: {
-                /** @description Only runs of this status. */
-                status?: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
+                /** @description Only runs of these statuses: several with commas between them, or the parameter several times. */
+                status?: string;
                 /** @description Only runs of this agent. */
                 agent?: string;
                 /** @description Only runs of this workflow. */
@@ -4804,6 +4992,12 @@ export interface operations {
                 threadId?: string;
                 /** @description Only runs that were created then or later. */
                 since?: string;
+                /** @description Only runs that were created before. */
+                until?: string;
+                /** @description Only runs with this text, in upper or lower case, in the id, the threadId, the thread's title or the first 500 characters of the input. A run of exactly this id comes first; of a conversationId, all its runs. */
+                q?: string;
+                /** @description Which come first. */
+                order?: "newest" | "oldest";
                 /** @description The `nextCursor` of the page before. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
@@ -4851,6 +5045,11 @@ export interface operations {
                      *           "error": null,
                      *           "generation": 1,
                      *           "usage": [],
+                     *           "user": "alice",
+                     *           "attempts": 1,
+                     *           "inputTokens": 0,
+                     *           "outputTokens": 0,
+                     *           "cost": null,
                      *           "createdAt": "2024-01-15T10:00:00Z",
                      *           "parentRunId": null,
                      *           "interrupts": []
@@ -5003,6 +5202,11 @@ export interface operations {
                      *       "error": null,
                      *       "generation": 1,
                      *       "usage": [],
+                     *       "user": "alice",
+                     *       "attempts": 1,
+                     *       "inputTokens": 0,
+                     *       "outputTokens": 0,
+                     *       "cost": null,
                      *       "createdAt": "2024-01-15T10:00:00Z",
                      *       "parentRunId": null,
                      *       "interrupts": []
@@ -5382,6 +5586,73 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listInterrupts: {
+        parameters: {
+            query?: {
+                /** @description The `nextCursor` of the page before. */
+                cursor?: string;
+                /** @description How many items the page may hold. */
+                limit?: number;
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "01890a5d-ac96-774b-bcce-b302099a8057",
+                     *           "reason": "input_required",
+                     *           "message": "Deploy?",
+                     *           "responseSchema": {
+                     *             "type": "object",
+                     *             "properties": {
+                     *               "version": {
+                     *                 "type": "string"
+                     *               }
+                     *             }
+                     *           },
+                     *           "runId": "run-1",
+                     *           "threadId": "main",
+                     *           "conversationId": "01890a5d-ac96-774b-bcce-b302099a8056",
+                     *           "agent": "deployer",
+                     *           "user": "alice",
+                     *           "createdAt": "2024-01-15T10:00:05Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InterruptPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -6071,6 +6342,50 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getMe: {
+        parameters: {
+            query?: {
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": "alice",
+                     *       "projectId": "p1",
+                     *       "projects": [
+                     *         "p1",
+                     *         "p2"
+                     *       ],
+                     *       "role": "operator",
+                     *       "authentication": "api-key",
+                     *       "expiresAt": "2026-02-01T10:30:00.125Z",
+                     *       "version": "v1.2.3"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["ProjectNotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getLimits: {
         parameters: {
             query?: never;
@@ -6145,7 +6460,8 @@ export interface operations {
                      *       "attachments": {
                      *         "size": 20971520,
                      *         "files": 1000,
-                     *         "bytes": 1073741824
+                     *         "bytes": 1073741824,
+                     *         "uploads": 8
                      *       }
                      *     }
                      */
@@ -6178,17 +6494,74 @@ export interface operations {
                      * @example {
                      *       "agents": [
                      *         {
-                     *           "name": "echo",
-                     *           "description": "Streams the last user message back word by word"
+                     *           "name": "researcher",
+                     *           "description": "Looks things up",
+                     *           "origin": {
+                     *             "kind": "yaml",
+                     *             "file": "baton.yaml",
+                     *             "line": 12,
+                     *             "server": null,
+                     *             "url": null
+                     *           },
+                     *           "health": null,
+                     *           "model": {
+                     *             "provider": "openai",
+                     *             "name": "gpt-5.4-mini"
+                     *           },
+                     *           "tools": [
+                     *             "files.*",
+                     *             "clock"
+                     *           ]
                      *         }
                      *       ],
                      *       "tools": [
                      *         {
-                     *           "name": "clock",
-                     *           "description": "Tells the time",
-                     *           "parameters": null,
+                     *           "name": "files.read",
+                     *           "description": "Reads a file",
+                     *           "parameters": {
+                     *             "type": "object",
+                     *             "properties": {
+                     *               "path": {
+                     *                 "type": "string"
+                     *               }
+                     *             },
+                     *             "required": [
+                     *               "path"
+                     *             ]
+                     *           },
                      *           "idempotent": true,
-                     *           "approval": false
+                     *           "approval": false,
+                     *           "origin": {
+                     *             "kind": "mcp",
+                     *             "file": "baton.yaml",
+                     *             "line": 4,
+                     *             "server": "files",
+                     *             "url": "https://tools.example.com"
+                     *           },
+                     *           "health": {
+                     *             "ok": true,
+                     *             "since": "2026-01-15T10:30:00.125Z",
+                     *             "detail": null
+                     *           }
+                     *         }
+                     *       ],
+                     *       "servers": [
+                     *         {
+                     *           "name": "files",
+                     *           "description": "Tools of an MCP server",
+                     *           "origin": {
+                     *             "kind": "mcp",
+                     *             "file": "baton.yaml",
+                     *             "line": 4,
+                     *             "server": "files",
+                     *             "url": "https://tools.example.com"
+                     *           },
+                     *           "health": {
+                     *             "ok": true,
+                     *             "since": "2026-01-15T10:30:00.125Z",
+                     *             "detail": null
+                     *           },
+                     *           "tools": 1
                      *         }
                      *       ]
                      *     }
@@ -6199,6 +6572,118 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    startToolRun: {
+        parameters: {
+            query?: {
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: {
+                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /**
+                 * @description The tool.
+                 * @example calculator
+                 */
+                tool: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "arguments": {
+                 *         "expression": "6*7"
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /** @description What the tool is called with. Absent: nothing. */
+                    arguments?: Record<string, never>;
+                    /** @description The thread, a name of your own. Absent: a new one. */
+                    threadId?: string;
+                    /** @description The run: likewise. */
+                    runId?: string;
+                    /** @description The project, unless the query names one. */
+                    projectId?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The run was taken. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "threadId": "main",
+                     *       "runId": "0190f5a1-8000-7d3e-8f10-6b1f0c9d2a77",
+                     *       "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *       "status": "RUNNING",
+                     *       "eventsUrl": "/api/v1/agent/runs/main/events?after_event_id=0"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description The body is wrong, or asks what the thread's state does not admit. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            /** @description It is not for users and viewers. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such tool or project. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is at odds with what is there. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body or what is new in it is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            429: components["responses"]["Overloaded"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -6224,6 +6709,14 @@ export interface operations {
                      *         {
                      *           "name": "demo",
                      *           "description": "Shows what a workflow looks like",
+                     *           "origin": {
+                     *             "kind": "built-in",
+                     *             "file": null,
+                     *             "line": null,
+                     *             "server": null,
+                     *             "url": null
+                     *           },
+                     *           "health": null,
                      *           "nodes": [
                      *             {
                      *               "id": "plan",
@@ -6590,6 +7083,8 @@ export interface operations {
                 after_event_id?: number;
                 /** @description How many events the page may hold. */
                 limit?: number;
+                /** @description `public`, unless it is `seed`: all events, as `GET …/events` of the thread shows them. */
+                projection?: "public" | "seed";
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };
@@ -6604,7 +7099,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of events in the `public` form. Ids keep their gaps where it leaves events out. */
+            /** @description A page of events. Ids keep their gaps where it leaves events out. */
             200: {
                 headers: {
                     [name: string]: unknown;
