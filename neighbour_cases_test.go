@@ -62,10 +62,15 @@ var cases = func() map[string][]ask {
 			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
 		"GET /api/projects/{projectId}/audit": get("403 403 403 200", "/api/projects/{project}/audit"),
 		"GET /api/v1/limits":                  get("200 200 200 200", "/api/v1/limits"),
-		"GET /api/v1/me":                      get(own, api+"/me"),
-		"GET /openapi.json":                   get("", "/openapi.json"),
-		"GET /docs":                           get("", "/docs"),
-		"GET /docs/{file}":                    get("", "/docs/none"),
+		// where callers are known by something else there are no keys: TestKeysOfAProject has them
+		"GET /api/projects/{projectId}/keys": get("404 404 404 404", "/api/projects/{project}/keys"),
+		"POST /api/projects/{projectId}/keys": one(
+			makes("/api/projects/{project}/keys", `{"user":"{user}","role":"admin"}`, "404 404 404 404")),
+		"DELETE /api/projects/{projectId}/keys/{keyId}": one(change("DELETE", "/api/projects/{project}/keys/aaaaaaaaaaaaa", ``, "404 404 404 404")),
+		"GET /api/v1/me":    get(own, api+"/me"),
+		"GET /openapi.json": get("", "/openapi.json"),
+		"GET /docs":         get("", "/docs"),
+		"GET /docs/{file}":  get("", "/docs/none"),
 
 		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
 		"POST /api/projects/{projectId}/agent-runs": one(

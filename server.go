@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/admin"
 	"github.com/batonrun/baton/transports/auth/apikey"
+	"github.com/batonrun/baton/transports/keys"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
 	"github.com/batonrun/baton/transports/ticket"
 )
@@ -84,11 +85,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.keys = apikey.NewKeys(s.db)
-	accounts := cfg.Accounts
+	accounts, admins := cfg.Accounts, keys.Transport{}
 	if cfg.APIKeys {
-		accounts = s.keys
+		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Ended: s.revoked}
 	}
-	if s.web, s.tickets, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch); err != nil {
+	if s.web, s.tickets, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return nil, err
 	}
 	if err = s.rt.Start(ctx); err != nil {

@@ -110,7 +110,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 }
 
 // newWeb mounts the transports on a server, whose accounts and tickets are those of db.
-func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics) (*transports.Server, *ticket.Tickets, error) {
+func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, *ticket.Tickets, error) {
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		meter = rates.New(cfg.Limits.rates())
@@ -155,6 +155,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version),
 	}
+	mounts = append(mounts, more...)
 	if cfg.Console {
 		shown, err := console.New()
 		if err != nil {

@@ -34,7 +34,7 @@ func keysCommand() *cobra.Command {
 }
 
 func createKeyCommand() *cobra.Command {
-	var user, role string
+	var name, user, role string
 	var projects []string
 	var lasts time.Duration
 	cmd := &cobra.Command{
@@ -52,11 +52,11 @@ func createKeyCommand() *cobra.Command {
 			if lasts != 0 {
 				expires = time.Now().Add(lasts)
 			}
-			text, row, err := apikey.New(user, projects, is, expires)
+			text, row, err := apikey.New(name, user, projects, is, expires)
 			if err != nil {
 				return &usageError{err}
 			}
-			err = withDatabase(cmd, func(db *storage.DB) error { return db.PutAPIKey(cmd.Context(), &row) })
+			err = withDatabase(cmd, func(db *storage.DB) error { return db.PutAPIKey(cmd.Context(), &row, nil) })
 			if err != nil {
 				return err
 			}
@@ -68,6 +68,7 @@ func createKeyCommand() *cobra.Command {
 	config.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&user, "user", "", "`user` that the key is for")
 	cmd.Flags().StringArrayVar(&projects, "project", nil, "`project` that it is for; the first of several is the default one")
+	cmd.Flags().StringVar(&name, "name", "", "what people call the key")
 	cmd.Flags().StringVar(&role, "role", "user", "user, viewer, operator or admin")
 	cmd.Flags().DurationVar(&lasts, "expires", 0, "how long it is good (default until it is revoked)")
 	return cmd
@@ -107,7 +108,7 @@ func allKeys(ctx context.Context, db *storage.DB) (list []runtime.APIKey, err er
 func writeKeys(w io.Writer, list []runtime.APIKey, now time.Time) error {
 	slices.SortStableFunc(list, func(a, b runtime.APIKey) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tUSER\tPROJECTS\tROLE\tCREATED\tSTATE")
+	fmt.Fprintln(table, "ID\tNAME\tUSER\tPROJECTS\tROLE\tCREATED\tSTATE")
 	for i := range list {
 		k := &list[i]
 		state := "good"
@@ -119,7 +120,7 @@ func writeKeys(w io.Writer, list []runtime.APIKey, now time.Time) error {
 		case k.ExpiresAt != nil:
 			state = "good until " + k.ExpiresAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, printable(k.User), printable(strings.Join(k.Projects, ",")),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, printable(k.Name), printable(k.User), printable(strings.Join(k.Projects, ",")),
 			k.Role, k.CreatedAt.Format(time.RFC3339), state)
 	}
 	return table.Flush()
@@ -134,7 +135,7 @@ func revokeKeyCommand() *cobra.Command {
 			return withDatabase(cmd, func(db *storage.DB) error {
 				var errs []error
 				for _, id := range ids {
-					err := db.RevokeAPIKey(cmd.Context(), id, time.Now())
+					err := db.RevokeAPIKey(cmd.Context(), id, time.Now(), nil)
 					switch {
 					case strings.HasPrefix(id, "baton_"):
 						err = errors.New("name a key by its ID, which list shows, and not by itself")

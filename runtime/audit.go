@@ -11,10 +11,15 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 	if !rt.cfg.Audit {
 		return decide.By{}
 	}
-	return decide.By{Request: &Audit{
-		Actor: c.Actor(), Action: action,
+	return decide.By{Request: c.Audit(action)}
+}
+
+// Audit is what the audit says of a caller that asks for an action.
+func (c Caller) Audit(action string) *Audit {
+	return &Audit{
+		Project: c.project, Actor: c.Actor(), Action: action,
 		Credential: c.origin.Credential, Address: c.origin.Address, Request: c.origin.Request,
-	}}
+	}
 }
 
 // AuditOf lists who has asked for what in the caller's project, latest first. It is for admins.

@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -11,14 +14,26 @@ import (
 
 const (
 	insertAPIKey = `
-INSERT INTO api_keys (id, hash, user_id, projects, role, created_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO api_keys (id, name, hash, user_id, projects, role, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+	insertAPIKeyProject = `
+INSERT INTO api_key_projects (project_id, id)
+VALUES (?, ?)`
 
 	selectAPIKeys = `
-SELECT id, hash, user_id, projects, role, created_at, expires_at, revoked_at FROM api_keys WHERE id = ANY (?)`
+SELECT id, name, hash, user_id, projects, role, created_at, expires_at, revoked_at, 0 FROM api_keys WHERE id = ANY (?)`
 
 	listAPIKeys = `
-SELECT id, hash, user_id, projects, role, created_at, expires_at, revoked_at FROM api_keys WHERE id > ? ORDER BY id LIMIT ?`
+SELECT id, name, hash, user_id, projects, role, created_at, expires_at, revoked_at, 0 FROM api_keys WHERE id > ? ORDER BY id LIMIT ?`
+
+	listProjectKeys = `
+SELECT k.id, k.name, k.hash, k.user_id, k.projects, k.role, k.created_at, k.expires_at, k.revoked_at, p.key
+FROM api_key_projects p JOIN api_keys k ON k.id = p.id
+WHERE p.project_id = ? AND p.key < ? ORDER BY p.key DESC LIMIT ?`
+
+	countProjectKeys = `
+SELECT count(*) FROM (SELECT 1 FROM api_key_projects WHERE project_id = ? LIMIT ?) AS counted`
 
 	revokeAPIKey = `
 UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL`
@@ -40,19 +55,35 @@ ON CONFLICT (purpose) DO UPDATE SET value = excluded.value, created_at = exclude
 // Keys and secrets are written by whoever has the database open, also beside the server that has it for itself: they
 // are no part of what an instance writes, and no commit is based on them.
 
-// PutAPIKey keeps a key, whose ID must be new.
-func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey) error {
-	_, err := db.account(ctx, insertAPIKey, k.ID, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
-	return err
+// PutAPIKey keeps a key, whose ID must be new, and with it who has asked for it, if that is to be told.
+func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
+	return db.account(ctx, func(tx *tx) error {
+		err := tx.exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
+		for i, project := range k.Projects {
+			if err == nil && !slices.Contains(k.Projects[:i], project) {
+				err = tx.exec(insertAPIKeyProject, project, k.ID)
+			}
+		}
+		if err == nil && by != nil {
+			err = tx.exec(insertAudit, auditCells(by)...)
+		}
+		return err
+	})
 }
 
-// RevokeAPIKey revokes a key at a time. It fails with model.ErrNotFound when there is none that could be.
-func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time) error {
-	n, err := db.account(ctx, revokeAPIKey, ms(at), id)
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
-	}
-	return err
+// RevokeAPIKey revokes a key at a time, and keeps who has asked for it, if that is to be told. It fails with model.ErrNotFound
+// when there is none that could be.
+func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
+	return db.account(ctx, func(tx *tx) error {
+		n, err := tx.count(revokeAPIKey, ms(at), id)
+		switch {
+		case err == nil && n == 0:
+			return model.ErrNotFound
+		case err == nil && by != nil:
+			err = tx.exec(insertAudit, auditCells(by)...)
+		}
+		return err
+	})
 }
 
 // APIKeys returns those of the keys that exist, revoked ones too, in no order.
@@ -68,9 +99,22 @@ func (r reader) APIKeysAfter(ctx context.Context, id string, limit int) ([]model
 	return all(ctx, r.q, scanAPIKey, listAPIKeys, id, limit)
 }
 
+// ProjectAPIKeys returns a page of the keys of a project, revoked ones too, latest first, below the Key given; 0 begins with the
+// latest.
+func (r reader) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p model.Page[model.APIKey], err error) {
+	if p.Rows, err = all(ctx, r.q, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
+		return p, err
+	}
+	if p.More = len(p.Rows) > limit; p.More {
+		p.Rows = p.Rows[:limit]
+	}
+	p.Total, err = one(ctx, r.q, scalar[int], countProjectKeys, project, maxCount)
+	return p, err
+}
+
 func scanAPIKey(rows *sql.Rows) (k model.APIKey, err error) {
-	err = rows.Scan(&k.ID, &k.Hash, &k.User, jsonInto{&k.Projects}, &k.Role,
-		timeInto{&k.CreatedAt}, timePtrInto{&k.ExpiresAt}, timePtrInto{&k.RevokedAt})
+	err = rows.Scan(&k.ID, &k.Name, &k.Hash, &k.User, jsonInto{&k.Projects}, &k.Role,
+		timeInto{&k.CreatedAt}, timePtrInto{&k.ExpiresAt}, timePtrInto{&k.RevokedAt}, &k.Key)
 	return k, err
 }
 
@@ -86,20 +130,15 @@ func (db *DB) PutSecret(ctx context.Context, purpose, value string, replace bool
 	if replace {
 		query = replaceSecret
 	}
-	_, err := db.account(ctx, query, purpose, value, ms(time.Now()))
-	return err
+	return db.account(ctx, func(tx *tx) error { return tx.exec(query, purpose, value, ms(time.Now())) })
 }
 
-// account runs one statement that writes in a transaction of its own, and returns how many rows it has changed.
-func (db *DB) account(ctx context.Context, query string, args ...any) (n int, err error) {
+// account writes in a transaction of its own.
+func (db *DB) account(ctx context.Context, write func(*tx) error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
-		return 0, fmt.Errorf("%w: it is closed", model.ErrUnavailable)
+		return fmt.Errorf("%w: it is closed", model.ErrUnavailable)
 	}
-	err = db.transact(ctx, func(tx *tx) (err error) {
-		n, err = tx.count(query, args...)
-		return err
-	})
-	return n, err
+	return db.transact(ctx, write)
 }

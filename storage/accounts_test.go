@@ -25,11 +25,11 @@ func TestAPIKeys(t *testing.T) {
 				{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
 			}
 			for i := range want {
-				if err := db.PutAPIKey(t.Context(), &want[i]); err != nil {
+				if err := db.PutAPIKey(t.Context(), &want[i], nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := db.PutAPIKey(t.Context(), &want[0]); err == nil {
+			if err := db.PutAPIKey(t.Context(), &want[0], nil); err == nil {
 				t.Error("an ID was given twice")
 			}
 			listed := func() []model.APIKey {
@@ -49,12 +49,25 @@ func TestAPIKeys(t *testing.T) {
 			if got, err := db.APIKeysAfter(t.Context(), "a", 1); err != nil || !cmp.Equal(got, want[1:]) {
 				t.Errorf("got %v, %v", got, err)
 			}
-			if err := db.RevokeAPIKey(t.Context(), "b", later); err != nil {
+			page, err := db.ProjectAPIKeys(t.Context(), "p1", 0, 1)
+			if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "b" || !page.More || page.Total != 2 {
+				t.Errorf("the latest key of p1: %+v, %v", page, err)
+			}
+			page, err = db.ProjectAPIKeys(t.Context(), "p1", page.Rows[0].Key, 1)
+			if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != "a" || page.More {
+				t.Errorf("the one before it: %+v, %v", page, err)
+			}
+			for project, want := range map[string]int{"p,2": 1, "p": 0, "": 0} {
+				if page, err := db.ProjectAPIKeys(t.Context(), project, 0, 10); err != nil || len(page.Rows) != want || page.Total != want {
+					t.Errorf("keys of %q: %+v, %v", project, page, err)
+				}
+			}
+			if err := db.RevokeAPIKey(t.Context(), "b", later, nil); err != nil {
 				t.Fatal(err)
 			}
 			want[1].RevokedAt = &later
 			for _, id := range []string{"b", "c"} {
-				if err := db.RevokeAPIKey(t.Context(), id, now); !errors.Is(err, model.ErrNotFound) {
+				if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, model.ErrNotFound) {
 					t.Errorf("%s is revoked: %v", id, err)
 				}
 			}
@@ -114,7 +127,7 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 			})
 			for i := range 50 {
 				k := model.APIKey{ID: fmt.Sprintf("key-%02d", i), Projects: []string{"p"}, CreatedAt: time.Now()}
-				if err := beside.PutAPIKey(t.Context(), &k); err != nil {
+				if err := beside.PutAPIKey(t.Context(), &k, nil); err != nil {
 					t.Error(err)
 				}
 			}

@@ -12,12 +12,12 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-const auditColumns = `project_id, user_id, actor, action, thread_id, run_id, credential, address, request, at`
+const auditColumns = `project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at`
 
 const (
 	insertAudit = `
 INSERT INTO audit (` + auditColumns + `)
-VALUES (?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::timestamptz)`
+VALUES (?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::timestamptz)`
 
 	// A page of the audit is this, the count beside it, and the rest, in each of which a filter stands.
 	listAudit = `
@@ -42,13 +42,13 @@ SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 
 func auditCells(a *model.Audit) []any {
 	return []any{
-		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, ms(a.At),
+		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, a.Subject, ms(a.At),
 	}
 }
 
 func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
 	err = rows.Scan(append([]any{
-		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request,
+		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request, &a.Subject,
 		timeInto{&a.At},
 		&a.Key,
 	}, more...)...)

@@ -1,6 +1,8 @@
 package transports
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gofiber/fiber/v2"
@@ -57,8 +59,8 @@ func add(app *fiber.App, r Route, h fiber.Handler) {
 	app.Add(r.Method, r.Path, h)
 }
 
-// known gives the route's handler who asks and what. A context that ends when its client leaves has a request that only reads:
-// one that changes something is carried through.
+// known gives the route's handler who asks and what. A context that ends when its client leaves, or its credential ends, has a request
+// that only reads: one that changes something is carried through.
 func (s *Server) known(r *Route) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		own, err := auth.ForProject(c, "")
@@ -83,10 +85,23 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err := s.body(c, r); err != nil {
 			return err
 		}
-		if own := stream.Own(c.Context().Conn()); own != nil && (c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead) {
+		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
+			return r.Known(c, who)
+		}
+		if own := stream.Own(c.Context().Conn()); own != nil {
 			c.SetUserContext(own.Request(c.UserContext()))
 		}
-		return r.Known(c, who)
+		if r.Stream { // which goes on when its handler has returned, and ends with its credential by itself
+			return r.Known(c, who)
+		}
+		ctx, cancel := context.WithCancelCause(c.UserContext())
+		defer cancel(nil)
+		defer auth.TermOf(c).Watch(cancel)()
+		c.SetUserContext(ctx)
+		if err = r.Known(c, who); err != nil && errors.Is(context.Cause(ctx), auth.ErrEnded) {
+			return auth.ErrEnded
+		}
+		return err
 	}
 }
 

@@ -5,6 +5,7 @@ import "time"
 // APIKey is a static credential and who its bearer is. Its secret is kept nowhere.
 type APIKey struct {
 	ID        string
+	Name      string // for people
 	Hash      string // of the secret, by which it is recognised
 	User      string
 	Projects  []string // the first is the one that is meant where a request names none
@@ -12,6 +13,7 @@ type APIKey struct {
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil for never
 	RevokedAt *time.Time // nil while it is not
+	Key       int64      // its place in the list of a project's; filled by that
 }
 
 // Good reports whether the key opens anything at a time.

@@ -375,12 +375,13 @@ type Audit struct {
 	Project    string
 	User       string // whose thread it is
 	Actor      string // who has asked
-	Action     string // start, append, answer, cancel, update, delete
+	Action     string // start, append, answer, cancel, update, delete, create_key, revoke_key
 	ThreadID   string
 	RunID      string // empty when it was about a thread
 	Credential string
 	Address    string
 	Request    string
+	Subject    string // what else it was about: the id of a key
 }
 
 // StoredEvent is an event as the log keeps it.

@@ -4,6 +4,45 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
+// actions are what the audit tells of.
+var actions = []string{"start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"}
+
+// keys describes the API keys of a project.
+func (d *describer) keys() {
+	s := &d.schemas
+	d.area("Keys", "The API keys of a project, where a server knows callers by keys; else all of this is 404.")
+	members := []member{
+		says("name", "What people call it."), may("role", choice("", "user", "viewer", "operator", "admin")),
+		says("expiresAt", "Null for never."), says("revokedAt", "Null while it is not."),
+	}
+	infer[wire.MadeKey](s, "MadeKey", "An API key that was just made.", append(members, says("key", "What its bearer sends. It is shown this once."))...)
+	infer[wire.Key](s, "Key", "An API key, without its secret.", members...)
+	pageOf[wire.Key](s, "KeyPage")
+	d.add("GET /api/projects/{projectId}/keys", operation{
+		ID: "listKeys", Summary: "List the keys, latest first", Description: "Revoked ones, too. For admins.",
+		Parameters: []parameter{cursorParam, limitParam},
+		Answers:    answers{"200": reply("A page of keys.", ref("KeyPage"), "keys")},
+	})
+	d.add("POST /api/projects/{projectId}/keys", operation{
+		ID: "createKey", Summary: "Make a key",
+		Description: "For a user of this project, and for no other project. For admins.",
+		Body: accept(object("",
+			must("user", text("Whom it is for.")),
+			must("role", choice("What the user may do.", "user", "viewer", "operator", "admin")),
+			may("expiresAt", moment("When it ends. Absent: when it is revoked.")),
+			may("name", text("What people call it."))), "create-key"),
+		Answers: answers{
+			"201": reply("The key, this once.", ref("MadeKey"), "key"),
+			"409": refuse("The project has too many.", "too_many_keys", "The project has as many keys as it may have"),
+		},
+	})
+	d.add("DELETE /api/projects/{projectId}/keys/{keyId}", operation{
+		ID: "revokeKey", Summary: "Revoke a key",
+		Description: "What it has open on the server that is asked ends at once. A key that is for projects of which the caller is no admin, too, is 403. For admins.",
+		Answers:     answers{"204": nothing("It opens nothing any more.")},
+	})
+}
+
 // admin describes what is for those who look after a project.
 func (d *describer) admin() {
 	d.area("Administration", "For those who look after a project.")
@@ -12,7 +51,7 @@ func (d *describer) admin() {
 		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. For admins.",
 		Parameters: []parameter{
 			query("actor", text("Only what this user has asked for.")),
-			query("action", choice("Only this.", "start", "append", "answer", "cancel", "update", "delete")),
+			query("action", choice("Only this.", actions...)),
 			query("since", moment("Only what was asked for then or later.")),
 			cursorParam, limitParam,
 		},
@@ -55,8 +94,10 @@ func (d *describer) admin() {
 	infer[wire.Audited](&d.schemas, "Audited", "A request that has changed something.",
 		says("actor", "Who has asked."),
 		says("userId", "Whose thread it is."),
-		may("action", choice("", "start", "append", "answer", "cancel", "update", "delete")),
+		may("action", choice("", actions...)),
+		says("threadId", "Empty when it was about no thread."),
 		says("runId", "Null when it was about a thread."),
-		says("credential", "The id of the credential, never the secret."))
+		says("credential", "The id of the credential, never the secret."),
+		says("subject", "What else it was about: the id of a key."))
 	pageOf[wire.Audited](&d.schemas, "AuditPage")
 }

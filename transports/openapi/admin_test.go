@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
@@ -51,6 +52,42 @@ func (c *client) admin() {
 	a.do(400, "GET", "/api/projects/default/audit?since=x", "")
 	a.do(202, "POST", "/api/v1/tools/calculator/runs", `{"arguments": {"expression": "6*7"}, "threadId": "main"}`)
 	a.do(204, "DELETE", "/api/projects/default/users/root/data", "")
+}
+
+// keys asks a server that knows its callers by API keys.
+func (c *client) keys() {
+	c.do(404, "GET", "/api/projects/default/keys", "")
+	s, err := baton.New(c.Context(), baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), APIKeys: true, Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = s.Close() })
+	in := *c
+	in.url, in.http = s.URL(), &http.Client{Transport: new(http.Transport)}
+	c.Cleanup(in.http.CloseIdleConnections)
+	text, _, err := s.CreateAPIKey(c.Context(), "root", []string{"default"}, baton.RoleAdmin, time.Time{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	const path = "/api/projects/default/keys"
+	root := []string{"Authorization", "Bearer " + text}
+	made := in.do(201, "POST", path, `{"user": "ci", "role": "user", "name": "nightly", "expiresAt": "2999-01-01T00:00:00Z"}`, root...).(object)
+	in.do(201, "POST", path, `{"user": "ci", "role": "admin"}`, root...)
+	for _, body := range []string{
+		`{"user": "ci"}`, `{"role": "user"}`, `{"user": "ci", "role": "root"}`, `{"user": "..", "role": "user"}`, `{"user": "ci", "role": "user", "expiresAt": "2001-01-01T00:00:00Z"}`,
+		`{"user": "ci", "role": "user", "expiresAt": "soon"}`, `{"user": "ci", "role": "user", "name": "a\u0000"}`, `{`,
+	} {
+		in.do(400, "POST", path, body, root...)
+	}
+	in.do(200, "GET", path+"?limit=1", "", root...)
+	in.do(400, "GET", path+"?cursor=x", "", root...)
+	in.do(403, "GET", path, "", "Authorization", "Bearer "+made["key"].(string))
+	in.do(204, "DELETE", path+"/"+made["id"].(string), "", root...)
+	in.do(404, "DELETE", path+"/none", "", root...)
+	in.do(401, "GET", path, "", "Authorization", "Bearer "+made["key"].(string))
+	in.do(200, "GET", "/api/projects/default/audit?action=revoke_key", "", root...)
 }
 
 func toInt(t *testing.T, v any) int {

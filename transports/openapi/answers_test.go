@@ -27,6 +27,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		{"monitor", (*client).monitor},
 		{"copilotkit", (*client).copilotkit},
 		{"admin", (*client).admin},
+		{"keys", (*client).keys},
 		{"mcp", (*client).mcp},
 		{"sockets", (*client).sockets},
 		{"tickets", (*client).tickets},

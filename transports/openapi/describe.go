@@ -33,6 +33,7 @@ func describe(version string) (document, error) {
 	d.threads()
 	d.attachments()
 	d.admin()
+	d.keys()
 	d.offers()
 	d.monitor()
 	d.sockets()

@@ -17,12 +17,13 @@ type Audited struct {
 	Credential *string   `json:"credential"`
 	Address    *string   `json:"address"`
 	RequestID  *string   `json:"requestId"`
+	Subject    *string   `json:"subject"` // what else it was about
 }
 
 // NewAudited returns a row of the audit.
 func NewAudited(a *runtime.Audit) Audited {
 	return Audited{
 		At: stamp(a.At), Actor: a.Actor, UserID: a.User, Action: a.Action, ThreadID: a.ThreadID, RunID: orNull(a.RunID),
-		Credential: orNull(a.Credential), Address: orNull(a.Address), RequestID: orNull(a.Request),
+		Credential: orNull(a.Credential), Address: orNull(a.Address), RequestID: orNull(a.Request), Subject: orNull(a.Subject),
 	}
 }

@@ -38,6 +38,7 @@ type Keys struct {
 	mu      sync.Mutex // guards the fields below
 	known   map[string]*entry
 	unknown map[string]time.Time // when it was found that there is none
+	forgot  map[string]time.Time // when Forget was called: what was asked before is not remembered
 }
 
 var (
@@ -55,7 +56,8 @@ type entry struct {
 // NewKeys returns the keys of a store.
 func NewKeys(s Store) *Keys {
 	return &Keys{
-		store: s, slots: semaphore.NewWeighted(lookups), known: make(map[string]*entry), unknown: make(map[string]time.Time),
+		store: s, slots: semaphore.NewWeighted(lookups), known: make(map[string]*entry),
+		unknown: make(map[string]time.Time), forgot: make(map[string]time.Time),
 	}
 }
 
@@ -158,6 +160,9 @@ func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, id := range ids {
+		if at, ok := k.forgot[id]; ok && !asked.After(at) {
+			continue
+		}
 		if e := found[id]; e != nil {
 			keep(k.known, id, e, maxKnown)
 			delete(k.unknown, id)
@@ -216,4 +221,6 @@ func (k *Keys) Forget(id string) {
 	defer k.mu.Unlock()
 	delete(k.known, id)
 	delete(k.unknown, id)
+	k.asked.Forget(id) // whoever asks now is not given what was found before
+	keep(k.forgot, id, time.Now(), maxKnown)
 }

@@ -52,7 +52,7 @@ func (s *store) put(row runtime.APIKey) {
 
 func newKey(tb testing.TB, s *store, expires time.Time) (string, runtime.APIKey) {
 	tb.Helper()
-	text, row, err := apikey.New("alice", []string{"p1", "p2"}, runtime.RoleViewer, expires)
+	text, row, err := apikey.New("", "alice", []string{"p1", "p2"}, runtime.RoleViewer, expires)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestKeysLookLikeKeys(t *testing.T) {
 		projects []string
 		role     runtime.Role
 	}{{"", []string{"p"}, runtime.RoleUser}, {"u", nil, runtime.RoleUser}, {"u", []string{"p", ""}, runtime.RoleUser}, {"u", []string{"p"}, 0}} {
-		if _, _, err := apikey.New(c.user, c.projects, c.role, time.Time{}); err == nil {
+		if _, _, err := apikey.New("", c.user, c.projects, c.role, time.Time{}); err == nil {
 			t.Errorf("%+v has a key", c)
 		}
 	}

@@ -39,10 +39,14 @@ func checksum(text string) string {
 }
 
 // New makes a key of a user in projects, of which the first is meant where a request names none. Its text is shown once
-// and kept nowhere; row is for the database. Expires is zero for a key that does not. It fails for who cannot be.
-func New(user string, projects []string, role runtime.Role, expires time.Time) (text string, row runtime.APIKey, err error) {
+// and kept nowhere; row is for the database. Name is what people call it, and may be empty. Expires is zero for a key that does
+// not. It fails for who cannot be.
+func New(name, user string, projects []string, role runtime.Role, expires time.Time) (text string, row runtime.APIKey, err error) {
 	if len(projects) == 0 || len(projects) > maxNames {
 		return "", row, errors.New("a key is for 1 to 100 projects")
+	}
+	if name != "" && !runtime.ValidName(name) {
+		return "", row, errors.New("a key's name must be 1 to 200 characters without control characters")
 	}
 	for _, project := range projects {
 		if _, err := runtime.NewCaller(project, user, role); err != nil {
@@ -55,7 +59,7 @@ func New(user string, projects []string, role runtime.Role, expires time.Time) (
 	text = prefix + id + "_" + encode(random[8:])
 	text += checksum(text)
 	row = runtime.APIKey{
-		ID: id, Hash: hashed(text), User: user, Projects: projects, Role: role.String(), CreatedAt: time.Now(),
+		ID: id, Name: name, Hash: hashed(text), User: user, Projects: projects, Role: role.String(), CreatedAt: time.Now(),
 	}
 	if !expires.IsZero() {
 		row.ExpiresAt = &expires

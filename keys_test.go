@@ -1,0 +1,141 @@
+package baton_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// made is a key as a route has answered with it.
+type made struct{ ID, Key, User, Role, Name string }
+
+// keyOf has an admin make a key.
+func keyOf(t *testing.T, s *baton.Server, admin, project, body string) made {
+	t.Helper()
+	res := send(t, "POST", s.URL()+"/api/projects/"+project+"/keys", body, "Authorization", admin)
+	var k made
+	if text := answer(t, res); res.StatusCode != http.StatusCreated || json.Unmarshal([]byte(text), &k) != nil || k.Key == "" {
+		t.Fatalf("%s: %s %s", body, res.Status, text)
+	}
+	k.Key = "Bearer " + k.Key
+	return k
+}
+
+// ofRole makes a key beside the routes.
+func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, projects ...string) (header, id string) {
+	t.Helper()
+	text, id, err := s.CreateAPIKey(t.Context(), user, projects, role, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "Bearer " + text, id
+}
+
+// TestKeysOfAProject has the admins of two projects make, list and revoke keys, and others try to.
+func TestKeysOfAProject(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+		other, _ := ofRole(t, s, "adam", runtime.RoleAdmin, "p2")
+		_, shared := ofRole(t, s, "both", runtime.RoleUser, "p1", "p2")
+		both, _ := ofRole(t, s, "boss", runtime.RoleAdmin, "p1", "p2")
+		alice := keyOf(t, s, root, "p1", `{"user":"alice","role":"user","name":"laptop"}`)
+		for _, role := range []string{"viewer", "operator"} {
+			key := keyOf(t, s, root, "p1", `{"user":"`+role+`","role":"`+role+`"}`)
+			for _, c := range [][2]string{{"GET", ""}, {"POST", ""}, {"DELETE", "/" + alice.ID}} {
+				if got := status(t, c[0], s.URL()+"/api/projects/p1/keys"+c[1], "Authorization", key.Key); got != http.StatusForbidden && got != http.StatusUnsupportedMediaType {
+					t.Errorf("%s %s keys: %d", role, c[0], got)
+				}
+			}
+		}
+		if got := status(t, "GET", s.URL()+"/api/v1/me?projectId=p2", "Authorization", alice.Key); got != http.StatusNotFound {
+			t.Errorf("a key for p1 is good in p2: %d", got)
+		}
+		for _, c := range []struct {
+			what, method, path, key string
+			want                    int
+		}{
+			{"the keys of another project", "GET", "/api/projects/p2/keys", root, 404},
+			{"a key in another project", "POST", "/api/projects/p2/keys", root, 404},
+			{"a key of another project", "DELETE", "/api/projects/p2/keys/" + alice.ID, root, 404},
+			{"a key of p1, in p2", "DELETE", "/api/projects/p2/keys/" + alice.ID, other, 404},
+			{"a key that is not there", "DELETE", "/api/projects/p1/keys/aaaaaaaaaaaaa", root, 404},
+			{"a key that is for p2, too", "DELETE", "/api/projects/p1/keys/" + shared, root, 403},
+			{"it, by who has both", "DELETE", "/api/projects/p1/keys/" + shared, both, 204},
+			{"alice's", "DELETE", "/api/projects/p1/keys/" + alice.ID, root, 204},
+			{"it again", "DELETE", "/api/projects/p1/keys/" + alice.ID, root, 204},
+		} {
+			body := ""
+			if c.method == "POST" {
+				body = `{"user":"mallory","role":"admin"}`
+			}
+			res := send(t, c.method, s.URL()+c.path, body, "Authorization", c.key)
+			if text := answer(t, res); res.StatusCode != c.want {
+				t.Errorf("%s: %d %s, want %d", c.what, res.StatusCode, text, c.want)
+			}
+		}
+		if got := status(t, "GET", s.URL()+"/api/v1/me", "Authorization", alice.Key); got != http.StatusUnauthorized {
+			t.Errorf("a key that was revoked: %d", got)
+		}
+		list := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys", "", "Authorization", root))
+		var page struct {
+			Items []struct {
+				made
+				RevokedAt *time.Time
+			}
+			Total int
+		}
+		if err := json.Unmarshal([]byte(list), &page); err != nil || page.Total != 6 || len(page.Items) != 6 || strings.Contains(list, `"p2"`) {
+			t.Fatalf("%v: %s", err, list)
+		}
+		for _, k := range page.Items {
+			if k.Key != "" || (k.RevokedAt != nil) != (k.ID == alice.ID || k.ID == shared) {
+				t.Errorf("listed is %+v", k)
+			}
+		}
+		audit := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/audit", "", "Authorization", root))
+		var told struct {
+			Items []struct{ Actor, UserID, Action, Subject, ThreadID string }
+		}
+		if err := json.Unmarshal([]byte(audit), &told); err != nil {
+			t.Fatal(err)
+		}
+		var did []string
+		for _, a := range told.Items {
+			if a.Subject == "" || a.ThreadID != "" {
+				t.Errorf("audited is %+v", a)
+			}
+			did = append(did, a.Actor+" "+a.Action+" "+a.UserID)
+		}
+		want := "root revoke_key alice; boss revoke_key both; root create_key operator; root create_key viewer; root create_key alice"
+		if got := strings.Join(did, "; "); got != want {
+			t.Errorf("the audit has %s, want %s", got, want)
+		}
+	})
+}
+
+// TestRevokingAKeyEndsWhatItHasOpen revokes a key over HTTP.
+func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
+	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+	alice := keyOf(t, s, root, "p1", `{"user":"alice","role":"user"}`)
+	stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", root).Body)
+	until(t, stays, "keepalive")
+	all := openAll(t, s, alice.Key)
+	if got := status(t, "DELETE", s.URL()+"/api/projects/p1/keys/"+alice.ID, "Authorization", root); got != http.StatusNoContent {
+		t.Fatalf("revoked: %d", got)
+	}
+	for _, o := range all {
+		select {
+		case <-o.ended:
+		case <-time.After(patience):
+			t.Errorf("%s has not ended", o.name)
+		}
+	}
+}

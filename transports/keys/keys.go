@@ -1,0 +1,143 @@
+// Package keys is where the admins of a project make, list and revoke its API keys. What a key is, and who its bearer, is for
+// package auth/apikey to say.
+package keys
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/auth/apikey"
+	"github.com/batonrun/baton/transports/wire"
+)
+
+// Ledger is where keys are kept, with who has asked for it.
+type Ledger interface {
+	APIKeys(ctx context.Context, ids []string) ([]runtime.APIKey, error)
+	ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (runtime.Page[runtime.APIKey], error)
+	PutAPIKey(ctx context.Context, k *runtime.APIKey, by *runtime.Audit) error
+	RevokeAPIKey(ctx context.Context, id string, at time.Time, by *runtime.Audit) error
+}
+
+// Transport serves the keys of a ledger.
+type Transport struct {
+	Ledger Ledger
+	Ended  func(id string) // is told of each key that was revoked; nil where a server knows callers by something else, and has no keys
+}
+
+var _ transports.Mounter = Transport{}
+
+// maxProjectKeys is how many keys a project may have, those included that were revoked.
+const maxProjectKeys = 10_000
+
+// Routes are those of a project's keys.
+func (t Transport) Routes() []transports.Route {
+	const keys = "/api/projects/:projectId/keys"
+	return []transports.Route{
+		{Method: fiber.MethodGet, Path: keys, Known: t.admins(t.list)},
+		{Method: fiber.MethodPost, Path: keys, Known: t.admins(t.create)},
+		{Method: fiber.MethodDelete, Path: keys + "/:keyId", Known: t.admins(t.revoke)},
+	}
+}
+
+// admins gives h to admins, where there are keys.
+func (t Transport) admins(h auth.Handler) auth.Handler {
+	return func(c *fiber.Ctx, who runtime.Caller) error {
+		switch {
+		case t.Ended == nil:
+			return errNoKeys
+		case who.Role() < runtime.RoleAdmin:
+			return errAdmins
+		}
+		return h(c, who)
+	}
+}
+
+// list answers GET keys, latest first.
+func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
+	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	list := wire.List("keys " + who.Project())
+	below, err := list.Position(c.Query("cursor"))
+	if err != nil {
+		return err
+	}
+	page, err := t.Ledger.ProjectAPIKeys(c.UserContext(), who.Project(), below, limit)
+	if err != nil {
+		return errAway
+	}
+	return c.JSON(wire.NewPage(list, page, wire.NewKey, func(k *runtime.APIKey) int64 { return k.Key }))
+}
+
+// create answers POST keys: the only time that the key is shown. It is for this project alone, and may do no more than an admin
+// of it may.
+func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
+	req, err := wire.DecodeKey(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	if !req.ExpiresAt.IsZero() && !time.Now().Before(req.ExpiresAt) {
+		return wire.Refuse("invalid_request", "expiresAt must be a time to come")
+	}
+	text, row, err := apikey.New(req.Name, req.User, []string{who.Project()}, req.Role, req.ExpiresAt)
+	if err != nil {
+		return wire.Refuse("invalid_request", "name and user must be 1 to 200 characters without control characters, and the user not . or ..")
+	}
+	page, err := t.Ledger.ProjectAPIKeys(c.UserContext(), who.Project(), 0, 1)
+	switch {
+	case err != nil:
+		return errAway
+	case page.Total >= maxProjectKeys:
+		return errManyKeys
+	}
+	by := who.Audit("create_key")
+	by.At, by.User, by.Subject = row.CreatedAt, row.User, row.ID
+	if err := t.Ledger.PutAPIKey(c.UserContext(), &row, by); err != nil {
+		return errAway
+	}
+	return c.Status(fiber.StatusCreated).JSON(wire.NewMadeKey(&row, text))
+}
+
+// revoke answers DELETE of a key, and ends at once what it has opened here.
+func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
+	id := wire.Unescape(c.Params("keyId"))
+	rows, err := t.Ledger.APIKeys(c.UserContext(), []string{id})
+	switch {
+	case err != nil:
+		return errAway
+	case len(rows) == 0 || !slices.Contains(rows[0].Projects, who.Project()):
+		return errKey
+	}
+	own := auth.Of(c).Projects
+	if slices.ContainsFunc(rows[0].Projects, func(project string) bool { return !slices.Contains(own, project) }) {
+		return errForeign
+	}
+	by := who.Audit("revoke_key")
+	by.At, by.User, by.Subject = time.Now(), rows[0].User, id
+	err = t.Ledger.RevokeAPIKey(c.UserContext(), id, by.At, by)
+	if err != nil && !errors.Is(err, runtime.ErrNotFound) { // it was revoked before
+		return errAway
+	}
+	t.Ended(id)
+	return c.SendStatus(fiber.StatusNoContent)
+}
+
+// The refusals of keys.
+var (
+	errAway = &runtime.Error{
+		Kind: runtime.KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second,
+	}
+	errNoKeys   = &runtime.Error{Kind: runtime.KindNotFound, Code: "not_found", Detail: "This server keeps no API keys"}
+	errKey      = &runtime.Error{Kind: runtime.KindNotFound, Code: "not_found", Detail: "Key not found"}
+	errAdmins   = &runtime.Error{Kind: runtime.KindForbidden, Code: "forbidden", Detail: "Your role may not do this: it is for admins"}
+	errForeign  = &runtime.Error{Kind: runtime.KindForbidden, Code: "forbidden", Detail: "The key is for projects that are not yours, too; whoever runs the server revokes it"}
+	errManyKeys = &runtime.Error{Kind: runtime.KindConflict, Code: "too_many_keys", Detail: "The project has as many keys as it may have"}
+)
