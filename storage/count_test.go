@@ -25,7 +25,12 @@ type tap struct {
 // tapped opens a migrated database of which the tap is on the connection that writes.
 func tapped(t *testing.T, run func(query string, do func() error) error) *DB {
 	t.Helper()
-	cfg := Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Migrate: true}.withDefaults()
+	return tappedAt(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"), run)
+}
+
+func tappedAt(t *testing.T, url string, run func(query string, do func() error) error) *DB {
+	t.Helper()
+	cfg := Config{URL: url, Migrate: true}.withDefaults()
 	d := sqliteDialect()
 	d.open = func(cfg Config, m mode) (*sqlx.DB, error) {
 		db, err := openSQLite(cfg, m)

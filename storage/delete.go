@@ -100,6 +100,9 @@ SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.inp
 FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key LEFT JOIN sealed_runs s ON s.run_key = r.key
 WHERE r.thread_key = ? ORDER BY r.key LIMIT ?`
 
+	selectThreadRuns = `
+SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?`
+
 	deleteThreadInputs = `
 DELETE FROM run_inputs WHERE run_key IN (
 	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
@@ -193,6 +196,9 @@ func (tx *tx) deleteRun(runKey int64, eventsAlone bool) error {
 	if eventsAlone {
 		return tx.exec(deleteRunSpans, runKey)
 	}
+	if err := tx.countGone([]int64{runKey}); err != nil {
+		return err
+	}
 	if err := tx.exec(loosenOfRun, longAgo(), runKey); err != nil {
 		return err
 	}
@@ -247,6 +253,15 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 		}
 		if part.sizes == sizeThreadUses {
 			if err := tx.exec(loosenOfThread, longAgo(), key, n); err != nil {
+				return err
+			}
+		}
+		if part.sizes == sizeThreadRuns {
+			keys, err := all(tx.ctx, tx, scalar[int64], selectThreadRuns, key, n)
+			if err != nil {
+				return err
+			}
+			if err := tx.countGone(keys); err != nil {
 				return err
 			}
 		}

@@ -29,10 +29,11 @@ type dialect struct {
 	bind  int               // sqlx's bind type
 	words *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
 
-	begin  string              // begins a transaction that writes
-	quote  func(string) string // a literal, where a message may hold several statements; else nil
-	single bool                // one process has the database to itself, and a statement costs no round trip
-	unnest bool                // many rows go into one statement, as arrays
+	begin     string              // begins a transaction that writes
+	beginRead string              // begins one that reads, as of one moment
+	quote     func(string) string // a literal, where a message may hold several statements; else nil
+	single    bool                // one process has the database to itself, and a statement costs no round trip
+	unnest    bool                // many rows go into one statement, as arrays
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none

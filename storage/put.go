@@ -301,6 +301,9 @@ func (tx *tx) writePending() error {
 	if err := tx.unseal(p.heads.rows); err != nil {
 		return err
 	}
+	if err := tx.countRestarted(p.heads.rows); err != nil {
+		return err
+	}
 	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving)
@@ -317,6 +320,7 @@ func (tx *tx) writePending() error {
 	write(tx, entering, updateRun, headCells)
 	write(tx, p.runs.rows, insertRun, runCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
+	tx.countLate(p.runs.rows)
 	write(tx, p.names, insertName, nameCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
 	if err := tx.writeSteps(); err != nil {

@@ -28,13 +28,14 @@ var sqliteWords = strings.NewReplacer(append(listWords,
 func sqliteDialect() *dialect {
 	sqlx.BindDriver("sqlite", sqlx.QUESTION)
 	return &dialect{
-		name:   "sqlite",
-		goose:  goose.DialectSQLite3,
-		bind:   sqlx.QUESTION,
-		words:  sqliteWords,
-		begin:  "BEGIN IMMEDIATE",
-		single: true,
-		open:   openSQLite,
+		name:      "sqlite",
+		goose:     goose.DialectSQLite3,
+		bind:      sqlx.QUESTION,
+		words:     sqliteWords,
+		begin:     "BEGIN IMMEDIATE",
+		beginRead: "BEGIN DEFERRED",
+		single:    true,
+		open:      openSQLite,
 		lock: func(cfg Config) (*fileLock, error) {
 			path, err := sqlitePath(cfg.URL)
 			if err != nil {

@@ -38,7 +38,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances",
+	"selectVersion", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances",
 	"selectLastKey",
 	"selectRecorded", // SQLite's word for reading what was selected
 }
@@ -133,7 +133,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN looked", "SCAN (subquery-"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN looked", "SCAN opened", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}

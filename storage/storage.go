@@ -124,6 +124,8 @@ type DB struct {
 	instance string   // "" until Join
 	at       progress // of the instance
 	packer   packer
+	counting int64     // how far the mark of what is counted goes, or is about to: see stats.go
+	counts   int64     // how often something was counted
 	prepared time.Time // partitions exist up to here
 	closed   bool
 }

@@ -1,0 +1,481 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// counting is a database on which runs begin, end, go on and go away, and what they came to.
+type counting struct {
+	*testing.T
+	rand *rand.Rand
+	open func() *DB
+	db   *DB
+	n    int64 // the last commit
+	id   int   // the last instance
+	base time.Time
+
+	held  []int64              // keys that were taken, for runs to come
+	runs  map[int64]*model.Run // those that are there
+	spent map[int64]model.RunResult
+	ended []generation
+}
+
+// generation is one that has ended, with its tokens.
+type generation struct {
+	run  model.Run
+	used int64
+}
+
+// reopen ends the instance, as a crash does, and has another go on.
+func (c *counting) reopen() {
+	c.Helper()
+	old := c.db
+	c.db = c.open()
+	if old != nil {
+		if err := c.db.Fence(c.Context(), fmt.Sprint("instance ", c.id)); err != nil {
+			c.Fatal(err)
+		}
+	}
+	c.id++
+	c.n, c.held = 0, nil // a process takes its keys with it
+	if err := c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""); err != nil {
+		c.Fatal(err)
+	}
+	if old != nil {
+		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, model.ErrFenced) && err != nil {
+			c.Logf("the fenced instance: %v", err)
+		}
+		_ = old.Close()
+	}
+}
+
+func (c *counting) put(rows ...model.Row) {
+	c.Helper()
+	c.n++
+	if err := c.db.Commit(c.Context(), c.n, &model.Batch{Rows: rows}); err != nil {
+		c.Fatalf("commit %d: %v", c.n, err)
+	}
+}
+
+// at is some time around the base: clocks go back, too.
+func (c *counting) at() time.Time {
+	return c.base.Add(-time.Duration(c.rand.IntN(3*60*60*1000)) * time.Millisecond).Truncate(time.Millisecond)
+}
+
+func (c *counting) some(admits func(*model.Run) bool) *model.Run {
+	var keys []int64
+	for key, r := range c.runs {
+		if admits(r) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	slices.Sort(keys)
+	return c.runs[keys[c.rand.IntN(len(keys))]]
+}
+
+func (c *counting) insert() {
+	key, err := c.db.NewRunKey(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	if c.rand.IntN(3) == 0 { // it comes later, when there are some behind it
+		c.held = append(c.held, key)
+		return
+	}
+	if len(c.held) > 0 && c.rand.IntN(2) == 0 {
+		key, c.held[0] = c.held[0], key
+	}
+	thread, err := c.db.NewThreadKey(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	agent := []string{"echo", "flow", "scripted"}[c.rand.IntN(3)]
+	r := &model.Run{RunHead: model.RunHead{
+		Key: key, ThreadKey: thread, Project: []string{"p", "q"}[c.rand.IntN(2)], User: "u", ID: fmt.Sprint("run ", key), Agent: agent, WorkflowID: agent,
+		Status: model.Queued, Generation: 1, CreatedAt: c.at(),
+	}}
+	r.QueuedAt = r.CreatedAt
+	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{
+		Key: thread, Project: r.Project, User: "u", ID: fmt.Sprint("thread ", thread), ConversationID: fmt.Sprint(thread), CreatedAt: r.CreatedAt, UpdatedAt: r.CreatedAt,
+	}}, r}
+	if c.rand.IntN(4) == 0 { // it is over at once
+		c.end(r, &rows)
+	}
+	c.runs[key] = r
+	c.put(rows...)
+}
+
+// end brings a run to its end.
+func (c *counting) end(r *model.Run, rows *[]model.Row) {
+	if r.StartedAt == nil && c.rand.IntN(3) > 0 {
+		at := r.CreatedAt.Add(time.Duration(c.rand.IntN(5000)) * time.Millisecond)
+		r.StartedAt = &at
+	}
+	r.Status = []model.Status{model.Completed, model.Failed, model.Cancelled}[c.rand.IntN(3)]
+	at := c.at()
+	r.FinishedAt, r.Error = &at, nil
+	if r.Status == model.Failed {
+		r.Error = &agui.OutputError{Code: []string{"timeout", "crash_loop"}[c.rand.IntN(2)], Message: "no"}
+	}
+	used := int64(c.rand.IntN(3))
+	if used > 0 {
+		r.Usage = agui.AddUsage(slices.Clone(r.Usage), agui.TokenUsage{Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used})
+	}
+	head := r.RunHead
+	*rows = append(*rows, &head, &model.RunResult{Key: r.Key, Usage: r.Usage})
+	c.ended = append(c.ended, generation{*r, used})
+}
+
+// step does something.
+func (c *counting) step() {
+	c.Helper()
+	open := func(r *model.Run) bool { return !r.Status.Final() }
+	over := func(r *model.Run) bool { return r.Status == model.Completed || r.Status == model.Failed }
+	final := func(r *model.Run) bool { return r.Status.Final() }
+	switch c.rand.IntN(12) {
+	case 0, 1, 2, 3:
+		c.insert()
+	case 4:
+		if r := c.some(func(r *model.Run) bool { return r.Status == model.Queued }); r != nil {
+			if r.Status = model.Running; r.StartedAt == nil {
+				at := r.CreatedAt.Add(time.Duration(c.rand.IntN(5000)) * time.Millisecond)
+				r.StartedAt = &at
+			}
+			head := r.RunHead
+			c.put(&head)
+		}
+	case 5, 6:
+		if r := c.some(open); r != nil {
+			var rows []model.Row
+			c.end(r, &rows)
+			c.put(rows...)
+		}
+	case 7:
+		if r := c.some(over); r != nil {
+			r.Generation++
+			r.Status, r.QueuedAt, r.FinishedAt, r.Error = model.Queued, c.at(), nil, nil
+			head := r.RunHead
+			c.put(&head)
+		}
+	case 8:
+		if r := c.some(final); r != nil {
+			delete(c.runs, r.Key)
+			if c.rand.IntN(2) == 0 {
+				c.put(&model.Delete{ThreadKey: r.ThreadKey, RunKey: r.Key})
+			} else {
+				c.put(&model.Delete{ThreadKey: r.ThreadKey, Limit: 1000})
+			}
+		}
+	default:
+		if _, err := c.db.RollUp(c.Context(), c.base); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+func class(d time.Duration) int {
+	if d.Milliseconds() <= 0 {
+		return 0
+	}
+	return 1 + int(math.Log2(float64(d.Milliseconds()))*8)
+}
+
+// want is what the runs of a project came to, counted one by one.
+func (c *counting) want(project string, step time.Duration) map[time.Time]*model.Tally {
+	sums := make(map[time.Time]*model.Tally)
+	at := func(t time.Time) *model.Tally {
+		t = t.Truncate(step)
+		if sums[t] == nil {
+			sums[t] = &model.Tally{
+				FirstEvent: model.Histogram{}, Duration: model.Histogram{}, Failures: map[string]int{}, Agents: map[string]*model.AgentTally{},
+			}
+		}
+		return sums[t]
+	}
+	began := func(r *model.Run) *time.Time {
+		b := r.StartedAt
+		if r.Generation > 1 {
+			b = &r.QueuedAt
+		}
+		if b != nil && (r.Generation == 1 || r.Status != model.Queued) {
+			at(*b).Started++
+			if r.Generation == 1 {
+				at(*b).FirstEvent[class(r.StartedAt.Sub(r.CreatedAt))]++
+			}
+			return b
+		}
+		return nil
+	}
+	for _, r := range c.runs {
+		if r.Project == project && !r.Status.Final() {
+			began(r)
+		}
+	}
+	for i := range c.ended {
+		e := &c.ended[i]
+		if e.run.Project != project {
+			continue
+		}
+		b, t := began(&e.run), at(*e.run.FinishedAt)
+		a := t.Agents[e.run.Agent]
+		if a == nil {
+			a = &model.AgentTally{Duration: model.Histogram{}}
+			t.Agents[e.run.Agent] = a
+		}
+		a.Runs++
+		switch e.run.Status {
+		case model.Completed:
+			t.Completed++
+		case model.Failed:
+			t.Failed++
+			a.Failed++
+			t.Failures[e.run.Error.Code]++
+		default:
+			t.Cancelled++
+		}
+		if b != nil {
+			t.Duration[class(e.run.FinishedAt.Sub(*b))]++
+			a.Duration[class(e.run.FinishedAt.Sub(*b))]++
+		}
+		if u := e.used; u > 0 {
+			a.Usage = agui.AddUsage(a.Usage, agui.TokenUsage{Model: "m", InputTokens: u, OutputTokens: 2 * u, TotalTokens: 3 * u})
+		}
+	}
+	return sums
+}
+
+// check compares what the database tells with what was.
+func (c *counting) check() {
+	c.Helper()
+	for _, project := range []string{"p", "q", "nobody's"} {
+		for _, step := range []time.Duration{model.HourStep, model.MinuteStep} {
+			got, err := c.db.Stats(c.Context(), project, step, c.base.Add(-25*time.Hour), c.base.Add(time.Hour))
+			if err != nil {
+				c.Fatal(err)
+			}
+			want := c.want(project, step)
+			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(func(a, b model.Histogram) bool { return maps.Equal(a, b) }),
+				cmp.Comparer(func(a, b map[string]int) bool { return maps.Equal(a, b) }),
+				cmp.Comparer(func(a, b map[string]*model.AgentTally) bool {
+					return len(a) == len(b) && (len(a) == 0 || cmp.Equal(maps.Clone(a), maps.Clone(b), cmp.Comparer(func(a, b *model.AgentTally) bool {
+						return a.Runs == b.Runs && a.Failed == b.Failed && maps.Equal(a.Duration, b.Duration) && slices.Equal(a.Usage, b.Usage)
+					})))
+				})); diff != "" {
+				c.Fatalf("project %s by %v (-want +got):\n%s", project, step, diff)
+			}
+			var queued, running int
+			for _, r := range c.runs {
+				if r.Project == project && r.Status == model.Queued {
+					queued++
+				}
+				if r.Project == project && r.Status == model.Running {
+					running++
+				}
+			}
+			if got.Queued.Runs != queued || got.Running.Runs != running {
+				c.Errorf("%d runs are queued and %d running, want %d and %d", got.Queued.Runs, got.Running.Runs, queued, running)
+			}
+		}
+	}
+}
+
+// newCounting opens a database of each kind. Of SQLite's it calls run with each statement that writes.
+func countings(t *testing.T, run func(query string, do func() error) error, test func(*counting)) {
+	for name, open := range map[string]func(*testing.T) func() *DB{
+		"sqlite": func(t *testing.T) func() *DB {
+			url := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
+			return func() *DB { return tappedAt(t, url, run) }
+		},
+		"postgres": func(t *testing.T) func() *DB {
+			url := storagetest.Postgres(t).NewDatabase(t)
+			return func() *DB { return openForPlans(t, url) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			c := &counting{
+				T: t, rand: rand.New(rand.NewPCG(seed, 0)), open: open(t), base: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC),
+				runs: make(map[int64]*model.Run),
+			}
+			c.reopen()
+			test(c)
+		})
+	}
+}
+
+// Each run that is over is counted once, whatever begins, ends, goes on, is deleted and crashes, in whatever order, and what
+// is not counted yet is told, too.
+func TestStatsAreWhatTheRunsCameTo(t *testing.T) {
+	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
+		for i := range 250 {
+			if c.step(); i%7 == 0 {
+				c.check()
+			}
+			if i%97 == 0 {
+				c.reopen()
+			}
+		}
+		for n := 1; n > 0; {
+			var err error
+			if n, err = c.db.RollUp(c.Context(), c.base); err != nil {
+				c.Fatal(err)
+			}
+		}
+		c.check()
+		left, err := all(c.Context(), c.db.read, scalar[int64], `SELECT run_key FROM stats_open ORDER BY run_key LIMIT 10000`)
+		open := 0
+		for _, r := range c.runs {
+			if !r.Status.Final() {
+				open++
+			}
+		}
+		if err != nil || len(left) != open {
+			c.Errorf("%d runs are kept as not over, want %d; %v", len(left), open, err)
+		}
+	})
+}
+
+// A roll-up that dies before any of its statements, or behind it, has counted nothing or all of it.
+func TestStatsSurviveADyingRollUp(t *testing.T) {
+	var mu sync.Mutex
+	left := -1 // statements until it dies
+	behind := false
+	killed := errors.New("killed")
+	die := func(_ string, do func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case left < 0:
+			return do()
+		case left > 0:
+			left--
+			return do()
+		}
+		if behind {
+			_ = do()
+		}
+		return killed
+	}
+	countings(t, die, func(c *counting) {
+		for i := range 45 {
+			for range 3 {
+				c.step()
+			}
+			mu.Lock()
+			left, behind = i%15, i%2 == 0
+			mu.Unlock()
+			ctx, cancel := context.WithCancel(c.Context())
+			if c.db.d.single {
+				_, _ = c.db.RollUp(ctx, c.base)
+			} else {
+				go func() {
+					<-time.After(time.Duration(i%20) * 200 * time.Microsecond)
+					cancel()
+				}()
+				_, _ = c.db.RollUp(ctx, c.base)
+			}
+			cancel()
+			mu.Lock()
+			left = -1
+			mu.Unlock()
+			if i%2 == 0 {
+				c.reopen()
+			}
+			c.check()
+		}
+	})
+}
+
+// Who rolls up at the same time, beside commits, counts nothing twice; one that has not joined counts nothing.
+func TestStatsAreCountedOnceByMany(t *testing.T) {
+	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
+		other := c.open()
+		for range 60 {
+			var wg sync.WaitGroup
+			for _, db := range []*DB{c.db, c.db, other} {
+				wg.Go(func() {
+					if _, err := db.RollUp(c.Context(), c.base); err != nil {
+						c.Error(err)
+					}
+				})
+			}
+			for range 6 {
+				c.step()
+			}
+			wg.Wait()
+			c.check()
+		}
+	})
+}
+
+// What is old is forgotten.
+func TestStatsAreForgotten(t *testing.T) {
+	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
+		for range 60 {
+			c.insert()
+		}
+		left := func(after time.Duration) (n int) {
+			if _, err := c.db.RollUp(c.Context(), c.base.Add(after)); err != nil {
+				c.Fatal(err)
+			}
+			list, err := all(c.Context(), c.db.read, scalar[int], `SELECT step FROM stats_buckets LIMIT 10000`)
+			if err != nil {
+				c.Fatal(err)
+			}
+			for _, step := range list {
+				n += step / 60 // those of hours count sixty times
+			}
+			return n
+		}
+		if n := left(0); n < 60 {
+			c.Errorf("%d are kept", n)
+		}
+		if n := left(model.MinutesKept + time.Hour); n == 0 || n%60 != 0 {
+			c.Errorf("%d are kept a day later, not those of hours alone", n)
+		}
+		if n := left(model.HoursKept + time.Hour); n != 0 {
+			c.Errorf("%d are kept for ever", n)
+		}
+	})
+}
+
+// A quantile is at most 5 % wrong.
+func TestQuantilesAreNear(t *testing.T) {
+	var tally model.Tally
+	at := func(time.Time) *model.Tally { return &tally }
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var all []float64
+	for range 5000 {
+		took := time.Duration(math.Exp(rand.Float64()*12)) * time.Millisecond
+		finished := created.Add(took)
+		model.Count(&model.Counted{Generation: 1, Status: model.Completed, CreatedAt: created, StartedAt: &created, FinishedAt: &finished}, at, nil)
+		all = append(all, float64(took.Milliseconds()))
+	}
+	slices.Sort(all)
+	for _, q := range []float64{0.01, 0.5, 0.95, 1} {
+		want := all[int(math.Ceil(q*float64(len(all))))-1]
+		if got := float64(tally.Duration.Quantile(q)); math.Abs(got-want) > want*0.05+1 {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+}
