@@ -9,17 +9,27 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// tidy is the janitor: every few minutes it has old events sealed, and forgets what nobody needs any more.
+// tidy is the janitor: every few seconds it counts what runs came to, and every few minutes it has old events sealed, and forgets
+// what nobody needs any more.
 // It returns when ctx ends.
 func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	const every = 5 * time.Minute
 	var retired time.Time
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	count := time.NewTicker(countEvery)
+	defer count.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case now := <-count.C:
+			if rt.Serves() != nil {
+				continue // another server does it
+			}
+			if err := rt.RollUp(ctx, now); err != nil && ctx.Err() == nil {
+				log.Warn("what runs came to was not counted", "error", err)
+			}
 		case now := <-tick.C:
 			if rt.Serves() != nil {
 				continue // another server does it
@@ -46,6 +56,9 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 		}
 	}
 }
+
+// countEvery is how often is counted what runs came to. Who asks looks at the rest.
+const countEvery = 10 * time.Second
 
 // retireEvery is how often is looked for what has been kept long enough.
 const retireEvery = time.Hour

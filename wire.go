@@ -77,6 +77,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
+		Accounts:        cfg.Accounts != nil || cfg.APIKeys,
 		Audit:           cfg.Accounts != nil || cfg.APIKeys,
 		Runs:            cfg.Limits.Runs,
 		RunsPerAgent:    cfg.Limits.RunsPerAgent,
@@ -104,6 +105,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		RingBytes:  cfg.Stream.RingBytes,
 		RingsBytes: cfg.Stream.Rings,
 
+		Counter:  db,
 		Measures: watch.Measures(),
 		Tracer:   cfg.Tracer,
 	})

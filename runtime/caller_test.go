@@ -18,6 +18,8 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 	for name, ask := range map[string]func() error{
 		"run":        func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
 		"runs":       func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
+		"questions":  func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
+		"statistics": func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
 		"steps":      func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
 		"nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
 		"messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },

@@ -56,14 +56,14 @@ func (p prices) one(name string, u agui.TokenUsage) (float64, bool) {
 	return 0, false
 }
 
-// Costs tells what the tokens of runs that the caller may see cost, by the prices of the agents that are offered now: nil when
-// one of a run's models has none.
-func (rt *Runtime) Costs(c Caller) func(*Run) *float64 {
+// Costs tells what tokens cost in runs of an agent or a workflow that the caller may see, by the prices of the agents that are
+// offered now: nil when one of the models has none.
+func (rt *Runtime) Costs(c Caller) func(agent string, usage []agui.TokenUsage) *float64 {
 	p := sync.OnceValue(func() prices { return pricesOf(rt.Offered(c)) })
-	return func(r *Run) *float64 {
-		if len(r.Usage) == 0 {
+	return func(agent string, usage []agui.TokenUsage) *float64 {
+		if len(usage) == 0 {
 			return nil
 		}
-		return p().of(r.WorkflowID, r.Usage)
+		return p().of(agent, usage)
 	}
 }

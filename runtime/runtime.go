@@ -55,7 +55,8 @@ type Config struct {
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two looks at the instance's own lease, default 1 s
 
-	Audit bool // keep who has asked for what that changed something
+	Accounts bool // users are told apart: what tells of others, too, is not for them
+	Audit    bool // keep who has asked for what that changed something
 
 	Runs            int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
 	RunsPerAgent    int // of one agent or workflow, 0 means no cap of its own
@@ -87,6 +88,7 @@ type Config struct {
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
 
+	Counter     model.Counter // counts what runs came to; nil when nobody asks
 	Measures    Measures      // are told of sizes and times
 	Tracer      Tracer        // is told of what is done inside of what; nil for none
 	Attachments *attach.Files // what users attach to their messages; nil when they cannot

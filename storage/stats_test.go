@@ -32,7 +32,6 @@ type counting struct {
 
 	held  []int64              // keys that were taken, for runs to come
 	runs  map[int64]*model.Run // those that are there
-	spent map[int64]model.RunResult
 	ended []generation
 }
 
@@ -273,8 +272,8 @@ func (c *counting) check() {
 				c.Fatal(err)
 			}
 			want := c.want(project, step)
-			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(func(a, b model.Histogram) bool { return maps.Equal(a, b) }),
-				cmp.Comparer(func(a, b map[string]int) bool { return maps.Equal(a, b) }),
+			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(maps.Equal[model.Histogram, model.Histogram]),
+				cmp.Comparer(maps.Equal[map[string]int, map[string]int]),
 				cmp.Comparer(func(a, b map[string]*model.AgentTally) bool {
 					return len(a) == len(b) && (len(a) == 0 || cmp.Equal(maps.Clone(a), maps.Clone(b), cmp.Comparer(func(a, b *model.AgentTally) bool {
 						return a.Runs == b.Runs && a.Failed == b.Failed && maps.Equal(a.Duration, b.Duration) && slices.Equal(a.Usage, b.Usage)

@@ -46,6 +46,34 @@ func (d *describer) keys() {
 // admin describes what is for those who look after a project.
 func (d *describer) admin() {
 	d.area("Administration", "For those who look after a project.")
+	d.add("GET /api/projects/{projectId}/stats", operation{
+		ID: "getStats", Summary: "Show what runs came to lately, and what goes on",
+		Description: "The last hour by minutes, the last day by quarters of an hour, or the last week by hours. Each number is true at the moment of " +
+			"asking; times are at most 5 % wrong. A run counts once for each generation: in `started` when it began, and in the rest when it " +
+			"ended, also when it was deleted since. `firstEventMs` is from its creation until it began, `durationMs` from then to its end. " +
+			"With accounts it is not for users.",
+		Parameters: []parameter{query("window", choice("Absent: hour.", "hour", "day", "week"))},
+		Answers: answers{
+			"200": reply("The statistics.", ref("Stats"), "stats"),
+			"400": refuse("The window is none.", "invalid_request", "window must be hour, day or week"),
+		},
+	})
+	infer[wire.Spread](&d.schemas, "Spread", "What half of the times, and 95 of a hundred, do not exceed, in milliseconds.")
+	infer[wire.StatsTotals](&d.schemas, "StatsTotals", "What runs came to.", says("firstEventMs", "Null when there is none."))
+	infer[wire.StatsBucket](&d.schemas, "StatsBucket", "What runs came to in a step of time.", says("at", "When it begins."))
+	infer[wire.StatsFailure](&d.schemas, "StatsFailure", "How many runs have failed with a code.")
+	infer[wire.StatsAgent](&d.schemas, "StatsAgent", "What the runs of an agent or a workflow came to.", says("runs", "That are over."),
+		says("cost", "By the prices of the agents that are offered now; null when a model has none."))
+	infer[wire.StatsNow](&d.schemas, "StatsNow", "What goes on; of each up to 10 000 are counted.",
+		says("oldestWaitingAt", "When the first of what is waited for was asked."))
+	infer[wire.Instance](&d.schemas, "Instance", "A process that serves the database, or has.",
+		says("version", "Null of another than the one that answers."), says("address", "For operators and admins."),
+		says("heartbeatAt", "About when it was heard of last."), may("ended", orNull(choice("Null while it serves.", "left", "fenced", "crashed"))))
+	infer[wire.Stats](&d.schemas, "Stats", "What the runs of a project came to, and what goes on.",
+		may("window", choice("", "hour", "day", "week")), says("step", "Of a bucket, in seconds."),
+		says("failures", "Those first that are most; codes beyond a hundred are `other`."),
+		says("agents", "Those first that have most runs; with the tokens that runs at work have used so far."),
+		says("instances", "Those first that came last."))
 	d.add("GET /api/projects/{projectId}/audit", operation{
 		ID: "listAudit", Summary: "List who has asked for what, latest first",
 		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. For admins.",

@@ -35,6 +35,10 @@ func (c *client) admin() {
 	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
 	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
 	c.do(200, "GET", "/api/v1/limits", "")
+	if s := c.do(200, "GET", "/api/projects/default/stats", "").(object)["totals"].(object); toInt(c.T, s["completed"]) == 0 || toInt(c.T, s["started"]) == 0 {
+		c.Errorf("runs came to %v", s)
+	}
+	c.do(404, "GET", "/api/projects/other/stats", "")
 	if me := c.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "none" || me["user"] != "local" || me["projectId"] != "default" {
 		c.Errorf("got %v", me)
 	}
@@ -50,6 +54,10 @@ func (c *client) admin() {
 		c.Errorf("%v requests are in the audit, want one", total)
 	}
 	a.do(400, "GET", "/api/projects/default/audit?since=x", "")
+	for _, window := range []string{"", "?window=hour", "?window=day", "?window=week"} {
+		a.do(200, "GET", "/api/projects/default/stats"+window, "")
+	}
+	a.do(400, "GET", "/api/projects/default/stats?window=year", "")
 	a.do(202, "POST", "/api/v1/tools/calculator/runs", `{"arguments": {"expression": "6*7"}, "threadId": "main"}`)
 	a.do(204, "DELETE", "/api/projects/default/users/root/data", "")
 }

@@ -49,7 +49,7 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, r)
 		failed = errors.Join(failed, err)
-		return wire.NewRun(r, asks, costs(r))
+		return wire.NewRun(r, asks, costs(r.WorkflowID, r.Usage))
 	}, func(r *runtime.Run) int64 { return r.Key })
 	return page, failed
 }

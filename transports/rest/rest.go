@@ -42,6 +42,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume), Once: true},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/interrupts", Known: on(runtime.RoleViewer, t.questions)},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/stats", Known: t.stats},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
 		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
 

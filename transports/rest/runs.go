@@ -73,7 +73,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	shown := wire.NewRun(&run, asks, t.Runtime.Costs(who)(&run))
+	shown := wire.NewRun(&run, asks, t.Runtime.Costs(who)(run.WorkflowID, run.Usage))
 	shown.LastEvent = wire.NewLastEvent(last)
 	return c.JSON(shown)
 }
