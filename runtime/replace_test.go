@@ -68,6 +68,53 @@ func registry(t *testing.T, list ...plugins.Plugin) *plugins.Registry {
 	return reg
 }
 
+// TestRepeatsAreAnsweredWhenTheirAgentIsGone asks again, by key and by the run's name, for what nobody offers any more.
+func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
+	b := open(t, runtime.Config{}, &version{name: "worker", says: "first"}, which("one"))
+	request := func(name, key, body string) runtime.StartRequest {
+		req := runtime.StartRequest{Agent: "worker", ThreadID: "main", RunID: name, BodyHash: body, Messages: []agui.Message{said("", "go")}}
+		if key != "" {
+			req.Idempotency = &runtime.Idempotency{Scope: key, BodyHash: body}
+		}
+		return req
+	}
+	ask := func(req runtime.StartRequest) (string, error) {
+		s, err := b.StartRun(t.Context(), local, req)
+		return s.RunID, err
+	}
+	byKey, err := ask(request("", "k", "h"))
+	_, nameErr := ask(request("named", "", "h"))
+	if err := errors.Join(err, nameErr); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(byKey, runtime.Completed)
+	b.wait("named", runtime.Completed)
+	if err := b.Replace(t.Context(), registry(t, which("one"))); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.StartRun(t.Context(), local, request("", "k", "h"))
+	if err != nil || again.RunID != byKey || !again.Replayed || len(again.Messages) != 2 {
+		t.Errorf("by its key: %+v, %v", again, err)
+	}
+	if got, err := ask(request("named", "", "h")); err != nil || got != "named" {
+		t.Errorf("by its name: %q, %v", got, err)
+	}
+	limited := request("", "new", "h")
+	limited.Idempotency.Else = &runtime.Error{Code: "rate_limited"}
+	for want, req := range map[string]runtime.StartRequest{
+		"idempotency_mismatch": request("", "k", "other"), "run_exists": request("named", "", "other"),
+		"unknown_agent": request("other", "new", "h"), "rate_limited": limited,
+	} {
+		_, err := ask(req)
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != want {
+			t.Errorf("want %s, got %v", want, err)
+		}
+	}
+	if list, err := b.Threads(t.Context(), local, runtime.ThreadFilter{}); err != nil || list.Total != 1 {
+		t.Errorf("%d threads, %v", list.Total, err)
+	}
+}
+
 // answer is what the run has come to.
 func (b *bench) answer(run string) string {
 	b.t.Helper()

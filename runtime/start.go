@@ -53,7 +53,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 		return Started{}, err
 	}
 	if err := rt.check(c, &req); err != nil {
-		return Started{}, err
+		return rt.refused(ctx, c, &req, err)
 	}
 	if rt.cfg.Tracer != nil {
 		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
@@ -75,6 +75,9 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 			commit.Pause(ctx, attempt)
 			attempt++
 			continue
+		}
+		if err != nil && !s.prepared {
+			return rt.refused(ctx, c, req, unavailable(err))
 		}
 		if err != nil {
 			return Started{}, unavailable(err)
@@ -169,6 +172,8 @@ type starting struct {
 	req *StartRequest
 	out decide.Decided
 
+	prepared bool // all that can be refused before its decision is fine
+
 	th    model.Thread
 	first bool // there is no such thread yet
 	run   model.Run
@@ -183,9 +188,11 @@ type starting struct {
 // decide prepares the request and has it decided.
 func (s *starting) decide(ctx context.Context) error {
 	cmd, err := s.prepare(ctx)
-	if err == nil {
-		s.out, err = s.rt.work.Start(ctx, cmd)
+	if err != nil {
+		return err
 	}
+	s.prepared = true
+	s.out, err = s.rt.work.Start(ctx, cmd)
 	return err
 }
 

@@ -35,8 +35,9 @@ type Start struct {
 	Answers    *Answers // to a run that waited when the request was prepared
 	Key        *Key
 	Limits     Limits
-	Attached   []int64 // keys of the attachments that its messages refer to
-	Claim      *Claim  // begins the run at once; nil when no slot was free
+	Refused    *model.Error // why nothing begins, but for what repeats an earlier request; nil when it may
+	Attached   []int64      // keys of the attachments that its messages refer to
+	Claim      *Claim       // begins the run at once; nil when no slot was free
 	By
 }
 
@@ -98,6 +99,8 @@ func (c *Start) decide(d *decision) error {
 		return c.repeat(d, &named)
 	}
 	switch {
+	case c.Refused != nil:
+		return c.Refused
 	case waiting != nil && c.Answers != nil:
 		return c.resume(d, waiting, exists)
 	case waiting != nil && len(c.Interrupts) > 0, c.Answers != nil:
