@@ -177,7 +177,7 @@ func (s *starting) recall(ctx context.Context) error {
 		return nil
 	}
 	for after := int64(0); ; {
-		page, err := s.rt.store.RunMessages(ctx, s.out.Started.RunKey, after, log.LatestMessages)
+		page, err := s.rt.store.RunMessages(ctx, s.c.project, s.out.Started.RunKey, after, log.LatestMessages)
 		for i := range page.Rows {
 			row := &page.Rows[i]
 			taken := func(m agui.Message) bool { return unnamed(&m) && same(&m, &row.Message) }

@@ -73,7 +73,7 @@ func TestStepBeginsWithItsRun(t *testing.T) {
 		if begun := with[*model.Step](d); len(begun) == 0 || len(begun[len(begun)-1].Events) != len(kinds) {
 			t.Errorf("the claim of run %d writes no step", i)
 		}
-		page, err := b.store.Steps(t.Context(), s.RunKey, 0, 10)
+		page, err := b.store.Steps(t.Context(), local.Project(), s.RunKey, 0, 10)
 		if steps := page.Rows; err != nil || len(steps) != 1 || steps[0].Input != "go" || steps[0].Status != runtime.Completed {
 			t.Errorf("the steps of run %d: %+v, %v", i, page, err)
 		}

@@ -26,7 +26,7 @@ func (rt *Runtime) History(ctx context.Context, c Caller, name string, before *t
 	if before != nil {
 		end = *before
 	}
-	day, err := rt.store.HistoryDay(ctx, th.Key, end)
+	day, err := rt.store.HistoryDay(ctx, c.project, th.Key, end)
 	if errors.Is(err, ErrNotFound) {
 		return h, nil
 	}
@@ -34,7 +34,7 @@ func (rt *Runtime) History(ctx context.Context, c Caller, name string, before *t
 		return h, unavailable(err)
 	}
 	h.Day = day
-	_, err = rt.store.HistoryDay(ctx, th.Key, day)
+	_, err = rt.store.HistoryDay(ctx, c.project, th.Key, day)
 	h.HasMore = err == nil
 	if errors.Is(err, ErrNotFound) {
 		err = nil
@@ -72,6 +72,6 @@ func (rt *Runtime) HistoryMessages(ctx context.Context, h History, after int64, 
 	if err != nil {
 		return Page[Message]{}, err
 	}
-	msgs, err := rt.store.History(ctx, g.thread, h.Day, after, limit)
+	msgs, err := rt.store.History(ctx, g.project, g.thread, h.Day, after, limit)
 	return msgs, unavailable(err)
 }

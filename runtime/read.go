@@ -125,7 +125,7 @@ func (rt *Runtime) Steps(ctx context.Context, c Caller, name string, after, limi
 	if err != nil {
 		return Page[Step]{}, err
 	}
-	steps, err := rt.store.Steps(ctx, run.Key, after, limit)
+	steps, err := rt.store.Steps(ctx, c.project, run.Key, after, limit)
 	return steps, unavailable(err)
 }
 
@@ -135,7 +135,7 @@ func (rt *Runtime) Nodes(ctx context.Context, c Caller, name string) ([]Node, er
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := rt.store.NodeStates(ctx, run.Key)
+	nodes, err := rt.store.NodeStates(ctx, c.project, run.Key)
 	return nodes, unavailable(err)
 }
 
@@ -145,7 +145,7 @@ func (rt *Runtime) Messages(ctx context.Context, c Caller, name string, after in
 	if err != nil {
 		return Page[Message]{}, err
 	}
-	msgs, err := rt.store.RunMessages(ctx, run.Key, after, limit)
+	msgs, err := rt.store.RunMessages(ctx, c.project, run.Key, after, limit)
 	return msgs, unavailable(err)
 }
 

@@ -48,7 +48,7 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
-		s.Messages, err = rt.messagesBefore(ctx, g.thread, f, shown == 0)
+		s.Messages, err = rt.messagesBefore(ctx, g, f, shown == 0)
 		return s, unavailable(model.Gone(err, ErrThreadNotFound))
 	}
 	if f.Limit > 0 {
@@ -59,13 +59,13 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 
 // messagesBefore reads stored messages. The first of those that the thread shows may be one that is being written, and not
 // stored: nothing stands before it.
-func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFilter, first bool) ([]agui.Message, error) {
+func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
 	before := int64(0)
 	if f.Before != "" {
 		var rows []Message
 		var err error
 		if ValidName(f.Before) { // no other can be stored, nor asked for everywhere
-			rows, err = rt.store.MessagesByID(ctx, thread, []string{f.Before})
+			rows, err = rt.store.MessagesByID(ctx, g.thread, []string{f.Before})
 		}
 		if err != nil {
 			return nil, err
@@ -84,13 +84,13 @@ func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFi
 		limit = min(f.Limit, limit)
 	}
 	for {
-		read, err := rt.store.MessagesBefore(ctx, thread, before, f.Hidden, limit)
+		read, err := rt.store.MessagesBefore(ctx, g.project, g.thread, before, f.Hidden, limit)
 		if err != nil {
 			return nil, err
 		}
 		page := read.Rows
 		if read.More {
-			if page, err = rt.withoutResults(ctx, thread, f.Hidden, page); err != nil {
+			if page, err = rt.withoutResults(ctx, g, f.Hidden, page); err != nil {
 				return nil, err
 			}
 			if len(page) == 0 && limit < log.LatestMessages { // results of one message alone
@@ -98,19 +98,19 @@ func (rt *Runtime) messagesBefore(ctx context.Context, thread int64, f MessageFi
 				continue
 			}
 		}
-		page, err = rt.withResults(ctx, thread, before, f.Hidden, page)
+		page, err = rt.withResults(ctx, g.thread, before, f.Hidden, page)
 		return log.Newest(log.Contents(page)), err
 	}
 }
 
 // withoutResults leaves out of messages the results that stand with their calls, on an earlier page.
-func (rt *Runtime) withoutResults(ctx context.Context, thread int64, hidden bool, rows []Message) ([]Message, error) {
+func (rt *Runtime) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
 	calls := callsOf(rows)
 	missing := func(m Message) bool { return m.Role == agui.RoleTool && !slices.Contains(calls, m.ToolCallID) }
 	if !slices.ContainsFunc(rows, missing) {
 		return rows, nil
 	}
-	earlier, err := rt.store.MessagesBefore(ctx, thread, rows[0].Seq, hidden, log.LatestMessages)
+	earlier, err := rt.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, log.LatestMessages)
 	calls = callsOf(earlier.Rows)
 	return slices.DeleteFunc(rows, func(m Message) bool {
 		return m.Role == agui.RoleTool && slices.Contains(calls, m.ToolCallID)

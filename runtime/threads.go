@@ -59,7 +59,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if _, err = rt.work.Decide(patch); err != nil {
 		return ListedThread{}, unavailable(err)
 	}
-	listed, err := rt.store.ListedThread(ctx, found.Key)
+	listed, err := rt.store.ListedThread(ctx, c.project, found.Key)
 	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 

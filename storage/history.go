@@ -12,13 +12,13 @@ import (
 const (
 	selectHistoryDay = `
 SELECT day FROM messages
-WHERE thread_key = ? AND state = 'consumed' AND day < ? ORDER BY day DESC LIMIT 1`
+WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day < ? ORDER BY day DESC LIMIT 1`
 
 	selectHistory = `
 SELECT ` + messageColumns + `, key, 0, sized.found
 FROM (SELECT sized_key, sum(size) OVER (ORDER BY at, sized_key) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
-		WHERE thread_key = ? AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS sized
+		WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS sized
 JOIN messages ON key = sized_key
 WHERE sized.behind < ? ORDER BY seq, key`
 )
@@ -53,14 +53,14 @@ func (s dayInto) Scan(src any) error {
 }
 
 // HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
-func (r reader) HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error) {
+func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return one(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
 		err = rows.Scan(dayInto{&day})
 		return day, err
-	}, selectHistoryDay, threadKey, dayOf(before))
+	}, selectHistoryDay, threadKey, project, dayOf(before))
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r reader) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectHistory, threadKey, dayOf(day), after)
+func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
+	return pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
 }

@@ -31,12 +31,12 @@ ON CONFLICT (thread_key, message_id) DO UPDATE SET
 SELECT ` + messageColumns + `, key, (` + countRunMessages + `), sized.found
 FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT key AS sized_key, octet_length(message) AS size FROM messages
-		WHERE run_key = ? AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS sized
+		WHERE run_key = ` + runOfProject + ` AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS sized
 JOIN messages ON key = sized_key
 WHERE sized.behind < ? ORDER BY key`
 
 	countRunMessages = `
-SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ? AND state <> 'hidden' LIMIT ?) AS counted`
+SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ` + runOfProject + ` AND state <> 'hidden' LIMIT ?) AS counted`
 
 	selectQueuedMessages = `
 SELECT ` + messageColumns + `, key FROM messages
@@ -67,7 +67,7 @@ WHERE sized.behind < ? ORDER BY seq DESC, key`
 		WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
 
 	selectMessagesBefore = newestMessages + `
-		WHERE thread_key = ? AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
+		WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
@@ -202,13 +202,13 @@ func stringEnd[T string | []byte](text T) int {
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
-func (r reader) RunMessages(ctx context.Context, runKey, after int64, limit int) (model.Page[model.Message], error) {
+func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (model.Page[model.Message], error) {
 	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectRunMessages,
-		runKey, maxCount, runKey, after)
+		runKey, project, maxCount, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countRunMessages, runKey, maxCount)
+	return counted(ctx, r.q, p, countRunMessages, runKey, project, maxCount)
 }
 
 // Queued returns the run's messages that were accepted and not yet taken, in the order they came.
@@ -284,13 +284,13 @@ func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) 
 
 // MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
 // the newest limit of them, fewer when they are larger than ThreadBytes; with withHidden also those that were hidden since.
-func (r reader) MessagesBefore(ctx context.Context, threadKey, before int64, withHidden bool, limit int) (model.Page[model.Message], error) {
+func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (model.Page[model.Message], error) {
 	also := model.MessageConsumed
 	if withHidden {
 		also = model.MessageHidden
 	}
 	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.ThreadBytes, limit, selectMessagesBefore,
-		threadKey, orEnd(before), string(also))
+		threadKey, project, orEnd(before), string(also))
 	slices.Reverse(p.Rows)
 	return p, err
 }

@@ -106,7 +106,7 @@ func TestMigrationFindsDaysOfHistory(t *testing.T) {
 	migrated(t, 1, fill, func(t *testing.T, db *DB) {
 		history := func(at time.Time) (ids []string) {
 			t.Helper()
-			msgs, err := db.History(t.Context(), 1, at, 0, 10)
+			msgs, err := db.History(t.Context(), "p", 1, at, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,7 +343,7 @@ func TestMigrationKeepsRunsInFewerRows(t *testing.T) {
 		if err != nil || len(spans) != 2 || spans[0].Last != 3 || spans[1].First != 4 || string(spans[1].State) != `{"s":1}` {
 			t.Errorf("the spans: %+v, %v", spans, err)
 		}
-		page, err := db.Steps(ctx, 1, 0, 10)
+		page, err := db.Steps(ctx, "p", 1, 0, 10)
 		if steps := page.Rows; err != nil || len(steps) != 2 || *steps[1].Output != "out b" || !steps[1].CompletedAt.Equal(oldDay) {
 			t.Errorf("the steps: %+v, %v", page, err)
 		}

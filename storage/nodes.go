@@ -55,12 +55,12 @@ ORDER BY 2, 10 LIMIT ?`
 	// selectNodeStates is selectNodes without outputs.
 	selectNodeStates = `
 SELECT run_key, node_id, status, progress, messages, NULL, error, started_at, completed_at, 0 FROM node_states n
-WHERE run_key = ? AND NOT EXISTS (
+WHERE run_key = ` + runOfProject + ` AND NOT EXISTS (
 	SELECT 1 FROM steps s WHERE s.run_key = n.run_key AND s.node_id = n.node_id AND s.tells_node)
 UNION ALL
 SELECT run_key, node_id, status, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, NULL, error, started_at,
 	completed_at, number
-FROM steps WHERE run_key = ? AND tells_node
+FROM steps WHERE run_key = ` + runOfProject + ` AND tells_node
 ORDER BY 2, 10 LIMIT ?`
 )
 
@@ -178,32 +178,37 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return r.nodes(ctx, runKey, selectNodes)
+	return nodes(runKey, func() (sealedRun, error) { return r.sealed(ctx, runKey) }, func() ([]model.Node, error) {
+		return r.plainNodes(ctx, selectNodes, runKey, runKey)
+	})
 }
 
-// NodeStates is Nodes without their outputs.
-func (r reader) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
-	nodes, err := r.nodes(ctx, runKey, selectNodeStates)
-	for i := range nodes {
-		nodes[i].Output = nil // of a sealed run's
+// NodeStates is Nodes of a project's run, without their outputs.
+func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
+	list, err := nodes(runKey, func() (sealedRun, error) { return r.sealedOf(ctx, project, runKey) }, func() ([]model.Node, error) {
+		return r.plainNodes(ctx, selectNodeStates, runKey, project, runKey, project)
+	})
+	for i := range list {
+		list[i].Output = nil // of a sealed run's
 	}
-	return nodes, err
+	return list, err
 }
 
-func (r reader) nodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
-	nodes, err := r.plainNodes(ctx, runKey, query)
-	if err != nil || len(nodes) > 0 {
-		return nodes, err
+// nodes are those of a run that is plain, or sealed, or which of both while it changes.
+func nodes(runKey int64, sealed func() (sealedRun, error), plain func() ([]model.Node, error)) ([]model.Node, error) {
+	list, err := plain()
+	if err != nil || len(list) > 0 {
+		return list, err
 	}
-	s, err := r.sealed(ctx, runKey)
+	s, err := sealed()
 	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return r.plainNodes(ctx, runKey, query)
+		return plain()
 	}
 	return s.nodes(runKey), err
 }
 
-func (r reader) plainNodes(ctx context.Context, runKey int64, query string) ([]model.Node, error) {
-	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, runKey, runKey)
+func (r reader) plainNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
+	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })
 	slices.Reverse(nodes)

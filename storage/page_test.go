@@ -53,9 +53,9 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	agrees(t, "runs", runs, err)
 	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u"})
 	agrees(t, "threads", threads, err)
-	steps, err := read().Steps(ctx, 1, 0, 50)
+	steps, err := read().Steps(ctx, "p", 1, 0, 50)
 	agrees(t, "steps", steps, err)
-	messages, err := read().RunMessages(ctx, 1, 0, 50)
+	messages, err := read().RunMessages(ctx, "p", 1, 0, 50)
 	agrees(t, "messages", messages, err)
 }
 

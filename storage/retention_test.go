@@ -98,7 +98,7 @@ func TestRetention(t *testing.T) {
 					if gone := i == 1; gone != errors.Is(err, model.ErrNotFound) {
 						t.Errorf("run of %s: %v", run.Project, err)
 					}
-					p, err := db.RunMessages(ctx, run.Key, 0, 10)
+					p, err := db.RunMessages(ctx, run.Project, run.Key, 0, 10)
 					if gone := i == 1; err != nil || gone != (len(p.Rows) == 0) {
 						t.Errorf("run of %s has %d messages, %v", run.Project, len(p.Rows), err)
 					}

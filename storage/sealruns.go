@@ -48,6 +48,9 @@ WHERE key = ?::bigint`
 	selectSealedRun = `
 SELECT data FROM sealed_runs WHERE run_key = ?`
 
+	selectSealedOfProject = `
+SELECT data FROM sealed_runs WHERE run_key = ` + runOfProject
+
 	selectSealedRuns = `
 SELECT run_key, data FROM sealed_runs WHERE run_key = ANY (?)`
 
@@ -261,7 +264,7 @@ func (db *DB) writeSealed(ctx context.Context, rows []sealedRow, before time.Tim
 
 // readToSeal returns what a run is sealed as, without data when it is not to be sealed, and its size before compression.
 func (db *DB) readToSeal(ctx context.Context, key int64) (row sealedRow, plain int, err error) {
-	n, err := one(ctx, db.read, scalar[int], countSteps, key)
+	n, err := one(ctx, db.read, scalar[int], countAllSteps, key)
 	if err != nil || n > maxSealedSteps {
 		return row, 0, err
 	}
@@ -274,7 +277,7 @@ func (db *DB) readToSeal(ctx context.Context, key int64) (row sealedRow, plain i
 	}
 	var steps []model.Step
 	for more := true; more; {
-		p, err := db.Steps(ctx, key, len(steps), maxSealedSteps)
+		p, err := db.Steps(ctx, run.Project, key, len(steps), maxSealedSteps)
 		if err != nil || p.Total > maxSealedSteps {
 			return row, 0, err
 		}
@@ -339,8 +342,17 @@ func (tx *tx) unseal(heads []model.RunHead) error {
 }
 
 // sealed returns what the run was sealed with, or ErrNotFound.
-func (r reader) sealed(ctx context.Context, runKey int64) (s sealedRun, err error) {
-	data, err := one(ctx, r.q, scalar[[]byte], selectSealedRun, runKey)
+func (r reader) sealed(ctx context.Context, runKey int64) (sealedRun, error) {
+	return r.sealedBy(ctx, selectSealedRun, runKey)
+}
+
+// sealedOf is sealed for a project's run.
+func (r reader) sealedOf(ctx context.Context, project string, runKey int64) (sealedRun, error) {
+	return r.sealedBy(ctx, selectSealedOfProject, runKey, project)
+}
+
+func (r reader) sealedBy(ctx context.Context, query string, args ...any) (s sealedRun, err error) {
+	data, err := one(ctx, r.q, scalar[[]byte], query, args...)
 	if err != nil {
 		return s, err
 	}
@@ -352,8 +364,8 @@ func (r reader) sealed(ctx context.Context, runKey int64) (s sealedRun, err erro
 }
 
 // sealedSteps returns a page of the steps of a run that was sealed, or ErrNotFound.
-func (r reader) sealedSteps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	s, err := r.sealed(ctx, runKey)
+func (r reader) sealedSteps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	s, err := r.sealedOf(ctx, project, runKey)
 	if err != nil {
 		return model.Page[model.Step]{}, err
 	}

@@ -32,8 +32,8 @@ func detailOf(t *testing.T, db *DB, key int64) (d detail) {
 	var errs [5]error
 	d.Run, errs[0] = db.Run(t.Context(), key)
 	d.Listed, _, errs[1] = storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Project: "p", Limit: 10}))
-	d.Steps, d.Total, errs[2] = storagetest.Parts(db.Steps(t.Context(), key, 0, 10))
-	d.Page, _, errs[3] = storagetest.Parts(db.Steps(t.Context(), key, 1, 1))
+	d.Steps, d.Total, errs[2] = storagetest.Parts(db.Steps(t.Context(), "p", key, 0, 10))
+	d.Page, _, errs[3] = storagetest.Parts(db.Steps(t.Context(), "p", key, 1, 1))
 	d.Nodes, errs[4] = db.Nodes(t.Context(), key)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ type meanwhile struct {
 }
 
 func (m *meanwhile) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	if query == selectSealedRun && m.happens != nil {
+	if (query == selectSealedRun || query == selectSealedOfProject) && m.happens != nil {
 		m.happens()
 		m.happens = nil
 	}
@@ -276,7 +276,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 			}
 		}}, db.d, db.z}
 	}
-	steps, total, err := storagetest.Parts(beside().Steps(t.Context(), 1, 0, 10))
+	steps, total, err := storagetest.Parts(beside().Steps(t.Context(), "p", 1, 0, 10))
 	if diff := cmp.Diff(want.Steps, steps); diff != "" || total != want.Total || err != nil {
 		t.Errorf("%d steps, %v (-want +got):\n%s", total, err, diff)
 	}

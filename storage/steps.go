@@ -26,13 +26,16 @@ ON CONFLICT (run_key, number) DO UPDATE SET
 SELECT ` + stepColumns + `, (` + countSteps + `), sized.found
 FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT run_key AS sized_run, number AS at, octet_length(input) + COALESCE(octet_length(output), 0) AS size FROM steps
-		WHERE run_key = ? AND number > ? ORDER BY number LIMIT ?) AS plain) AS sized
+		WHERE run_key = ` + runOfProject + ` AND number > ? ORDER BY number LIMIT ?) AS plain) AS sized
 JOIN steps ON run_key = sized_run AND number = at
 WHERE sized.behind < ? ORDER BY number`
 
+	countAllSteps = `
+SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ?`
+
 	// Steps are numbered from 1 without gaps.
 	countSteps = `
-SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ?`
+SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ` + runOfProject
 )
 
 func stepCells(s *model.Step) []any {
@@ -54,23 +57,23 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s model.Step, err error) {
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (r reader) Steps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	plain, err := r.plainSteps(ctx, runKey, after, limit)
+func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	plain, err := r.plainSteps(ctx, project, runKey, after, limit)
 	if err != nil || len(plain.Rows) > 0 {
 		return plain, err
 	}
-	sealed, err := r.sealedSteps(ctx, runKey, after, limit)
+	sealed, err := r.sealedSteps(ctx, project, runKey, after, limit)
 	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return r.plainSteps(ctx, runKey, after, limit)
+		return r.plainSteps(ctx, project, runKey, after, limit)
 	}
 	sealed.Total = max(sealed.Total, plain.Total)
 	return sealed, err
 }
 
-func (r reader) plainSteps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	p, err := pageOf(ctx, r.q, scanStepAnd, sizeOfStep, model.PageBytes, limit, selectSteps, runKey, runKey, after)
+func (r reader) plainSteps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
+	p, err := pageOf(ctx, r.q, scanStepAnd, sizeOfStep, model.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countSteps, runKey)
+	return counted(ctx, r.q, p, countSteps, runKey, project)
 }

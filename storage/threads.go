@@ -77,7 +77,7 @@ LEFT JOIN runs r ON r.key = COALESCE(
 
 	selectListedThread = listedColumns + `
 FROM threads t` + shownRun + `
-WHERE t.key = ?`
+WHERE t.key = ? AND t.project_id = ?`
 
 	selectThreads = listedColumns + `, (` + countThreads + `), sized.found
 FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -170,8 +170,8 @@ func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error
 }
 
 // ListedThread returns the thread of that key as Threads lists it.
-func (r reader) ListedThread(ctx context.Context, key int64) (model.ListedThread, error) {
-	return one(ctx, r.q, scanListed, selectListedThread, key)
+func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
+	return one(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
 // endOfTime is later than all activity.

@@ -54,8 +54,8 @@ type Reader interface {
 	LatestThread(ctx context.Context, project, user string) (Thread, error)
 	// Threads lists a user's threads without their states, those with the latest activity first.
 	Threads(ctx context.Context, f ThreadFilter) (Page[ListedThread], error)
-	// ListedThread returns a thread as Threads lists it.
-	ListedThread(ctx context.Context, key int64) (ListedThread, error)
+	// ListedThread returns a project's thread as Threads lists it.
+	ListedThread(ctx context.Context, project string, key int64) (ListedThread, error)
 
 	Run(ctx context.Context, key int64) (Run, error)
 	// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
@@ -74,13 +74,15 @@ type Reader interface {
 	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
 
+	// What is read for who asks is read of a run or a thread of their project; to others it has nothing.
+
 	// Steps lists a run's steps with a number above after, by number.
-	Steps(ctx context.Context, runKey int64, after, limit int) (Page[Step], error)
+	Steps(ctx context.Context, project string, runKey int64, after, limit int) (Page[Step], error)
 	Nodes(ctx context.Context, runKey int64) ([]Node, error)
-	// NodeStates is Nodes without their outputs.
-	NodeStates(ctx context.Context, runKey int64) ([]Node, error)
+	// NodeStates is Nodes of a project's run, without their outputs.
+	NodeStates(ctx context.Context, project string, runKey int64) ([]Node, error)
 	// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
-	RunMessages(ctx context.Context, runKey, after int64, limit int) (Page[Message], error)
+	RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (Page[Message], error)
 	// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
 	Queued(ctx context.Context, runKey int64) ([]Message, error)
 	// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events
@@ -89,15 +91,15 @@ type Reader interface {
 	// MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
 	// the newest limit of them, fewer when they are larger than ThreadBytes; with hidden also those that were hidden since.
 	// What follows such a page is older. It counts nothing.
-	MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) (Page[Message], error)
+	MessagesBefore(ctx context.Context, project string, threadKey, before int64, hidden bool, limit int) (Page[Message], error)
 	// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is
 	// among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
 	// HistoryDay returns the latest UTC day before that of a time on which the thread has messages of which
 	// History lists some.
-	HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error)
+	HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error)
 	// History lists the thread's consumed messages of a Day, by seq, from those above after. It counts nothing.
-	History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
+	History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 

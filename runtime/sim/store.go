@@ -165,12 +165,14 @@ func (f *faulty) Nodes(ctx context.Context, runKey int64) ([]runtime.Node, error
 	return read(f, func() ([]runtime.Node, error) { return f.Store.Nodes(ctx, runKey) })
 }
 
-func (f *faulty) RunMessages(ctx context.Context, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
-	return read(f, func() (runtime.Page[runtime.Message], error) { return f.Store.RunMessages(ctx, runKey, after, limit) })
+func (f *faulty) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (runtime.Page[runtime.Message], error) {
+	return read(f, func() (runtime.Page[runtime.Message], error) {
+		return f.Store.RunMessages(ctx, project, runKey, after, limit)
+	})
 }
 
-func (f *faulty) Steps(ctx context.Context, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
-	return read(f, func() (runtime.Page[runtime.Step], error) { return f.Store.Steps(ctx, runKey, after, limit) })
+func (f *faulty) Steps(ctx context.Context, project string, runKey int64, after, limit int) (runtime.Page[runtime.Step], error) {
+	return read(f, func() (runtime.Page[runtime.Step], error) { return f.Store.Steps(ctx, project, runKey, after, limit) })
 }
 
 func (f *faulty) Queued(ctx context.Context, runKey int64) ([]runtime.Message, error) {

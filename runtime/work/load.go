@@ -86,7 +86,7 @@ func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) er
 		}
 	}
 	for after := 0; ; {
-		steps, err := r.Steps(ctx, run.Key, after, page)
+		steps, err := r.Steps(ctx, run.Project, run.Key, after, page)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) er
 func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run) error {
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, err := r.RunMessages(ctx, run.Key, after, log.LatestMessages)
+		msgs, err := r.RunMessages(ctx, run.Project, run.Key, after, log.LatestMessages)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ const page = 500
 
 // countSteps finds the number of the run's last step. Numbers have no gaps.
 func (l *live) countSteps(ctx context.Context, r model.Reader) error {
-	steps, err := r.Steps(ctx, l.run.Key, 0, 1)
+	steps, err := r.Steps(ctx, l.run.Project, l.run.Key, 0, 1)
 	l.count = steps.Total
 	return err
 }

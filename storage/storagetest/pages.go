@@ -48,19 +48,19 @@ func testPageBytes(t *testing.T, f *fixture) {
 		if after == nil {
 			after = new(model.Step)
 		}
-		return f.Steps(ctx, last.Key, after.Number, 100)
+		return f.Steps(ctx, last.Project, last.Key, after.Number, 100)
 	})
 	pages(t, "messages", n, func(after *model.Message) (model.Page[model.Message], error) {
 		if after == nil {
 			after = new(model.Message)
 		}
-		return f.RunMessages(ctx, last.Key, after.Key, 100)
+		return f.RunMessages(ctx, last.Project, last.Key, after.Key, 100)
 	})
 	pages(t, "history", 0, func(after *model.Message) (model.Page[model.Message], error) {
 		if after == nil {
 			after = new(model.Message)
 		}
-		return f.History(ctx, last.ThreadKey, day, after.Seq, 100)
+		return f.History(ctx, last.Project, last.ThreadKey, day, after.Seq, 100)
 	})
 }
 
@@ -97,7 +97,7 @@ func testListedRuns(t *testing.T, f *fixture) {
 	want.Input, want.Definition, want.Metadata = nil, nil, nil
 	got, err := f.Runs(t.Context(), model.RunFilter{Project: "project"})
 	equal(t, "Runs", got, err, model.Page[model.Run]{Rows: []model.Run{want}, Total: 1})
-	nodes, err := f.NodeStates(t.Context(), run.Key)
+	nodes, err := f.NodeStates(t.Context(), run.Project, run.Key)
 	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
 }
 

@@ -189,7 +189,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 		equal(t, "Spans", gotSpans, err, spans)
 		gotSpan, err := f.SpanAfter(t.Context(), thread.Key, 1)
 		equal(t, "SpanAfter", gotSpan, err, spans[1])
-		gotSteps, total, err := Parts(f.Steps(t.Context(), run.Key, 0, 10))
+		gotSteps, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 0, 10))
 		equal(t, "Steps", gotSteps, err, steps)
 		equal(t, "total", total, err, 2)
 		gotNodes, err := f.Nodes(t.Context(), run.Key)
@@ -303,8 +303,8 @@ func testNotFound(t *testing.T, f *fixture) {
 		"ThreadByID":           func() error { _, err := f.ThreadByID(ctx, "p", "u", "t"); return err },
 		"ThreadByConversation": func() error { _, err := f.ThreadByConversation(ctx, "p", "c"); return err },
 		"LatestThread":         func() error { _, err := f.LatestThread(ctx, "p", "u"); return err },
-		"ListedThread":         func() error { _, err := f.ListedThread(ctx, 99); return err },
-		"HistoryDay":           func() error { _, err := f.HistoryDay(ctx, 99, time.Now()); return err },
+		"ListedThread":         func() error { _, err := f.ListedThread(ctx, "p", 99); return err },
+		"HistoryDay":           func() error { _, err := f.HistoryDay(ctx, "p", 99, time.Now()); return err },
 		"Run":                  func() error { _, err := f.Run(ctx, 99); return err },
 		"LastRun":              func() error { _, err := f.LastRun(ctx, 99); return err },
 		"SpanAfter":            func() error { _, err := f.SpanAfter(ctx, 99, 0); return err },
@@ -335,7 +335,7 @@ func testManyRows(t *testing.T, f *fixture) {
 		f.put(t, rows...)
 		f.put(t, rows...)
 	}
-	steps, total, err := Parts(f.Steps(t.Context(), run.Key, 0, 1000))
+	steps, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 0, 1000))
 	equal(t, "total", total, err, want)
 	for i, step := range steps {
 		if step.Number != i+1 || step.ID != fmt.Sprint(i+1) || !step.StartedAt.Equal(at(i+1)) {

@@ -84,6 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"DeleteRunLeavesNeighboursAlone", testDeleteRun},
 		{"ThreadsPageByActivity", testThreads},
 		{"HistoryByDay", testHistory},
+		{"KeysOfOtherProjectsLeadNowhere", testForeignKeys},
 		{"DeleteThreadByParts", testDeleteThread},
 
 		{"OneOpenSpanPerThread", testOneOpenSpan},

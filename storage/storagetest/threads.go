@@ -59,7 +59,7 @@ func testThreads(t *testing.T, f *fixture) {
 	forged := model.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
 	all, _, err := Parts(f.Threads(t.Context(), forged))
 	equal(t, "Threads before the end of time", all, err, want)
-	one, err := f.ListedThread(t.Context(), threads[0].Key)
+	one, err := f.ListedThread(t.Context(), threads[0].Project, threads[0].Key)
 	equal(t, "ListedThread", one, err, want[4])
 }
 
@@ -101,20 +101,20 @@ func testHistory(t *testing.T, f *fixture) {
 		{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), day(3)},
 		{time.Date(2026, 2, 4, 1, 0, 0, 0, time.FixedZone("", 2*3600)), day(1)},
 	} {
-		got, err := f.HistoryDay(ctx, thread.Key, test.before)
+		got, err := f.HistoryDay(ctx, thread.Project, thread.Key, test.before)
 		equal(t, "HistoryDay before "+test.before.String(), got, err, test.want)
 	}
 	for _, before := range []time.Time{day(1), time.Unix(0, 0), {}} {
-		if got, err := f.HistoryDay(ctx, thread.Key, before); !errors.Is(err, model.ErrNotFound) {
+		if got, err := f.HistoryDay(ctx, thread.Project, thread.Key, before); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
 		}
 	}
 	third := []string{"first of the third", "answer", "appended"}
-	got, err := rowsOf(f.History(ctx, thread.Key, day(3), 0, 10))
+	got, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3), 0, 10))
 	equal(t, "History", ids(got), err, third)
 	var paged []model.Message
 	for after := int64(0); ; {
-		page, err := rowsOf(f.History(ctx, thread.Key, day(3).Add(time.Hour), after, 1))
+		page, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3).Add(time.Hour), after, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,13 +125,13 @@ func testHistory(t *testing.T, f *fixture) {
 		after = page[0].Seq
 	}
 	equal(t, "History one by one", ids(paged), nil, third)
-	none, err := rowsOf(f.History(ctx, thread.Key, day(2), 0, 10))
+	none, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(2), 0, 10))
 	equal(t, "History of thoughts", ids(none), err, []string{})
 
 	again := got[1]
 	again.Content = "another answer"
 	f.put(t, &again)
-	got, err = rowsOf(f.History(ctx, thread.Key, day(3), 0, 10))
+	got, err = rowsOf(f.History(ctx, thread.Project, thread.Key, day(3), 0, 10))
 	equal(t, "History after another Put", ids(got), err, third)
 }
 
@@ -200,7 +200,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		}
 		spans, err := f.Spans(ctx, run.Key)
 		count("spans", len(spans), err)
-		steps, _, err := Parts(f.Steps(ctx, run.Key, 0, 10))
+		steps, _, err := Parts(f.Steps(ctx, run.Project, run.Key, 0, 10))
 		count("steps", len(steps), err)
 		nodes, err := f.Nodes(ctx, run.Key)
 		count("nodes", len(nodes), err)

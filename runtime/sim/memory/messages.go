@@ -27,9 +27,9 @@ func (db *Database) ofRun(run int64, admits func(*model.Message) bool) []*model.
 func sizeOf(m *model.Message) int { return len(m.Content) + len(m.Parts) + len(m.Metadata) }
 
 // RunMessages lists a run's messages that are not hidden: see [model.Reader].
-func (db *Database) RunMessages(ctx context.Context, runKey, after int64, limit int) (model.Page[model.Message], error) {
+func (db *Database) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {
-		list := db.ofRun(runKey, func(m *model.Message) bool { return m.State != model.MessageHidden })
+		list := db.ofRun(db.runIn(project, runKey), func(m *model.Message) bool { return m.State != model.MessageHidden })
 		return page(list, func(m *model.Message) bool { return m.Key <= after }, limit, sizeOf)
 	})
 }
@@ -66,9 +66,9 @@ func (db *Database) Messages(ctx context.Context, threadKey, upToEvent int64, li
 }
 
 // MessagesBefore lists the thread's messages that were consumed, by seq: see [model.Reader].
-func (db *Database) MessagesBefore(ctx context.Context, threadKey, before int64, hidden bool, limit int) (model.Page[model.Message], error) {
+func (db *Database) MessagesBefore(ctx context.Context, project string, threadKey, before int64, hidden bool, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {
-		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
+		list := db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
 			taken := m.State == model.MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
 			return taken && m.Seq < upTo(before)
 		}, bySeq)
@@ -99,9 +99,9 @@ func (db *Database) LastSeq(ctx context.Context, threadKey int64) (int64, error)
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
-func (db *Database) HistoryDay(ctx context.Context, threadKey int64, before time.Time) (time.Time, error) {
+func (db *Database) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return one(ctx, db, func() *time.Time {
-		days := db.messages[threadKey].sorted(func(m *model.Message) bool {
+		days := db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
 			return m.State == model.MessageConsumed && !m.Day.IsZero() && m.Day.Before(dayOf(before))
 		}, func(a, b *model.Message) int { return b.Day.Compare(a.Day) })
 		if len(days) == 0 {
@@ -112,9 +112,9 @@ func (db *Database) HistoryDay(ctx context.Context, threadKey int64, before time
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (db *Database) History(ctx context.Context, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
+func (db *Database) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {
-		p := page(db.messages[threadKey].sorted(func(m *model.Message) bool {
+		p := page(db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
 			return m.State == model.MessageConsumed && m.Day.Equal(dayOf(day)) && !m.Day.IsZero()
 		}, bySeq), func(m *model.Message) bool { return m.Seq <= after }, limit, sizeOf)
 		p.Total = 0

@@ -119,9 +119,9 @@ func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Pa
 }
 
 // ListedThread returns a thread as Threads lists it.
-func (db *Database) ListedThread(ctx context.Context, key int64) (model.ListedThread, error) {
+func (db *Database) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
 	return one(ctx, db, func() *model.ListedThread {
-		if t := db.threads[key]; t != nil {
+		if t := db.threads[db.threadIn(project, key)]; t != nil {
 			return new(db.listed(t))
 		}
 		return nil
@@ -285,9 +285,9 @@ func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]mo
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (db *Database) Steps(ctx context.Context, runKey int64, after, limit int) (model.Page[model.Step], error) {
+func (db *Database) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
 	return read(ctx, db, func() model.Page[model.Step] {
-		list := db.steps[runKey].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
+		list := db.steps[db.runIn(project, runKey)].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
 		p := page(list, func(s *model.Step) bool { return s.Number <= after }, limit,
 			func(s *model.Step) int { return len(s.Input) + lengthOf(s.Output) })
 		p.Total = len(list)
@@ -296,8 +296,8 @@ func (db *Database) Steps(ctx context.Context, runKey int64, after, limit int) (
 }
 
 // NodeStates is Nodes without their outputs.
-func (db *Database) NodeStates(ctx context.Context, runKey int64) ([]model.Node, error) {
-	nodes, err := db.Nodes(ctx, runKey)
+func (db *Database) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
+	nodes, err := read(ctx, db, func() []model.Node { return db.nodesOf(db.runIn(project, runKey)) })
 	for i := range nodes {
 		nodes[i].Output = nil
 	}
@@ -306,9 +306,27 @@ func (db *Database) NodeStates(ctx context.Context, runKey int64) ([]model.Node,
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (db *Database) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return read(ctx, db, func() []model.Node {
-		return copies(db.nodes[runKey].sorted(all, func(a, b *model.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
-	})
+	return read(ctx, db, func() []model.Node { return db.nodesOf(runKey) })
+}
+
+func (db *Database) nodesOf(runKey int64) []model.Node {
+	return copies(db.nodes[runKey].sorted(all, func(a, b *model.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
+}
+
+// runIn is a run's key, 0 for one of another project.
+func (db *Database) runIn(project string, key int64) int64 {
+	if r := db.runs[key]; r == nil || r.Project != project {
+		return 0
+	}
+	return key
+}
+
+// threadIn is a thread's key, 0 for one of another project.
+func (db *Database) threadIn(project string, key int64) int64 {
+	if t := db.threads[key]; t == nil || t.Project != project {
+		return 0
+	}
+	return key
 }
 
 // Audit lists who has asked for what in a project: see [model.Reader].
