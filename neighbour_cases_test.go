@@ -73,7 +73,8 @@ var cases = func() map[string][]ask {
 		"GET /docs":         get("", "/docs"),
 		"GET /docs/{file}":  get("", "/docs/none"),
 
-		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}")),
+		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}"),
+			get("400 400 400 400", runs+"?cursor={runscursor}", runs+"?cursor={threadscursor}"), get("403 200 200 200", runs+"?user={user}&cursor={runscursor}")),
 		"POST /api/projects/{projectId}/agent-runs": one(
 			makes(runs, firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
 			makes(runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
@@ -85,7 +86,7 @@ var cases = func() map[string][]ask {
 		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
-		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    get(sees, runs+"/{run}/messages"),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages", runs+"/{run}/messages?cursor={messagescursor}"), get("404 400 400 400", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/messages": one(
 			change("POST", runs+"/{run}/messages", `{"content":"more"}`, "404 403 201 201"),
 			change("POST", runs+"/{busy}/messages", `{"content":"more","contextItemIds":["{run}"]}`, "404 403 201 201", "Idempotency-Key", "{key}")),
@@ -121,7 +122,7 @@ var cases = func() map[string][]ask {
 		"GET /api/v1/agent/attachments/signed-url": get("403 403 403 403", api+"/agent/attachments/signed-url?bucket={project}&path={attachment}"),
 		"GET /api/v1/attachments/raw":              get("403 403 403 403", api+"/attachments/raw?bucket={project}&path={attachment}&expires=99999999999&signature=x"),
 
-		"GET /api/v1/threads": get(own, api+"/threads"),
+		"GET /api/v1/threads": slices.Concat(get(own, api+"/threads"), get("400 400 400 400", api+"/threads?cursor={threadscursor}", api+"/threads?cursor={runscursor}")),
 		"PATCH /api/v1/threads/{thread_id}": one(
 			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
 		"DELETE /api/v1/threads/{thread_id}": one(
@@ -212,7 +213,7 @@ var cases = func() map[string][]ask {
 			started("start_agent_run", `{"agent":"echo","content":"x","thread_id":"{thread}-tool"}`),
 			started("start_agent_run", `{"agent":"echo","content":"x","thread_id":"{mine}","rewind_to":"{message}"}`),
 			tool("append_agent_message", `{"run_id":"{run}","content":"more"}`),
-			tool("resume_agent_run", `{"run_id":"{waiting}","resume":[{"interrupt_id":"{interrupt}","status":"resolved"}]}`),
+			tool("resume_agent_run", `{"run_id":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`),
 			tool("cancel_agent_run", `{"run_id":"{busy}"}`)),
 	}
 }()

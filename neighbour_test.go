@@ -39,6 +39,7 @@ func absent(project string) things {
 		"caller": "absent-caller", "call": uuid.Must(uuid.NewV7()).String(),
 		"busythread": "absent-busy", "busyconv": uuid.Must(uuid.NewV7()).String(), "busy": "absent-busyrun", "message": "absent-message",
 		"key": "absent-key", "user": "alice", "attachment": "agent-inputs/alice/absent.txt",
+		"runscursor": "AfY6DPGZr6tRxuGNo6A07QI", "threadscursor": "AfY6DPGZr6tRxuGNo6A07QI", "messagescursor": "AfY6DPGZr6tRxuGNo6A07QI",
 	}
 }
 
@@ -154,6 +155,12 @@ func (s site) settle(suffix string) (who string, t things) {
 		if time.Now().After(deadline) {
 			s.Fatal("the busy run does not come to rest")
 		}
+	}
+	for name, list := range map[string]string{
+		"runscursor": "/api/projects/p1/agent-runs?", "threadscursor": "/api/v1/threads?",
+		"messagescursor": "/api/projects/p1/agent-runs/" + t["run"] + "/messages?",
+	} {
+		t[name] = s.must(who, "GET", list+"limit=1", "")["nextCursor"].(string)
 	}
 	return who, t
 }

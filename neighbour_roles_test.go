@@ -1,0 +1,120 @@
+package baton_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+)
+
+// What roles may do on a socket and with tools, where the status tells nothing: how user, viewer, operator and admin of the same
+// project are answered who ask for somebody's things, with a code or with what they have asked for.
+var (
+	onSockets = []struct{ frame, roles string }{
+		{`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, "not_found not_found not_found not_found"}, // their own of that name
+		{`{"op":"subscribe","ref":1,"threadId":"{conv}","afterEventId":1}`, "not_found done done done"},
+		{`{"op":"subscribe","ref":1,"threadId":"{busyconv}","afterEventId":"latest"}`, "not_found done done done"},
+		{`{"op":"append","ref":1,"runId":"{run}","content":"more"}`, "not_found forbidden done done"},
+		{`{"op":"resume","ref":1,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
+		{`{"op":"cancel","ref":1,"runId":"{busy}"}`, "not_found forbidden done done"},
+		{`{"op":"run","ref":1,"agent":"echo","threadId":"{conv}","content":"hi"}`, "done done done done"}, // a thread of their own
+	}
+	withTools = []struct{ name, arguments, roles string }{
+		{"list_agent_runs", `{"thread_id":"{conv}"}`, "not_found done done done"},
+		{"get_agent_run_events", `{"conversation_id":"{conv}","run_id":"{run}"}`, "not_found done done done"},
+		{"get_agent_run_snapshot", `{"conversation_id":"{conv}","run_id":"{run}"}`, "not_found done done done"},
+		{"append_agent_message", `{"run_id":"{run}","content":"more"}`, "not_found forbidden done done"},
+		{"resume_agent_run", `{"run_id":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
+		{"cancel_agent_run", `{"run_id":"{busy}"}`, "not_found forbidden done done"},
+		{"start_agent_run", `{"agent":"echo","content":"x","thread_id":"{conv}"}`, "done done done done"},
+	}
+)
+
+// TestRolesOnSocketsAndWithTools has those with a role do to somebody's things what they may, and fail with what they may not.
+func TestRolesOnSocketsAndWithTools(t *testing.T) {
+	sites(t, func(s site) {
+		for at, role := range []string{"user", "viewer", "operator", "admin"} {
+			boss := "p1/boss-" + role + "/" + role
+			_, theirs := s.settle("-ws-" + role)
+			desk := s.desk(boss)
+			for _, c := range onSockets {
+				if got, want := desk.does(fill(c.frame, theirs)), strings.Fields(c.roles)[at]; got != want {
+					s.Errorf("%s says %s: %s, want %s", role, c.frame, got, want)
+				}
+			}
+			_, theirs = s.settle("-mcp-" + role)
+			for _, c := range withTools {
+				if got, want := s.calls(boss, c.name, fill(c.arguments, theirs)), strings.Fields(c.roles)[at]; got != want {
+					s.Errorf("%s calls %s %s: %s, want %s", role, c.name, c.arguments, got, want)
+				}
+			}
+		}
+	})
+}
+
+// desk is a socket with many threads, on which events come between answers.
+type desk struct {
+	s site
+	c *websocket.Conn
+}
+
+func (s site) desk(user string) desk {
+	s.Helper()
+	c, res, err := websocket.DefaultDialer.DialContext(s.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/api/v1/ws", http.Header{"User": {user}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	_ = res.Body.Close()
+	s.Cleanup(func() { _ = c.Close() })
+	return desk{s, c}
+}
+
+// does says a command, and returns the code it is refused with, or done.
+func (d desk) does(frame string) string {
+	d.s.Helper()
+	if err := d.c.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
+		d.s.Fatal(err)
+	}
+	for {
+		_ = d.c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		var answer struct {
+			Op, Code string
+			Ref      json.RawMessage
+		}
+		if err := d.c.ReadJSON(&answer); err != nil {
+			d.s.Fatal(err)
+		}
+		switch {
+		case answer.Ref == nil:
+		case answer.Op == "ack":
+			return "done"
+		default:
+			return answer.Code
+		}
+	}
+}
+
+// calls calls a tool, and returns the code it is refused with, or done.
+func (s site) calls(user, name, arguments string) string {
+	s.Helper()
+	got := s.request(user, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`,
+		"Accept", "application/json, text/event-stream")
+	var answer struct {
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || len(answer.Result.Content) != 1 {
+		s.Fatalf("%s: %d %s", name, got.status, got.body)
+	}
+	if !answer.Result.IsError {
+		return "done"
+	}
+	var refusal struct{ Code string }
+	_ = json.Unmarshal([]byte(answer.Result.Content[0].Text), &refusal)
+	return refusal.Code
+}
