@@ -22,9 +22,9 @@ func (s *Server) measure(c *fiber.Ctx) error {
 	err := c.Next()
 	switch {
 	case errors.Is(err, auth.ErrHost):
-		s.refused.tell(s.cfg.Log, "a foreign Host is refused", "host", string(c.Request().Host()))
+		s.refused.tell(s.cfg.Log.Info, "a foreign Host is refused", "host", string(c.Request().Host()))
 	case errors.Is(err, auth.ErrOrigin):
-		s.refused.tell(s.cfg.Log, "a foreign Origin is refused", "origin", c.Get(fiber.HeaderOrigin))
+		s.refused.tell(s.cfg.Log.Info, "a foreign Origin is refused", "origin", c.Get(fiber.HeaderOrigin))
 	}
 	if s.cfg.Answered == nil {
 		return err
@@ -54,8 +54,8 @@ const (
 	refusalsPer  = time.Minute
 )
 
-// tell logs that a value of a header is refused.
-func (r *refusals) tell(log *slog.Logger, msg, header, value string) {
+// tell logs with say that a value of a header is refused.
+func (r *refusals) tell(say func(msg string, args ...any), msg, header, value string) {
 	r.mu.Lock()
 	if now := time.Now(); now.Sub(r.since) > refusalsPer {
 		r.since, r.told = now, 0
@@ -73,7 +73,7 @@ func (r *refusals) tell(log *slog.Logger, msg, header, value string) {
 	if kept > 0 {
 		args = append(args, "more", kept)
 	}
-	log.Info(msg, args...)
+	say(msg, args...)
 }
 
 // discreet is what fasthttp tells of connections whose requests it cannot read. It quotes them, with tickets and tokens: only

@@ -37,6 +37,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
@@ -97,8 +98,10 @@ type Server struct {
 	routes   []Route
 	stopping atomic.Bool
 	refused  refusals
-	visits   *visits     // the requests of other servers: see ServeHTTP
-	terms    *auth.Terms // what the credentials of accounts have open
+	unready  refusals           // what is not ready, likewise
+	checks   singleflight.Group // of what is
+	visits   *visits            // the requests of other servers: see ServeHTTP
+	terms    *auth.Terms        // what the credentials of accounts have open
 
 	mu   sync.Mutex // guards the fields below
 	addr string
