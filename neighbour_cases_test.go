@@ -60,9 +60,10 @@ var cases = func() map[string][]ask {
 		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
 		"GET /api/projects/{projectId}/interrupts": slices.Concat(get(own, "/api/projects/{project}/interrupts"),
 			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
-		"GET /api/projects/{projectId}/stats": get("403 200 200 200", "/api/projects/{project}/stats?window=week"),
-		"GET /api/projects/{projectId}/audit": get("403 403 403 200", "/api/projects/{project}/audit"),
-		"GET /api/v1/limits":                  get("200 200 200 200", "/api/v1/limits"),
+		"GET /api/projects/{projectId}/stats":     get("403 200 200 200", "/api/projects/{project}/stats?window=week"),
+		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit"),
+		"GET /api/v1/limits":                      get("200 200 200 200", "/api/v1/limits"),
+		"GET /api/projects/{projectId}/retention": get("403 200 200 200", "/api/projects/{project}/retention"),
 		// where callers are known by something else there are no keys: TestKeysOfAProject has them
 		"GET /api/projects/{projectId}/keys": get("404 404 404 404", "/api/projects/{project}/keys"),
 		"POST /api/projects/{projectId}/keys": one(

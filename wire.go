@@ -145,7 +145,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		secure = files.Config()
 	}
 	mounts := []transports.Mounter{
-		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version},
+		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{

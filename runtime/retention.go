@@ -24,8 +24,8 @@ type Policy struct {
 	Projects map[string]Retention
 }
 
-// of is the retention of a project.
-func (p *Policy) of(project string) Retention {
+// Of is the retention of a project.
+func (p *Policy) Of(project string) Retention {
 	if own, ok := p.Projects[project]; ok {
 		return own
 	}
@@ -52,6 +52,23 @@ func Retirable(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Ret
 	s := sweep{db: db, policy: p, now: now}
 	return s.all(ctx)
 }
+
+// RetirableIn is Retirable for one project. It looks at so many runs at most, and as long as ctx lasts: whole says whether that
+// was all of it.
+func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
+	s := sweep{db: db, policy: p, now: now, most: most}
+	r.Project = project
+	switch err = s.project(ctx, &r); {
+	case errors.Is(err, errEnough) || ctx.Err() != nil:
+		return r, false, nil
+	case err != nil:
+		return r, false, unavailable(err)
+	}
+	return r, true, nil
+}
+
+// errEnough means that a sweep has looked at as many runs as it may.
+var errEnough = errors.New("enough")
 
 // Retire removes what a policy has kept long enough, and tells what that was, also when it fails or ctx ends. Runs go one by
 // one, each as a whole and beside the commits of those that are at work, which have at least half of the time.
@@ -107,6 +124,8 @@ type sweep struct {
 	policy Policy
 	now    time.Time
 	remove func(*decide.Delete) error // nil removes nothing
+	most   int                        // runs that are looked at, 0 for all
+	looked int
 }
 
 func (s *sweep) all(ctx context.Context) (list []Retired, err error) {
@@ -128,7 +147,7 @@ func (s *sweep) all(ctx context.Context) (list []Retired, err error) {
 }
 
 func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
-	keep, dry := s.policy.of(r.Project), s.remove == nil
+	keep, dry := s.policy.Of(r.Project), s.remove == nil
 	var runs, events time.Time // before which they go
 	if keep.Runs > 0 {
 		runs = s.now.Add(-keep.Runs)
@@ -144,7 +163,8 @@ func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
 			return &decide.Delete{Thread: run.Thread, Run: run.Key, Project: r.Project, Before: events, Events: true}
 		})
 	}
-	if err != nil {
+	enough := errors.Is(err, errEnough)
+	if err != nil && !enough {
 		return err
 	}
 	if keep.Attachments > 0 {
@@ -153,9 +173,14 @@ func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
 		}
 	}
 	if keep.Audit > 0 {
-		r.Audit, err = s.db.ForgetAudit(ctx, r.Project, s.now.Add(-keep.Audit), dry)
+		if r.Audit, err = s.db.ForgetAudit(ctx, r.Project, s.now.Add(-keep.Audit), dry); err != nil {
+			return err
+		}
 	}
-	return err
+	if enough {
+		return errEnough
+	}
+	return nil
 }
 
 // retirePage is how many runs are looked at at once.
@@ -171,6 +196,9 @@ func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what fun
 		for i := range list {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if s.looked++; s.most > 0 && s.looked > s.most {
+				return errEnough
 			}
 			if list[i].FinishedAt == nil {
 				continue // it goes on

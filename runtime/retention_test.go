@@ -140,3 +140,31 @@ func TestRetentionTakesRunsThatAreOver(t *testing.T) {
 		t.Errorf("the log goes on behind %d, want %d", next.After, all[len(all)-1].ID)
 	}
 }
+
+// TestALookAtWhatIsDueIsBounded looks at more runs than it may, and for no time.
+func TestALookAtWhatIsDueIsBounded(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	for n := range 3 {
+		b.wait(b.start(fmt.Sprint("main", n), "echo", "one").RunID, runtime.Completed)
+	}
+	db, late := b.store.(runtime.Retainer), time.Now().Add(9*day)
+	p := runtime.Policy{Projects: map[string]runtime.Retention{"default": {Runs: 8 * day}}}
+	for _, c := range []struct {
+		project    string
+		most, runs int
+		whole      bool
+	}{{"default", 3, 3, true}, {"default", 2, 2, false}, {"other", 3, 0, true}} {
+		got, whole, err := runtime.RetirableIn(context.Background(), db, p, c.project, late, c.most)
+		if err != nil || got.Runs != c.runs || whole != c.whole || got.Project != c.project {
+			t.Errorf("%d runs of %s: %+v, whole: %v, %v", c.most, c.project, got, whole, err)
+		}
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got, whole, err := runtime.RetirableIn(over, db, p, "default", late, 9); err != nil || whole || got.Runs != 0 {
+		t.Errorf("in no time: %+v, whole: %v, %v", got, whole, err)
+	}
+	if list, err := runtime.Retirable(context.Background(), db, p, late); err != nil || len(list) != 1 || list[0].Runs != 3 {
+		t.Errorf("nothing was to change: %+v, %v", list, err)
+	}
+}

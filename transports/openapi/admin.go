@@ -91,6 +91,17 @@ func (d *describer) admin() {
 			"admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.",
 		Answers: answers{"204": nothing("Nothing of it is left.")},
 	})
+	infer[wire.Days](&d.schemas, "RetentionDays", "How long what is over is kept, in days. Null is for good.",
+		says("runs", "With all that is their own."), says("events", "Of runs that stay, whose messages and result stay, too."))
+	infer[wire.Due](&d.schemas, "RetentionDue", "What has been kept long enough, and goes within the hour.",
+		says("stripped", "Runs of which the events alone go."), says("events", "Of both."), says("bytes", "Of the events, about."),
+		says("whole", "False when there was more than one request looks at."))
+	infer[wire.Retention](&d.schemas, "Retention", "How long what is over is kept in a project.")
+	d.add("GET /api/projects/{projectId}/retention", operation{
+		ID: "getRetention", Summary: "Show how long what is over is kept, and what would go now",
+		Description: "Nothing is removed by it. For viewers, operators and admins.",
+		Answers:     answers{"200": reply("The retention.", ref("Retention"), "retention")},
+	})
 	d.add("GET /api/v1/me", operation{
 		ID: "getMe", Summary: "Show who the server takes the caller for",
 		Parameters: []parameter{projectParam},

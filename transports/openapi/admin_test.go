@@ -43,7 +43,9 @@ func (c *client) admin() {
 		c.Errorf("got %v", me)
 	}
 	c.do(404, "GET", "/api/v1/me?projectId=other", "")
+	c.do(200, "GET", "/api/projects/default/retention", "")
 	a := c.accounts()
+	a.do(200, "GET", "/api/projects/default/retention", "")
 	if me := a.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "custom" || me["user"] != "root" || me["role"] != "admin" {
 		c.Errorf("got %v", me)
 	}

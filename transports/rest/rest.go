@@ -20,6 +20,9 @@ type Transport struct {
 	// connection is gone. Nil when no run belongs to a connection.
 	Streams *transports.Streams
 	Version string // what the server's version is called
+	// Retention is how long what is over is kept, of which Retainer knows what there is. Nil for a server that tells nothing of it.
+	Retention *runtime.Policy
+	Retainer  runtime.Retainer
 }
 
 // Routes are those of runs and of threads, and of what is offered.
@@ -45,6 +48,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/stats", Known: t.stats},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
 		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/retention", Known: t.retention},
 
 		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents},
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},
