@@ -92,6 +92,49 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 	}
 }
 
+// TestMessagesOfABatchAreRequests sends many calls in one request, which count as many, and of which those over the limit are
+// refused one by one.
+func TestMessagesOfABatchAreRequests(t *testing.T) {
+	s := bounded(t, slowly())
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	batch := func() (done, refused int) {
+		t.Helper()
+		var calls []string
+		for id := range 32 {
+			calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`, id+1))
+		}
+		res := send(t, "POST", s.URL()+"/mcp", "["+strings.Join(calls, ",")+"]", "Authorization", alice, "Accept", "application/json, text/event-stream")
+		text := answer(t, res)
+		var answers []struct {
+			Result json.RawMessage
+			Error  *struct{ Message string }
+		}
+		if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != 32 {
+			t.Fatalf("%s: %d answers, %v: %.300s", res.Status, len(answers), err, text)
+		}
+		for _, a := range answers {
+			switch {
+			case a.Error == nil:
+				done++
+			case strings.Contains(a.Error.Message, "You may send 1 requests a second"):
+				refused++
+			default:
+				t.Errorf("got %+v", a.Error)
+			}
+		}
+		return done, refused
+	}
+	begun := time.Now()
+	if done, refused := batch(); done != 32 || refused != 0 {
+		t.Errorf("a batch within the limit: %d are answered, %d are not", done, refused)
+	}
+	done, refused := batch()
+	if most := 9 + int(time.Since(begun)/time.Second); done < 1 || done > most || done+refused != 32 {
+		t.Errorf("a batch over the limit: %d are answered, %d are not; want %d at most", done, refused, most)
+	}
+	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "1 requests a second")
+}
+
 func TestProjectsAreLimited(t *testing.T) {
 	s := bounded(t, baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1, BurstPerProject: 40})
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1")

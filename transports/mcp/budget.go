@@ -2,7 +2,12 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/runtime"
 )
@@ -17,9 +22,29 @@ type budgetKey struct{}
 // budget is what the answers to one request may still hold. Its calls are answered one after the other, so that no more
 // than one answer is made beside those that are counted.
 type budget struct {
+	began atomic.Bool // the first message has come, which was counted with the request
+
 	mu   sync.Mutex // guards left, and is held while a call is answered
 	left int
 }
+
+// counted has each message of a request but the first count as a request of its own. Those over the limit of who sends them are
+// refused one by one.
+func (t Transport) counted(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		b, ok := ctx.Value(budgetKey{}).(*budget)
+		if ok && b.began.Swap(true) && t.Streams != nil {
+			who, _ := ctx.Value(callerKey{}).(runtime.Caller)
+			if refusal, over := errors.AsType[*runtime.Error](t.Streams.Rates.Take(who)); over {
+				return nil, &jsonrpc.Error{Code: codeRefused, Message: refusal.Detail}
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// codeRefused is JSON-RPC's code of a message that is refused before it is looked at.
+const codeRefused = -32000
 
 // budgeted answers a call within the budget of its request.
 func budgeted(ctx context.Context, answer func() ([]byte, error)) ([]byte, error) {

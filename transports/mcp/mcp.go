@@ -92,6 +92,7 @@ func (t Transport) server() *sdk.Server {
 		&sdk.Implementation{Name: "baton", Title: "Baton", Version: t.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}},
 	)
+	s.AddReceivingMiddleware(t.counted)
 	for _, tool := range tools() {
 		s.AddTool(&tool.Tool, t.handler(&tool))
 	}
