@@ -2,9 +2,11 @@ import { memo } from "react";
 import ReactMarkdown, { defaultUrlTransform, type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 import { CopyIcon } from "./basics";
+import { blocks, pieces } from "./blocks";
 import { Picture } from "./picture";
 
 const long = 60_000; // characters beyond which a text is shown as it is: parsing it would make the page wait
+const often = 6_000; // of a part that grows, and is parsed with each word
 
 const plugins = [remarkGfm];
 
@@ -28,9 +30,20 @@ const components: Components = {
   ),
 };
 
-/** Markdown shows a text as it is meant, without any HTML that stands in it. */
-export const Markdown = memo(function Markdown({ text }: { text: string }) {
-  if (text.length > long) return <div className="prose raw">{text}</div>;
+/** Markdown shows a text as it is meant, without any HTML that stands in it. grows says that more of it comes. */
+export const Markdown = memo(function Markdown({ text, grows = false }: { text: string; grows?: boolean }) {
+  if (!grows) return <Block text={text} />;
+  return (
+    <div className="blocks">
+      {blocks(text).map((block, i) => (
+        <Block key={i} text={block} most={often} />
+      ))}
+    </div>
+  );
+});
+
+const Block = memo(function Block({ text, most = long }: { text: string; most?: number }) {
+  if (text.length > most) return <Plain text={text} />;
   return (
     <div className="prose">
       <ReactMarkdown remarkPlugins={plugins} components={components} urlTransform={address}>
@@ -38,6 +51,21 @@ export const Markdown = memo(function Markdown({ text }: { text: string }) {
       </ReactMarkdown>
     </div>
   );
+});
+
+// What is not in sight costs nothing.
+function Plain({ text }: { text: string }) {
+  return (
+    <div className="prose raw">
+      {pieces(text).map((piece, i) => (
+        <Piece key={i} text={piece} />
+      ))}
+    </div>
+  );
+}
+
+const Piece = memo(function Piece({ text }: { text: string }) {
+  return <div className="piece">{text}</div>;
 });
 
 // An image in the message itself is shown; Picture says which.

@@ -27,7 +27,7 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
           </span>
         </header>
       )}
-      {!empty && <Content content={entry.content} />}
+      {!empty && <Content content={entry.content} grows={entry.open} />}
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
       {entry.calls.map((call) => (
         <ToolCall key={call.id} call={call} version={entry.version} />
@@ -49,7 +49,7 @@ function Reasoning({ entry }: { entry: Entry }) {
       <summary>
         <icons.Thought /> {entry.open ? "Thinking…" : "Reasoning"}
       </summary>
-      <Content content={entry.content} />
+      <Content content={entry.content} grows={entry.open} />
     </details>
   );
 }
@@ -64,8 +64,8 @@ interface Part {
 }
 
 /** Content shows what a message says: text, or parts of several kinds. */
-export function Content({ content }: { content: unknown }) {
-  if (typeof content === "string") return <Markdown text={content} />;
+export function Content({ content, grows = false }: { content: unknown; grows?: boolean }) {
+  if (typeof content === "string") return <Markdown text={content} grows={grows} />;
   if (!Array.isArray(content)) return <JsonTree value={content} />;
   return (
     <>

@@ -35,21 +35,21 @@ export function Chart({ label, times, series, format, height = 180 }: Props) {
     const axis = { stroke: style["--ink-3"], font: `11px ${token("--sans")}`, grid: { stroke: style["--line"], width: 1 }, ticks: { show: false } };
     const drawn = new uPlot(
       {
-        width: element.clientWidth, height,
+        width: element.clientWidth, height, padding: [12, 16, 0, 0],
         cursor: { points: { size: 7 }, drag: { x: false, y: false } },
         scales: { y: { range: (_, __, max) => [0, Math.max(max, 0.001) * 1.1] } },
         axes: [
-          { ...axis, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
+          { ...axis, size: 28, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
         ],
         legend: { live: true },
         series: [
-          { value: (_, v) => (v === null ? "" : tick(v)) },
+          { label: "", value: (_, v: number | null) => (v === null ? "" : tick(v)) },
           ...series.map((s) => ({
             label: s.name, stroke: style[s.colour], width: 1.5, spanGaps: false, points: { size: 4 },
             ...(s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
             ...(s.dashed ? { dash: [4, 3] } : {}),
-            value: (_: uPlot, v: number | null) => (v === null ? "–" : format(v)),
+            value: (_: uPlot, v: number | null, __: number, at: number | null) => (at === null ? "" : v === null ? "–" : format(v)),
           })),
         ],
       },

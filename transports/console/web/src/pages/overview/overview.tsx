@@ -1,5 +1,5 @@
+import type { ReactNode } from "react";
 import { Link, useLocation, useSearch } from "wouter";
-import { missing } from "../../api/problem";
 import { useStats, useWaiting } from "../../api/queries";
 import type { Stats, Window } from "../../api/types";
 import { useMay } from "../../app/context";
@@ -40,21 +40,27 @@ export default function Page() {
           </div>
         )}
       </header>
-      {viewer && <Project window={window} />}
-      <div className="columns">
-        <Asked />
-        <Latest title="Failed last" status="FAILED" empty="Nothing has failed." />
-        {!viewer && <Latest title="Your latest runs" empty="Nothing has run yet." />}
-      </div>
+      {viewer ? (
+        <Project window={window} />
+      ) : (
+        <Wanted>
+          <Latest title="Your latest runs" empty="Nothing has run yet." />
+        </Wanted>
+      )}
     </div>
   );
 }
 
 function Project({ window }: { window: Window }) {
   const { data: stats, error, refetch, isPlaceholderData } = useStats(window);
-  if (missing(error)) return <Empty title="This server keeps no statistics">Its version has no such route. Runs and what waits are there all the same.</Empty>;
-  if (error && !stats) return <Failure error={error} retry={() => void refetch()} />;
-  if (!stats) return <Loading lines={6} />;
+  if (!stats) {
+    return (
+      <>
+        {error ? <Failure error={error} retry={() => void refetch()} /> : <Loading lines={6} />}
+        <Wanted />
+      </>
+    );
+  }
   return (
     <div className="stack figures-and-charts" data-stale={isPlaceholderData}>
       <Now stats={stats} />
@@ -63,8 +69,10 @@ function Project({ window }: { window: Window }) {
       <div className="columns">
         <Agents stats={stats} />
         <Failures stats={stats} />
-        <Instances stats={stats} />
       </div>
+      <Wanted>
+        <Instances stats={stats} />
+      </Wanted>
     </div>
   );
 }
@@ -81,9 +89,19 @@ function Quiet() {
   );
 }
 
+// What wants somebody, and what else there is.
+function Wanted({ children }: { children?: ReactNode }) {
+  return (
+    <div className="columns">
+      <Asked />
+      <Latest title="Failed last" status="FAILED" empty="Nothing has failed." />
+      {children}
+    </div>
+  );
+}
+
 function Asked() {
   const { data, error } = useWaiting();
-  if (missing(error)) return null;
   const items = data?.items.slice(0, 6) ?? [];
   return (
     <Panel title="Waiting for an answer" flush actions={<Link href="/waiting">All</Link>}>

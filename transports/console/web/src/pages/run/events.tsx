@@ -1,5 +1,4 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { over } from "../../api/queries";
 import type { Logged, Run } from "../../api/types";
 import { useProject } from "../../app/context";
@@ -9,7 +8,8 @@ import { CopyButton, Empty, Loading } from "../../ui/basics";
 import { number } from "../../ui/format";
 import { JsonTree } from "../../ui/json";
 import { command } from "./curl";
-import { summary, useFiltered } from "./filter";
+import { EventRows, type Rows } from "./event-rows";
+import { useFiltered } from "./filter";
 
 /** Events are the log itself: every event, filtered by type and text. */
 export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) {
@@ -17,32 +17,34 @@ export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) 
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState(at);
   const [follows, setFollows] = useState(!over(run.status) && at === 0);
-  const frame = useRef<HTMLDivElement>(null);
   const list = useFiltered(log, types, text);
-  const rows = useVirtualizer({ count: list.length, getScrollElement: () => frame.current, estimateSize: () => 30, overscan: 20 });
+  const rows = useRef<Rows>(null);
   const selected = list.findIndex((l) => l.id === chosen);
   const go = (index: number) => {
-    const next = list[Math.max(0, Math.min(index, list.length - 1))];
+    const to = Math.max(0, Math.min(index, list.length - 1));
+    const next = list[to];
     if (!next) return;
     setFollows(false);
     setChosen(next.id);
-    rows.scrollToIndex(list.indexOf(next), { align: "auto" });
+    rows.current?.show(to, "auto");
   };
   useKeys("Events", {
     j: { does: "the next event", run: () => go(selected + 1) },
     k: { does: "the event before", run: () => go(selected < 0 ? 0 : selected - 1) },
     f: { does: "follow the end", run: () => setFollows(!follows) },
   });
+  const { length } = list;
   useEffect(() => {
-    if (follows && list.length > 0) rows.scrollToIndex(list.length - 1, { align: "end" });
-  }, [follows, list.length, rows]);
+    if (follows && length > 0) rows.current?.show(length - 1, "end");
+  }, [follows, length]);
   const sought = useRef(at);
   useEffect(() => {
     const index = sought.current > 0 ? list.findIndex((l) => l.id === sought.current) : -1;
     if (index < 0) return;
     sought.current = 0;
-    rows.scrollToIndex(index, { align: "center" });
-  }, [list.length, list, rows]);
+    rows.current?.show(index, "center");
+  }, [length, list]);
+  const choose = useCallback((id: number) => setChosen((before) => (before === id ? 0 : id)), []);
   const toggle = (type: string) => {
     const next = new Set(types);
     if (!next.delete(type)) next.add(type);
@@ -70,29 +72,10 @@ export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) 
         ))}
       </div>
       <div className="events" data-detail={detail !== undefined}>
-        <div ref={frame} className="rows" tabIndex={0} role="region" aria-label="Events">
-          <div style={{ height: rows.getTotalSize(), position: "relative" }}>
-            {rows.getVirtualItems().map((row) => {
-              const logged = list[row.index];
-              return logged && <Row key={row.key} logged={logged} top={row.start} chosen={logged.id === chosen} choose={() => setChosen(logged.id === chosen ? 0 : logged.id)} />;
-            })}
-          </div>
-        </div>
+        <EventRows ref={rows} list={list} count={length} chosen={chosen} choose={choose} />
         {detail && <Detail logged={detail} run={run} />}
       </div>
     </div>
-  );
-}
-
-function Row({ logged: { id, event }, top, chosen, choose }: { logged: Logged; top: number; chosen: boolean; choose: () => void }) {
-  return (
-    <button type="button" className="event" aria-pressed={chosen} style={{ transform: `translateY(${top}px)` }} onClick={choose}>
-      <span className="id num">{id}</span>
-      <span className="type clip" data-family={event.type.split("_")[0]}>
-        {event.type}
-      </span>
-      <span className="about clip">{summary(event)}</span>
-    </button>
   );
 }
 

@@ -37,7 +37,7 @@ const hidden = new Set(["type", "threadId", "runId", "agent", "timestamp", "mess
 
 /** summary is what an event says, in a line. */
 export function summary(event: LogEvent): string {
-  if (typeof event.delta === "string") return event.delta;
+  if (typeof event.delta === "string") return event.delta.slice(0, 300);
   if (typeof event.content === "string") return event.content.slice(0, 300);
   if (typeof event.stepName === "string") return event.stepName;
   if (typeof event.toolCallName === "string") return event.toolCallName;

@@ -1,0 +1,48 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { memo, useImperativeHandle, useRef, type Ref } from "react";
+import type { Logged } from "../../api/types";
+import { summary } from "./filter";
+
+/** Rows is what a page can have its rows do. */
+export interface Rows {
+  show(index: number, align: "auto" | "center" | "end"): void;
+}
+
+interface Props {
+  ref: Ref<Rows>;
+  list: Logged[]; // grows in place; count says that it has
+  count: number;
+  chosen: number;
+  choose: (id: number) => void;
+}
+
+const height = 30;
+
+/** EventRows are events in a list of any length: those in sight are there. */
+export const EventRows = memo(function EventRows({ ref, list, count, chosen, choose }: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({ count, getScrollElement: () => frame.current, estimateSize: () => height, overscan: 8 });
+  useImperativeHandle(ref, () => ({ show: (index, align) => rows.scrollToIndex(index, { align }) }), [rows]);
+  return (
+    <div ref={frame} className="rows" tabIndex={0} role="region" aria-label="Events">
+      <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+        {rows.getVirtualItems().map((row) => {
+          const logged = list[row.index];
+          return logged && <Row key={row.key} logged={logged} top={row.start} chosen={logged.id === chosen} choose={choose} />;
+        })}
+      </div>
+    </div>
+  );
+});
+
+const Row = memo(function Row({ logged: { id, event }, top, chosen, choose }: { logged: Logged; top: number; chosen: boolean; choose: (id: number) => void }) {
+  return (
+    <button type="button" className="event" aria-pressed={chosen} style={{ transform: `translateY(${top}px)` }} onClick={() => choose(id)}>
+      <span className="id num">{id}</span>
+      <span className="type clip" data-family={event.type.split("_")[0]}>
+        {event.type}
+      </span>
+      <span className="about clip">{summary(event)}</span>
+    </button>
+  );
+});
