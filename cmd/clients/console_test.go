@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"flag"
 	"io"
 	"io/fs"
@@ -44,6 +45,36 @@ func TestConsole(t *testing.T) {
 		t.Cleanup(control.Close)
 		judge(t, "browser", "console.mjs", nil, "BATON_URL="+s.url(""), "CONTROL="+control.URL, chromium)
 	})
+}
+
+// People with accounts are shown what is theirs, and streams are opened with tickets.
+func TestConsoleWithAccounts(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	onEachDatabase(t, func(t *testing.T, database string) {
+		s := start(t, database, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true")
+		keys := map[string]string{}
+		for name, where := range map[string][2]string{"alice": {"p1", "user"}, "bob": {"p1", "user"}, "vera": {"p1", "viewer"}, "nell": {"p2", "user"}} {
+			keys[name] = s.key(t, name, where[0], where[1])
+		}
+		b, err := json.Marshal(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		judge(t, "browser", "console-accounts.mjs", nil, "BATON_URL="+s.url(""), "KEYS="+string(b), chromium)
+	})
+}
+
+// key makes an API key beside the server.
+func (s *server) key(t *testing.T, user, project, role string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.program, "keys", "create", "--user", user, "--project", project, "--role", role)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("keys create: %v", err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // web is where the console's source is.

@@ -1,0 +1,84 @@
+// People with accounts: KEYS are API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera looks after p1, and nell is of p2.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { browse, call, leave, looks, quiet, sound, visit } from "./console-page.mjs";
+
+const keys = JSON.parse(process.env.KEYS);
+
+let browser;
+before(async () => (browser = await browse()));
+after(() => browser.close());
+
+const as = (name) => ({ Authorization: `Bearer ${keys[name]}` });
+
+const begin = (name, body) => call("POST", "/api/v1/agent/runs", body, as(name));
+
+const script = (...list) => JSON.stringify({ do: list });
+
+// A page that is asked who is there complains once, and has to.
+const refused = /401/;
+
+test("a person signs in with a key, which no address ever has, and out", async () => {
+  for (const look of looks) {
+    const page = await visit(browser, "/", look);
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    page.complaints = [];
+    await sound(page, `signing in at ${look.width} px, ${look.theme}`);
+    await leave(page);
+  }
+  const page = await visit(browser, "/runs");
+  await page.getByLabel("Key or token").fill("baton_wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").waitFor();
+  await page.getByLabel("Key or token").fill(keys.alice);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.getByText("alice · user").waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  assert.equal(await page.getByLabel("User", { exact: true }).count(), 0);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.ok(page.asked.every((url) => !url.includes(keys.alice)));
+  assert.deepEqual(page.complaints.filter((c) => !refused.test(c)), []);
+  await leave(page);
+});
+
+test("a run is watched with a ticket", async () => {
+  const { runId } = await begin("alice", { agent: "scripted", content: script({ tokens: 300, delayMs: 10 }, { say: "the end" }) });
+  const page = await visit(browser, `/runs/${runId}?tab=messages`, looks[0], { credential: keys.alice });
+  await page.locator(".run-head [data-status=COMPLETED]").waitFor();
+  await page.getByText("the end", { exact: true }).waitFor();
+  assert.ok(page.asked.some((url) => url.endsWith("/api/v1/stream-tickets?projectId=p1")), "no ticket was asked for");
+  await sound(page, "a run with accounts");
+  await leave(page);
+});
+
+test("nobody sees a neighbour's, and nobody is shown what they may not do", async () => {
+  const secret = await begin("alice", { agent: "scripted", content: script({ say: "a secret" }, { ask: { message: "alice?" } }) });
+  const own = await visit(browser, `/runs/${secret.runId}`, looks[0], { credential: keys.alice });
+  await own.getByRole("heading", { name: "alice?", exact: true }).waitFor();
+  await leave(own);
+  for (const name of ["bob", "nell"]) {
+    const page = await visit(browser, "/", looks[0], { credential: keys[name] });
+    await page.getByText("Nothing waits.").waitFor();
+    await page.goto(new URL("/runs", page.url()).href);
+    await page.getByText("Nothing has run yet").waitFor();
+    await page.goto(new URL(`/runs/${secret.runId}`, page.url()).href);
+    await page.getByText("There is no such run").waitFor();
+    assert.ok(!(await page.content()).includes("a secret"));
+    await leave(page);
+  }
+  const page = await visit(browser, "/runs", looks[0], { credential: keys.vera });
+  await page.getByRole("link", { name: /a secret/ }).click();
+  await page.getByText("alice?").first().waitFor();
+  await page.getByRole("button", { name: "Run again" }).waitFor();
+  for (const name of ["Cancel", "Say something", "Answer", "Delete"]) {
+    assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+  }
+  await sound(page, "another's run");
+  await page.goto(new URL("/", page.url()).href);
+  await page.getByRole("link", { name: "alice?" }).waitFor();
+  await quiet(page, "the overview of who looks after a project");
+  await leave(page);
+});
