@@ -14,10 +14,11 @@ export async function who(): Promise<Me> {
 }
 
 /** useRun is a run, looked at anew while it is open, and now and then when it is over: a message restarts it. */
-export function useRun(runId: string, user?: string) {
+export function useRun(runId: string, user?: string, enabled = true) {
   const projectId = useProject();
   return useQuery({
     queryKey: ["run", projectId, runId, user ?? ""],
+    enabled,
     queryFn: () =>
       ok(api.GET("/api/projects/{projectId}/agent-runs/{runId}", { params: { path: { projectId, runId }, query: { user } } })) as Promise<Run>,
     refetchInterval: ({ state }) => (state.data && over(state.data.status) ? later : soon),

@@ -97,7 +97,15 @@ export interface Stats {
     durationMs: Percentiles | null;
   }[];
   now: { running: number; queued: number; waiting: number; oldestQueuedAt: string | null; oldestWaitingAt: string | null };
-  instances: { id: string; version?: string; startedAt: string; heartbeatAt: string; serving: boolean; host?: string }[];
+  instances: {
+    id: string;
+    version: string | null;
+    address?: string | null;
+    startedAt: string;
+    heartbeatAt: string;
+    serving: boolean;
+    ended: string | null;
+  }[];
 }
 
 /** Waiting is an open question of a run to a person. */

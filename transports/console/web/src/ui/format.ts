@@ -12,7 +12,7 @@ export const compact = (n: number) => (Math.abs(n) < 10_000 ? whole.format(n) : 
 
 /** duration is a stretch of milliseconds in the unit that suits it. */
 export function duration(ms: number): string {
-  if (ms < 1) return "0 ms";
+  if (ms < 1) return "< 1 ms";
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1_000).toFixed(2)} s`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;

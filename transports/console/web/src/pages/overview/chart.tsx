@@ -15,15 +15,16 @@ interface Props {
   times: number[]; // seconds since 1970
   series: Series[];
   format: (value: number) => string;
+  least: number; // that the scale goes up to, however small the values are
   height?: number;
 }
 
 /** Chart draws values over time. Its label says in words what the lines do, and its legend what the pointer is at. */
-export function Chart({ label, times, series, format, height = 180 }: Props) {
+export function Chart({ label, times, series, format, least, height = 180 }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
-  const names = series.map((s) => s.name).join();
+  const names = series.map((s) => `${s.name}${sparse(s.values)}`).join();
   const data: uPlot.AlignedData = [times, ...series.map((s) => s.values)];
   const latest = useRef(data);
   latest.current = data;
@@ -37,7 +38,7 @@ export function Chart({ label, times, series, format, height = 180 }: Props) {
       {
         width: element.clientWidth, height, padding: [12, 16, 0, 0],
         cursor: { points: { size: 7 }, drag: { x: false, y: false } },
-        scales: { y: { range: (_, __, max) => [0, Math.max(max, 0.001) * 1.1] } },
+        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, least)] } },
         axes: [
           { ...axis, size: 28, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
@@ -46,7 +47,7 @@ export function Chart({ label, times, series, format, height = 180 }: Props) {
         series: [
           { label: "", value: (_, v: number | null) => (v === null ? "" : tick(v)) },
           ...series.map((s) => ({
-            label: s.name, stroke: style[s.colour], width: 1.5, spanGaps: false, points: { size: 4 },
+            label: s.name, stroke: style[s.colour], width: 1.5, spanGaps: false, points: { show: sparse(s.values), size: 5, fill: style[s.colour] },
             ...(s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
             ...(s.dashed ? { dash: [4, 3] } : {}),
             value: (_: uPlot, v: number | null, __: number, at: number | null) => (at === null ? "" : v === null ? "–" : format(v)),
@@ -67,6 +68,11 @@ export function Chart({ label, times, series, format, height = 180 }: Props) {
   }, [names, theme, height]);
   useEffect(() => plot.current?.setData(data), [data]);
   return <div ref={host} className="chart" role="img" aria-label={label} />;
+}
+
+// A value between two that are missing is no line.
+function sparse(values: (number | null)[]) {
+  return values.filter((v) => v !== null).length < values.length / 2;
 }
 
 const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });

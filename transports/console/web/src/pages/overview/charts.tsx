@@ -32,14 +32,14 @@ export function Charts({ stats }: { stats: Stats }) {
       <Panel title="Runs that ended, per minute">
         <Chart
           label={`Runs per minute: ${totals.completed} completed, ${totals.failed} failed and ${totals.cancelled} cancelled in this time.`}
-          times={lines.times} series={lines.runs} format={(v) => (v >= 10 ? v.toFixed(0) : v.toFixed(v >= 1 ? 1 : 2))}
+          times={lines.times} series={lines.runs} least={1} format={(v) => (v >= 10 ? v.toFixed(0) : v.toFixed(v >= 1 ? 1 : 2))}
         />
       </Panel>
       <Panel title="Time to the first event">
-        <Chart label={`Time to the first event: ${said(totals.firstEventMs)}`} times={lines.times} series={lines.first} format={duration} />
+        <Chart label={`Time to the first event: ${said(totals.firstEventMs)}`} times={lines.times} series={lines.first} least={10} format={duration} />
       </Panel>
       <Panel title="Duration">
-        <Chart label={`Duration of runs: ${said(totals.durationMs)}`} times={lines.times} series={lines.took} format={duration} />
+        <Chart label={`Duration of runs: ${said(totals.durationMs)}`} times={lines.times} series={lines.took} least={10} format={duration} />
       </Panel>
     </div>
   );

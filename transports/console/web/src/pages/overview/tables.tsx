@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 import type { Stats } from "../../api/types";
 import { Ago, Panel } from "../../ui/basics";
-import { compact, duration, money, number } from "../../ui/format";
+import { brief, compact, duration, money, number } from "../../ui/format";
 import { percent } from "./figures";
 
 /** Agents are what each agent has done and taken. */
@@ -69,22 +69,24 @@ export function Failures({ stats: { failures } }: { stats: Stats }) {
   );
 }
 
-/** Instances are the processes that serve the database, and whether each is heard of. */
+const most = 6;
+
+/** Instances are the processes that serve the database, or have served it of late. */
 export function Instances({ stats: { instances } }: { stats: Stats }) {
   return (
     <Panel title="Instances" flush>
       <ul className="brief-list">
-        {instances.map((i) => (
+        {instances.slice(0, most).map((i) => (
           <li key={i.id}>
-            <span className="badge" data-tone={i.serving ? "good" : "idle"}>
-              {i.serving ? "serving" : "standing by"}
+            <span className="badge" data-tone={i.serving ? "good" : i.ended === null ? "wait" : "idle"}>
+              {i.serving ? "serving" : (i.ended ?? "silent")}
             </span>
-            <span className="grow clip mono" title={i.id}>
-              {i.host ?? i.id}
+            <span className="grow two" title={i.id}>
+              <span className="clip mono">{i.address ?? brief(i.id)}</span>
+              <span className="muted clip">{i.version}</span>
             </span>
-            <span className="muted nowrap">{i.version}</span>
             <span className="muted">
-              <Ago at={i.heartbeatAt} />
+              <Ago at={i.serving ? i.startedAt : i.heartbeatAt} />
             </span>
           </li>
         ))}

@@ -1,6 +1,5 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useAppend, useCancel, useDelete } from "../../api/actions";
+import { useAppend, useCancel } from "../../api/actions";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMayControl, useMayDelete } from "../../app/context";
@@ -14,7 +13,7 @@ import { Rerun } from "./rerun";
 type Open = "append" | "rerun" | "curl" | "delete" | null;
 
 /** Actions are what may be done to a run, of what the caller may do. */
-export function Actions({ run, log }: { run: Run; log: RunLog }) {
+export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
   const [open, setOpen] = useState<Open>(null);
   const control = useMayControl(run.user);
   const deletes = useMayDelete(run.user);
@@ -54,7 +53,11 @@ export function Actions({ run, log }: { run: Run; log: RunLog }) {
       {open === "append" && <Append run={run} onClose={close} />}
       {open === "rerun" && <Rerun run={run} log={log} onClose={close} />}
       {open === "curl" && <Curl run={run} onClose={close} />}
-      {open === "delete" && <Remove run={run} onClose={close} />}
+      {open === "delete" && (
+        <Confirm title="Delete this run?" act="Delete it" onClose={close} onAct={onDelete}>
+          <p>Its events and messages go with it. This cannot be undone.</p>
+        </Confirm>
+      )}
     </div>
   );
 }
@@ -84,24 +87,5 @@ function Append({ run, onClose }: { run: Run; onClose: () => void }) {
     >
       <textarea className="input" aria-label="Message" rows={5} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
     </Dialog>
-  );
-}
-
-function Remove({ run, onClose }: { run: Run; onClose: () => void }) {
-  const [, go] = useLocation();
-  const remove = useDelete();
-  return (
-    <Confirm
-      title="Delete this run?"
-      act="Delete it"
-      busy={remove.isPending}
-      onClose={onClose}
-      onAct={() => {
-        go("/runs"); // first: the page must not ask for what is no more
-        remove.mutate(run, { onSuccess: () => toast("The run is deleted.") });
-      }}
-    >
-      <p>Its events and messages go with it. This cannot be undone.</p>
-    </Confirm>
   );
 }

@@ -10,7 +10,7 @@ import { StatusBadge } from "../../ui/status";
 import { Actions } from "./actions";
 
 /** Header is what a run is, at a glance. */
-export function Header({ run, log }: { run: Run; log: RunLog }) {
+export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
   const others = useSeesOthers();
   const [whole, setWhole] = useState(false);
   const title = run.inputQuery.trim() || `Run of ${run.workflowId}`;
@@ -29,7 +29,7 @@ export function Header({ run, log }: { run: Run; log: RunLog }) {
           </button>
         )}
       </div>
-      <Actions run={run} log={log} />
+      <Actions run={run} log={log} onDelete={onDelete} />
       <dl className="facts">
         <Fact name={run.agent === null ? "Workflow" : "Agent"}>{run.workflowId}</Fact>
         {others && run.user !== undefined && <Fact name="User">{run.user}</Fact>}

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
+import { useDelete } from "../../api/actions";
 import { over, useRun } from "../../api/queries";
 import { missing } from "../../api/problem";
 import type { Run } from "../../api/types";
@@ -10,6 +11,7 @@ import { Answer } from "../../ui/answer";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { number } from "../../ui/format";
 import { Tabs } from "../../ui/tabs";
+import { toast } from "../../ui/toast";
 import { Events } from "./events";
 import { Header } from "./header";
 import { Input } from "./input";
@@ -22,7 +24,21 @@ import { TimelineTab } from "./timeline-tab";
 /** The page of one run. */
 export default function Page({ runId }: { runId: string }) {
   const user = new URLSearchParams(useSearch()).get("user") ?? undefined;
-  const { data: run, error, refetch } = useRun(runId, user);
+  const [, go] = useLocation();
+  const [going, setGoing] = useState(false); // it is being deleted: the page asks for nothing that may be no more
+  const { data: run, error, refetch } = useRun(runId, user, !going);
+  const remove = useDelete();
+  const onDelete = () => {
+    if (!run) return;
+    setGoing(true);
+    remove.mutate(run, {
+      onSuccess: () => {
+        toast("The run is deleted.");
+        go("/runs");
+      },
+      onError: () => setGoing(false),
+    });
+  };
   if (missing(error)) {
     return (
       <div className="page">
@@ -31,12 +47,12 @@ export default function Page({ runId }: { runId: string }) {
     );
   }
   if (!run) return <div className="page">{error ? <Failure error={error} retry={() => void refetch()} /> : <Loading />}</div>;
-  return <OneRun run={run} />;
+  return <OneRun run={run} onDelete={onDelete} />;
 }
 
 const tabs = ["timeline", "messages", "state", "events", "input"] as const;
 
-function OneRun({ run }: { run: Run }) {
+function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
   const [path, go] = useLocation();
   const query = new URLSearchParams(useSearch());
   const chosen = tabs.find((t) => t === query.get("tab")) ?? "timeline";
@@ -55,7 +71,7 @@ function OneRun({ run }: { run: Run }) {
   useKeys("This run", Object.fromEntries(tabs.map((t, i) => [String(i + 1), { does: `show its ${t}`, run: () => choose(t) }])));
   return (
     <div className="page">
-      <Header run={run} log={log} />
+      <Header run={run} log={log} onDelete={onDelete} />
       {run.error && <Problem error={run.error} />}
       {run.status === "WAITING" && run.interrupts.length > 0 && (
         <Panel title={may ? "Waiting for you" : "Waiting for an answer"} className="waits">

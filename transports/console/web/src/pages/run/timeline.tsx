@@ -42,7 +42,7 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
         <span className="muted">{items.length === 1 ? "1 line" : `${items.length} lines`}</span>
         <span className="ticks num">
           {[0, 0.25, 0.5, 0.75, 1].map((part) => (
-            <span key={part}>{duration(part * scale.worked)}</span>
+            <span key={part}>{part === 0 ? "0" : duration(part * scale.worked)}</span>
           ))}
         </span>
         <span />
