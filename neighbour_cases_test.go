@@ -123,7 +123,8 @@ var cases = func() map[string][]ask {
 		"GET /api/v1/agent/attachments/signed-url": get("403 403 403 403", api+"/agent/attachments/signed-url?bucket={project}&path={attachment}"),
 		"GET /api/v1/attachments/raw":              get("403 403 403 403", api+"/attachments/raw?bucket={project}&path={attachment}&expires=99999999999&signature=x"),
 
-		"GET /api/v1/threads": slices.Concat(get(own, api+"/threads"), get("400 400 400 400", api+"/threads?cursor={threadscursor}", api+"/threads?cursor={runscursor}")),
+		"GET /api/v1/threads": slices.Concat(get(own, api+"/threads", api+"/threads?q={thread}&archived=false"), get("403 200 200 200", api+"/threads?user={user}"),
+			get("400 400 400 400", api+"/threads?cursor={threadscursor}", api+"/threads?cursor={runscursor}")),
 		"PATCH /api/v1/threads/{thread_id}": one(
 			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
 		"DELETE /api/v1/threads/{thread_id}": one(

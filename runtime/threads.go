@@ -21,6 +21,9 @@ func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[
 	if err := c.check(); err != nil {
 		return Page[ListedThread]{}, err
 	}
+	if err := checkText(f.Text); err != nil {
+		return Page[ListedThread]{}, err
+	}
 	f.Project, f.User = c.project, c.user
 	threads, err := rt.store.Threads(ctx, f)
 	return threads, unavailable(err)

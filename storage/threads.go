@@ -185,6 +185,9 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
+	if f.Text != "" || f.Archived != nil {
+		return r.lookThreads(ctx, &f)
+	}
 	p, err := pageOf(ctx, r.q, scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, selectThreads,
 		f.Project, f.User, maxCount, f.Project, f.User, ms(f.BeforeTime), f.BeforeKey)
 	if err != nil {

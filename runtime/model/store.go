@@ -128,8 +128,9 @@ type Page[T any] struct {
 	More  bool // whether rows follow
 	Total int  // of the whole list; of runs, threads and messages up to 10 000 are counted
 
-	Uncounted bool  // the list has Total at least, and to count it would take too long
-	Behind    int64 // the key behind which the next page begins, unless that is behind the last row: nothing that stands there is on the list
+	Uncounted bool      // the list has Total at least, and to count it would take too long
+	Behind    int64     // the key behind which the next page begins, unless that is behind the last row: nothing that stands there is on the list
+	BehindAt  time.Time // of threads, its UpdatedAt
 }
 
 // What a read returns at once: a page that is as large is complete, and so are the messages of a thread, the newest.
@@ -142,6 +143,8 @@ const (
 type ThreadFilter struct {
 	Project    string
 	User       string
+	Text       string    // in the title or the user's name for it, in upper or lower case
+	Archived   *bool     // whether it is put away; nil for all
 	BeforeTime time.Time // continue behind the thread of this UpdatedAt and this key
 	BeforeKey  int64
 	Limit      int

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,23 @@ func testThreads(t *testing.T, f *fixture) {
 			filter.BeforeTime, filter.BeforeKey = page[limit-1].UpdatedAt, page[limit-1].Key
 		}
 		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
+	}
+	for _, test := range []struct {
+		filter model.ThreadFilter
+		want   []model.ListedThread
+	}{
+		{model.ThreadFilter{Archived: new(true)}, want[3:4]},
+		{model.ThreadFilter{Archived: new(false), Text: "THREAD"}, slices.Concat(want[:3], want[4:])},
+		{model.ThreadFilter{Text: "Title 3"}, want[1:2]},
+		{model.ThreadFilter{Text: "nothing"}, nil},
+	} {
+		test.filter.Project, test.filter.User = "project", "ann"
+		got, total, err := Parts(f.Threads(t.Context(), test.filter))
+		equal(t, fmt.Sprintf("Threads %+v", test.filter), got, err, test.want)
+		equal(t, "their number", total, err, len(test.want))
+		test.filter.Limit = 1
+		p, err := f.Threads(t.Context(), test.filter)
+		equal(t, "a page of one goes on", p.More, err, len(test.want) > 1)
 	}
 	forged := model.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
 	all, _, err := Parts(f.Threads(t.Context(), forged))

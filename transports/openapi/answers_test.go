@@ -197,6 +197,13 @@ func (c *client) threads() {
 	c.do(400, "GET", "/api/v1/agent/history?before=x", "")
 	c.do(404, "GET", "/api/v1/agent/history?threadId=nobody", "")
 	c.do(200, "GET", "/api/v1/threads?limit=2", "")
+	c.do(400, "GET", "/api/v1/threads?archived=x", "")
+	if found := c.do(200, "GET", "/api/v1/threads?q=STREAM&archived=false&limit=1", "").(object); len(found["items"].([]any)) != 1 || found["total"] != nil {
+		c.Errorf("by a text there are %v", found)
+	}
+	if none := c.do(200, "GET", "/api/v1/threads?archived=true", "").(object); toInt(c.T, none["total"]) != 0 {
+		c.Errorf("put away are %v", none)
+	}
 	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)
 	c.do(400, "PATCH", "/api/v1/threads/runs", `{"title": 1}`)
 	c.do(200, "GET", "/api/v1/threads/runs/messages?limit=3", "")

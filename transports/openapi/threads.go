@@ -26,8 +26,18 @@ func (d *describer) threads() {
 	})
 	d.add("GET /api/v1/threads", operation{
 		ID: "listThreads", Summary: "List your threads, those with the latest activity first",
-		Parameters: []parameter{cursorParam, limitParam, projectParam},
-		Answers:    answers{"200": reply("A page of threads.", ref("ThreadPage"), "threads")},
+		Description: "With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on; `total` is " +
+			"null unless all of the list is on the first page.",
+		Parameters: []parameter{
+			query("q", text("Only threads with this text in the title or the threadId, in upper or lower case.")),
+			query("archived", flag("Only threads that are put away, or only the others.")),
+			query("user", text("With a role that sees others' threads: whose they are.")),
+			cursorParam, limitParam, projectParam,
+		},
+		Answers: answers{
+			"200": reply("A page of threads.", ref("ThreadPage"), "threads"),
+			"400": refuse("A parameter is wrong.", "invalid_request", "archived must be true or false", "invalid_cursor", "The cursor is not one that this list has given", "invalid_limit", "limit must be a number from 1 to 500"),
+		},
 	})
 	d.add("GET "+thread+"/messages", operation{
 		ID: "listThreadMessages", Summary: "Read a thread's messages, for front ends that show them before they connect",

@@ -53,7 +53,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents},
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},
 
-		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: t.threads},
+		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: on(runtime.RoleViewer, t.threads)},
 		{Method: fiber.MethodPatch, Path: thread, Known: t.updateThread},
 		{Method: fiber.MethodDelete, Path: thread, Known: t.deleteThread},
 		{Method: fiber.MethodGet, Path: thread + "/messages", Known: t.threadMessages},

@@ -1,13 +1,15 @@
 package rest
 
 import (
+	"strings"
+
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// threads answers GET threads: the caller's own, those with the latest activity first.
+// threads answers GET threads: the caller's own, or those of the user that a viewer names, those with the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	limit, err := wire.Limit(c.Query("limit"))
 	if err != nil {
@@ -16,6 +18,14 @@ func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	f, err := wire.ThreadsAfter(who, c.Query("cursor"), limit)
 	if err != nil {
 		return err
+	}
+	f.Text = strings.TrimSpace(c.Query("q"))
+	switch archived := c.Query("archived"); archived {
+	case "":
+	case "true", "false":
+		f.Archived = new(archived == "true")
+	default:
+		return wire.Refuse("invalid_request", "archived must be true or false")
 	}
 	threads, err := t.Runtime.Threads(c.UserContext(), who, f)
 	if err != nil {

@@ -84,6 +84,9 @@ func ThreadsCursor(who runtime.Caller, at time.Time, key int64) string {
 // NewThreads makes a page of the caller's threads, which were read with the filter of ThreadsAfter.
 func NewThreads(who runtime.Caller, read runtime.Page[runtime.ListedThread]) Page[Thread] {
 	return newPage(read, NewThread, func(t *runtime.ListedThread) string {
+		if read.Behind != 0 {
+			return ThreadsCursor(who, read.BehindAt, read.Behind)
+		}
 		return ThreadsCursor(who, t.UpdatedAt, t.Key)
 	})
 }

@@ -106,7 +106,11 @@ func (db *Database) LatestThread(ctx context.Context, project, user string) (mod
 // Threads lists a user's threads: see [model.Reader].
 func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	return read(ctx, db, func() (p model.Page[model.ListedThread]) {
-		list := db.threads.sorted(func(t *model.Thread) bool { return t.Project == f.Project && t.User == f.User }, latestFirst)
+		text := strings.ToLower(f.Text)
+		list := db.threads.sorted(func(t *model.Thread) bool {
+			return t.Project == f.Project && t.User == f.User && (f.Archived == nil || *f.Archived == t.Archived) &&
+				(strings.Contains(strings.ToLower(t.Title), text) || strings.Contains(strings.ToLower(t.ID), text))
+		}, latestFirst)
 		before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
 		threads := page(list, func(t *model.Thread) bool { return f.BeforeKey != 0 && latestFirst(before, t) >= 0 },
 			cmp.Or(max(f.Limit, 0), 50), func(t *model.Thread) int { return len(t.Metadata) })

@@ -1,0 +1,79 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const (
+	lookThreads = `
+SELECT key, updated_at, thread_id, title, archived FROM threads
+WHERE project_id = ? AND user_id = ? AND (updated_at, key) < (?, ?)
+ORDER BY updated_at DESC, key DESC LIMIT ?`
+
+	listTheThreads = listedColumns + `, 0, sized.found
+FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
+		WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?) AS plain) AS sized
+JOIN threads t ON t.key = sized_key` + shownRun + `
+WHERE sized.behind < ? ORDER BY t.updated_at DESC, t.key DESC`
+)
+
+// lookedThread is a thread that a page has looked at.
+type lookedThread struct {
+	key       int64
+	updatedAt time.Time
+	id, title string
+	archived  bool
+}
+
+func (l *lookedThread) fits(f *model.ThreadFilter) bool {
+	text := strings.ToLower(f.Text)
+	return (f.Archived == nil || *f.Archived == l.archived) &&
+		(text == "" || strings.Contains(strings.ToLower(l.title), text) || strings.Contains(strings.ToLower(l.id), text))
+}
+
+// lookThreads is Threads for what no index has: it goes through the user's threads, some thousand for a page.
+func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model.Page[model.ListedThread], err error) {
+	begin := f.BeforeTime.Equal(endOfTime)
+	at := lookedThread{key: f.BeforeKey, updatedAt: f.BeforeTime}
+	var found []int64
+	more := false
+	for n := 0; len(found) <= f.Limit; {
+		if more = n >= lookedAt; more {
+			break
+		}
+		list, err := all(ctx, r.q, scanLookedThread, lookThreads, f.Project, f.User, ms(at.updatedAt), at.key, lookAtOnce)
+		if err != nil {
+			return p, err
+		}
+		for i := 0; i < len(list) && len(found) <= f.Limit; i++ {
+			if at = list[i]; at.fits(f) {
+				found = append(found, at.key)
+			}
+		}
+		if n += len(list); len(list) < lookAtOnce {
+			break
+		}
+	}
+	if len(found) > 0 {
+		p, err = pageOf(ctx, r.q, scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		if err != nil {
+			return p, err
+		}
+	}
+	if p.Total = len(found); !p.More && more {
+		p.More, p.Behind, p.BehindAt = true, at.key, at.updatedAt
+	}
+	p.Uncounted = !begin || p.More
+	return p, nil
+}
+
+func scanLookedThread(rows *sql.Rows) (l lookedThread, err error) {
+	err = rows.Scan(&l.key, timeInto{&l.updatedAt}, &l.id, &l.title, &l.archived)
+	return l, err
+}
