@@ -65,7 +65,7 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	for name, r := range map[string]*runtime.Run{"zero": {}, "built": &builtRun, "of another key": &otherRun, "of another thread": &moved} {
 		_, asks := b.InterruptsOf(t.Context(), r)
 		_, snapshot := b.RunSnapshot(t.Context(), r)
-		_, _, events := b.RunEvents(t.Context(), r, 0, 10, all)
+		_, _, events := b.RunEvents(t.Context(), r, runtime.EventQuery{Limit: 10, Admit: all})
 		for what, err := range map[string]error{"asks": asks, "snapshot": snapshot, "events": events} {
 			if !errors.Is(err, runtime.ErrRunNotFound) {
 				t.Errorf("%s, %s: %v", name, what, err)

@@ -86,21 +86,27 @@ func TestRunEventsFitIntoAnAnswer(t *testing.T) {
 	run := b.wait(b.start("main", "writer", "x").RunID, runtime.Completed)
 	b.log("main")
 	custom := func(r *runtime.Record) bool { return r.Event.Type() == agui.TypeCustom }
-	got := 0
-	for after, more := int64(0), true; more; {
-		var recs []*runtime.Record
-		var err error
-		if recs, more, err = b.RunEvents(t.Context(), &run, after, 500, custom); err != nil || len(recs) == 0 {
-			t.Fatalf("%d events, %v", len(recs), err)
+	for _, back := range []bool{false, true} {
+		got := 0
+		for q := (runtime.EventQuery{Limit: 500, Admit: custom, Back: back}); ; {
+			recs, next, err := b.RunEvents(t.Context(), &run, q)
+			if err != nil || len(recs) == 0 {
+				t.Fatalf("%d events, %v", len(recs), err)
+			}
+			if len(recs)*size > 9<<20 {
+				t.Errorf("%d MiB at once", len(recs))
+			}
+			got += len(recs)
+			if q.After = next; back {
+				q.After, q.Before = 0, next
+			}
+			if next == 0 {
+				break
+			}
 		}
-		if len(recs)*size > 9<<20 {
-			t.Errorf("%d MiB at once", len(recs))
+		if got != n {
+			t.Errorf("got %d events, want %d", got, n)
 		}
-		after = recs[len(recs)-1].ID
-		got += len(recs)
-	}
-	if got != n {
-		t.Errorf("got %d events, want %d", got, n)
 	}
 }
 

@@ -158,14 +158,29 @@ func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, erro
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
-// RunEvents returns up to limit of the run's events behind the one with the id after, those that admit holds
-// true for, fewer when they are large, and whether another such event is stored behind them. It fails for a cursor
+// EventQuery says which events of a run a page of its log has: see [log.EventQuery].
+type EventQuery struct {
+	After, Before int64
+	Back          bool // the page ends before Before, 0 for the end of the log
+	Limit         int
+	Admit         func(*Record) bool
+	Most          int // how many events are looked at; 0 for as many as there are
+}
+
+// RunEvents returns up to q.Limit of the run's events, those that q admits, fewer when they are large, and behind which event,
+// or with q.Back before which, the next page goes on: 0 when nothing else that is admitted is stored there. It fails for a cursor
 // beyond the end of the thread's log.
-func (rt *Runtime) RunEvents(ctx context.Context, run *Run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
+func (rt *Runtime) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
 	g, err := run.grant()
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	recs, more, err = rt.logs.RunEvents(ctx, g.thread, g.name, g.run, after, limit, admit)
-	return recs, more, unavailable(model.Gone(err, ErrThreadNotFound))
+	read := rt.logs.RunEvents
+	if q.Back {
+		read = rt.logs.RunEventsBefore
+	}
+	recs, next, err = read(ctx, log.EventQuery{
+		Thread: g.thread, ID: g.name, Run: g.run, After: q.After, Before: q.Before, Limit: q.Limit, Admit: q.Admit, Most: q.Most,
+	})
+	return recs, next, unavailable(model.Gone(err, ErrThreadNotFound))
 }

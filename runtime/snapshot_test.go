@@ -194,20 +194,42 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 			want = append(want, r.ID)
 		}
 	}
+	everything := func(*runtime.Record) bool { return true }
 	for limit := 1; limit < 9; limit++ {
-		var got []int64
-		for after, more := int64(0), true; more; {
-			var recs []*runtime.Record
-			if recs, more, err = b.RunEvents(ctx, &run, after, limit, func(*runtime.Record) bool { return true }); err != nil {
-				t.Fatal(err)
+		for _, most := range []int{0, 1, 3, 100} {
+			var got, back []int64
+			for q := (runtime.EventQuery{Limit: limit, Admit: everything, Most: most}); ; {
+				recs, next, err := b.RunEvents(ctx, &run, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range recs {
+					got = append(got, r.ID)
+				}
+				if q.After = next; next == 0 {
+					break
+				}
 			}
-			for _, r := range recs {
-				after = r.ID
-				got = append(got, r.ID)
+			for q := (runtime.EventQuery{Back: true, Limit: limit, Admit: everything, Most: most}); ; {
+				recs, prev, err := b.RunEvents(ctx, &run, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var page []int64
+				for _, r := range recs {
+					page = append(page, r.ID)
+				}
+				back = append(page, back...)
+				if q.Before = prev; prev == 0 {
+					break
+				}
 			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pages of %d (-log +pages):\n%s", limit, diff)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("pages of %d that look at %d (-log +pages):\n%s", limit, most, diff)
+			}
+			if diff := cmp.Diff(want, back); diff != "" {
+				t.Errorf("pages of %d that look at %d, backwards (-log +pages):\n%s", limit, most, diff)
+			}
 		}
 	}
 	s, err := b.RunSnapshot(ctx, &run)
@@ -217,8 +239,8 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	if s.After != want[len(want)-1] || s.Ended == nil || s.Ended.ID != s.After || s.Started == nil || s.Started.Event.Type() != agui.TypeRunStarted {
 		t.Errorf("the snapshot is of event %d, ended by %+v", s.After, s.Ended)
 	}
-	if recs, more, err := b.RunEvents(ctx, &run, s.After, 10, func(*runtime.Record) bool { return true }); len(recs) != 0 || more || err != nil {
-		t.Errorf("behind the snapshot: %v, %v, %v", recs, more, err)
+	if recs, next, err := b.RunEvents(ctx, &run, runtime.EventQuery{After: s.After, Limit: 10, Admit: everything}); len(recs) != 0 || next != 0 || err != nil {
+		t.Errorf("behind the snapshot: %v, %v, %v", recs, next, err)
 	}
 }
 

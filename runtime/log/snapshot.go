@@ -176,51 +176,6 @@ func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
 	return decode(&evs[0], t.id)
 }
 
-// RunEvents returns up to limit events of a run of a thread, id being the user's own name for that, behind the one with the id after, those that admit holds
-// true for, fewer when they are large, and whether another such event is stored behind them. It refuses a cursor
-// beyond the end of the thread's log.
-func (l *Logs) RunEvents(ctx context.Context, thread int64, id string, run, after int64, limit int, admit func(*Record) bool) (recs []*Record, more bool, err error) {
-	store := l.cfg.Store
-	if after, err = l.place(ctx, thread, after); err != nil {
-		return nil, false, err
-	}
-	spans, err := store.Spans(ctx, run)
-	if err != nil {
-		return nil, false, err
-	}
-	size := 0
-	at := after // a page may reach into the next span
-	for i := range spans {
-		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
-			evs, err := store.Events(ctx, thread, at, min(page, max(limit+1-len(recs), 64)))
-			if err != nil {
-				return nil, false, err
-			}
-			for j := range evs {
-				if at = evs[j].ID; evs[j].RunKey != run {
-					continue
-				}
-				rec, err := decode(&evs[j], id)
-				if err != nil {
-					return nil, false, err
-				}
-				if !admit(rec) {
-					continue
-				}
-				if len(recs) == limit || size >= MaxEvent {
-					return recs, true, nil
-				}
-				recs = append(recs, rec)
-				size += len(evs[j].Payload)
-			}
-			if len(evs) == 0 {
-				break
-			}
-		}
-	}
-	return recs, false, nil
-}
-
 // Outcome is the outcome of a span that ends to wait.
 func Outcome(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, error) {
 	o, err := WaitsFor(ctx, r, runKey)

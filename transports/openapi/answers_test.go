@@ -186,6 +186,15 @@ func (c *client) log() {
 	at := fmt.Sprintf("/api/v1/conversations/%s/agent-runs/%s", run["conversationId"], run["id"])
 	c.do(200, "GET", at+"/events", "")
 	c.do(200, "GET", at+"/events?limit=2", "")
+	states := c.do(200, "GET", at+"/events?types=STATE_DELTA,STATE_SNAPSHOT", "").(object)["data"].([]any)
+	if len(states) == 0 {
+		c.Error("no event of the state is found")
+	}
+	last := c.do(200, "GET", at+"/events?before_event_id=0&limit=1", "").(object)
+	if ev := last["data"].([]any)[0].(object)["event"].(object)["type"]; ev != "RUN_FINISHED" || last["page_info"].(object)["prev"] == nil {
+		c.Errorf("the last event is %v", last)
+	}
+	c.do(400, "GET", at+"/events?before_event_id=2&after_event_id=1", "")
 	c.do(200, "GET", at+"/snapshot", "")
 	c.do(400, "GET", at+"/events?limit=0", "")
 	c.do(404, "GET", at+"x/snapshot", "")

@@ -12,7 +12,7 @@ func (d *describer) log() {
 	infer[wire.PageInfo](s, "PageInfo", "Leads from one page of a run's log to the next.",
 		says("self", "This page's `after_event_id`."), says("next", "The next page's `after_event_id`; null "+
 			"when no more is stored, also while the run goes on."),
-		may("first", &jsonschema.Schema{Type: "null"}), may("prev", &jsonschema.Schema{Type: "null"}))
+		may("first", &jsonschema.Schema{Type: "null"}), says("prev", "Of a page backwards: the `before_event_id` of the one before; null at the run's beginning."))
 	item := func(id, event *jsonschema.Schema) *jsonschema.Schema {
 		return list(object("", must("event_id", id), must("event", event)), "")
 	}
@@ -29,6 +29,10 @@ func (d *describer) log() {
 		ID: "getRunEvents", Summary: "Read a run's events",
 		Parameters: []parameter{
 			query("after_event_id", count("The event behind which the page begins. Absent: the run's beginning.")),
+			query("before_event_id", count("Backwards: the event before which the page ends, 0 for the end of the log; `prev` is the next one's. Not with "+
+				"after_event_id.")),
+			query("types", text("Only events of these types, with commas between them. A page then looks at 10 000 events and ends, short or empty, "+
+				"with a cursor that goes on.")),
 			query("limit", within(1, 500, 100, "How many events the page may hold.")),
 			query("projection", choice("`public`, unless it is `seed`: all events, as `GET …/events` of the thread shows them.", "public", "seed")), projectParam,
 		},

@@ -25,14 +25,33 @@ func Open(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, conversa
 	return Log{rt, r}, err
 }
 
-// Events returns the page of at most limit events behind the one with the id after, in a projection. It refuses a cursor beyond
-// the end of the conversation's log.
-func (l Log) Events(ctx context.Context, p agui.Projection, after int64, limit int) (wire.EventPage, error) {
-	recs, more, err := l.rt.RunEvents(ctx, &l.run, after, limit, wire.Logged(p))
+// Events returns the page of at most limit events behind the one with the id after, in a projection, of some types or with none of
+// all. It refuses a cursor beyond the end of the conversation's log.
+func (l Log) Events(ctx context.Context, p agui.Projection, after int64, limit int, types ...agui.Type) (wire.EventPage, error) {
+	recs, next, err := l.rt.RunEvents(ctx, &l.run, runtime.EventQuery{After: after, Limit: limit, Admit: wire.Logged(p, types...), Most: most(types)})
 	if err != nil {
 		return wire.EventPage{}, err
 	}
-	return wire.NewEventPage(recs, p, after, more), nil
+	return wire.NewEventPage(recs, p, after, next), nil
+}
+
+// EventsBefore is Events for the last events before one, 0 for the end of the log.
+func (l Log) EventsBefore(ctx context.Context, p agui.Projection, before int64, limit int, types ...agui.Type) (wire.EventPage, error) {
+	recs, prev, err := l.rt.RunEvents(ctx, &l.run, runtime.EventQuery{Before: before, Back: true, Limit: limit, Admit: wire.Logged(p, types...), Most: lookedAt})
+	if err != nil {
+		return wire.EventPage{}, err
+	}
+	return wire.NewEventPageBefore(recs, p, before, prev), nil
+}
+
+// lookedAt is how many events a page looks at for some of them: then it ends, and the next one goes on.
+const lookedAt = 10_000
+
+func most(types []agui.Type) int {
+	if len(types) == 0 {
+		return 0
+	}
+	return lookedAt
 }
 
 // Snapshot returns what the log comes to as of the last event of the run's latest span, or of now while the run

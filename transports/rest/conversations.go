@@ -1,9 +1,12 @@
 package rest
 
 import (
+	"strings"
+
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/query"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -32,7 +35,22 @@ func (t Transport) logEvents(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	page, err := log.Events(c.UserContext(), projection, after, limit)
+	var types []agui.Type
+	for _, some := range several(c, "types") {
+		for name := range strings.SplitSeq(some, ",") {
+			if name != "" {
+				types = append(types, agui.Type(name))
+			}
+		}
+	}
+	var page wire.EventPage
+	if back := c.Query("before_event_id"); back == "" {
+		page, err = log.Events(c.UserContext(), projection, after, limit, types...)
+	} else if before, wrong := wire.EventCursor(back); wrong != nil || c.Query("after_event_id") != "" {
+		return wire.Refuse("invalid_cursor", "before_event_id must be the id of an event, or 0, without after_event_id beside it")
+	} else {
+		page, err = log.EventsBefore(c.UserContext(), projection, before, limit, types...)
+	}
 	if err != nil {
 		return err
 	}

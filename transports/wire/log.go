@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
@@ -30,32 +31,55 @@ type PageInfo struct {
 	Self  *string `json:"self"`
 	First *string `json:"first"` // null
 	Next  *string `json:"next"`  // null when no more is stored, also while the run goes on
-	Prev  *string `json:"prev"`  // null
+	Prev  *string `json:"prev"`  // of a page that ends before an event: before which the one before ends; else null
 }
 
-// NewEventPage returns the page of records behind the event after, in a projection. More says that others are stored behind
-// them. A page of very large events ends before its last record; the next one goes on from there.
-func NewEventPage(recs []*runtime.Record, p agui.Projection, after int64, more bool) EventPage {
+// NewEventPage returns the page of records behind the event after, in a projection. The next page begins behind the event next, if
+// that is not 0. A page of very large events ends before its last record; the next one goes on from there.
+func NewEventPage(recs []*runtime.Record, p agui.Projection, after, next int64) EventPage {
 	page := EventPage{Data: make([]LogEvent, 0, len(recs)), PageInfo: PageInfo{Self: cursorAt(after)}}
 	size := 0
 	for _, rec := range recs {
 		ev := logged(rec, p)
 		if size += len(ev.Event); size > maxEvents && len(page.Data) > 0 {
-			more = true
+			next = after
 			break
 		}
 		page.Data = append(page.Data, ev)
 		after = rec.ID
 	}
-	if more {
-		page.PageInfo.Next = cursorAt(after)
+	if next != 0 {
+		page.PageInfo.Next = cursorAt(next)
 	}
 	return page
 }
 
-// Logged returns what reports whether a projection of a run's log shows a record.
-func Logged(p agui.Projection) func(*runtime.Record) bool {
-	return func(rec *runtime.Record) bool { return rec.JSON(p) != nil }
+// NewEventPageBefore returns the page of records before the event before, 0 for the end of the log. The page before it ends before
+// the event prev, if that is not 0.
+func NewEventPageBefore(recs []*runtime.Record, p agui.Projection, before, prev int64) EventPage {
+	page := EventPage{Data: make([]LogEvent, 0, len(recs)), PageInfo: PageInfo{Self: cursorAt(before)}}
+	size := 0
+	for _, rec := range slices.Backward(recs) {
+		ev := logged(rec, p)
+		if size += len(ev.Event); size > maxEvents && len(page.Data) > 0 {
+			prev = before
+			break
+		}
+		page.Data = append(page.Data, ev)
+		before = rec.ID
+	}
+	slices.Reverse(page.Data)
+	if prev != 0 {
+		page.PageInfo.Prev = cursorAt(prev)
+	}
+	return page
+}
+
+// Logged returns what reports whether a projection of a run's log shows a record, of some types or with none of all.
+func Logged(p agui.Projection, types ...agui.Type) func(*runtime.Record) bool {
+	return func(rec *runtime.Record) bool {
+		return rec.JSON(p) != nil && (len(types) == 0 || slices.Contains(types, rec.Type(p)))
+	}
 }
 
 // RunSnapshot is what a run's log comes to, as of one of its events.
