@@ -284,7 +284,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List your threads, those with the latest activity first */
+        /**
+         * List your threads, those with the latest activity first
+         * @description With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on; `total` is null unless all of the list is on the first page.
+         */
         get: operations["listThreads"];
         put?: never;
         post?: never;
@@ -395,6 +398,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what runs came to lately, and what goes on
+         * @description The last hour by minutes, the last day by quarters of an hour, or the last week by hours. Each number is true at the moment of asking; times are at most 5 % wrong. A run counts once for each generation: in `started` when it began, and in the rest when it ended, also when it was deleted since. `firstEventMs` is from its creation until it began, `durationMs` from then to its end. With accounts it is not for users.
+         */
+        get: operations["getStats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/audit": {
         parameters: {
             query?: never;
@@ -435,6 +458,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show how long what is over is kept, and what would go now
+         * @description Nothing is removed by it. For viewers, operators and admins.
+         */
+        get: operations["getRetention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/me": {
         parameters: {
             query?: never;
@@ -467,6 +510,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the keys, latest first
+         * @description Revoked ones, too. For admins.
+         */
+        get: operations["listKeys"];
+        put?: never;
+        /**
+         * Make a key
+         * @description For a user of this project, and for no other project. For admins.
+         */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/keys/{keyId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a key
+         * @description What it has open on the server that is asked ends at once. A key that is for projects of which the caller is no admin, too, is 403. For admins.
+         */
+        delete: operations["revokeKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1642,7 +1729,8 @@ export interface components {
             /** @description Whose thread it is. */
             userId: string;
             /** @enum {string} */
-            action: "start" | "append" | "answer" | "cancel" | "update" | "delete";
+            action: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
+            /** @description Empty when it was about no thread. */
             threadId: string;
             /** @description Null when it was about a thread. */
             runId: null | string;
@@ -1650,6 +1738,8 @@ export interface components {
             credential: null | string;
             address: null | string;
             requestId: null | string;
+            /** @description What else it was about: the id of a key. */
+            subject: null | string;
         };
         /** @description A run that is cancelled. */
         Cancelled: {
@@ -1944,6 +2034,24 @@ export interface components {
             subagentRunId?: string;
             metadata?: Record<string, never>;
         };
+        /** @description A process that serves the database, or has. */
+        Instance: {
+            id: string;
+            /** @description Null of another than the one that answers. */
+            version: null | string;
+            /** @description For operators and admins. */
+            address: null | string;
+            /** Format: date-time */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description About when it was heard of last.
+             */
+            heartbeatAt: string;
+            serving: boolean;
+            /** @description Null while it serves. */
+            ended: ("left" | "fenced" | "crashed") | null;
+        };
         /** @description Something a run needs from outside before it can go on. */
         Interrupt: {
             id: string;
@@ -1978,6 +2086,35 @@ export interface components {
             /** @description Any JSON value. */
             value?: unknown;
         }[];
+        /** @description An API key, without its secret. */
+        Key: {
+            id: string;
+            /** @description What people call it. */
+            name: null | string;
+            user: string;
+            /** @enum {string} */
+            role: "user" | "viewer" | "operator" | "admin";
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description Null for never.
+             */
+            expiresAt: null | string;
+            /**
+             * Format: date-time
+             * @description Null while it is not.
+             */
+            revokedAt: null | string;
+        };
+        /** @description A page of a list. */
+        KeyPage: {
+            items: components["schemas"]["Key"][];
+            /** @description The `cursor` of the next page, null on the last. */
+            nextCursor: null | string;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
+        };
         /** @description Changes an activity message. */
         LegacyActivityDelta: {
             /**
@@ -2465,6 +2602,29 @@ export interface components {
                 /** @description Any JSON value. */
                 data?: unknown;
             };
+        };
+        /** @description An API key that was just made. */
+        MadeKey: {
+            id: string;
+            /** @description What people call it. */
+            name: null | string;
+            user: string;
+            /** @enum {string} */
+            role: "user" | "viewer" | "operator" | "admin";
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description Null for never.
+             */
+            expiresAt: null | string;
+            /**
+             * Format: date-time
+             * @description Null while it is not.
+             */
+            revokedAt: null | string;
+            /** @description What its bearer sends. It is shown this once. */
+            key: string;
         };
         /** @description Who the server takes a caller for. */
         Me: {
@@ -2997,7 +3157,8 @@ export interface components {
             first: null;
             /** @description The next page's `after_event_id`; null when no more is stored, also while the run goes on. */
             next: null | string;
-            prev: null;
+            /** @description Of a page backwards: the `before_event_id` of the one before; null at the run's beginning. */
+            prev: null | string;
         };
         /** @description Why a request was refused. */
         Problem: {
@@ -3352,6 +3513,34 @@ export interface components {
             id: string;
             /** @enum {string} */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
+        };
+        /** @description How long what is over is kept in a project. */
+        Retention: {
+            days: components["schemas"]["RetentionDays"];
+            due: components["schemas"]["RetentionDue"];
+        };
+        /** @description How long what is over is kept, in days. Null is for good. */
+        RetentionDays: {
+            /** @description With all that is their own. */
+            runs: null | number;
+            /** @description Of runs that stay, whose messages and result stay, too. */
+            events: null | number;
+            attachments: null | number;
+            audit: null | number;
+        };
+        /** @description What has been kept long enough, and goes within the hour. */
+        RetentionDue: {
+            runs: number;
+            /** @description Runs of which the events alone go. */
+            stripped: number;
+            /** @description Of both. */
+            events: number;
+            /** @description Of the events, about. */
+            bytes: number;
+            attachments: number;
+            audit: number;
+            /** @description False when there was more than one request looks at. */
+            whole: boolean;
         };
         /** @description A run. */
         Run: {
@@ -4237,6 +4426,11 @@ export interface components {
             detail: string;
             code: string;
         };
+        /** @description What half of the times, and 95 of a hundred, do not exceed, in milliseconds. */
+        Spread: {
+            p50: number;
+            p95: number;
+        };
         /** @description A run that was taken. */
         Started: {
             threadId: string;
@@ -4249,6 +4443,80 @@ export interface components {
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
             /** @description Where to watch it, from the request on. */
             eventsUrl: string;
+        };
+        /** @description What the runs of a project came to, and what goes on. */
+        Stats: {
+            /** @enum {string} */
+            window: "hour" | "day" | "week";
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @description Of a bucket, in seconds. */
+            step: number;
+            buckets: components["schemas"]["StatsBucket"][];
+            totals: components["schemas"]["StatsTotals"];
+            /** @description Those first that are most; codes beyond a hundred are `other`. */
+            failures: components["schemas"]["StatsFailure"][];
+            /** @description Those first that have most runs; with the tokens that runs at work have used so far. */
+            agents: components["schemas"]["StatsAgent"][];
+            now: components["schemas"]["StatsNow"];
+            /** @description Those first that came last. */
+            instances: components["schemas"]["Instance"][];
+        };
+        /** @description What the runs of an agent or a workflow came to. */
+        StatsAgent: {
+            agent: string;
+            /** @description That are over. */
+            runs: number;
+            failed: number;
+            inputTokens: number;
+            outputTokens: number;
+            /** @description By the prices of the agents that are offered now; null when a model has none. */
+            cost: null | number;
+            durationMs: components["schemas"]["Spread"] | null;
+        };
+        /** @description What runs came to in a step of time. */
+        StatsBucket: {
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            at: string;
+            started: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            firstEventMs: components["schemas"]["Spread"] | null;
+            durationMs: components["schemas"]["Spread"] | null;
+        };
+        /** @description How many runs have failed with a code. */
+        StatsFailure: {
+            code: string;
+            count: number;
+        };
+        /** @description What goes on; of each up to 10 000 are counted. */
+        StatsNow: {
+            running: number;
+            queued: number;
+            waiting: number;
+            /** Format: date-time */
+            oldestQueuedAt: null | string;
+            /**
+             * Format: date-time
+             * @description When the first of what is waited for was asked.
+             */
+            oldestWaitingAt: null | string;
+        };
+        /** @description What runs came to. */
+        StatsTotals: {
+            started: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            /** @description Null when there is none. */
+            firstEventMs: components["schemas"]["Spread"] | null;
+            durationMs: components["schemas"]["Spread"] | null;
         };
         /** @description One execution of a node. */
         Step: {
@@ -5805,6 +6073,12 @@ export interface operations {
     listThreads: {
         parameters: {
             query?: {
+                /** @description Only threads with this text in the title or the threadId, in upper or lower case. */
+                q?: string;
+                /** @description Only threads that are put away, or only the others. */
+                archived?: boolean;
+                /** @description With a role that sees others' threads: whose they are. */
+                user?: string;
                 /** @description The `nextCursor` of the page before. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
@@ -5847,7 +6121,15 @@ export interface operations {
                     "application/json": components["schemas"]["ThreadPage"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["ProjectNotFound"];
@@ -6243,13 +6525,143 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getStats: {
+        parameters: {
+            query?: {
+                /** @description Absent: hour. */
+                window?: "hour" | "day" | "week";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statistics. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "window": "hour",
+                     *       "from": "2024-01-15T09:00:00Z",
+                     *       "to": "2024-01-15T10:00:30Z",
+                     *       "step": 60,
+                     *       "buckets": [
+                     *         {
+                     *           "at": "2024-01-15T09:59:00Z",
+                     *           "started": 3,
+                     *           "completed": 2,
+                     *           "failed": 1,
+                     *           "cancelled": 0,
+                     *           "firstEventMs": {
+                     *             "p50": 4,
+                     *             "p95": 12
+                     *           },
+                     *           "durationMs": {
+                     *             "p50": 2100,
+                     *             "p95": 5900
+                     *           }
+                     *         },
+                     *         {
+                     *           "at": "2024-01-15T10:00:00Z",
+                     *           "started": 0,
+                     *           "completed": 0,
+                     *           "failed": 0,
+                     *           "cancelled": 0,
+                     *           "firstEventMs": null,
+                     *           "durationMs": null
+                     *         }
+                     *       ],
+                     *       "totals": {
+                     *         "started": 3,
+                     *         "completed": 2,
+                     *         "failed": 1,
+                     *         "cancelled": 0,
+                     *         "firstEventMs": {
+                     *           "p50": 4,
+                     *           "p95": 12
+                     *         },
+                     *         "durationMs": {
+                     *           "p50": 2100,
+                     *           "p95": 5900
+                     *         }
+                     *       },
+                     *       "failures": [
+                     *         {
+                     *           "code": "timeout",
+                     *           "count": 1
+                     *         }
+                     *       ],
+                     *       "agents": [
+                     *         {
+                     *           "agent": "writer",
+                     *           "runs": 3,
+                     *           "failed": 1,
+                     *           "inputTokens": 1200,
+                     *           "outputTokens": 340,
+                     *           "cost": 0.0042,
+                     *           "durationMs": {
+                     *             "p50": 2100,
+                     *             "p95": 5900
+                     *           }
+                     *         }
+                     *       ],
+                     *       "now": {
+                     *         "running": 1,
+                     *         "queued": 0,
+                     *         "waiting": 1,
+                     *         "oldestQueuedAt": null,
+                     *         "oldestWaitingAt": "2024-01-15T09:12:00Z"
+                     *       },
+                     *       "instances": [
+                     *         {
+                     *           "id": "01890a5d-ac96-774b-bcce-b302099a8057",
+                     *           "version": "1.2.3",
+                     *           "address": null,
+                     *           "startedAt": "2024-01-15T08:00:00Z",
+                     *           "heartbeatAt": "2024-01-15T10:00:30Z",
+                     *           "serving": true,
+                     *           "ended": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description The window is none. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listAudit: {
         parameters: {
             query?: {
                 /** @description Only what this user has asked for. */
                 actor?: string;
                 /** @description Only this. */
-                action?: "start" | "append" | "answer" | "cancel" | "update" | "delete";
+                action?: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
                 /** @description Only what was asked for then or later. */
                 since?: string;
                 /** @description The `nextCursor` of the page before. */
@@ -6287,7 +6699,8 @@ export interface operations {
                      *           "runId": "run-1",
                      *           "credential": "key_7",
                      *           "address": "192.0.2.7",
-                     *           "requestId": "01890a5d-ac96-774b-bcce-b302099a8057"
+                     *           "requestId": "01890a5d-ac96-774b-bcce-b302099a8057",
+                     *           "subject": null
                      *         }
                      *       ],
                      *       "nextCursor": null,
@@ -6332,6 +6745,58 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRetention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The retention. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "days": {
+                     *         "runs": 365,
+                     *         "events": 30,
+                     *         "attachments": null,
+                     *         "audit": 90
+                     *       },
+                     *       "due": {
+                     *         "runs": 3,
+                     *         "stripped": 12,
+                     *         "events": 4821,
+                     *         "bytes": 61440,
+                     *         "attachments": 0,
+                     *         "audit": 7,
+                     *         "whole": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Retention"];
+                };
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
@@ -6470,6 +6935,180 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: {
+                /** @description The `nextCursor` of the page before. */
+                cursor?: string;
+                /** @description How many items the page may hold. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "abcdefgh23456",
+                     *           "name": "nightly import",
+                     *           "user": "ci",
+                     *           "role": "operator",
+                     *           "createdAt": "2026-01-15T10:30:00.125Z",
+                     *           "expiresAt": "2027-01-01T00:00:00Z",
+                     *           "revokedAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["KeyPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ci",
+                 *       "role": "operator",
+                 *       "name": "nightly import",
+                 *       "expiresAt": "2027-01-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Whom it is for. */
+                    user: string;
+                    /**
+                     * @description What the user may do.
+                     * @enum {string}
+                     */
+                    role: "user" | "viewer" | "operator" | "admin";
+                    /**
+                     * Format: date-time
+                     * @description When it ends. Absent: when it is revoked.
+                     */
+                    expiresAt?: string;
+                    /** @description What people call it. */
+                    name?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The key, this once. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "abcdefgh23456",
+                     *       "name": "nightly import",
+                     *       "user": "ci",
+                     *       "role": "operator",
+                     *       "createdAt": "2026-01-15T10:30:00.125Z",
+                     *       "expiresAt": "2027-01-01T00:00:00Z",
+                     *       "revokedAt": null,
+                     *       "key": "baton_abcdefgh23456_…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MadeKey"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description The project has too many. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /**
+                 * @description The key, by its id.
+                 * @example abcdefgh23456
+                 */
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It opens nothing any more. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7081,6 +7720,10 @@ export interface operations {
             query?: {
                 /** @description The event behind which the page begins. Absent: the run's beginning. */
                 after_event_id?: number;
+                /** @description Backwards: the event before which the page ends, 0 for the end of the log; `prev` is the next one's. Not with after_event_id. */
+                before_event_id?: number;
+                /** @description Only events of these types, with commas between them. A page then looks at 10 000 events and ends, short or empty, with a cursor that goes on. */
+                types?: string;
                 /** @description How many events the page may hold. */
                 limit?: number;
                 /** @description `public`, unless it is `seed`: all events, as `GET …/events` of the thread shows them. */
