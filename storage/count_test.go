@@ -60,7 +60,7 @@ type tappedConn struct {
 	tap
 }
 
-func (c tappedConn) Prepare(query string) (driver.Stmt, error) {
+func (c tappedConn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
 	stmt, err := c.Conn.Prepare(query)
 	return tappedStmt{stmt, c.tap, query}, err
 }
@@ -71,9 +71,9 @@ type tappedStmt struct {
 	query string
 }
 
-func (s tappedStmt) Exec(args []driver.Value) (res driver.Result, err error) {
+func (s tappedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
 	err = s.run(s.query, func() (err error) {
-		res, err = s.Stmt.Exec(args) //nolint:staticcheck // what it has instead is of no use to a wrapper
+		res, err = s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 		return err
 	})
 	return res, err
@@ -81,7 +81,7 @@ func (s tappedStmt) Exec(args []driver.Value) (res driver.Result, err error) {
 
 func (s tappedStmt) Query(args []driver.Value) (rows driver.Rows, err error) {
 	err = s.run(s.query, func() (err error) {
-		rows, err = s.Stmt.Query(args) //nolint:staticcheck // likewise
+		rows, err = s.Stmt.Query(args) //nolint:staticcheck // what it has instead is of no use to a wrapper
 		return err
 	})
 	return rows, err

@@ -19,6 +19,7 @@ type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
 	stmts map[inForm]prepared
+	own   *direct             // those that write on SQLite; nil on PostgreSQL
 	types map[string][]uint32 // of the parameters of queries for many rows
 
 	rows pending // of the transaction at work
@@ -64,6 +65,24 @@ func (s *session) columns(query string, rows [][]any) []any {
 	return arrays
 }
 
+// run carries a statement out, and returns how many rows it has changed.
+func (s *session) run(ctx context.Context, query string, args []any) (int, error) {
+	if s.own != nil {
+		changed, err := s.own.run(ctx, s, query, args)
+		return int(changed), err
+	}
+	stmt, err := s.stmt(ctx, query, plain)
+	if err != nil {
+		return 0, err
+	}
+	res, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := res.RowsAffected()
+	return int(changed), err
+}
+
 // exec runs a statement that has no parameters.
 func (s *session) exec(ctx context.Context, statement string) error {
 	_, err := s.conn.ExecContext(ctx, statement)
@@ -85,6 +104,9 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 			conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32),
 			parts: make(map[inForm]gathered), sheaves: make(map[string]string),
 		}
+		if db.d.single {
+			db.session.own = &direct{stmts: make(map[string]driver.Stmt)}
+		}
 	}
 	return db.session, nil
 }
@@ -98,6 +120,7 @@ func (db *DB) drop() {
 		for _, stmt := range db.session.stmts {
 			_ = stmt.Close()
 		}
+		db.session.own.close()
 	}
 	// database/sql closes a connection of which its user says that it is bad.
 	_ = db.session.conn.Raw(func(any) error { return driver.ErrBadConn })

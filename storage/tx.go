@@ -113,14 +113,9 @@ func (tx *tx) count(query string, args ...any) (int, error) {
 }
 
 func (tx *tx) run(query string, args []any) (int, error) {
-	stmt, err := tx.session.stmt(tx.ctx, query, plain)
+	changed, err := tx.session.run(tx.ctx, query, args)
 	if err != nil {
 		return 0, tx.failed(tx.ctx, err)
 	}
-	res, err := stmt.ExecContext(tx.ctx, args...)
-	if err != nil {
-		return 0, tx.failed(tx.ctx, err)
-	}
-	changed, err := res.RowsAffected()
-	return int(changed), err
+	return changed, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -43,6 +44,9 @@ func raw(text json.RawMessage) any {
 // jsonOf is v as JSON text, NULL when v is a nil slice or pointer. An error becomes the parameter, for
 // checkText to find.
 func jsonOf(v any) any {
+	if at := reflect.ValueOf(v); !at.IsValid() || (at.Kind() == reflect.Slice || at.Kind() == reflect.Pointer) && at.IsNil() {
+		return nil
+	}
 	text, err := json.Marshal(v)
 	switch {
 	case err != nil:
