@@ -153,20 +153,36 @@ func (q *Queue) take() bool {
 		time.Sleep(wait) //nolint:forbidigo // the pace of commits is time itself
 		q.mu.Lock()
 	}
+	q.pick()
+	q.space.Broadcast()
+	q.start = time.Now()
+	q.since = q.start
+	q.mu.Unlock()
+	return true
+}
+
+// pick moves to taken what one commit takes, from the front of the queue. Once it has its decisions it goes on with what runs
+// have said behind those that are left, which streams would wait for while a crowd starts. mu is held.
+func (q *Queue) pick() {
 	events, bytes, decisions := 0, 0, 0
-	for _, it := range q.items {
+	var left []*Item
+	rest := q.items
+	for ; len(rest) > 0; rest = rest[1:] {
+		it := rest[0]
 		_, alone := it.Command.(*decide.Delete)
-		if len(q.taken) > 0 && (alone || events+len(it.Records) > q.cfg.BatchEvents || bytes+it.size > q.cfg.BatchBytes) {
+		full := events+len(it.Records) > q.cfg.BatchEvents || bytes+it.size > q.cfg.BatchBytes
+		if len(q.taken) > 0 && (alone || full) || len(left) > 0 && it.Source == nil && it.Command == nil { // who flushes waits for all before
 			break
 		}
+		if it.Command != nil && (decisions == batchDecisions || len(left) > 0) {
+			left = append(left, it)
+			continue
+		}
 		if it.Command != nil {
-			if decisions++; decisions > batchDecisions {
-				break
-			}
+			decisions++
 		}
 		q.taken = append(q.taken, it)
-		events += len(it.Records)
-		bytes += it.size
+		events, bytes = events+len(it.Records), bytes+it.size
 		if s := it.Source; s != nil {
 			s.queued.Add(-int64(it.size))
 			if s.tail == it {
@@ -174,18 +190,14 @@ func (q *Queue) take() bool {
 			}
 		}
 		if alone {
+			rest = rest[1:]
 			break
 		}
 	}
-	n := copy(q.items, q.items[len(q.taken):])
+	n := copy(q.items[copy(q.items, left):], rest) + len(left)
 	clear(q.items[n:])
 	q.items = q.items[:n]
 	q.grew(-bytes)
-	q.space.Broadcast()
-	q.start = time.Now()
-	q.since = q.start
-	q.mu.Unlock()
-	return true
 }
 
 // Stats is what waits for a commit.
@@ -205,8 +217,8 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// batchDecisions is how many decisions one commit takes. Runs that stream wait for them, about 40 ms for so many starts;
-// with fewer of them a crowd that comes at once waits for more commits, each of which waits for the disk.
+// batchDecisions is how many decisions one commit takes. Runs that stream wait for one such commit, about 40 ms for so many
+// starts; with fewer decisions a crowd that comes at once waits for more commits, each of which waits for the disk.
 const batchDecisions = 256
 
 // pacedAbove is how many live runs it takes until commits are paced: below it a linger only adds itself.

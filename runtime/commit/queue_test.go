@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -85,6 +86,43 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 		}
 		if shown != 4 { // with the flush
 			t.Errorf("%d items were shown", shown)
+		}
+	})
+}
+
+// A crowd of decisions takes several commits; what a run says behind them is in the first.
+func TestStreamsDoNotWaitForACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := make(chan struct{})
+		s := &store{}
+		var decided []int
+		s.commit = func(n int64, b *model.Batch) error {
+			if n == 1 {
+				<-first // while the others gather
+			}
+			decided = append(decided, len(b.Asks))
+			return nil
+		}
+		q := open(t, s, commit.Config{})
+		run := q.Source(func(error) {})
+		q.Add(event(run, 1))
+		synctest.Wait()
+		for i := range int64(300) {
+			q.Add(&commit.Item{Command: &decide.Look{Thread: i + 1}})
+		}
+		q.Add(event(run, 2))
+		flushed := make(chan error, 1)
+		go func() { flushed <- q.Flush() }()
+		synctest.Wait()
+		close(first)
+		if err := <-flushed; err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{0, 256, 44}; !slices.Equal(decided, want) {
+			t.Errorf("%v decisions when all was flushed, want %v", decided, want)
+		}
+		if want := []string{"1: 1", "2: 2", "3:"}; !slices.Equal(s.asked, want) {
+			t.Errorf("commits of %v, want %v", s.asked, want)
 		}
 	})
 }
