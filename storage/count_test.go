@@ -60,8 +60,8 @@ type tappedConn struct {
 	tap
 }
 
-func (c tappedConn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
-	stmt, err := c.Conn.Prepare(query)
+func (c tappedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	stmt, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 	return tappedStmt{stmt, c.tap, query}, err
 }
 

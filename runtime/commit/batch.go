@@ -151,8 +151,8 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	}
 	b.Decide = func(i int, v *model.View) model.Changes {
 		it := decisions[i]
-		out := decide.Decide(v, it.Command)
-		it.Out, it.Err = &out, out.Refused
+		it.Out = decide.Decide(v, it.Command)
+		it.Err = it.Out.Refused
 		return it.Out.Changes
 	}
 	began := time.Now()

@@ -55,15 +55,15 @@ func (d *Decided) Busy() bool {
 }
 
 // Decide takes the decision that c asks for. v moves on for the next decision about its thread.
-func Decide(v *model.View, c Command) Decided {
-	d := decision{v: v}
+func Decide(v *model.View, c Command) *Decided {
+	d := &decision{v: v, out: new(Decided)}
 	ask := c.Ask()
 	err := error(ErrThreadNotFound) // of a thread of another project
 	if ask.Project == "" || !v.Exists || v.Thread.Project == ask.Project {
-		err = cmp.Or(c.decide(&d), d.broken)
+		err = cmp.Or(c.decide(d), d.broken)
 	}
 	if err != nil {
-		d.out = Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
+		d.out = &Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
 	} else {
 		d.note(c)
 	}
@@ -123,7 +123,7 @@ var moves = map[model.Status][]model.Status{
 // decision is one decision being taken.
 type decision struct {
 	v      *model.View
-	out    Decided
+	out    *Decided
 	action string // what a command has come to be, "" for what was asked
 	broken error  // a transition that is not legal: the fault of the decision itself
 }

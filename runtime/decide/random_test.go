@@ -299,7 +299,7 @@ func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
 				continue
 			}
 			tab.write(t, out.Changes)
-			p.follow(c, &out)
+			p.follow(c, out)
 			if rows, view := known(tab.view(c.Ask())), known(v); !reflect.DeepEqual(rows, view) {
 				t.Fatalf("seed %d: after %T the view differs from the rows (-rows +view):\n%s", seed, c, cmp.Diff(rows, view))
 			}

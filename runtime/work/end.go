@@ -194,6 +194,7 @@ func (l *live) waitsFor(e ending) map[string]bool {
 func (w *writer) after(last, seq int64) *writer {
 	next := writerOf(w.thread, w.run, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
+	next.slab = make([]byte, 0, 1<<10)  // for a terminal event, as a rule
 	return next
 }
 

@@ -142,22 +142,26 @@ func (en *Engine) tell(out *decide.Decided) {
 	for i := range out.Moves {
 		m := &out.Moves[i]
 		run := &m.Run
-		who := []any{"run", run.ID, "thread", out.Name, "project", run.Project, "agent", run.WorkflowID}
+		who := append(make([]slog.Attr, 0, 7),
+			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("project", run.Project), slog.String("agent", run.WorkflowID))
+		say := func(what string, more ...slog.Attr) {
+			en.log.LogAttrs(context.Background(), slog.LevelInfo, what, append(who, more...)...)
+		}
 		switch {
 		case m.To == model.Running:
 			waited := out.At.Sub(run.QueuedAt)
 			en.measures.Claimed(max(waited, 0))
-			en.log.Info("run starts", append(who, "generation", run.Generation, "queued", waited.Round(time.Millisecond).String())...)
+			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
 		case m.To == model.Waiting:
-			en.log.Info("run waits for an answer", who...)
+			say("run waits for an answer")
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
 			en.measures.Ended(m.To, max(took, 0))
-			who = append(who, "status", m.To, "took", took.Round(time.Millisecond).String())
+			end := []slog.Attr{slog.String("status", string(m.To)), slog.String("took", took.Round(time.Millisecond).String())}
 			if run.Error != nil {
-				who = append(who, "code", run.Error.Code)
+				end = append(end, slog.String("code", run.Error.Code))
 			}
-			en.log.Info("run ends", who...)
+			say("run ends", end...)
 		}
 	}
 }

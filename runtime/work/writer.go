@@ -131,7 +131,7 @@ const maxAnswer = 1 << 20
 // run says, as most runs say little.
 func (w *writer) encode(ev agui.Event) []byte {
 	if cap(w.slab)-len(w.slab) < 512 {
-		w.slab = make([]byte, 0, min(max(2*cap(w.slab), 1<<10), 8<<10))
+		w.slab = make([]byte, 0, min(max(2*cap(w.slab), 2<<10), 8<<10))
 	}
 	from := len(w.slab)
 	w.slab = ev.AppendJSON(w.slab, agui.Stored)
