@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -133,5 +135,43 @@ func TestDecisionsShareStatements(t *testing.T) {
 	}
 	if bare := count([]model.Ask{{Thread: 1}}); bare >= one-3 {
 		t.Errorf("a decision that asks for little takes %d statements of %d", bare, one)
+	}
+}
+
+// Records may be large, and commits wait while they are removed.
+func TestLargeRecordsArePrunedByParts(t *testing.T) {
+	ctx := t.Context()
+	var parts atomic.Int64
+	db := tapped(t, func(query string, do func() error) error {
+		if strings.Contains(query, "DELETE FROM memos") {
+			parts.Add(1)
+		}
+		return do()
+	})
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	ended := now.Add(-2 * keepAfter)
+	rows := []model.Row{
+		&model.Thread{ThreadHead: model.ThreadHead{Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "c"}},
+		&model.Run{RunHead: model.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: model.Completed, FinishedAt: &ended}},
+	}
+	output := json.RawMessage(`"` + strings.Repeat("x", deletedBytes/2) + `"`)
+	for step := range 5 {
+		rows = append(rows, &model.Memo{RunKey: 1, Generation: 1, Step: step + 1, Place: "do#1", Done: true, Output: output})
+	}
+	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Prune(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	left, err := db.Memos(ctx, 1, 1)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%d records are left, %v", len(left), err)
+	}
+	if got := parts.Load(); got != 3 {
+		t.Errorf("five records of half a part each went in %d parts, want 3", got)
 	}
 }

@@ -161,7 +161,7 @@ var threadParts = []struct {
 	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadSealed, deleteThreadRuns}},
 }
 
-// deletedBytes is about how large the rows are that a part of a thread's deletion removes.
+// deletedBytes is about how large the rows are that a part of a deletion removes.
 const deletedBytes = 2 << 20
 
 // delete removes what was asked for, after all that is pending. What is not there needs no removing.
@@ -244,13 +244,11 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 		if err != nil {
 			return err
 		}
-		n := 0
-		for ; n < len(sizes) && bytes > 0; n++ {
-			bytes -= sizes[n]
-		}
+		n, left := within(sizes, bytes)
 		if n == 0 {
 			continue
 		}
+		bytes = left
 		if part.sizes == sizeThreadUses {
 			if err := tx.exec(loosenOfThread, longAgo(), key, n); err != nil {
 				return err
@@ -275,6 +273,14 @@ func (tx *tx) deleteThread(key int64, limit int) error {
 		}
 	}
 	return cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+}
+
+// within returns how many rows of these sizes are removed at once, and how many bytes are left then: the last may exceed them.
+func within(sizes []int, bytes int) (n, left int) {
+	for ; n < len(sizes) && bytes > 0; n++ {
+		bytes -= sizes[n]
+	}
+	return n, bytes
 }
 
 // longAgo is when what nobody refers to any more was asked for last.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -22,12 +23,17 @@ FROM (SELECT run_key, min(generation) AS generation FROM memos WHERE run_key > ?
 JOIN runs r ON r.key = recorded.run_key
 ORDER BY recorded.run_key`
 
+	sizeRecords = `
+SELECT COALESCE(octet_length(m.output), 0)` + uselessRecords
+
 	deleteRecords = `
 DELETE FROM memos WHERE (run_key, generation, step, place) IN (
-	SELECT m.run_key, m.generation, m.step, m.place FROM runs r JOIN memos m ON m.run_key = r.key
+	SELECT m.run_key, m.generation, m.step, m.place` + uselessRecords + `)`
+
+	uselessRecords = ` FROM runs r JOIN memos m ON m.run_key = r.key
 	WHERE r.key = ANY (?) AND m.generation <
 		r.generation + CASE WHEN r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ? THEN 1 ELSE 0 END
-	LIMIT ?)`
+	LIMIT ?`
 
 	forgetKeys = `
 DELETE FROM idempotency_keys WHERE scope IN (
@@ -74,7 +80,7 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 			}
 		}
 		if len(runs) > 0 {
-			if err := db.tidy(ctx, deleteRecords, db.d.list(runs), before); err != nil {
+			if err := db.tidyLarge(ctx, sizeRecords, deleteRecords, db.d.list(runs), before); err != nil {
 				return err
 			}
 		}
@@ -96,6 +102,31 @@ func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
 			return err
 		}
 	}
+}
+
+// tidyLarge is tidy for rows that may be large: sizes selects how large the next ones are, as many as its last parameter says.
+func (db *DB) tidyLarge(ctx context.Context, sizes, remove string, args ...any) error {
+	for {
+		more, err := db.tidySomeLarge(ctx, sizes, remove, args)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (db *DB) tidySomeLarge(ctx context.Context, sizes, remove string, args []any) (more bool, err error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err = db.tidyUp(ctx, func(tx *tx) error {
+		list, err := all(ctx, tx, scalar[int], sizes, append(slices.Clip(args), tidyRows)...)
+		n, _ := within(list, deletedBytes)
+		if n == 0 {
+			return err
+		}
+		more = n < len(list) || n == tidyRows
+		return tx.exec(remove, append(slices.Clip(args), n)...)
+	})
+	return more, err
 }
 
 func (db *DB) tidySome(ctx context.Context, query string, args ...any) (n int, err error) {
