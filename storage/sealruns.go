@@ -26,6 +26,12 @@ FROM (SELECT run_key FROM run_inputs WHERE run_key > ? ORDER BY run_key LIMIT 20
 JOIN runs r ON r.key = plain.run_key
 ORDER BY plain.run_key`
 
+	sizeOfPlainRun = `
+SELECT (` + countAllSteps + `), octet_length(input_query) + COALESCE(octet_length(input), 0) + COALESCE(octet_length(definition), 0)
+	+ (SELECT COALESCE(sum(octet_length(input) + COALESCE(octet_length(output), 0)), 0) FROM steps WHERE run_key = ?)
+	+ (SELECT COALESCE(sum(octet_length(output)), 0) FROM node_states WHERE run_key = ?)
+FROM run_inputs WHERE run_key = ?`
+
 	// takeInput is the lock of a run that is sealed: nobody else seals it, and it has not gone on since it was read.
 	takeInput = `
 DELETE FROM run_inputs WHERE run_key = ? AND EXISTS (
@@ -60,6 +66,7 @@ DELETE FROM sealed_runs WHERE run_key = ?`
 
 const (
 	maxSealedSteps = 1000    // keeps runs small that are read whole for one of their steps
+	maxSealed      = 8 << 20 // bytes before compression, likewise
 	maxTogether    = 16      // runs that one transaction seals
 	maxSealing     = 2 << 20 // bytes before compression of such runs, when they are several: commits wait for it
 )
@@ -264,8 +271,15 @@ func (db *DB) writeSealed(ctx context.Context, rows []sealedRow, before time.Tim
 
 // readToSeal returns what a run is sealed as, without data when it is not to be sealed, and its size before compression.
 func (db *DB) readToSeal(ctx context.Context, key int64) (row sealedRow, plain int, err error) {
-	n, err := one(ctx, db.read, scalar[int], countAllSteps, key)
-	if err != nil || n > maxSealedSteps {
+	small, err := one(ctx, db.read, func(rows *sql.Rows) (bool, error) {
+		var steps, bytes int
+		err := rows.Scan(&steps, &bytes)
+		return steps <= maxSealedSteps && bytes <= maxSealed, err
+	}, sizeOfPlainRun, key, key, key, key)
+	if errors.Is(err, model.ErrNotFound) {
+		return row, 0, nil
+	}
+	if err != nil || !small {
 		return row, 0, err
 	}
 	run, err := db.Run(ctx, key)

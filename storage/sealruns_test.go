@@ -191,7 +191,11 @@ func TestRunThatCannotBeSealedIsLeft(t *testing.T) {
 		"postgres": storagetest.Postgres(t).NewDatabase(t),
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := withEnded(t, url, 5, nil)
+			db := withEnded(t, url, 6, func(key int64, run *model.Run) {
+				if key == 6 {
+					run.InputQuery = strings.Repeat("x", maxSealed+1)
+				}
+			})
 			do(t, db,
 				`UPDATE steps SET error = '{' WHERE run_key = 1`, // cannot be read
 				fmt.Sprintf(`INSERT INTO sealed_runs (run_key, data) VALUES (3, %s)`, map[bool]string{true: "x'00'", false: `'\x00'`}[db.d.single]), // cannot be written
@@ -201,7 +205,7 @@ func TestRunThatCannotBeSealedIsLeft(t *testing.T) {
 				t.Error(err)
 			}
 			left, err := all(t.Context(), db.read, scalar[int64], `SELECT run_key FROM run_inputs ORDER BY run_key`)
-			if diff := cmp.Diff([]int64{1, 3, 4}, left); diff != "" || err != nil {
+			if diff := cmp.Diff([]int64{1, 3, 4, 6}, left); diff != "" || err != nil {
 				t.Errorf("not sealed are (-want +got):\n%s%v", diff, err)
 			}
 		})
