@@ -301,9 +301,6 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause
 	}
-	if r.err == nil {
-		_, r.err = json.Marshal(r.out) // its members may hold anything
-	}
 	shown, ok := errors.AsType[*plugins.Error](r.err)
 	switch {
 	case r.err == nil:
@@ -355,7 +352,14 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 		}
 	}
 	fill()
-	err := s.record(m, mustJSON(out), s.result(m, out))
+	stored, err := json.Marshal(out)
+	if err != nil { // its members may hold anything
+		s.l.logFailure("tool failed", aTool, u.Name, err)
+		*out = failure("tool_failed", "The tool failed")
+		fill()
+		stored = mustJSON(out)
+	}
+	err = s.record(m, stored, s.result(m, out))
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
