@@ -344,8 +344,9 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 			out.Parts = nil
 		}
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
-		if isObject(u.Request) {
-			out.ToolCallArgs = u.Request
+		var args bytes.Buffer // without the blanks, as the stored event has them
+		if isObject(u.Request) && json.Compact(&args, u.Request) == nil {
+			out.ToolCallArgs = args.Bytes()
 		}
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
