@@ -46,7 +46,7 @@ func (t Transport) Routes() []transports.Route {
 	in, out := newPlaces(stream.Files(32, mostIn), t.PerUser), newPlaces(stream.Files(16, mostOut), 4*t.PerUser)
 	upload := transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agent/attachments", Raw: t.Size + form}
 	upload.Known = func(c *fiber.Ctx, who runtime.Caller) error {
-		release, err := in.take(owner{who.Project(), who.User()})
+		release, err := in.take(c.UserContext(), owner{who.Project(), who.User()})
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (t Transport) raw(c *fiber.Ctx, out *places) error {
 	if err != nil {
 		return err
 	}
-	release, err := out.take(owner{a.Project, a.User})
+	release, err := out.take(c.UserContext(), owner{a.Project, a.User})
 	if err != nil {
 		_ = body.Close()
 		return err
