@@ -15,6 +15,7 @@ import (
 func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	const every = 5 * time.Minute
 	var retired time.Time
+	last := time.Now()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	count := time.NewTicker(countEvery)
@@ -31,6 +32,11 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 				log.Warn("what runs came to was not counted", "error", err)
 			}
 		case now := <-tick.C:
+			if by, ok := stepped(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
+				log.Warn("the clock was set; what is kept for days is looked at in an hour, and not before", "by", by)
+				retired = now
+			}
+			last = now
 			if rt.Serves() != nil {
 				continue // another server does it
 			}
@@ -59,6 +65,13 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 
 // countEvery is how often is counted what runs came to. Who asks looks at the rest.
 const countEvery = 10 * time.Second
+
+// stepped reports by how much a clock was set, if by much, which went by wall while that time has passed. One that is years ahead for a
+// moment must not have all go that is kept for days: somebody has time to set it back.
+func stepped(wall, passed time.Duration) (by time.Duration, ok bool) {
+	by = wall - passed
+	return by, by.Abs() >= time.Hour
+}
 
 // retireEvery is how often is looked for what has been kept long enough.
 const retireEvery = time.Hour
