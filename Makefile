@@ -8,7 +8,7 @@ FUZZTIME = 30s
 COUNT    = 6
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt fuzz bench soak check build console clean
+.PHONY: help run test lint fmt fuzz bench soak check build console screenshots clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,10 @@ console: ## Build the console that is embedded, from transports/console/web
 	.ci/setup
 	go test ./cmd/clients -count=1 -run TestConsoleFitsTheAPI -update
 	npm --prefix $(CONSOLE) run --silent build
+
+screenshots: build ## Take the pictures of the console in docs/console
+	.ci/setup
+	node cmd/clients/browser/screenshots.mjs bin/baton docs/console
 
 clean: ## Remove what was built; the database stays
 	rm -rf bin coverage.out

@@ -53,8 +53,8 @@ const Block = memo(function Block({ text, most = long }: { text: string; most?: 
   );
 });
 
-// What is not in sight costs nothing.
-function Plain({ text }: { text: string }) {
+/** Plain shows a text as it stands. What of it is not in sight costs nothing. */
+export function Plain({ text }: { text: string }) {
   return (
     <div className="prose raw">
       {pieces(text).map((piece, i) => (

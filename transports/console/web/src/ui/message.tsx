@@ -4,7 +4,7 @@ import { CopyIcon } from "./basics";
 import { clock, duration, exactly } from "./format";
 import * as icons from "./icons";
 import { JsonTree, parsed } from "./json";
-import { Markdown } from "./markdown";
+import { Markdown, Plain } from "./markdown";
 import { Picture } from "./picture";
 
 /** Message shows a message as people read it. version is the entry's: it says that the entry has changed in place. */
@@ -27,7 +27,7 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
           </span>
         </header>
       )}
-      {!empty && <Content content={entry.content} grows={entry.open} />}
+      {!empty && (said(entry) ? <Plain text={String(entry.content)} /> : <Content content={entry.content} grows={entry.open} />)}
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
       {entry.calls.map((call) => (
         <ToolCall key={call.id} call={call} version={entry.version} />
@@ -35,6 +35,11 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
     </article>
   );
 });
+
+// What a person has typed is shown as it was typed.
+function said(entry: Entry): boolean {
+  return entry.role === "user" && typeof entry.content === "string";
+}
 
 function speaker(entry: Entry): string {
   if (entry.role === "user") return entry.name || "User";

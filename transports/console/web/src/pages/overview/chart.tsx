@@ -83,15 +83,15 @@ function tick(seconds: number): string {
   return at.getHours() === 0 && at.getMinutes() === 0 ? day.format(at) : hour.format(at);
 }
 
-// A canvas knows no light-dark(): a colour is asked for where it is in force.
+// A canvas knows no light-dark(): a colour is asked for where it is in force, of an element that has never had another.
 function resolved(element: HTMLElement, names: string[]): Record<string, string> {
-  const before = element.style.color;
   const found: Record<string, string> = {};
   for (const name of names) {
-    element.style.color = `var(${name})`;
-    found[name] = getComputedStyle(element).color;
+    const probe = element.appendChild(document.createElement("i"));
+    probe.style.color = `var(${name})`;
+    found[name] = getComputedStyle(probe).color;
+    probe.remove();
   }
-  element.style.color = before;
   return found;
 }
 

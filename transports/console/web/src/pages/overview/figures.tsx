@@ -38,10 +38,10 @@ export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
       <Figure name="Failed" about={over > 0 ? `${percent(totals.failed / over)} of ${number(over)} that ended` : ""} bad={totals.failed > 0}>
         {number(totals.failed)}
       </Figure>
-      <Figure name="First event" about={tail(totals.firstEventMs)}>
+      <Figure name="First event, median" about={tail(totals.firstEventMs)}>
         {median(totals.firstEventMs)}
       </Figure>
-      <Figure name="Duration" about={tail(totals.durationMs)}>
+      <Figure name="Duration, median" about={tail(totals.durationMs)}>
         {median(totals.durationMs)}
       </Figure>
       <Figure name="Tokens" about={input + output > 0 ? `${compact(input)} in, ${compact(output)} out` : ""}>
@@ -55,7 +55,7 @@ export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
 }
 
 const median = (p: Percentiles | null) => (p ? duration(p.p50) : "–");
-const tail = (p: Percentiles | null) => (p ? `median; 95 % within ${duration(p.p95)}` : "");
+const tail = (p: Percentiles | null) => (p ? `95 % within ${duration(p.p95)}` : "");
 
 /** percent is a part of a whole. */
 export const percent = (part: number) => (part > 0 && part < 0.01 ? `${(part * 100).toFixed(1)} %` : `${Math.round(part * 100)} %`);
