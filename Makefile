@@ -11,7 +11,7 @@ COUNT    = 6
 .PHONY: help run test lint fmt fuzz bench soak check build console screenshots clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs Go alone
 	go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
