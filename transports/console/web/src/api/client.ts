@@ -39,6 +39,16 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   return body as T;
 }
 
+/** begin asks for what is answered with a stream, and lets go of that once it has begun. */
+export async function begin(path: string, body: object): Promise<void> {
+  const stop = new AbortController();
+  const headers = new Headers({ "Content-Type": "application/json", Accept: "text/event-stream" });
+  if (session.authorization) headers.set("Authorization", session.authorization);
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal: stop.signal });
+  if (!response.ok) throw refused(problemOf(response, await response.json().catch(() => undefined)));
+  stop.abort();
+}
+
 const refusals = new Set<() => void>();
 
 /** onRefused calls tell when the server no longer knows the credential. */

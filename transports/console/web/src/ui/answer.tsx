@@ -1,8 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { ask } from "../api/client";
 import type { Interrupt, ResumeEntry } from "../api/types";
 import { useProject } from "../app/context";
+import type { Call } from "../log/transcript";
+import "./answer.css";
 import { Failure } from "./basics";
 import { CodeEditor } from "./code-editor";
 import { exactly } from "./format";
@@ -15,12 +17,13 @@ interface Props {
   runId: string;
   user?: string; // whose run it is, where a name alone may be ambiguous
   interrupts: Interrupt[];
+  calls?: Call[]; // of the thread, where they are known: what a client's own tool is called with
 }
 
 type Given = Record<string, ResumeEntry>;
 
 /** Answer asks a person what a run asks, and sends all answers at once: a run takes nothing less. */
-export function Answer({ runId, user, interrupts }: Props) {
+export function Answer({ runId, user, interrupts, calls }: Props) {
   const [given, setGiven] = useState<Given>({});
   const send = useSend(runId, user);
   const give = (entry: ResumeEntry) => {
@@ -31,7 +34,7 @@ export function Answer({ runId, user, interrupts }: Props) {
   return (
     <div className="stack">
       {interrupts.map((i) => (
-        <Question key={i.id} interrupt={i} given={given[i.id]} give={give} busy={send.isPending} />
+        <Question key={i.id} interrupt={i} call={calls?.find((c) => c.id === i.toolCallId)} given={given[i.id]} give={give} busy={send.isPending} />
       ))}
       {interrupts.length > 1 && !send.isPending && (
         <p className="muted">
@@ -63,6 +66,7 @@ function useSend(runId: string, user?: string) {
 
 interface QuestionProps {
   interrupt: Interrupt;
+  call?: Call;
   given?: ResumeEntry;
   give: (entry: ResumeEntry) => void;
   busy: boolean;
@@ -72,15 +76,20 @@ function Question(props: QuestionProps) {
   const { interrupt: i, given } = props;
   return (
     <section className="question">
-      <h3 className="wrap">{i.message || "The run waits for an answer."}</h3>
+      <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(props.call) : "The run waits for an answer.")}</h3>
       {i.expiresAt && (
         <p className="muted">
           Refused by itself after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
         </p>
       )}
-      {given ? <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p> : asksLeave(i) ? <Approval {...props} /> : <Form {...props} />}
+      {given ? <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p> : <Fields {...props} />}
     </section>
   );
+}
+
+function Fields(props: QuestionProps) {
+  if (asksLeave(props.interrupt)) return <Approval {...props} />;
+  return isClientCall(props.interrupt) ? <Result {...props} /> : <Form {...props} />;
 }
 
 interface Asked {
@@ -93,6 +102,46 @@ interface Asked {
 function asksLeave(i: Interrupt) {
   const asked = i.metadata as Asked | undefined;
   return !isSchema(i.responseSchema) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
+}
+
+// A call of a tool that is the client's own says no more than whose call it is.
+function isClientCall(i: Interrupt) {
+  return i.reason === "tool_call" && !asksLeave(i) && !isSchema(i.responseSchema);
+}
+
+const clientCall = (call?: Call) => (call ? `The tool ${call.name} is yours: what does it return?` : "A tool of the client’s own is called: what does it return?");
+
+// What a client's tool returns, written by hand.
+function Result({ interrupt: i, call, give, busy }: QuestionProps) {
+  const id = useId();
+  const [text, setText] = useState("");
+  const args = parsed(call?.args ?? "");
+  return (
+    <form
+      className="stack"
+      onSubmit={(e) => {
+        e.preventDefault();
+        give({ interruptId: i.id, status: "resolved", payload: parsed(text) ?? text });
+      }}
+    >
+      {args !== undefined && <JsonTree value={args} depth={3} />}
+      <div className="field">
+        <label className="label" htmlFor={id}>
+          Result
+        </label>
+        <textarea id={id} className="input mono" rows={3} spellCheck={false} value={text} onChange={(e) => setText(e.target.value)} />
+        <span className="hint">JSON, or text.</span>
+      </div>
+      <div className="row wraps">
+        <button type="submit" className="button primary" disabled={busy}>
+          Return it
+        </button>
+        <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "cancelled" })}>
+          Let the call fail
+        </button>
+      </div>
+    </form>
+  );
 }
 
 // Leave for a tool's call, whose arguments may be edited first, or for an agent.

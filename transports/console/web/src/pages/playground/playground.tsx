@@ -1,10 +1,152 @@
-/** The page Playground. */
+import { useEffect, useState } from "react";
+import { Redirect, useLocation, useRoute, useSearch } from "wouter";
+import { useCancel } from "../../api/actions";
+import { useOffers, useWorkflows, over } from "../../api/queries";
+import { useThreadRuns } from "../../api/threads";
+import type { Run } from "../../api/types";
+import { useKeys } from "../../app/keys";
+import { useThreadLog } from "../../log/hooks";
+import { CopyIcon, Failure } from "../../ui/basics";
+import { Dialog } from "../../ui/dialog";
+import * as icons from "../../ui/icons";
+import { Composer } from "./composer";
+import { Conversation } from "./conversation";
+import "./playground.css";
+import { newThread, useSetup, type Worker } from "./setup";
+import { Side } from "./side";
+import { useAsk } from "./use-ask";
+
+/** The page Playground: a thread to talk on, whose name is in the address. */
 export default function Page() {
+  const [, params] = useRoute("/playground/:thread");
+  const query = useSearch();
+  if (!params?.thread) return <Redirect to={`/playground/${newThread()}${query && `?${query}`}`} replace />;
+  const threadId = decodeURIComponent(params.thread);
+  return <Thread key={threadId} threadId={threadId} />;
+}
+
+function Thread({ threadId }: { threadId: string }) {
+  const [generation, setGeneration] = useState(0);
+  const log = useThreadLog(threadId, generation);
+  const runs = useThreadRuns(threadId, log.complete && log.exists, `${log.runId}/${log.running}/${log.spans}`);
+  const [setup, change] = useSetup(threadId);
+  const worker = useWorker(setup.worker, runs[0], log.complete);
+  const ask = useAsk({ threadId, setup, worker, change, begun: () => setGeneration((n) => n + 1), exists: log.exists });
+  const open = runs.filter((r) => !over(r.status));
+  const cancel = useCancel();
+  const stop = () => open.forEach((r) => cancel.mutate(r));
+  const [settings, setSettings] = useState(false);
+  const wide = useWide();
+  const [, go] = useLocation();
+  const fresh = () => go("/playground");
+  useKeys("Playground", {
+    n: { does: "a new thread", run: fresh },
+    i: { does: "write", run: () => document.getElementById("say")?.focus() },
+    s: { does: "stop", run: stop },
+  });
+  useEffect(() => {
+    if (log.exists) return;
+    const timer = setTimeout(() => setGeneration((n) => n + 1), 3_000); // another tab may begin it
+    return () => clearTimeout(timer);
+  }, [log.exists, log]);
+  const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} />;
   return (
-    <div className="page">
-      <header className="page-head">
-        <h1>Playground</h1>
-      </header>
+    <div className="playground">
+      <div className="talk">
+        <header className="page-head">
+          <h1>Playground</h1>
+          <WorkerChoice worker={worker} choose={(next) => change({ worker: next })} />
+          <div className="actions">
+            <span className="row muted thread-name">
+              <span className="mono clip">{threadId}</span>
+              <CopyIcon label="Copy the thread’s name" text={threadId} />
+            </span>
+            {!wide && (
+              <button type="button" className="button" onClick={() => setSettings(true)}>
+                Settings
+              </button>
+            )}
+            <button type="button" className="button" onClick={fresh}>
+              <icons.Plus /> New thread
+            </button>
+          </div>
+        </header>
+        {log.problem && <Failure error={new Error(log.problem)} retry={() => setGeneration((n) => n + 1)} />}
+        <Conversation log={log} runs={runs} ask={ask} worker={worker} say={(text) => change({ text })} />
+        <Composer text={setup.text} change={change} ask={ask} open={open} stop={stop} worker={worker} staged={setup.state !== null} />
+      </div>
+      {wide ? (
+        <aside className="side" aria-label="Settings of the thread">
+          {side}
+        </aside>
+      ) : (
+        settings && (
+          <Dialog title="Settings" onClose={() => setSettings(false)}>
+            {side}
+          </Dialog>
+        )
+      )}
     </div>
   );
+}
+
+// Who answers: who was chosen, else who is named in the address, else who has answered last, else one to begin with.
+function useWorker(chosen: Worker | null, latest: Run | undefined, ready: boolean): Worker {
+  const query = new URLSearchParams(useSearch());
+  const names = useOffers().data?.agents.map((a) => a.name) ?? [];
+  if (chosen) return chosen;
+  const [agent, workflow] = [query.get("agent"), query.get("workflow")];
+  if (agent) return { kind: "agent", name: agent };
+  if (workflow) return { kind: "workflow", name: workflow };
+  if (latest) return latest.agent === null ? { kind: "workflow", name: latest.workflowId } : { kind: "agent", name: latest.agent };
+  const first = ["assistant", "echo"].find((name) => names.includes(name)) ?? names[0];
+  return { kind: "agent", name: (ready && first) || "" };
+}
+
+function WorkerChoice({ worker, choose }: { worker: Worker; choose: (worker: Worker) => void }) {
+  const agents = useOffers().data?.agents;
+  const workflows = useWorkflows().data?.workflows;
+  const names = agents?.map((a) => a.name) ?? [];
+  const known = [...names.map((n) => `agent:${n}`), ...(workflows ?? []).map((w) => `workflow:${w.name}`)];
+  const value = `${worker.kind}:${worker.name}`;
+  return (
+    <select
+      className="input worker" aria-label="Who answers" value={value}
+      onChange={(e) => {
+        const [kind, ...name] = e.target.value.split(":");
+        choose({ kind: kind as Worker["kind"], name: name.join(":") });
+      }}
+    >
+      {!known.includes(value) && <option value={value}>{worker.name || "…"}</option>}
+      <optgroup label="Agents">
+        {names.map((name) => (
+          <option key={name} value={`agent:${name}`}>
+            {name}
+          </option>
+        ))}
+      </optgroup>
+      {workflows && workflows.length > 0 && (
+        <optgroup label="Workflows">
+          {workflows.map(({ name }) => (
+            <option key={name} value={`workflow:${name}`}>
+              {name}
+            </option>
+          ))}
+        </optgroup>
+      )}
+    </select>
+  );
+}
+
+const room = matchMedia("(min-width: 1180px)");
+
+// useWide reports whether the settings have room beside the conversation.
+function useWide(): boolean {
+  const [wide, setWide] = useState(room.matches);
+  useEffect(() => {
+    const tell = () => setWide(room.matches);
+    room.addEventListener("change", tell);
+    return () => room.removeEventListener("change", tell);
+  }, []);
+  return wide;
 }

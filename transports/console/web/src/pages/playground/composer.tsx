@@ -1,0 +1,112 @@
+import { useLayoutEffect, useRef, useState, type ClipboardEvent, type DragEvent, type FormEvent, type KeyboardEvent } from "react";
+import { say } from "../../api/problem";
+import { upload } from "../../api/threads";
+import type { Attachment, Run } from "../../api/types";
+import { useProject } from "../../app/context";
+import { bytes } from "../../ui/format";
+import * as icons from "../../ui/icons";
+import { toast } from "../../ui/toast";
+import type { Setup, Worker } from "./setup";
+import type { Ask } from "./use-ask";
+
+interface Props {
+  text: string;
+  change: (part: Partial<Setup>) => void;
+  ask: Ask;
+  open: Run[]; // runs of the thread that go on or wait
+  stop: () => void;
+  worker: Worker;
+  staged: boolean; // a state goes with the next message
+}
+
+/** Composer is where the next message is written. */
+export function Composer({ text, change, ask, open, stop, worker, staged }: Props) {
+  const [files, setFiles] = useState<Attachment[]>([]);
+  const [loading, setLoading] = useState(0);
+  const project = useProject();
+  const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    const f = field.current;
+    if (!f) return;
+    f.style.height = "auto";
+    f.style.height = `${Math.min(f.scrollHeight + 2, 260)}px`;
+  }, [text]);
+  const waits = open.some((r) => r.status === "WAITING");
+  const nothing = text.trim() === "" && files.length === 0 && !staged && worker.kind === "agent";
+  const blocked = nothing || waits || ask.busy || loading > 0 || worker.name === "";
+  const send = () => {
+    if (blocked) return;
+    ask.say(text, files, () => {
+      change({ text: "" });
+      setFiles([]);
+    });
+  };
+  const attach = async (list: FileList | File[]) => {
+    for (const file of list) {
+      setLoading((n) => n + 1);
+      await upload(project, file).then(
+        (stored) => setFiles((before) => [...before, stored]),
+        (error: unknown) => toast(`${file.name}: ${say(error)}`, "bad"),
+      );
+      setLoading((n) => n - 1);
+    }
+  };
+  const key = (e: KeyboardEvent) => {
+    if (e.key === "Escape") field.current?.blur();
+    if (e.key !== "Enter" || e.shiftKey || e.nativeEvent.isComposing) return;
+    e.preventDefault();
+    send();
+  };
+  const take = (e: ClipboardEvent | DragEvent, list: FileList | undefined) => {
+    if (!list || list.length === 0) return;
+    e.preventDefault();
+    void attach(list);
+  };
+  const submit = (e: FormEvent) => {
+    e.preventDefault();
+    send();
+  };
+  return (
+    <form className="composer" onSubmit={submit} onDragOver={(e) => e.preventDefault()} onDrop={(e) => take(e, e.dataTransfer.files)}>
+      {(files.length > 0 || loading > 0) && (
+        <ul className="files" aria-label="Attached to this message">
+          {files.map((f) => (
+            <li key={f.path} className="file">
+              <icons.Clip /> <span className="clip">{f.filename}</span> <span className="muted num nowrap">{bytes(f.size)}</span>
+              <button type="button" className="button plain icon small" aria-label={`Take ${f.filename} off`} onClick={() => setFiles(files.filter((x) => x !== f))}>
+                <icons.Close />
+              </button>
+            </li>
+          ))}
+          {loading > 0 && <li className="muted">Uploading …</li>}
+        </ul>
+      )}
+      <textarea
+        id="say" ref={field} rows={1} aria-label="Message" placeholder={waits ? "Answer above first." : `Say something to ${worker.name || "an agent"}`}
+        value={text} onChange={(e) => change({ text: e.target.value })} onKeyDown={key} onPaste={(e) => take(e, e.clipboardData.files)}
+      />
+      <div className="row">
+        <input ref={picker} type="file" multiple hidden aria-hidden="true" tabIndex={-1}
+          onChange={({ currentTarget: input }) => {
+            const chosen = [...(input.files ?? [])];
+            input.value = "";
+            void attach(chosen);
+          }}
+        />
+        <button type="button" className="button plain icon" aria-label="Attach files" title="Attach files" onClick={() => picker.current?.click()}>
+          <icons.Clip />
+        </button>
+        <span className="muted hint grow clip">{staged ? "The edited state goes with it." : "Enter sends, Shift and Enter begins a line."}</span>
+        {open.length > 0 && (
+          <button type="button" className="button danger" onClick={stop}>
+            <icons.Stop /> Stop
+          </button>
+        )}
+        <button type="submit" className="button primary" disabled={blocked}>
+          <icons.Send /> {worker.kind === "workflow" ? "Run" : "Send"}
+        </button>
+      </div>
+    </form>
+  );
+}

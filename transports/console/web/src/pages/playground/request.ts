@@ -1,0 +1,62 @@
+import { session } from "../../api/session";
+import type { Attachment, RunRequest } from "../../api/types";
+import { parsed } from "../../ui/json";
+import { command, quoted } from "../run/curl";
+import type { Setup, Worker } from "./setup";
+
+/** envelope is what every request of a thread says, whatever is asked in it. */
+export function envelope(setup: Setup, worker: Worker, threadId: string): RunRequest {
+  const props = parsed(setup.props);
+  const state = setup.state === null ? undefined : parsed(setup.state);
+  return {
+    ...(worker.kind === "agent" ? { agent: worker.name } : { workflowId: worker.name }),
+    threadId,
+    ...(isObject(state) ? { state: state as RunRequest["state"] } : {}),
+    ...(setup.tools.length > 0 ? { tools: setup.tools } : {}),
+    ...(setup.context.length > 0 ? { context: setup.context } : {}),
+    ...(isObject(props) ? { forwardedProps: props } : {}),
+    ...(setup.multitask === "enqueue" ? {} : { multitask: setup.multitask }),
+  };
+}
+
+/** said is a request that says a text, with files. */
+export function said(request: RunRequest, text: string, files: Attachment[]): RunRequest {
+  if (files.length === 0) return text.trim() === "" ? request : { ...request, content: text };
+  const message = { role: "user", content: text, metadata: { attachments: files } };
+  return { ...request, messages: [message] as unknown as RunRequest["messages"] };
+}
+
+/** isObject reports whether a value is a JSON object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** asCurl is a request for a terminal, which shows its events as they come. */
+export function asCurl(request: RunRequest): string {
+  const body = quoted(JSON.stringify(request, null, 2));
+  return command("/api/v1/agent/runs", `-N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d ${body}`);
+}
+
+/** asTypeScript is a request as a program that uses AG-UI's client. */
+export function asTypeScript(request: RunRequest, worker: Worker): string {
+  const { threadId, content, messages, state, tools, context, forwardedProps } = request;
+  const message = { id: "@", ...(messages?.[0] ?? { role: "user", content: content ?? "" }) };
+  const options = { ...(tools && { tools }), ...(context && { context }), ...(forwardedProps ? { forwardedProps } : {}) };
+  const headers = session.authorization ? "\n  headers: { Authorization: `Bearer ${process.env.BATON_TOKEN}` }," : "";
+  return `import { HttpAgent } from "@ag-ui/client";
+
+const agent = new HttpAgent({
+  url: ${JSON.stringify(`${location.origin}/api/v1/agui/${encodeURIComponent(worker.name)}`)},
+  threadId: ${JSON.stringify(threadId)},${headers}${state ? `\n  initialState: ${indented(state)},` : ""}
+});
+agent.addMessage(${indented(message, 0).replace('"@"', "crypto.randomUUID()")});
+const { result, newMessages } = await agent.runAgent(${indented(options, 0)}, {
+  onTextMessageContentEvent: ({ event }) => void process.stdout.write(event.delta),
+});
+console.log(result, newMessages);
+`;
+}
+
+function indented(value: unknown, depth = 1): string {
+  return JSON.stringify(value, null, 2).replaceAll("\n", `\n${"  ".repeat(depth)}`);
+}

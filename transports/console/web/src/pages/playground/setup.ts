@@ -1,0 +1,59 @@
+import { useCallback, useState } from "react";
+import type { RunRequest } from "../../api/types";
+import { useMe } from "../../app/context";
+
+/** Mock is a tool that the person at the page carries out. */
+export interface Mock {
+  name: string;
+  description: string;
+  parameters: unknown;
+}
+
+/** What runs: an agent or a workflow. */
+export interface Worker {
+  kind: "agent" | "workflow";
+  name: string;
+}
+
+/** Setup is what goes with each message of a thread, as it was set in this tab. */
+export interface Setup {
+  worker: Worker | null; // null: the thread's last
+  text: string; // not sent yet
+  tools: Mock[];
+  context: { description: string; value: string }[];
+  props: string; // JSON: what the worker is handed besides
+  state: string | null; // JSON: replaces the thread's with the next message
+  multitask: NonNullable<RunRequest["multitask"]>;
+}
+
+const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", state: null, multitask: "enqueue" };
+
+/** useSetup keeps a thread's setup in this tab, over a reload. */
+export function useSetup(threadId: string): [Setup, (change: Partial<Setup>) => void] {
+  const key = `baton.playground.${useMe().user}.${threadId}`;
+  const [setup, setSetup] = useState<Setup>(() => ({ ...fresh, ...kept(key) }));
+  const change = useCallback(
+    (part: Partial<Setup>) =>
+      setSetup((before) => {
+        const next = { ...before, ...part };
+        sessionStorage.setItem(key, JSON.stringify(next));
+        return next;
+      }),
+    [key],
+  );
+  return [setup, change];
+}
+
+function kept(key: string): Partial<Setup> {
+  try {
+    return JSON.parse(sessionStorage.getItem(key) ?? "{}") as Partial<Setup>;
+  } catch {
+    return {};
+  }
+}
+
+/** newThread is a name for a thread that does not exist yet. */
+export function newThread(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return `play-${Array.from(bytes, (b) => (b % 36).toString(36)).join("")}`;
+}

@@ -1,0 +1,37 @@
+import { useState } from "react";
+import type { ThreadLog } from "../../log/threadlog";
+import { Tabs } from "../../ui/tabs";
+import { ContextTab } from "./context-tab";
+import { RequestTab } from "./request-tab";
+import type { Setup, Worker } from "./setup";
+import { StateTab } from "./state-tab";
+import { ToolsTab } from "./tools-tab";
+
+interface Props {
+  log: ThreadLog;
+  setup: Setup;
+  change: (part: Partial<Setup>) => void;
+  worker: Worker;
+  threadId: string;
+}
+
+/** Side is what goes with a message: state, tools, context, and the request that all of it makes. */
+export function Side({ log, setup, change, worker, threadId }: Props) {
+  const [tab, choose] = useState("state");
+  return (
+    <Tabs
+      label="Settings" chosen={tab} choose={choose}
+      tabs={[
+        { id: "state", name: "State" },
+        { id: "tools", name: "Tools", count: setup.tools.length || undefined },
+        { id: "context", name: "Context", count: setup.context.length || undefined },
+        { id: "request", name: "Request" },
+      ]}
+    >
+      {tab === "state" && <StateTab state={log.transcript.state} staged={setup.state} stage={(state) => change({ state })} />}
+      {tab === "tools" && <ToolsTab tools={setup.tools} change={(tools) => change({ tools })} />}
+      {tab === "context" && <ContextTab setup={setup} change={change} />}
+      {tab === "request" && <RequestTab setup={setup} worker={worker} threadId={threadId} />}
+    </Tabs>
+  );
+}

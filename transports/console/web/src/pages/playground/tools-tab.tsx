@@ -1,0 +1,97 @@
+import { useId, useState } from "react";
+import { CodeEditor } from "../../ui/code-editor";
+import { Dialog } from "../../ui/dialog";
+import * as icons from "../../ui/icons";
+import { parsed } from "../../ui/json";
+import { isObject } from "./request";
+import type { Mock } from "./setup";
+
+const example: Mock = {
+  name: "get_location",
+  description: "Tells where the user is.",
+  parameters: { type: "object", properties: { precision: { type: "string", enum: ["city", "street"] } } },
+};
+
+/** ToolsTab declares tools of the client's own: a call of one waits until a person has written what it returns. */
+export function ToolsTab({ tools, change }: { tools: Mock[]; change: (tools: Mock[]) => void }) {
+  const [open, setOpen] = useState<{ tool: Mock; at: number } | null>(null);
+  return (
+    <div className="stack">
+      <p className="muted">Tools of a front end. When one is called the run waits, and you write what it returns.</p>
+      <ul className="stack">
+        {tools.map((tool, at) => (
+          <li key={tool.name} className="row mock">
+            <icons.Tool />
+            <div className="grow">
+              <div className="mono clip">{tool.name}</div>
+              <div className="muted clip">{tool.description}</div>
+            </div>
+            <button type="button" className="button plain icon small" aria-label={`Edit ${tool.name}`} onClick={() => setOpen({ tool, at })}>
+              <icons.Edit />
+            </button>
+            <button type="button" className="button plain icon small" aria-label={`Remove ${tool.name}`} onClick={() => change(tools.filter((_, i) => i !== at))}>
+              <icons.Trash />
+            </button>
+          </li>
+        ))}
+      </ul>
+      <div>
+        <button type="button" className="button small" onClick={() => setOpen({ tool: tools.length === 0 ? example : { ...example, name: "" }, at: tools.length })}>
+          <icons.Plus /> Add a tool
+        </button>
+      </div>
+      {open && (
+        <Declaration
+          tool={open.tool}
+          taken={tools.filter((_, i) => i !== open.at).map((t) => t.name)}
+          onClose={() => setOpen(null)}
+          keep={(tool) => {
+            change([...tools.slice(0, open.at), tool, ...tools.slice(open.at + 1)]);
+            setOpen(null);
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Declaration({ tool, taken, keep, onClose }: { tool: Mock; taken: string[]; keep: (tool: Mock) => void; onClose: () => void }) {
+  const [name, setName] = useState(tool.name);
+  const [description, setDescription] = useState(tool.description);
+  const [schema, setSchema] = useState(() => JSON.stringify(tool.parameters, null, 2));
+  const id = useId();
+  const parameters = parsed(schema);
+  const twice = taken.includes(name.trim());
+  const good = name.trim() !== "" && !twice && isObject(parameters);
+  return (
+    <Dialog
+      title="A tool of the front end" onClose={onClose}
+      footer={
+        <button type="button" className="button primary" disabled={!good} onClick={() => keep({ name: name.trim(), description, parameters })}>
+          Keep it
+        </button>
+      }
+    >
+      <div className="stack">
+        <div className="field">
+          <label className="label" htmlFor={`${id}-name`}>
+            Name
+          </label>
+          <input id={`${id}-name`} className="input mono" autoFocus spellCheck={false} value={name} aria-invalid={twice} onChange={(e) => setName(e.target.value)} />
+          {twice && <span className="wrong">There is a tool of this name.</span>}
+        </div>
+        <div className="field">
+          <label className="label" htmlFor={`${id}-about`}>
+            What it is for
+          </label>
+          <input id={`${id}-about`} className="input" value={description} onChange={(e) => setDescription(e.target.value)} />
+        </div>
+        <div className="field">
+          <span className="label">Its arguments, as a JSON Schema</span>
+          <CodeEditor label="Arguments, as a JSON Schema" value={schema} onChange={setSchema} height={150} />
+          {!isObject(parameters) && <span className="wrong">A schema is a JSON object.</span>}
+        </div>
+      </div>
+    </Dialog>
+  );
+}
