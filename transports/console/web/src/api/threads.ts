@@ -1,10 +1,11 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { useProject } from "../app/context";
+import { toast } from "../ui/toast";
 import { ask, begin } from "./client";
-import { missing } from "./problem";
+import { missing, say } from "./problem";
 import { over } from "./queries";
-import type { Attachment, Run, RunRequest, ThreadMessage, ThreadMessages } from "./types";
+import type { Attachment, Run, RunRequest, Thread, ThreadMessage, ThreadMessages } from "./types";
 
 /** useThreadRuns are the latest runs of a thread, latest first. turns is anything that changes when one begins or ends. */
 export function useThreadRuns(threadId: string, exists: boolean, turns: string) {
@@ -59,5 +60,76 @@ export async function edit(project: string, what: string, request: RunRequest, m
     ...request,
     messages: [...messages.slice(0, at), said],
     forwardedProps: { ...(request.forwardedProps as object | undefined), background: true },
+  });
+}
+
+export interface ThreadFilter {
+  q: string;
+  user: string;
+  archived: boolean;
+}
+
+/** useThreads are threads in pages, those with the latest activity first. */
+export function useThreads({ q, user, archived }: ThreadFilter) {
+  const projectId = useProject();
+  return useInfiniteQuery({
+    queryKey: ["threads", projectId, q, user, archived],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => {
+      const query = new URLSearchParams({ projectId, limit: "50", archived: String(archived) });
+      for (const [name, value] of Object.entries({ q, user, cursor: pageParam })) if (value) query.set(name, value);
+      return ask<{ items: Listed[]; nextCursor: string | null }>(`/api/v1/threads?${query}`);
+    },
+    getNextPageParam: (page) => page.nextCursor,
+    refetchInterval: 10_000,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** Listed is a thread, and whose it is where others' are shown. */
+export type Listed = Thread & { user?: string };
+
+/** useDays is what was said on a thread, a day at a time, the latest first. */
+export function useDays(threadId: string) {
+  const project = encodeURIComponent(useProject());
+  return useInfiniteQuery({
+    queryKey: ["days", project, threadId],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => {
+      const before = pageParam && `&before=${pageParam}`;
+      return ask<{ snapshot: Day }>(`/api/v1/agent/history?projectId=${project}&threadId=${encodeURIComponent(threadId)}${before}`);
+    },
+    getNextPageParam: ({ snapshot }) => (snapshot.hasMore ? snapshot.day : null),
+    refetchInterval: 5_000,
+  });
+}
+
+/** Day is a day of a thread's messages. */
+export interface Day {
+  day: string | null;
+  hasMore: boolean;
+  messages: ThreadMessage[];
+}
+
+/** useChangeThread names a thread, and puts it away or takes it back. */
+export function useChangeThread() {
+  return useThreadChange((url, change: { title?: string; archived?: boolean }) => ask(url, { method: "PATCH", body: JSON.stringify(change) }));
+}
+
+/** useDeleteThread removes a thread with all that is in it. */
+export function useDeleteThread() {
+  return useThreadChange((url) => ask(url, { method: "DELETE" }));
+}
+
+function useThreadChange<A extends object>(send: (url: string, change: A) => Promise<unknown>) {
+  const project = encodeURIComponent(useProject());
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ thread, ...change }: { thread: string } & A) =>
+      send(`/api/v1/threads/${encodeURIComponent(thread)}?projectId=${project}`, change as unknown as A),
+    onError: (error) => toast(say(error), "bad"),
+    onSettled: () => {
+      for (const key of ["threads", "runs", "waiting"]) void queries.invalidateQueries({ queryKey: [key] });
+    },
   });
 }

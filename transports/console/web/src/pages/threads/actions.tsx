@@ -1,0 +1,80 @@
+import { useState } from "react";
+import { Link } from "wouter";
+import { useChangeThread, useDeleteThread } from "../../api/threads";
+import type { Run } from "../../api/types";
+import { useMayControl, useMayDelete, useOwns } from "../../app/context";
+import { Confirm, Dialog } from "../../ui/dialog";
+import { toast } from "../../ui/toast";
+
+/** ThreadActions are what may be done to a thread, of what the caller may do. */
+export function ThreadActions({ conversationId, latest, gone }: { conversationId: string; latest: Run | undefined; gone: () => void }) {
+  const [open, setOpen] = useState<"rename" | "delete" | null>(null);
+  const change = useChangeThread();
+  const remove = useDeleteThread();
+  const control = useMayControl(latest?.user);
+  const may = useMayDelete(latest?.user);
+  const own = useOwns(latest?.user);
+  const archive = (archived: boolean) =>
+    change.mutate({ thread: conversationId, archived }, { onSuccess: () => toast(archived ? "The thread is archived." : "The thread is back.") });
+  const archived = new URLSearchParams(location.search).get("archived") === "true";
+  return (
+    <div className="row wraps">
+      {own && latest && (
+        <Link href={`/playground/${encodeURIComponent(latest.threadId)}`} className="button small">
+          Open in the playground
+        </Link>
+      )}
+      {control && (
+        <>
+          <button type="button" className="button small" onClick={() => setOpen("rename")}>
+            Rename
+          </button>
+          <button type="button" className="button small" disabled={change.isPending} onClick={() => archive(!archived)}>
+            {archived ? "Take back" : "Archive"}
+          </button>
+        </>
+      )}
+      {may && (
+        <button type="button" className="button plain small danger" onClick={() => setOpen("delete")}>
+          Delete
+        </button>
+      )}
+      {open === "rename" && (
+        <Rename
+          onClose={() => setOpen(null)}
+          rename={(title) => change.mutate({ thread: conversationId, title }, { onSuccess: () => setOpen(null) })}
+        />
+      )}
+      {open === "delete" && (
+        <Confirm
+          title="Delete this thread?" act="Delete it" busy={remove.isPending} onClose={() => setOpen(null)}
+          onAct={() => {
+            gone(); // first: the page must not ask for what is no more
+            remove.mutate({ thread: conversationId }, { onSuccess: () => toast("The thread is deleted.") });
+          }}
+        >
+          <p>Its messages, runs and files go with it, and what still runs is cancelled. This cannot be undone.</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+function Rename({ rename, onClose }: { rename: (title: string) => void; onClose: () => void }) {
+  const [title, setTitle] = useState("");
+  return (
+    <Dialog
+      title="Rename the thread" onClose={onClose}
+      footer={
+        <button type="button" className="button primary" disabled={title.trim() === ""} onClick={() => rename(title.trim())}>
+          Rename
+        </button>
+      }
+    >
+      <input
+        className="input" aria-label="New title" maxLength={200} autoFocus value={title} onChange={(e) => setTitle(e.target.value)}
+        onKeyDown={(e) => e.key === "Enter" && title.trim() !== "" && rename(title.trim())}
+      />
+    </Dialog>
+  );
+}
