@@ -1,10 +1,148 @@
-/** The page Agents. */
+import type { ReactNode } from "react";
+import { Link, useLocation, useSearch } from "wouter";
+import { useOffers, useWorkflows } from "../../api/queries";
+import type { Agent, Tool, Workflow } from "../../api/types";
+import { useMay } from "../../app/context";
+import { Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { JsonTree } from "../../ui/json";
+import { Tabs } from "../../ui/tabs";
+import { Source, State } from "./origin";
+import { Try } from "./try";
+import "./agents.css";
+
+/** The page Agents: all that is registered, and where it comes from. */
 export default function Page() {
+  const [path, go] = useLocation();
+  const tab = new URLSearchParams(useSearch()).get("tab") ?? "agents";
+  const offers = useOffers();
+  const workflows = useWorkflows().data?.workflows ?? [];
+  const { agents = [], tools = [], servers = [] } = offers.data ?? {};
+  const choose = (id: string) => go(`${path}?tab=${id}`, { replace: true });
   return (
     <div className="page">
       <header className="page-head">
-        <h1>Agents</h1>
+        <h1>Agents, tools, workflows</h1>
       </header>
+      {offers.error && !offers.data && <Failure error={offers.error} retry={() => void offers.refetch()} />}
+      {!offers.data && !offers.error && <Loading />}
+      {offers.data && (
+        <section>
+          <Tabs
+            label="What is registered" chosen={tab} choose={choose}
+            tabs={[
+              { id: "agents", name: "Agents", count: agents.length },
+              { id: "tools", name: "Tools", count: tools.length },
+              { id: "workflows", name: "Workflows", count: workflows.length },
+              { id: "servers", name: "Servers", count: servers.length },
+            ]}
+          >
+            <div className="offers">
+              {tab === "agents" && agents.map((a) => <OneAgent key={a.name} agent={a} />)}
+              {tab === "tools" && tools.map((t) => <OneTool key={t.name} tool={t} />)}
+              {tab === "workflows" && workflows.map((w) => <OneWorkflow key={w.name} workflow={w} />)}
+              {tab === "servers" && servers.map((s) => (
+                <Offer key={s.name} offer={s}>
+                  <p className="muted">{s.tools === 1 ? "One tool." : `${s.tools} tools.`}</p>
+                </Offer>
+              ))}
+            </div>
+            {tab === "servers" && servers.length === 0 && <Empty title="No servers of tools">The section mcp of baton.yaml names them.</Empty>}
+          </Tabs>
+        </section>
+      )}
     </div>
+  );
+}
+
+interface Named {
+  name: string;
+  description: string;
+  origin?: Agent["origin"];
+  health?: Agent["health"];
+}
+
+function Offer({ offer, actions, children }: { offer: Named; actions?: ReactNode; children?: ReactNode }) {
+  return (
+    <Panel title={<span className="mono wrap">{offer.name}</span>} actions={actions}>
+      <div className="stack">
+        {offer.description && <p className="wrap">{offer.description}</p>}
+        <p className="row wraps">
+          <Source origin={offer.origin} />
+          <State health={offer.health} />
+        </p>
+        {children}
+      </div>
+    </Panel>
+  );
+}
+
+function OneAgent({ agent }: { agent: Agent }) {
+  return (
+    <Offer
+      offer={agent}
+      actions={
+        <Link href={`/playground?agent=${encodeURIComponent(agent.name)}`} className="button small">
+          Talk to it
+        </Link>
+      }
+    >
+      {agent.model && (
+        <p className="muted">
+          Model <span className="mono">{[agent.model.provider, agent.model.name].filter(Boolean).join(" / ")}</span>
+        </p>
+      )}
+      {agent.tools && agent.tools.length > 0 && (
+        <p className="muted">
+          May call <span className="mono wrap">{agent.tools.join(", ")}</span>
+        </p>
+      )}
+    </Offer>
+  );
+}
+
+function OneTool({ tool }: { tool: Tool }) {
+  const may = useMay("operator");
+  return (
+    <Offer offer={tool}>
+      <p className="row wraps">
+        {tool.approval && <span className="badge" data-tone="wait">Asks first</span>}
+        {tool.idempotent && <span className="badge">May be repeated</span>}
+      </p>
+      {tool.parameters && (
+        <details>
+          <summary>Schema of its arguments</summary>
+          <JsonTree value={tool.parameters} depth={3} />
+        </details>
+      )}
+      {may && <Try tool={tool} />}
+    </Offer>
+  );
+}
+
+function OneWorkflow({ workflow }: { workflow: Workflow }) {
+  return (
+    <Offer
+      offer={workflow}
+      actions={
+        <Link href={`/playground?workflow=${encodeURIComponent(workflow.name)}`} className="button small">
+          Run it
+        </Link>
+      }
+    >
+      <ol className="nodes">
+        {workflow.nodes.map((n) => (
+          <li key={n.id}>
+            <strong>{n.id}</strong> <span className="mono muted">{n.agent ?? n.tool}</span>
+            {n.needs.length > 0 && <span className="muted"> after {n.needs.join(", ")}</span>}
+            {n.when && (
+              <span className="muted">
+                {" "}
+                when <code>{n.when}</code>
+              </span>
+            )}
+          </li>
+        ))}
+      </ol>
+    </Offer>
   );
 }

@@ -48,7 +48,7 @@ function Asked({ asked }: { asked: Waiting[] }) {
           <span className="muted">
             <Ago at={first.createdAt} />
           </span>
-          <Link href={runPath({ id: first.runId, ...(others && { user: first.user }) })} className="nowrap">
+          <Link href={runPath({ id: first.runId, user: first.user })} className="nowrap">
             The run
           </Link>
         </>

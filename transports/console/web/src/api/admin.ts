@@ -1,0 +1,67 @@
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useProject } from "../app/context";
+import { ask } from "./client";
+import type { components } from "./schema";
+import type { Audited, Role } from "./types";
+
+export type Key = components["schemas"]["Key"];
+export type Retention = components["schemas"]["Retention"];
+
+export interface NewKey {
+  user: string;
+  role: Role;
+  name?: string;
+  expiresAt?: string;
+}
+
+/** useKeysOf are the keys of the project, latest first. */
+export function useKeysOf() {
+  const project = encodeURIComponent(useProject());
+  return useInfiniteQuery({
+    queryKey: ["keys", project],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) =>
+      ask<{ items: Key[]; nextCursor: string | null }>(`/api/projects/${project}/keys?limit=100${pageParam && `&cursor=${encodeURIComponent(pageParam)}`}`),
+    getNextPageParam: (page) => page.nextCursor,
+  });
+}
+
+/** useMakeKey makes a key, which is told this once. */
+export function useMakeKey() {
+  return useKeyChange((url, key: NewKey) => ask<Key & { key: string }>(url, { method: "POST", body: JSON.stringify(key) }));
+}
+
+/** useRevokeKey ends a key. */
+export function useRevokeKey() {
+  return useKeyChange((url, id: string) => ask<void>(`${url}/${encodeURIComponent(id)}`, { method: "DELETE" }));
+}
+
+function useKeyChange<A, R>(change: (url: string, what: A) => Promise<R>) {
+  const project = encodeURIComponent(useProject());
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (what: A) => change(`/api/projects/${project}/keys`, what),
+    onSettled: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
+  });
+}
+
+/** useRetention is how long the project keeps what is over, and what is due. */
+export function useRetention() {
+  const project = encodeURIComponent(useProject());
+  return useQuery({ queryKey: ["retention", project], queryFn: () => ask<Retention>(`/api/projects/${project}/retention`) });
+}
+
+/** useAudit is who has done what, latest first. */
+export function useAudit(actor: string, action: string) {
+  const project = encodeURIComponent(useProject());
+  return useInfiniteQuery({
+    queryKey: ["audit", project, actor, action],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => {
+      const query = new URLSearchParams({ limit: "100" });
+      for (const [name, value] of Object.entries({ actor, action, cursor: pageParam })) if (value) query.set(name, value);
+      return ask<{ items: Audited[]; nextCursor: string | null }>(`/api/projects/${project}/audit?${query}`);
+    },
+    getNextPageParam: (page) => page.nextCursor,
+  });
+}

@@ -1,0 +1,36 @@
+import type { Offered, Origin } from "../../api/types";
+import { Ago } from "../../ui/basics";
+
+const words: Record<Origin["kind"], string> = {
+  "built-in": "Built in", yaml: "Declared in YAML", mcp: "MCP server", remote: "Remote agent", process: "Process", program: "Program",
+};
+
+/** Source says where something that is offered comes from. */
+export function Source({ origin }: { origin: Origin | undefined }) {
+  if (!origin) return null;
+  const where = [origin.server, origin.url, origin.file && `${origin.file}${origin.line ? `:${origin.line}` : ""}`].filter(Boolean);
+  return (
+    <>
+      <span className="badge">{words[origin.kind]}</span>
+      {where.length > 0 && <span className="mono muted wrap">{where.join(" · ")}</span>}
+    </>
+  );
+}
+
+/** State says how what it depends on was last seen. */
+export function State({ health }: { health: Offered["health"] | undefined }) {
+  if (!health) return null;
+  return (
+    <>
+      <span className="badge" data-tone={health.ok ? "good" : "bad"}>
+        {health.ok ? "Healthy" : "Out of reach"}
+      </span>
+      {health.since && (
+        <span className="muted">
+          <Ago at={health.since} />
+        </span>
+      )}
+      {health.detail && <span className="muted wrap">{health.detail}</span>}
+    </>
+  );
+}
