@@ -1,10 +1,43 @@
-/** The page Admin. */
+import { useLocation, useSearch } from "wouter";
+import { useMay, useMe } from "../../app/context";
+import { Tabs } from "../../ui/tabs";
+import "./admin.css";
+import { Audit } from "./audit";
+import { Keys } from "./keys";
+import { Limits } from "./limits";
+import { Myself } from "./myself";
+import { Retention } from "./retention";
+
+/** The page Admin: who asks, and what of the project's rules they may see and change. */
 export default function Page() {
+  const [path, go] = useLocation();
+  const me = useMe();
+  const accounts = me.authentication !== "none";
+  const admin = useMay("admin");
+  const viewer = useMay("viewer");
+  const tabs = [
+    { id: "me", name: "You" },
+    { id: "limits", name: "Limits" },
+    ...(viewer ? [{ id: "retention", name: "Retention" }] : []),
+    ...(admin && me.authentication === "api-key" ? [{ id: "keys", name: "Keys" }] : []),
+    ...(admin && accounts ? [{ id: "audit", name: "Audit" }] : []),
+  ];
+  const asked = new URLSearchParams(useSearch()).get("tab");
+  const tab = tabs.find((t) => t.id === asked)?.id ?? "me";
   return (
     <div className="page">
       <header className="page-head">
         <h1>Admin</h1>
       </header>
+      <section>
+        <Tabs label="Parts of Admin" tabs={tabs} chosen={tab} choose={(id) => go(`${path}?tab=${id}`, { replace: true })}>
+          {tab === "me" && <Myself />}
+          {tab === "limits" && <Limits />}
+          {tab === "retention" && <Retention />}
+          {tab === "keys" && <Keys />}
+          {tab === "audit" && <Audit />}
+        </Tabs>
+      </section>
     </div>
   );
 }

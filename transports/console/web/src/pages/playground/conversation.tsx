@@ -6,7 +6,7 @@ import { runPath } from "../../app/search";
 import type { ThreadLog } from "../../log/threadlog";
 import type { Entry } from "../../log/transcript";
 import { Answer } from "../../ui/answer";
-import { Empty, Loading, Panel, Took } from "../../ui/basics";
+import { Loading, Panel, Took } from "../../ui/basics";
 import * as icons from "../../ui/icons";
 import { Message, plainText } from "../../ui/message";
 import { StatusBadge } from "../../ui/status";
@@ -148,9 +148,10 @@ function Beginning({ ready, worker, say }: { ready: boolean; worker: Worker; say
     <div className="conversation begins">
       {ready && (
         <>
-          <Empty title={worker.name ? `Talk to ${worker.name}` : "Say something"}>
-            All that happens on this thread is kept: you may close this page, and come back to its address.
-          </Empty>
+          <div className="empty">
+            <h2>{worker.name ? `Talk to ${worker.name}` : "Say something"}</h2>
+            <p>All that happens on this thread is kept: you may close this page, and come back to its address.</p>
+          </div>
           {examples.length > 0 && (
             <div className="row wraps examples" role="group" aria-label="Things to try">
               {examples.map(({ name, text }) => (

@@ -1,0 +1,15 @@
+import type { ReactNode } from "react";
+
+/** Facts are names and what they are. */
+export function Facts({ facts }: { facts: [string, ReactNode][] }) {
+  return (
+    <dl className="admin-facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd className="num wrap">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
