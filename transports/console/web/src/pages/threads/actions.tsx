@@ -50,7 +50,7 @@ export function ThreadActions({ conversationId, latest, gone }: { conversationId
           title="Delete this thread?" act="Delete it" busy={remove.isPending} onClose={() => setOpen(null)}
           onAct={() => {
             gone(); // first: the page must not ask for what is no more
-            remove.mutate({ thread: conversationId }, { onSuccess: () => toast("The thread is deleted.") });
+            void remove.mutateAsync({ thread: conversationId }).then(() => toast("The thread is deleted."), () => undefined); // it tells failures
           }}
         >
           <p>Its messages, runs and files go with it, and what still runs is cancelled. This cannot be undone.</p>

@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { missing } from "../../api/problem";
 import { useDays, useThreadRuns, type Day } from "../../api/threads";
-import type { Run } from "../../api/types";
+import type { Run, ThreadMessage } from "../../api/types";
 import { runPath } from "../../app/search";
 import { Transcript } from "../../log/transcript";
 import { Ago, Empty, Failure, Loading, Panel, Took } from "../../ui/basics";
@@ -58,10 +58,16 @@ export function OneThread({ conversationId }: { conversationId: string }) {
 
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "UTC" });
 
+// History keeps what belongs to tools beside the message, in its metadata.
+function whole(m: ThreadMessage): ThreadMessage {
+  const { toolCalls, toolCallId } = (m.metadata ?? {}) as Pick<ThreadMessage, "toolCalls" | "toolCallId">;
+  return { ...m, ...(toolCalls && { toolCalls }), ...(toolCallId && { toolCallId }) };
+}
+
 function OneDay({ day }: { day: Day }) {
   const entries = useMemo(() => {
     const transcript = new Transcript();
-    transcript.start(day.messages, {});
+    transcript.start(day.messages.map(whole), {});
     return transcript.entries;
   }, [day]);
   return (
