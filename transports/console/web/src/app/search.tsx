@@ -71,17 +71,30 @@ function useHits(text: string) {
     queryFn: async (): Promise<Hit[]> => {
       const q = encodeURIComponent(text);
       const [runs, threads] = await Promise.all([
-        ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=8&q=${q}`),
-        ask<{ items: Thread[] }>(`/api/v1/threads?projectId=${project}&limit=6&q=${q}`),
+        some<Run>(`/api/projects/${project}/agent-runs?limit=8&q=${q}`),
+        some<Thread>(`/api/v1/threads?projectId=${project}&limit=6&q=${q}`),
       ]);
       return [
-        ...threads.items.map((t) => ({
+        ...threads.map((t) => ({
           path: `/threads/${encodeURIComponent(t.conversationId)}`, title: t.title ?? t.threadId, about: `thread · ${t.agent ?? ""}`,
         })),
-        ...runs.items.map((r) => ({ path: runPath(r), title: r.inputQuery || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
+        ...runs.map((r) => ({ path: runPath(r), title: r.inputQuery || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
       ];
     },
   });
+}
+
+const patience = 20; // pages
+
+// Some items of a list: where little is found a page may be empty, and the next one go on.
+async function some<T>(path: string): Promise<T[]> {
+  let cursor: string | null = "";
+  for (let page = 0; cursor !== null && page < patience; page++) {
+    const got: { items: T[]; nextCursor: string | null } = await ask(cursor ? `${path}&cursor=${encodeURIComponent(cursor)}` : path);
+    if (got.items.length > 0) return got.items;
+    cursor = got.nextCursor;
+  }
+  return [];
 }
 
 /** runPath is where a run is shown. Another user's run of the same name is told apart by its user. */

@@ -70,8 +70,8 @@ export default function Page() {
       </header>
       <FilterBar filters={filters} change={setFilters} />
       {error && <Failure error={error} retry={() => void refetch()} />}
-      {!data && !error && <Loading lines={8} />}
-      {data && runs.length === 0 && (
+      {!error && runs.length === 0 && (!data || hasNextPage) && <Loading lines={8} />}
+      {data && runs.length === 0 && !hasNextPage && (
         <Empty title={count(filters) > 0 ? "No run is like that" : "Nothing has run yet"}>
           {count(filters) > 0 ? "Take a filter away to see more." : "Talk to an agent in the playground, and its run is here."}
         </Empty>
