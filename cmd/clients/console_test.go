@@ -47,6 +47,15 @@ func TestConsole(t *testing.T) {
 	})
 }
 
+// The pages on which a person talks, answers and tries things, with both databases.
+func TestConsolePages(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	onEachDatabase(t, func(t *testing.T, database string) {
+		judge(t, "browser", "console-pages.mjs", nil, "BATON_URL="+start(t, database).url(""), chromium)
+	})
+}
+
 // People with accounts are shown what is theirs, and streams are opened with tickets.
 func TestConsoleWithAccounts(t *testing.T) {
 	t.Parallel()
