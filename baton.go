@@ -178,6 +178,11 @@ type Limits struct {
 	Input          int // a request's body that starts a run, default 32 MiB
 	Messages       int // the new messages of one run, default 8 MB
 
+	InFlight           int // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
+	Connections        int // open at a time on Listen, default as many as the process may have files open, less some
+	ConnectionsPerPeer int // of them from one address that is none of TrustedProxies, default half
+	LeastRate          int // bytes that clients send and take a second, on the average, default 4 KiB
+
 	// These hold where there are accounts. Below 0 is no limit.
 
 	RequestsPerUser    int // a second, default 50
@@ -217,6 +222,12 @@ type Timeouts struct {
 	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
 	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s
 	Lease             time.Duration // a server that is silent, until one that stands by takes its place, default 15 s
+
+	RequestHead time.Duration // a request's line and headers, and the handshake of TLS, default 10 s
+	RequestBody time.Duration // the whole of a request's body, default 1 min
+	Answer      time.Duration // the whole of an answer that is no stream, until it is taken, default 5 min
+	Stall       time.Duration // a body that does not get on, or an answer that is not taken, default 10 s
+	Idle        time.Duration // a connection between two requests, default 2 min
 }
 
 // Commit tunes how events are gathered into transactions.

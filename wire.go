@@ -126,6 +126,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		WriteTimeout: cfg.Stream.WriteTimeout,
 		SendBuffer:   cfg.Stream.SendBuffer,
 		Grace:        cfg.Timeouts.OnDisconnectGrace,
+		InFlight:     int64(cfg.Limits.InFlight),
 	})
 	watch.Watch(rt.Stats, streams.Stats)
 	shown := http.Handler(nil)
@@ -183,6 +184,15 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Proxies:  cfg.TrustedProxies,
 			Body:     cfg.Limits.Body,
 			Input:    cfg.Limits.Input,
+
+			HeadTimeout:  cfg.Timeouts.RequestHead,
+			ReadTimeout:  cfg.Timeouts.RequestBody,
+			WriteTimeout: cfg.Timeouts.Answer,
+			IdleTimeout:  cfg.Timeouts.Idle,
+			Slack:        cfg.Timeouts.Stall,
+			Rate:         cfg.Limits.LeastRate,
+			Conns:        cfg.Limits.Connections,
+			PeerConns:    cfg.Limits.ConnectionsPerPeer,
 
 			Metrics:  shown,
 			Answered: watch.Request,

@@ -102,6 +102,11 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			StreamsPerProject:  unlimited(cfg.Limits.StreamsPerProject),
 			QueuePerUser:       unlimited(cfg.Limits.QueuePerUser),
 			QueuePerProject:    unlimited(cfg.Limits.QueuePerProject),
+
+			InFlight:           int(cfg.Limits.InFlight),
+			Connections:        cfg.Limits.Connections,
+			ConnectionsPerPeer: cfg.Limits.ConnectionsPerPeer,
+			LeastRate:          int(cfg.Limits.LeastRate),
 		},
 		Retention: retentionOf(cfg.Retention),
 		Timeouts:  baton.Timeouts(cfg.Timeouts),

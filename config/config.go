@@ -111,6 +111,11 @@ type Limits struct {
 	StreamsPerProject  int `yaml:"streams_per_project"`  // of all users of a project, with accounts, 0 for no limit (2000)
 	QueuePerUser       int `yaml:"queue_per_user"`       // runs waiting for their turn, with accounts, 0 for no limit of its own (1000)
 	QueuePerProject    int `yaml:"queue_per_project"`    // of all users of a project, with accounts, 0 for no limit of its own (5000)
+
+	InFlight           Size `yaml:"in_flight"`            // requests, messages and answers that are held for clients, of everybody together (96MiB)
+	Connections        int  `yaml:"connections"`          // open at a time, 0 for as many as the process may have files open, less some (0)
+	ConnectionsPerPeer int  `yaml:"connections_per_peer"` // from one address that is no trusted proxy's, 0 for half of them (0)
+	LeastRate          Size `yaml:"least_rate"`           // that clients send and take a second, on the average (4KiB)
 }
 
 // Retention says for how many days what is over is kept; 0 is for good.
@@ -132,6 +137,12 @@ type Timeouts struct {
 	Drain             time.Duration `yaml:"drain"`               // runs at work when the server is told to stop (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // a dropped client, until its run is cancelled (3s)
 	Lease             time.Duration `yaml:"lease"`               // a silent server, until another takes its place (15s)
+
+	RequestHead time.Duration `yaml:"request_head"` // a request's line and headers, and the handshake of TLS (10s)
+	RequestBody time.Duration `yaml:"request_body"` // the whole of a request's body (1m)
+	Answer      time.Duration `yaml:"answer"`       // the whole of an answer that is no stream, until it is taken (5m)
+	Stall       time.Duration `yaml:"stall"`        // a body that does not get on, or an answer that is not taken (10s)
+	Idle        time.Duration `yaml:"idle"`         // a connection between two requests (2m)
 }
 
 // Commit tunes how events are gathered into transactions.
@@ -185,6 +196,8 @@ func Default() Config {
 
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
+
+			InFlight: 96 * mebibyte, LeastRate: 4 * kibibyte,
 		},
 		Retention: Retention{Audit: 90},
 		Timeouts: Timeouts{
@@ -196,6 +209,12 @@ func Default() Config {
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,
 			Lease:             15 * time.Second,
+
+			RequestHead: 10 * time.Second,
+			RequestBody: time.Minute,
+			Answer:      5 * time.Minute,
+			Stall:       10 * time.Second,
+			Idle:        2 * time.Minute,
 		},
 		Commit: Commit{
 			Interval:    2 * time.Millisecond,

@@ -43,6 +43,9 @@ func (c Config) problems() []error {
 	if _, err := c.Retention.OfProjects(); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Limits.Input > c.Limits.InFlight {
+		errs = append(errs, fmt.Errorf("limits.in_flight: %v for all requests is less than limits.input, %v for one", c.Limits.InFlight, c.Limits.Input))
+	}
 	if c.Commit.QueueRun > c.Commit.Queue {
 		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
 	}
@@ -125,7 +128,7 @@ func (c Config) validDatabase() error {
 	return nil
 }
 
-// validNumbers: every count, size and duration is positive; how many runs there may be at once can be 0, and so can what has no limit then.
+// validNumbers: every count, size and duration is positive; how many runs and connections there may be at once can be 0, and so can what has no limit then.
 func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
@@ -140,7 +143,7 @@ func (c Config) validNumbers() (errs []error) {
 		}
 		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per") ||
 			s.key == "attachments.uploads"
-		switch none := strings.HasPrefix(s.key, "limits.runs"); {
+		switch none := strings.HasPrefix(s.key, "limits.runs") || strings.HasPrefix(s.key, "limits.connections"); {
 		case free && v.Int() < 0:
 			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
 		case free:

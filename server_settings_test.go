@@ -1,0 +1,95 @@
+package baton_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton"
+)
+
+// A client that does not get on with its request loses its connection when its server says, and not when another would.
+func TestTimeoutsOfRequestsHold(t *testing.T) {
+	const post = "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	for name, c := range map[string]struct {
+		timeouts baton.Timeouts
+		sent     string
+	}{
+		"a head":      {baton.Timeouts{RequestHead: 200 * time.Millisecond}, "GET /healthz HTTP/1.1\r\n"},
+		"a body":      {baton.Timeouts{RequestBody: 200 * time.Millisecond}, post + "Content-Length: 1000\r\n\r\n{"},
+		"a stall":     {baton.Timeouts{Stall: 200 * time.Millisecond}, post + "Content-Length: 1000\r\n\r\n{"},
+		"between two": {baton.Timeouts{Idle: 200 * time.Millisecond}, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patient := knock(t, open(t, baton.Config{Listen: "127.0.0.1:0"}))
+			fmt.Fprint(patient, c.sent)
+			hasty := knock(t, open(t, baton.Config{Listen: "127.0.0.1:0", Timeouts: c.timeouts}))
+			fmt.Fprint(hasty, c.sent)
+			ended(hasty)
+			_ = patient.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if ended(patient) {
+				t.Error("a server with the defaults has lost patience before")
+			}
+		})
+	}
+}
+
+// knock opens a connection to a server.
+func knock(t *testing.T, s *baton.Server) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ended reads until the server has closed the connection, and reports whether that was why it stopped reading.
+func ended(c net.Conn) bool {
+	in := bufio.NewReader(c)
+	for {
+		_, err := in.ReadByte()
+		if err, ok := err.(net.Error); ok && err.Timeout() {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+	}
+}
+
+func TestConnectionsAreAsManyAsAreAllowed(t *testing.T) {
+	for name, limits := range map[string]baton.Limits{
+		"of all":      {Connections: 3, ConnectionsPerPeer: 100},
+		"of one peer": {Connections: 100, ConnectionsPerPeer: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: limits})
+			opened := 0
+			for range 8 {
+				c := knock(t, s)
+				fmt.Fprint(c, "GET /api/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+				if line, _ := bufio.NewReader(c).ReadString('\n'); strings.Contains(line, "101") {
+					opened++
+				}
+			}
+			if opened != 3 {
+				t.Errorf("%d of 8 sockets are open, want 3", opened)
+			}
+		})
+	}
+}
+
+func TestWhatIsHeldForClientsIsBounded(t *testing.T) {
+	s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: baton.Limits{InFlight: 64 << 10}})
+	body := `{"agent":"echo","content":"` + strings.Repeat("x", 256<<10) + `"}`
+	if res := send(t, http.MethodPost, "http://"+s.Addr()+"/api/v1/agent/runs", body); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a request of four times what may be held is answered with %d", res.StatusCode)
+	}
+}
