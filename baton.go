@@ -178,6 +178,7 @@ type Limits struct {
 	Input          int // a request's body that starts a run, default 32 MiB
 	Messages       int // the new messages of one run, default 8 MB
 
+	RunEvents          int // of one run between two answers of its client, default 10 000 000, below 0 no limit
 	InFlight           int // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
 	Connections        int // open at a time on Listen, default as many as the process may have files open, less some
 	ConnectionsPerPeer int // of them from one address that is none of TrustedProxies, default half

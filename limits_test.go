@@ -300,3 +300,12 @@ func TestQueuesAreLimited(t *testing.T) {
 		})
 	}
 }
+
+func TestLimitsTellHowMuchARunMayEmit(t *testing.T) {
+	for want, most := range map[string]int{`"run":{"events":10000000}`: 0, `"run":{"events":500}`: 500, `"run":{"events":null}`: -1} {
+		s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: baton.Limits{RunEvents: most}})
+		if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "")); !strings.Contains(got, want) {
+			t.Errorf("%d: no %s in %s", most, want, got)
+		}
+	}
+}

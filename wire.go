@@ -1,6 +1,7 @@
 package baton
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -87,6 +88,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		QueuePerUser:    queuePerUser,
 		QueuePerProject: queuePerProject,
 		MessageBytes:    cfg.Limits.Messages,
+		RunEvents:       max(cmp.Or(cfg.Limits.RunEvents, 10_000_000), 0),
 
 		StepTimeout:     cfg.Timeouts.Step,
 		RunTimeout:      cfg.Timeouts.Run,

@@ -103,6 +103,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			QueuePerUser:       unlimited(cfg.Limits.QueuePerUser),
 			QueuePerProject:    unlimited(cfg.Limits.QueuePerProject),
 
+			RunEvents:          unlimited(cfg.Limits.RunEvents),
 			InFlight:           int(cfg.Limits.InFlight),
 			Connections:        cfg.Limits.Connections,
 			ConnectionsPerPeer: cfg.Limits.ConnectionsPerPeer,

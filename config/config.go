@@ -112,6 +112,7 @@ type Limits struct {
 	QueuePerUser       int `yaml:"queue_per_user"`       // runs waiting for their turn, with accounts, 0 for no limit of its own (1000)
 	QueuePerProject    int `yaml:"queue_per_project"`    // of all users of a project, with accounts, 0 for no limit of its own (5000)
 
+	RunEvents          int  `yaml:"run_events"`           // that a run emits between two answers of its client, until it fails; 0 for no limit (10000000)
 	InFlight           Size `yaml:"in_flight"`            // requests, messages and answers that are held for clients, of everybody together (96MiB)
 	Connections        int  `yaml:"connections"`          // open at a time, 0 for as many as the process may have files open, less some (0)
 	ConnectionsPerPeer int  `yaml:"connections_per_peer"` // from one address that is no trusted proxy's, 0 for half of them (0)
@@ -197,7 +198,7 @@ func Default() Config {
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
 
-			InFlight: 96 * mebibyte, LeastRate: 4 * kibibyte,
+			RunEvents: 10_000_000, InFlight: 96 * mebibyte, LeastRate: 4 * kibibyte,
 		},
 		Retention: Retention{Audit: 90},
 		Timeouts: Timeouts{

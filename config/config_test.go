@@ -198,6 +198,7 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		{name: "no time", file: "timeouts: {drain: 0s}", want: "timeouts.drain: want more than 0, got 0s"},
 		{name: "less for all than for one", file: "limits: {in_flight: 1MiB}", want: "limits.in_flight: 1MiB for all requests is less than limits.input, 32MiB for one"},
 		{name: "negative connections", file: "limits: {connections: -1}", want: "limits.connections: want a positive number, or 0 for the default, got -1"},
+		{name: "negative events", file: "limits: {run_events: -1}", want: "limits.run_events: want a positive number, or 0 for no limit, got -1"},
 		{name: "no rate", file: "limits: {least_rate: 0}", want: "limits.least_rate: want more than 0, got 0"},
 		{name: "no head", file: "timeouts: {request_head: 0s}", want: "timeouts.request_head: want more than 0, got 0s"},
 		{name: "queues", file: "commit: {queue: 1KiB}", want: "commit.queue_run: 256KiB for one run is more than commit.queue, 1KiB for all"},

@@ -142,7 +142,7 @@ func (c Config) validNumbers() (errs []error) {
 			continue
 		}
 		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per") ||
-			s.key == "attachments.uploads"
+			s.key == "attachments.uploads" || s.key == "limits.run_events"
 		switch none := strings.HasPrefix(s.key, "limits.runs") || strings.HasPrefix(s.key, "limits.connections"); {
 		case free && v.Int() < 0:
 			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))

@@ -76,6 +76,7 @@ type Config struct {
 	Drain           time.Duration // what running runs get to end at Shutdown, default 30 s
 	Depth           int           // of agents that call each other, default 8
 	Subagents       int           // of one run at once, default 32
+	RunEvents       int           // of one run between two answers of its client, 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
@@ -175,7 +176,7 @@ func New(cfg Config) (*Runtime, error) {
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
-		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, MaxAttempts: cfg.MaxAttempts,
+		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents, MaxAttempts: cfg.MaxAttempts,
 	})
 	if err != nil {
 		return nil, err

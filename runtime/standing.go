@@ -21,6 +21,7 @@ type Standing struct {
 	Attachments                  int   // of the caller; 0 when none are taken
 	AttachmentsBytes             int64 // of all of them
 	Uploads                      int   // of the caller at a time; 0 for no limit
+	RunEvents                    int   // of one run; 0 for no limit
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
 }
@@ -41,6 +42,7 @@ func (rt *Runtime) Standing(c Caller) (Standing, error) {
 		QueuedOfAll:      rt.cfg.QueueDepth,
 		QueuedPerThread:  rt.cfg.QueuePerThread,
 		MessageBytes:     rt.cfg.MessageBytes,
+		RunEvents:        rt.cfg.RunEvents,
 		RunTimeout:       rt.cfg.RunTimeout, StepTimeout: rt.cfg.StepTimeout,
 		ToolTimeout: rt.cfg.ToolTimeout, ApprovalTimeout: rt.cfg.ApprovalTimeout,
 	}

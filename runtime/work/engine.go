@@ -50,6 +50,7 @@ type Config struct {
 	Drain           time.Duration // what live runs get to end at Shutdown
 	Depth           int           // of sub-agents that call each other
 	Subagents       int           // of one run at once
+	RunEvents       int           // of one span of a run; 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.

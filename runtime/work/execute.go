@@ -54,6 +54,10 @@ func (l *live) execute() {
 	}
 	results := make(chan nodeResult, len(l.graph.Nodes))
 	for running := 0; ; {
+		if l.isFull() { // before what its workers make of that
+			l.overflow()
+			return
+		}
 		ready, err := l.ready(in.Query)
 		if err != nil {
 			l.settle(l.failed(l.explain(l.run.WorkflowID, err)), nil)
@@ -74,10 +78,31 @@ func (l *live) execute() {
 				l.settle(l.failed(r.failed), nil)
 				return
 			}
+		case <-l.full:
+			l.overflow()
+			return
 		case <-limit.Done():
 			l.late()
 			return
 		}
+	}
+}
+
+// isFull reports whether a worker had more to say than a span holds.
+func (l *live) isFull() bool {
+	select {
+	case <-l.full:
+		return true
+	default:
+		return false
+	}
+}
+
+// overflow fails a run that says too much, unless somebody else has ended it.
+func (l *live) overflow() {
+	if l.ctx.Err() == nil {
+		message := fmt.Sprintf("The run has emitted %d events, which is all that it may", l.en.cfg.RunEvents)
+		l.settle(l.failed(&agui.OutputError{Code: codeTooMany, Message: message}), nil)
 	}
 }
 

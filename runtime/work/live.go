@@ -60,6 +60,7 @@ type live struct {
 	nodes    map[string]*model.Node
 	steps    map[string]*model.Step // by node: the latest of this generation
 	count    int                    // steps so far, over all generations
+	filled   bool                   // full is closed
 	lastCall spent                  // of a model
 	became   model.Status           // how end has ended it, "" before or when it is another's
 	errands  map[*errand]struct{}   // plugins' code that has not returned
@@ -69,6 +70,7 @@ type live struct {
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
+	full    chan struct{}   // closed once a worker had more to say than a span holds
 	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
 }
@@ -114,7 +116,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		en: en, run: *run, offer: en.offers.current(),
 		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
-		errands: make(map[*errand]struct{}), over: make(chan struct{}),
+		errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(l.broken)
@@ -224,6 +226,9 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
+	if err := l.room(); err != nil {
+		return err
+	}
 	if size := stateSize(l.state(), ev); size > MaxState {
 		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
 	}
@@ -261,6 +266,20 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		}
 	}
 	return nil
+}
+
+// room fails once the span has all events that workers may add to one, and has the run end then, whatever they make of it. How
+// many there are the log tells, so that a takeover begins no new count; what ends the span is not bound. l.mu is held.
+func (l *live) room() error {
+	most := int64(l.en.cfg.RunEvents)
+	if most <= 0 || l.w.last-l.span.First+1 < most {
+		return nil
+	}
+	if !l.filled {
+		l.filled = true
+		close(l.full)
+	}
+	return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("A run may emit %d events", most)}
 }
 
 // stateSize is how large the thread's state may become by ev.

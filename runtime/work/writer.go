@@ -268,4 +268,5 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 const (
 	codeCancelled   = "cancelled"
 	codeInterrupted = "interrupted"
+	codeTooMany     = "too_many_events"
 )

@@ -14,6 +14,7 @@ type Limits struct {
 	Server      ServerLimits `json:"server"`
 	Sizes       SizeLimits   `json:"sizes"`
 	Timeouts    TimeLimits   `json:"timeouts"`
+	Run         RunLimits    `json:"run"`
 	Attachments *FileLimits  `json:"attachments"` // null when none are taken
 }
 
@@ -60,6 +61,11 @@ type TimeLimits struct {
 	Approval int `json:"approval"` // what waits for a person
 }
 
+// RunLimits are those of one run.
+type RunLimits struct {
+	Events *int `json:"events"` // between two answers of its client; null for no limit
+}
+
 // FileLimits are those of attachments, in bytes.
 type FileLimits struct {
 	Size  int64 `json:"size"`  // of one
@@ -80,6 +86,9 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		Timeouts: TimeLimits{
 			Run: seconds(s.RunTimeout), Step: seconds(s.StepTimeout), Tool: seconds(s.ToolTimeout), Approval: seconds(s.ApprovalTimeout),
 		},
+	}
+	if s.RunEvents > 0 {
+		l.Run.Events = &s.RunEvents
 	}
 	if s.Attachments > 0 {
 		l.Attachments = &FileLimits{Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes}

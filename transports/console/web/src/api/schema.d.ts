@@ -2579,6 +2579,7 @@ export interface components {
             server: components["schemas"]["ServerLimits"];
             sizes: components["schemas"]["SizeLimits"];
             timeouts: components["schemas"]["TimeLimits"];
+            run: components["schemas"]["RunLimits"];
             /** @description Null when none are taken. */
             attachments: components["schemas"]["FileLimits"] | null;
         };
@@ -4296,6 +4297,11 @@ export interface components {
             path: string;
             /** @description Whoever has it gets the file, without a credential, until it expires. */
             url: string;
+        };
+        /** @description Those of one run. */
+        RunLimits: {
+            /** @description Between two answers of its client; null for no limit. */
+            events: null | number;
         };
         /** @description In bytes. */
         SizeLimits: {

@@ -1,0 +1,57 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// A worker that does not stop, whatever it is told, ends its run when the run has as many events as it may; what is open is
+// closed, and the last event fits.
+func TestARunOfTooManyEventsFails(t *testing.T) {
+	const most = 200
+	for name, heeds := range map[string]bool{"whose worker heeds it": true, "whose worker goes on": false, "whose worker is content": false} {
+		t.Run(name, func(t *testing.T) {
+			var refused atomic.Value
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				err := run.Emit(agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant})
+				for err == nil {
+					err = run.Emit(agui.TextMessageContent{MessageID: "m", Delta: "again "})
+				}
+				refused.CompareAndSwap(nil, err)
+				switch {
+				case heeds:
+					return agui.WorkerOutput{}, err
+				case name == "whose worker is content":
+					return agui.WorkerOutput{Status: agui.StatusSuccess}, nil
+				}
+				for ctx.Err() == nil {
+					_ = run.Emit(agui.TextMessageContent{MessageID: "m", Delta: "and again "})
+				}
+				return agui.WorkerOutput{}, ctx.Err()
+			}}
+			b := open(t, runtime.Config{RunEvents: most}, worker)
+			run := b.wait(b.start("main", "worker", "x").RunID, runtime.Failed)
+			if run.Error == nil || run.Error.Code != "too_many_events" {
+				t.Errorf("the run failed with %+v", run.Error)
+			}
+			told, _ := refused.Load().(error)
+			if e, ok := errors.AsType[*plugins.Error](told); !ok || e.Code != "too_many_events" {
+				t.Errorf("the worker was told %v", told)
+			}
+			recs := b.log("main")
+			checkLog(t, recs)
+			if n := len(recs); n < most || n > most+10 {
+				t.Errorf("the log has %d events, want %d and what closes them", n, most)
+			}
+			if end, ok := recs[len(recs)-1].Event.(agui.RunError); !ok || end.Code != "too_many_events" {
+				t.Errorf("the log ends with %+v", recs[len(recs)-1].Event)
+			}
+		})
+	}
+}
