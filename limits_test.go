@@ -309,3 +309,20 @@ func TestLimitsTellHowMuchARunMayEmit(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
+	s := bounded(t, baton.Limits{})
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	bob, _ := newKey(t, s, "bob", time.Time{})
+	const form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\ntwelve bytes\r\n--b--\r\n"
+	for range 2 {
+		if res := send(t, "POST", s.URL()+"/api/v1/agent/attachments", form, "Content-Type", "multipart/form-data; boundary=b", "Authorization", alice); res.StatusCode != http.StatusCreated {
+			t.Fatal(answer(t, res))
+		}
+	}
+	for key, want := range map[string]string{alice: `"used":{"files":2,"bytes":24}`, bob: `"used":{"files":0,"bytes":0}`} {
+		if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", key)); !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+}

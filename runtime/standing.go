@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"time"
 )
 
@@ -20,14 +21,17 @@ type Standing struct {
 	AttachmentBytes              int64
 	Attachments                  int   // of the caller; 0 when none are taken
 	AttachmentsBytes             int64 // of all of them
-	Uploads                      int   // of the caller at a time; 0 for no limit
-	RunEvents                    int   // of one run; 0 for no limit
+	AttachmentsUsed              int   // of them
+	AttachmentsBytesUsed         int64
+	Uploads                      int // of the caller at a time; 0 for no limit
+	RunEvents                    int // of one run; 0 for no limit
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
 }
 
-// Standing returns what a caller may have in its project and what it has. It asks nothing but what is in memory.
-func (rt *Runtime) Standing(c Caller) (Standing, error) {
+// Standing returns what a caller may have in its project and what it has. All but the attachments, of which
+// there are no more than a user may have, is in memory.
+func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 	if err := c.check(); err != nil {
 		return Standing{}, err
 	}
@@ -50,6 +54,10 @@ func (rt *Runtime) Standing(c Caller) (Standing, error) {
 		s.AttachmentBytes = f.Size()
 		s.Attachments, s.AttachmentsBytes = f.Quota()
 		s.Uploads = f.Uploads()
+		var err error
+		if s.AttachmentsUsed, s.AttachmentsBytesUsed, err = f.Used(ctx, c.project, c.user); err != nil {
+			return Standing{}, err
+		}
 	}
 	return s, nil
 }

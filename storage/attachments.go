@@ -114,15 +114,9 @@ func scanAttachment(rows *sql.Rows) (a model.Attachment, err error) {
 func useCells(u *model.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
 func usedCells(u *model.AttachmentUse) []any { return []any{u.Key} }
 
-// amount is how many attachments there are and how large they are together.
-type amount struct {
-	files int
-	bytes int64
-}
-
-func scanAmount(rows *sql.Rows) (a amount, err error) {
-	err = rows.Scan(&a.files, &a.bytes)
-	return a, err
+func scanAmount(rows *sql.Rows) (q model.Quota, err error) {
+	err = rows.Scan(&q.Files, &q.Bytes)
+	return q, err
 }
 
 // aside runs fn in a transaction beside the commits.
@@ -143,12 +137,20 @@ func (db *DB) ReserveAttachment(ctx context.Context, a *model.Attachment, most m
 		if err != nil {
 			return err
 		}
-		if has.files >= most.Files || has.bytes+a.Size > most.Bytes {
+		if has.Files >= most.Files || has.Bytes+a.Size > most.Bytes {
 			return tx.fail(model.ErrQuota)
 		}
 		a.Key, err = one(ctx, tx, scalar[int64], insertAttachment, args...)
 		return err
 	})
+}
+
+// AttachmentsOf implements [model.Attachments].
+func (db *DB) AttachmentsOf(ctx context.Context, project, user string) (model.Quota, error) {
+	if err := checkText([]any{project, user}); err != nil {
+		return model.Quota{}, err
+	}
+	return one(ctx, db.read, scanAmount, selectAttached, project, user)
 }
 
 // KeepAttachment implements [model.Attachments].

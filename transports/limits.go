@@ -9,7 +9,7 @@ import (
 
 // limits answers GET limits: what the caller may have and ask for, and what is used of it now.
 func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
-	standing, err := s.cfg.Runtime.Standing(who)
+	standing, err := s.cfg.Runtime.Standing(c.UserContext(), who)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,12 @@ func (f *Files) Size() int64 { return f.cfg.Size }
 // Quota is how many files a user may have, and how large they may be together.
 func (f *Files) Quota() (files int, bytes int64) { return f.cfg.Files, f.cfg.Bytes }
 
+// Used is how many files a user has, and how large they are together. What is on its way counts with the most that may come.
+func (f *Files) Used(ctx context.Context, project, user string) (files int, bytes int64, err error) {
+	has, err := f.cfg.Records.AttachmentsOf(ctx, project, user)
+	return has.Files, has.Bytes, err
+}
+
 // Uploads is how many files of a user may come in at a time, 0 for no limit.
 func (f *Files) Uploads() int { return f.cfg.Uploads }
 

@@ -20,7 +20,7 @@ type Attachment struct {
 // AttachmentUse notes that a message of a run refers to an attachment: it stays as long as such a run does.
 type AttachmentUse struct{ RunKey, Key int64 }
 
-// Quota is what a user's attachments may amount to.
+// Quota is what a user's attachments amount to, or may.
 type Quota struct {
 	Files int
 	Bytes int64
@@ -33,6 +33,8 @@ type Attachments interface {
 	// ReserveAttachment notes an attachment whose bytes arrive, of which Size is what they come to at most, and sets its Key.
 	// It fails with ErrQuota when the user has too many already.
 	ReserveAttachment(ctx context.Context, a *Attachment, most Quota) error
+	// AttachmentsOf returns how many attachments of a user there are, and what they come to.
+	AttachmentsOf(ctx context.Context, project, user string) (Quota, error)
 	// KeepAttachment notes that the bytes of a reserved attachment are there, and how many they are.
 	KeepAttachment(ctx context.Context, key, size int64) error
 	// LoseAttachments makes attachments gone.

@@ -128,8 +128,9 @@ func (d *describer) admin() {
 	infer[wire.SizeLimits](&d.schemas, "SizeLimits", "In bytes.", says("input", "Of a request that starts a run."), says("messages", "The new ones of one run."))
 	infer[wire.TimeLimits](&d.schemas, "TimeLimits", "In seconds.")
 	infer[wire.RunLimits](&d.schemas, "RunLimits", "Those of one run.", says("events", "Between two answers of its client; null for no limit."))
+	infer[wire.FilesUsed](&d.schemas, "FilesUsed", "A user's attachments.", says("bytes", "Of all of them."))
 	infer[wire.FileLimits](&d.schemas, "FileLimits", "Those of attachments, in bytes.", says("size", "Of one."), says("files", "Of a user."), says("bytes", "Of all of a user's."),
-		says("uploads", "Of a user at a time; null for no limit."))
+		says("used", "By the caller, those on their way with the most that may come."), says("uploads", "Of a user at a time; null for no limit."))
 	infer[wire.Limits](&d.schemas, "Limits", "What a caller may have and ask for.", says("attachments", "Null when none are taken."))
 	infer[wire.Audited](&d.schemas, "Audited", "A request that has changed something.",
 		says("actor", "Who has asked."),

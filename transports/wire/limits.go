@@ -72,7 +72,14 @@ type FileLimits struct {
 	Files int   `json:"files"` // of a user
 	Bytes int64 `json:"bytes"` // of all of a user's
 
-	Uploads *int `json:"uploads"` // of a user at a time; null for no limit
+	Used    FilesUsed `json:"used"`    // by the caller
+	Uploads *int      `json:"uploads"` // of a user at a time; null for no limit
+}
+
+// FilesUsed are a user's attachments.
+type FilesUsed struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
 }
 
 // NewLimits returns what a caller's standing and a server's rates and sizes come to.
@@ -91,7 +98,7 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		l.Run.Events = &s.RunEvents
 	}
 	if s.Attachments > 0 {
-		l.Attachments = &FileLimits{Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes}
+		l.Attachments = &FileLimits{Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes, Used: FilesUsed{s.AttachmentsUsed, s.AttachmentsBytesUsed}}
 		if s.Uploads > 0 {
 			l.Attachments.Uploads = &s.Uploads
 		}

@@ -1949,8 +1949,16 @@ export interface components {
             files: number;
             /** @description Of all of a user's. */
             bytes: number;
+            /** @description By the caller, those on their way with the most that may come. */
+            used: components["schemas"]["FilesUsed"];
             /** @description Of a user at a time; null for no limit. */
             uploads: null | number;
+        };
+        /** @description A user's attachments. */
+        FilesUsed: {
+            files: number;
+            /** @description Of all of them. */
+            bytes: number;
         };
         /** @description The provider and model of the last call, and the run's tokens. */
         FinishMetadata: {
