@@ -28,8 +28,8 @@ func (p *Program) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what is wrong with this installation, in sentences",
-		Long: "Doctor looks at the settings and what they declare, the database, the addresses, the disk and the limits of this\n" +
-			"process, and changes nothing. Each finding is a line: what is well (ok), what is worth knowing (note), and what is\n" +
+		Long: "Doctor looks at the settings and what they declare, the database, where attachments are kept, what tokens are\n" +
+			"signed with, the addresses, the disk and the limits of this process, and changes nothing. Each finding is a line: what is well (ok), what is worth knowing (note), and what is\n" +
 			"wrong and how to cure it (wrong). The exit code is 1 when something is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -109,6 +109,8 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	}
 	p.declared(d, cfg)
 	running := d.database(ctx, cfg)
+	d.attached(ctx, &cfg)
+	d.tokens(ctx, &cfg.Auth)
 	d.certificate(&cfg)
 	d.addresses(ctx, cfg, running)
 	if traced, err := traces.FromEnv(ctx, buildVersion(), slog.New(slog.DiscardHandler)); err != nil {

@@ -57,10 +57,19 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},
 		{args: "--listen 192.0.2.1:80 --insecure", want: "192.0.2.1:80 cannot be listened on"},
 		{args: "--admin-listen " + s.Addr() + "0", want: "admin_listen"},
+		{file: "attachments: {directory: baton.yaml}\n", want: "Attachments cannot be kept in baton.yaml"},
+		{file: "attachments: {directory: /proc/files}\n", want: "Attachments cannot be kept in /proc/files"},
+		{file: "attachments: {url: 's3://none?region=x&use_path_style=true&endpoint=http://127.0.0.1:1'}\n", want: "The bucket of attachments.url cannot be used"},
+		{file: "auth: {mode: jwt, secret_file: missing}\n", want: "secret_file"},
+		{file: "auth: {mode: jwt}\n", env: "BATON_JWT_SECRET=short", want: "bytes can be guessed"},
+		{file: "auth: {mode: jwt, jwks_url: 'http://127.0.0.1:1/keys', issuer: i, audience: [a]}\n", want: "are not to be had from auth.jwks_url"},
+		{file: "auth: {mode: jwt, jwks_url: '" + s.URL() + "/healthz', issuer: i, audience: [a]}\n", want: "has no key that has an id"},
 		{env: "OTEL_TRACES_EXPORTER=jaeger", want: "wrong  traces"},
 		{args: "--database sqlite:/proc/baton.db", want: "cannot be written to"},
 	} {
 		t.Run(w.want, func(t *testing.T) {
+			t.Setenv("AWS_ACCESS_KEY_ID", "none")
+			t.Setenv("AWS_SECRET_ACCESS_KEY", "none")
 			t.Chdir(t.TempDir())
 			if w.file != "" {
 				put(t, "baton.yaml", w.file)

@@ -40,6 +40,15 @@ func Open(ctx context.Context, url string) (*Bucket, error) {
 // Close closes the bucket.
 func (b *Bucket) Close() error { return b.b.Close() }
 
+// Reach fails when the bucket is not there or cannot be looked into.
+func (b *Bucket) Reach(ctx context.Context) error {
+	there, err := b.b.IsAccessible(ctx)
+	if err == nil && !there {
+		err = errors.New("there is no such bucket, or it is not this user's to see")
+	}
+	return err
+}
+
 // part is how much of a blob is sent at once, and held in memory meanwhile: the least that S3 takes.
 const part = 5 << 20
 

@@ -168,6 +168,15 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 	return id, nil
 }
 
+// Reach fails when the keys of the JWKS are not to be had now. With a secret it does nothing.
+func (t *Tokens) Reach(ctx context.Context) error {
+	if t.keys == nil {
+		return nil
+	}
+	_, err := t.keys.get(ctx)
+	return err
+}
+
 // keyFor returns what the signature of a token with that header is checked with.
 func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (any, error) {
 	if t.keys == nil {

@@ -134,7 +134,7 @@ func suited(keys []jose.JSONWebKey, algorithm string) any {
 // fetch replaces the keys, or leaves them when it fails.
 func (s *keySet) fetch(done chan struct{}) {
 	defer close(done)
-	keys, err := s.get()
+	keys, err := s.get(context.Background())
 	if err != nil {
 		s.log.Warn("the keys of tokens could not be fetched", "error", err)
 	}
@@ -146,8 +146,8 @@ func (s *keySet) fetch(done chan struct{}) {
 	}
 }
 
-func (s *keySet) get() (map[string][]jose.JSONWebKey, error) {
-	req, err := http.NewRequest(http.MethodGet, s.url, http.NoBody)
+func (s *keySet) get(ctx context.Context) (map[string][]jose.JSONWebKey, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
