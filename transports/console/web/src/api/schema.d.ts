@@ -3601,6 +3601,11 @@ export interface components {
                 timestamp: null | string;
             };
         };
+        /** @description Those of one run. */
+        RunLimits: {
+            /** @description Between two answers of its client; null for no limit. */
+            events: null | number;
+        };
         /** @description A page of a list. */
         RunPage: {
             items: components["schemas"]["Run"][];
@@ -4305,11 +4310,6 @@ export interface components {
             path: string;
             /** @description Whoever has it gets the file, without a credential, until it expires. */
             url: string;
-        };
-        /** @description Those of one run. */
-        RunLimits: {
-            /** @description Between two answers of its client; null for no limit. */
-            events: null | number;
         };
         /** @description In bytes. */
         SizeLimits: {
@@ -6936,10 +6936,17 @@ export interface operations {
                      *         "tool": 120,
                      *         "approval": 2592000
                      *       },
+                     *       "run": {
+                     *         "events": 10000000
+                     *       },
                      *       "attachments": {
                      *         "size": 20971520,
                      *         "files": 1000,
                      *         "bytes": 1073741824,
+                     *         "used": {
+                     *           "files": 3,
+                     *           "bytes": 182044
+                     *         },
                      *         "uploads": 8
                      *       }
                      *     }
