@@ -2,6 +2,7 @@ package baton_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -54,7 +55,7 @@ func ended(c net.Conn) bool {
 	in := bufio.NewReader(c)
 	for {
 		_, err := in.ReadByte()
-		if err, ok := err.(net.Error); ok && err.Timeout() {
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			return false
 		}
 		if err != nil {
