@@ -63,7 +63,7 @@ func TestConsoleWithAccounts(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
 		s := start(t, database, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true")
 		keys := map[string]string{}
-		for name, where := range map[string][2]string{"alice": {"p1", "user"}, "bob": {"p1", "user"}, "vera": {"p1", "viewer"}, "nell": {"p2", "user"}} {
+		for name, where := range map[string][2]string{"alice": {"p1", "user"}, "bob": {"p1", "user"}, "vera": {"p1", "viewer"}, "adam": {"p1", "admin"}, "nell": {"p2", "user"}} {
 			keys[name] = s.key(t, name, where[0], where[1])
 		}
 		b, err := json.Marshal(keys)

@@ -1,4 +1,5 @@
-// People with accounts: KEYS are API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera looks after p1, and nell is of p2.
+// People with accounts: KEYS are API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera looks
+// after p1, which adam administers, and nell is of p2.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, call, leave, looks, quiet, sound, visit } from "./console-page.mjs";
@@ -80,5 +81,38 @@ test("nobody sees a neighbour's, and nobody is shown what they may not do", asyn
   await page.goto(new URL("/", page.url()).href);
   await page.getByRole("link", { name: "alice?" }).waitFor();
   await quiet(page, "the overview of who looks after a project");
+  await leave(page);
+});
+
+test("an admin makes a key, which works until it is revoked, and sees who did what", async () => {
+  await begin("alice", { agent: "echo", content: "for the audit" });
+  for (const look of looks) {
+    const page = await visit(browser, "/admin", look, { credential: keys.adam });
+    for (const tab of await page.getByRole("tab").allTextContents()) {
+      await page.getByRole("tab", { name: tab }).click();
+      await page.getByRole("tab", { name: tab, selected: true }).waitFor();
+      await sound(page, `${tab} at ${look.width} px, ${look.theme}`);
+    }
+    await leave(page);
+  }
+  const page = await visit(browser, "/admin", looks[0], { credential: keys.adam });
+  await page.getByRole("tab", { name: "Keys" }).click();
+  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.getByLabel("User").fill("carol");
+  await page.getByLabel("Name (optional)").fill("laptop");
+  await page.getByRole("button", { name: "Make it" }).click();
+  const key = (await page.getByRole("dialog").locator("pre").textContent()).trim();
+  const carol = { Authorization: `Bearer ${key}` };
+  const me = await call("GET", "/api/v1/me", undefined, carol);
+  assert.deepEqual([me.user, me.projectId, me.role], ["carol", "p1", "user"]);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Revoke laptop" }).click();
+  await page.getByRole("button", { name: "Revoke it" }).click();
+  await page.getByRole("row", { name: /laptop/ }).getByText("revoked").waitFor();
+  await assert.rejects(call("GET", "/api/v1/me", undefined, carol), refused);
+  await page.getByRole("tab", { name: "Audit" }).click();
+  for (const done of ["start", "key"]) await page.getByRole("row", { name: new RegExp(done) }).first().waitFor();
+  assert.equal(await page.getByText(key).count(), 0);
+  await quiet(page, "the keys of a project");
   await leave(page);
 });

@@ -115,3 +115,29 @@ test("what is offered is shown, and a tool is tried", async () => {
   await quiet(page, "a tool that is tried");
   await leave(page);
 });
+
+test("files go with a message, and are there after a reload", async () => {
+  const page = await visit(browser, "/playground/files?agent=echo");
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.locator("input[type=file]").setInputFiles([
+    { name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("remember the milk") },
+    { name: "dot.png", mimeType: "image/png", buffer: png },
+    { name: "tool.exe", mimeType: "application/x-msdownload", buffer: Buffer.from("\x7fELF\x00\x01") },
+  ]);
+  await page.getByText(/tool\.exe: /).waitFor(); // it is refused, and said to be
+  const attached = page.getByRole("list", { name: "Attached to this message" });
+  await attached.getByText("dot.png").waitFor();
+  await page.getByRole("textbox", { name: "Message" }).fill("look at these");
+  await page.keyboard.press("Enter");
+  for (const reloads of [1, 0]) {
+    await page.locator(".message[data-role=assistant]", { hasText: "look at these" }).waitFor();
+    const note = page.getByRole("link", { name: /note\.txt/ });
+    await note.waitFor();
+    assert.equal(await (await fetch(await note.getAttribute("href"))).text(), "remember the milk");
+    await page.waitForFunction(() => document.querySelector(".files img")?.naturalWidth === 1);
+    if (reloads) await page.reload();
+  }
+  page.complaints = page.complaints.filter((c) => !/415/.test(c)); // of the one that is refused
+  await quiet(page, "files in the playground");
+  await leave(page);
+});
