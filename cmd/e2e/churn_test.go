@@ -159,6 +159,14 @@ func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
 		s.until("at rest", func() bool { return workers() == "" })
 	}
 	round(300 * time.Millisecond) // what is made once and kept
+	s.until("counted by the janitor", func() bool {
+		for site := range objects() {
+			if strings.Contains(site, "RollUp") { // whose statements are kept
+				return true
+			}
+		}
+		return false
+	})
 	descriptors, before := socketsOf("self"), objects()
 	round(time.Duration(count(20)) * time.Second)
 	s.until("without their sockets", func() bool {

@@ -33,8 +33,10 @@ const (
 	maxFrame = 8 << 20          // bytes of a message of the server
 )
 
-// keep connects, and connects again, until ctx ends. tried is closed after the first attempt.
+// keep connects, and connects again, until ctx ends. tried is closed after the first attempt, when the log has what came of it.
 func (s *Server) keep(ctx context.Context, tried chan struct{}) {
+	announce := sync.OnceFunc(func() { close(tried) })
+	defer announce()
 	pause := minPause
 	for {
 		begun := time.Now()
@@ -45,11 +47,8 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 			err = s.redact(err)
 			s.set(nil, fmt.Errorf("the tool server is not connected: %w", err))
 		}
-		if tried != nil {
-			close(tried)
-			tried = nil
-		}
 		if err == nil {
+			announce()
 			err = s.redact(s.serve(ctx, conn))
 			s.set(nil, fmt.Errorf("the connection to the tool server is lost: %w", err))
 			conn.close()
@@ -61,6 +60,7 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 			pause = minPause
 		}
 		s.log.Warn("tool server is away", "error", err, "again", pause)
+		announce()
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
