@@ -95,8 +95,13 @@ func (s *Server) known(r *Route) fiber.Handler {
 			return r.Known(c, who)
 		}
 		ctx, cancel := context.WithCancelCause(c.UserContext())
-		defer cancel(nil)
-		defer auth.TermOf(c).Watch(cancel)()
+		release := auth.TermOf(c).Watch(cancel)
+		defer func() {
+			release()
+			if !c.Response().IsBodyStream() { // a long answer is read behind its handler, and ends with its connection
+				cancel(nil)
+			}
+		}()
 		c.SetUserContext(ctx)
 		if err = r.Known(c, who); err != nil && errors.Is(context.Cause(ctx), auth.ErrEnded) {
 			return auth.ErrEnded
