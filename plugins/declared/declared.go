@@ -17,9 +17,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Sections are the keys of a file that are read here.
-func Sections() []string { return []string{"agents", "mcp", "workflows"} }
-
 // Config says what surrounds a file. Its zero fields mean the defaults that they name.
 type Config struct {
 	Offered []plugins.Plugin                 // what is there without the file, under names that it may use and not take
