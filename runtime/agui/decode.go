@@ -11,7 +11,7 @@ import (
 // strings are empty: whether the event is legal is the Verifier's to say. A known member of the wrong
 // type is an error. The event holds no reference to data.
 func Decode(data []byte) (Event, error) {
-	if ev, ok := decodeHot(data); ok {
+	if ev, ok := decodeHot(data, "", ""); ok {
 		return ev, nil
 	}
 	if !json.Valid(data) {
@@ -26,6 +26,20 @@ func Decode(data []byte) (Event, error) {
 		return nil, fmt.Errorf("%s: %w", or(string(typ), "event"), err)
 	}
 	return ev, nil
+}
+
+// DecodeStored reads an event of the log of a thread and a run, which its stored form does not name.
+func DecodeStored(data []byte, threadID, runID string) (Event, error) {
+	if ev, ok := decodeHot(data, threadID, runID); ok {
+		return ev, nil
+	}
+	ev, err := Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	b := ev.Common()
+	b.ThreadID, b.RunID = threadID, runID
+	return ev.WithCommon(b), nil
 }
 
 func decodeType(typ Type, data []byte) (Event, error) {

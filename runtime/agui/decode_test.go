@@ -25,6 +25,11 @@ func TestDecodeReadsWhatStoredWrites(t *testing.T) {
 			t.Errorf("%s: %v\n%s", s.name, err, line)
 			continue
 		}
+		b := got.Common()
+		b.ThreadID, b.RunID = "thread", "run"
+		if named, err := agui.DecodeStored(line, "thread", "run"); err != nil || cmp.Diff(got.WithCommon(b), named) != "" {
+			t.Errorf("%s of a thread and a run: %+v, %v", s.name, named, err)
+		}
 		want := logged(s.ev)
 		if e, ok := want.(agui.Custom); ok && e.Value == nil {
 			e.Value = json.RawMessage("null")

@@ -169,26 +169,17 @@ func (e ToolCallEnd) AppendJSON(dst []byte, p Projection) []byte {
 
 // AppendJSON implements Event.
 func (e ToolCallResult) AppendJSON(dst []byte, p Projection) []byte {
-	dst = e.open(dst, TypeToolCallResult, p)
-	dst = appendStr(dst, "messageId", e.MessageID)
-	dst = appendStr(dst, "toolCallId", e.ToolCallID)
-	dst = appendStr(dst, "role", string(RoleTool))
-	if p == AGUI1 && e.Parts != nil {
-		dst = appendRaw(dst, "content", e.Parts, "[]")
-	} else {
-		dst = appendStr(dst, "content", e.Content)
+	if p == Stored {
+		return e.AppendStored(dst, nil)
 	}
+	dst = e.begin(dst, p)
 	out := e.Output
 	switch p {
-	case Stored, Seed:
-		if p == Stored {
-			dst = appendOptRaw(dst, "parts", e.Parts)
-		} else if out == nil {
+	case Seed:
+		if out == nil {
 			out = &ToolOutput{ToolCallID: e.ToolCallID, ResultSummary: e.Content}
 		}
-		if out != nil {
-			dst = out.append(appendKey(dst, "toolAgentOutput"), true)
-		}
+		dst = out.append(appendKey(dst, "toolAgentOutput"), true)
 		return e.close(dst, p)
 	case Public:
 		if out != nil && out.Status == StatusFailure {
@@ -200,6 +191,31 @@ func (e ToolCallResult) AppendJSON(dst []byte, p Projection) []byte {
 		dst = out.append(appendKey(dst, "toolAgentOutput"), false)
 	}
 	return e.end(closeMetadata(dst, mark), p)
+}
+
+// AppendStored is AppendJSON for the log. output is e.Output as JSON where somebody has encoded it already, on one line
+// and without its parts; nil where nobody has.
+func (e ToolCallResult) AppendStored(dst, output []byte) []byte {
+	dst = appendOptRaw(e.begin(dst, Stored), "parts", e.Parts)
+	switch {
+	case output != nil:
+		dst = append(appendKey(dst, "toolAgentOutput"), output...)
+	case e.Output != nil:
+		dst = e.Output.append(appendKey(dst, "toolAgentOutput"), true)
+	}
+	return e.close(dst, Stored)
+}
+
+// begin appends what precedes the output.
+func (e ToolCallResult) begin(dst []byte, p Projection) []byte {
+	dst = e.open(dst, TypeToolCallResult, p)
+	dst = appendStr(dst, "messageId", e.MessageID)
+	dst = appendStr(dst, "toolCallId", e.ToolCallID)
+	dst = appendStr(dst, "role", string(RoleTool))
+	if p == AGUI1 && e.Parts != nil {
+		return appendRaw(dst, "content", e.Parts, "[]")
+	}
+	return appendStr(dst, "content", e.Content)
 }
 
 // AppendJSON implements Event.

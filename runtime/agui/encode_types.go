@@ -5,7 +5,8 @@ func (o WorkerOutput) MarshalJSON() ([]byte, error) { return o.append(nil, true)
 
 // MarshalJSON returns o as it stands in TOOL_CALL_RESULT.
 func (o ToolOutput) MarshalJSON() ([]byte, error) {
-	dst := o.append(nil, true)
+	room := len(o.ToolCallArgs) + len(o.ResultSummary) + len(o.UIHints) + len(o.Parts) + 256
+	dst := o.append(make([]byte, 0, room), true)
 	return append(appendOptRaw(dst[:len(dst)-1], "parts", o.Parts), '}'), nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 // decodeHot reads the events that come once per token, in the form AppendJSON writes them. It gives up
 // on anything unusual, and Decode then takes the general path.
-func decodeHot(data []byte) (Event, bool) {
+func decodeHot(data []byte, threadID, runID string) (Event, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
 	if !ok {
 		return nil, false
@@ -20,19 +20,20 @@ func decodeHot(data []byte) (Event, bool) {
 	if !utf8.Valid(rest) {
 		return nil, false
 	}
+	base := Base{ThreadID: threadID, RunID: runID}
 	switch Type(before) {
 	case TypeTextMessageContent:
-		var e TextMessageContent
+		e := TextMessageContent{Base: base}
 		if scanHot(string(after), &e.Base, "messageId", &e.MessageID, &e.Delta) {
 			return e, true
 		}
 	case TypeReasoningMessageContent:
-		var e ReasoningMessageContent
+		e := ReasoningMessageContent{Base: base}
 		if scanHot(string(after), &e.Base, "messageId", &e.MessageID, &e.Delta) {
 			return e, true
 		}
 	case TypeToolCallArgs:
-		var e ToolCallArgs
+		e := ToolCallArgs{Base: base}
 		if scanHot(string(after), &e.Base, "toolCallId", &e.ToolCallID, &e.Delta) {
 			return e, true
 		}
