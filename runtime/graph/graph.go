@@ -64,17 +64,31 @@ func (s *Set) Workflow(name string) *Graph { return s.workflows[name] }
 // Of returns the graph a run was started with: the registered one unless its definition has changed since.
 func (s *Set) Of(run *model.Run) (*Graph, error) {
 	if run.Agent != "" {
-		return &Graph{Nodes: []*Node{{Node: plugins.Node{ID: run.Agent, Agent: run.Agent}}}}, nil
+		return &Graph{Nodes: []*Node{{Node: ofAgent(run.Agent)}}}, nil
 	}
 	if w := s.workflows[run.WorkflowID]; w != nil && bytes.Equal(w.Definition, run.Definition) {
 		return w, nil
 	}
-	var w plugins.Workflow
-	if err := json.Unmarshal(run.Definition, &w); err != nil {
-		return nil, fmt.Errorf("definition of run %s: %w", run.ID, err)
+	w, err := Definition(run)
+	if err != nil {
+		return nil, err
 	}
 	return compileWorkflow(w)
 }
+
+// Definition returns the workflow a run was started with. That of a single agent is a node of its name.
+func Definition(run *model.Run) (w plugins.Workflow, err error) {
+	if run.Agent != "" {
+		return plugins.Workflow{Name: run.WorkflowID, Nodes: []plugins.Node{ofAgent(run.Agent)}}, nil
+	}
+	if err := json.Unmarshal(run.Definition, &w); err != nil {
+		return w, fmt.Errorf("definition of run %s: %w", run.ID, err)
+	}
+	return w, nil
+}
+
+// ofAgent is the node of a run of a single agent.
+func ofAgent(name string) plugins.Node { return plugins.Node{ID: name, Agent: name} }
 
 // Agent is the agent that executes a node, "" for a node that is a tool.
 func (g *Graph) Agent(node string) string {

@@ -12,11 +12,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 const (
 	maxSchema = 256 << 10 // bytes of a tool's parameters
-	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most
+	maxKept   = 16        // schemas of a client's tools, compiled
+	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most, see steps.go
 )
 
 // CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes. A tool that came to
@@ -45,7 +47,7 @@ func (c *ClientTools) Check(parameters, args json.RawMessage) error {
 		if len(parameters) > 0 {
 			known, _ = compileSchema(parameters)
 		}
-		if c.schemas == nil {
+		if c.schemas == nil || len(c.schemas) == maxKept {
 			c.schemas = make(map[string]*schema)
 		}
 		c.schemas[string(parameters)] = known
@@ -56,6 +58,9 @@ func (c *ClientTools) Check(parameters, args json.RawMessage) error {
 
 // check says what is wrong with a call's arguments. A nil schema takes any object.
 func (s *schema) check(args json.RawMessage) error {
+	if agui.Crowded(args) { // whoever has sent them: a message's text, too, becomes a tool's arguments
+		return fmt.Errorf("the arguments hold more values than they may for their size")
+	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
 		return fmt.Errorf("the arguments are not JSON")
@@ -63,10 +68,11 @@ func (s *schema) check(args json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fmt.Errorf("the arguments are not an object")
 	}
-	if s == nil {
-		return nil
+	err = strange(v, 0)
+	if err == nil && s != nil {
+		err = s.validate(v)
 	}
-	if err := s.validate(v); err != nil {
+	if err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil
@@ -76,12 +82,11 @@ func (s *schema) check(args json.RawMessage) error {
 // years, so each check has a number of steps.
 type schema struct {
 	root *jsonschema.Schema
+	room int // instructions of regular expressions that it may still have, while it is compiled
 
 	mu   sync.Mutex // guards left, and is held during a check
 	left int        // steps of the check under way
 }
-
-var errSteps = errors.New("checking them takes too long")
 
 func (s *schema) validate(v any) error {
 	s.mu.Lock()
@@ -110,20 +115,30 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 		return nil, fmt.Errorf("a schema may have %d bytes", maxSchema)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err == nil {
+		err = strange(doc, 0)
+	}
+	if err == nil && parts(doc) > maxParts {
+		err = errParts
+	}
 	if err != nil {
 		return nil, err
 	}
 	const name = "tool:///parameters"
+	s := &schema{room: maxPatterns}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(s.compile)
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
-	s := new(schema)
 	if s.root, err = c.Compile(name); err != nil {
 		return nil, err
 	}
-	return s, s.count(reflect.ValueOf(s.root), map[*jsonschema.Schema]bool{})
+	if err := s.count(reflect.ValueOf(s.root), map[*jsonschema.Schema]bool{}); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // noLoader keeps schemas from naming files and addresses that we would read.
@@ -131,58 +146,4 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("a schema refers to nothing outside of it")
-}
-
-// count has each part of a schema that v leads to take a step when it is checked: as its format, which is checked before
-// anything that goes deeper.
-func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error {
-	switch v.Kind() {
-	case reflect.Interface:
-		return s.count(v.Elem(), seen)
-	case reflect.Slice:
-		for i := range v.Len() {
-			if err := s.count(v.Index(i), seen); err != nil {
-				return err
-			}
-		}
-	case reflect.Map:
-		for _, e := range v.Seq2() {
-			if err := s.count(e, seen); err != nil {
-				return err
-			}
-		}
-	}
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type() != reflect.TypeFor[*jsonschema.Schema]() {
-		return nil
-	}
-	part := v.Interface().(*jsonschema.Schema)
-	if seen[part] {
-		return nil
-	}
-	seen[part] = true
-	if part.DynamicRef != nil || part.RecursiveRef != nil {
-		return errors.New("$dynamicRef and $recursiveRef are not supported")
-	}
-	for _, f := range reflect.VisibleFields(v.Type().Elem()) {
-		if !f.IsExported() {
-			continue
-		}
-		if err := s.count(v.Elem().FieldByIndex(f.Index), seen); err != nil {
-			return err
-		}
-	}
-	was := part.Format
-	part.Format = &jsonschema.Format{Validate: func(v any) error {
-		if s.left--; s.left < 0 {
-			return errSteps
-		}
-		if was != nil {
-			return was.Validate(v)
-		}
-		return nil
-	}}
-	if was != nil {
-		part.Format.Name = was.Name
-	}
-	return nil
 }

@@ -1,0 +1,246 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// What a schema may hold that costs more than it looks like.
+const (
+	maxPattern  = 4 << 10 // bytes of a regular expression
+	maxPatterns = 10_000  // instructions of all of them, each of which is compiled twice
+	maxDepth    = 256
+	maxDigits   = 1 << 10 // of a number, and
+	maxExponent = 400     // its exponent: it is computed with exactly
+	maxParts    = 5_000   // schemas in a schema: compiling them takes the square of that
+	fewElements = 16      // of enum and const, of which more take steps of their own
+)
+
+// A step is about a microsecond's work. These are done in one.
+const (
+	bytesOfStep    = 1 << 10
+	elementsOfStep = 8
+	matchesOfStep  = 1 << 10 // a byte of a text at an instruction of a pattern
+)
+
+var (
+	errSteps   = errors.New("checking them takes too long")
+	errNumber  = errors.New("a number is out of range")
+	errDeep    = errors.New("values nest too deeply")
+	errParts   = errors.New("it is made of too many parts")
+	errPattern = errors.New("its regular expressions are too large")
+	errDynamic = errors.New("$dynamicRef and $recursiveRef are not supported")
+)
+
+// strange says what a value holds that takes long to go over: 1e999999 has a million digits, with which it is computed exactly,
+// and where a mistake is found is told with all of the path to it.
+func strange(v any, depth int) (err error) {
+	if depth > maxDepth {
+		return errDeep
+	}
+	switch v := v.(type) {
+	case []any:
+		for i := 0; i < len(v) && err == nil; i++ {
+			err = strange(v[i], depth+1)
+		}
+	case map[string]any:
+		for _, e := range v {
+			if err == nil {
+				err = strange(e, depth+1)
+			}
+		}
+	case json.Number:
+		digits, exponent := len(v), 0
+		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
+			digits = i
+			exponent, err = strconv.Atoi(string(v[i+1:]))
+		}
+		if err != nil || digits > maxDigits || max(exponent, -exponent) > maxExponent {
+			return errNumber
+		}
+	}
+	return err
+}
+
+// parts is about how many schemas are in one.
+func parts(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case bool:
+		n = 1
+	case []any:
+		for _, e := range v {
+			n += parts(e)
+		}
+	case map[string]any:
+		n = 1
+		for _, e := range v {
+			n += parts(e)
+		}
+	}
+	return n
+}
+
+// weight is how many steps it takes to go once over a value, to its leaves if it is compared.
+func weight(v any, deep bool) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) / bytesOfStep
+	case []any:
+		n := len(v) / elementsOfStep
+		for i := range v {
+			if deep {
+				n += 1 + weight(v[i], true)
+			}
+		}
+		return n
+	case map[string]any:
+		n := len(v) / elementsOfStep
+		for key, e := range v {
+			if deep {
+				n += 1 + len(key)/bytesOfStep + weight(e, true)
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+// count has each part of a schema that v leads to take steps when it is checked: as its format, which is checked before
+// anything that goes deeper.
+func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error {
+	switch v.Kind() {
+	case reflect.Interface:
+		return s.count(v.Elem(), seen)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := s.count(v.Index(i), seen); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, e := range v.Seq2() {
+			if err := s.count(e, seen); err != nil {
+				return err
+			}
+		}
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type() != reflect.TypeFor[*jsonschema.Schema]() {
+		return nil
+	}
+	part := v.Interface().(*jsonschema.Schema)
+	if seen[part] {
+		return nil
+	}
+	seen[part] = true
+	if part.DynamicRef != nil || part.RecursiveRef != nil {
+		return errDynamic
+	}
+	for _, f := range reflect.VisibleFields(v.Type().Elem()) {
+		if !f.IsExported() {
+			continue
+		}
+		if err := s.count(v.Elem().FieldByIndex(f.Index), seen); err != nil {
+			return err
+		}
+	}
+	s.take(part, compared(part))
+	return nil
+}
+
+// take has a part take steps, and so many more.
+func (s *schema) take(part *jsonschema.Schema, more int) {
+	was, deep := part.Format, part.UniqueItems
+	part.Format = &jsonschema.Format{Validate: func(v any) error {
+		if s.left -= 1 + more + weight(v, deep); s.left < 0 {
+			return errSteps
+		}
+		if was != nil {
+			return was.Validate(v)
+		}
+		return nil
+	}}
+	if was != nil {
+		part.Format.Name = was.Name
+	}
+}
+
+// compared is how many steps it takes to compare a value with those that a part names, if they are many. They would be
+// compared before its format is checked: then they become a part of it.
+func compared(part *jsonschema.Schema) int {
+	var values []any
+	if part.Enum != nil {
+		values = append(values, part.Enum.Values)
+	}
+	if part.Const != nil {
+		values = append(values, *part.Const)
+	}
+	n := weight(values, true)
+	if n <= fewElements {
+		return 0
+	}
+	part.AllOf = append(part.AllOf, &jsonschema.Schema{
+		DraftVersion: part.DraftVersion, Location: part.Location, Enum: part.Enum, Const: part.Const,
+	})
+	part.Enum, part.Const = nil, nil
+	return n
+}
+
+// pattern is a regular expression whose matches take steps.
+type pattern struct {
+	*regexp.Regexp
+	s    *schema
+	size int // instructions
+}
+
+// MatchString reports whether the text matches. When there are no steps left it is not even read.
+func (p *pattern) MatchString(text string) bool {
+	p.s.left -= len(text) * p.size / matchesOfStep
+	return p.s.left >= 0 && p.Regexp.MatchString(text)
+}
+
+// compile makes patterns of a schema while it is compiled, and of values that are to be ones while they are checked.
+func (s *schema) compile(text string) (jsonschema.Regexp, error) {
+	if len(text) > maxPattern {
+		return nil, errPattern
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	size := instructions(parsed)
+	left := &s.left
+	if s.root == nil {
+		left = &s.room
+	}
+	if *left -= size; *left < 0 {
+		return nil, errPattern
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{re, s, size}, nil
+}
+
+// instructions is about how many a regular expression has once it is compiled. What Parse takes is repeated 1000 times at most.
+func instructions(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)/elementsOfStep
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Max, re.Min, 1)
+	}
+	return n
+}

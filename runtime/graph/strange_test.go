@@ -1,0 +1,74 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/graph"
+)
+
+// Patterns, numbers and long texts take steps, too: a line of each may cost what a thousand lines of others do.
+func TestCheckingStrangePartsIsBounded(t *testing.T) {
+	many := func(text string, n int) string { return strings.Repeat(text+",", n-1) + text }
+	refs := `{"$ref":"#/$defs/a"}`
+	for name, c := range map[string]struct{ schema, args, want string }{
+		"large numbers":    {`{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + many("1e999999", 10_000) + `]}`, "out of range"},
+		"small numbers":    {`{"properties":{"a":{"items":{"multipleOf":1}}}}`, `{"a":[` + many("1e-999999", 10_000) + `]}`, "out of range"},
+		"long numbers":     {`{"properties":{"a":{"items":{"multipleOf":1}}}}`, `{"a":[` + many(strings.Repeat("9", 50_000), 20) + `]}`, "out of range"},
+		"deep values":      {`{}`, strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000), "too deeply"},
+		"a slow pattern":   {`{"properties":{"a":{"pattern":"(x.{0,900}){1}y"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "takes too long"},
+		"patterns of keys": {`{"patternProperties":{"(x.{0,900}){1}y":{}}}`, `{"` + strings.Repeat("x", 1<<20) + `":1}`, "takes too long"},
+		"long texts":       {`{"properties":{"a":{"$defs":{},"allOf":[` + many(refs, 2_000) + `]}},"$defs":{"a":{"maxLength":9999999}}}`, `{"a":"` + strings.Repeat("é", 1<<19) + `"}`, "takes too long"},
+		"long lists":       {`{"properties":{"a":{"allOf":[` + many(refs, 2_000) + `]}},"$defs":{"a":{"uniqueItems":true}}}`, `{"a":[` + many("[]", 2) + `,` + many("1.0000000000", 50_000) + `]}`, "takes too long"},
+		"crowded lists":    {`{}`, `{"a":[` + many("{}", 1_000_000) + `]}`, "more values"},
+		"long choices":     {`{"properties":{"a":{"anyOf":[` + many(refs, 2_000) + `]}},"$defs":{"a":{"enum":[` + many("1.5", 50_000) + `]}}}`, `{"a":1}`, "takes too long"},
+	} {
+		if err := check(c.schema, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %.200v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Schemas that take much to compile are none: what a client's tool is called with the client judges.
+func TestCompilingIsBounded(t *testing.T) {
+	var patterns strings.Builder
+	for i := range 4_000 {
+		fmt.Fprintf(&patterns, `"%da{1000}":{},`, i)
+	}
+	schemas := map[string]string{
+		"parts":          `{"allOf":[` + strings.Repeat(`{},`, 50_000) + `{}]}`,
+		"patterns":       `{"patternProperties":{` + patterns.String() + `"x":{}}}`,
+		"one pattern":    `{"pattern":"` + strings.Repeat(`(a{1000})`, 20_000) + `"}`,
+		"a large number": `{"items":{"multipleOf":1e-999999}}`,
+	}
+	for name, schema := range schemas {
+		before := new(runtime.MemStats)
+		runtime.ReadMemStats(before)
+		var tools graph.ClientTools
+		if err := tools.Check(json.RawMessage(schema), json.RawMessage(`{}`)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		after := new(runtime.MemStats)
+		runtime.ReadMemStats(after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("%s: compiling %d bytes of schema took %d MiB", name, len(schema), took>>20)
+		}
+	}
+}
+
+// What takes steps of its own admits what it did.
+func TestStrangePartsFit(t *testing.T) {
+	schema := `{"properties":{"a":{"pattern":"^[a-z]{2,40}(-\\d+)*$"},"b":{"enum":[` + strings.Repeat("0,", 500) + `"last"]},"c":{"const":[1,{"d":2}]}},"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{}}`
+	for args, want := range map[string]string{
+		`{"a":"abc-1-2"}`: "", `{"a":"A"}`: "does not match pattern", `{"x-a":"b"}`: "", `{"x-a":1}`: "got number, want string",
+		`{"n":1.5e300,"m":-0.25}`:        "",
+		`{"b":"last","c":[1.0,{"d":2}]}`: "", `{"b":1}`: "value must be one of", `{"c":[1]}`: "'const' failed",
+	} {
+		if err := check(schema, args); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
