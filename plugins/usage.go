@@ -15,8 +15,15 @@ import (
 // the function is called again only when its record is lost, and the model is paid again. Outside of any Do they are
 // counted once, however often the worker is called again: each use is recorded in its place, so the worker must report in
 // the same order each time, and goroutines in a Branch each.
+//
+// Tokens of a call that should not have been made any more (see MayCallModel) are counted, too, and then it fails as that does: a
+// worker that does not ask before learns it so.
 func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
-	return r.ModelCall(ctx, ModelCall{Usage: u})
+	refused := r.MayCallModel()
+	if err := r.ModelCall(ctx, ModelCall{Usage: u}); err != nil {
+		return err
+	}
+	return refused
 }
 
 // ModelCall is what one call of a model took, and how it ended.
@@ -26,7 +33,7 @@ type ModelCall struct {
 	RequestID    string // the provider's, empty when there is none
 }
 
-// ModelCall is Usage that also says how the call ended: the metadata of the run's end are those of the last call whose
+// ModelCall is Usage of a call that might be made, which also says how it ended: the metadata of the run's end are those of the last call whose
 // FinishReason is known.
 func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	u := &c.Usage
@@ -67,6 +74,21 @@ func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c Model
 		return w.BeginModelCall(ctx)
 	}
 	return ctx, func(ModelCall, error) {}
+}
+
+// ModelLimiter is a Host that says whether a model may be called.
+type ModelLimiter interface {
+	// MayCallModel fails with an *Error when the run's project has used up what it may spend on models.
+	MayCallModel() error
+}
+
+// MayCallModel fails with an *Error of the code tokens_exceeded while the run's project has used up the tokens that it may
+// use a day. A worker asks before it calls a model, and returns the error; what has been spent counts all the same.
+func (r *Run) MayCallModel() error {
+	if l, ok := r.host.(ModelLimiter); ok {
+		return l.MayCallModel()
+	}
+	return nil
 }
 
 // clip keeps a provider's own words within a length.

@@ -150,6 +150,9 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		s.answer = new(member)
 	}
 	resp, err := t.stream(ctx, m, req, s.piece)
+	if err != nil && (s.size > 0 || ctx.Err() != nil) {
+		resp.Usage = t.cutOff(resp.Usage, req, s.size)
+	}
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -174,6 +177,9 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 
 // stream asks a model once, and tells who runs the server of it.
 func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Piece) error) (Response, error) {
+	if err := t.run.MayCallModel(); err != nil {
+		return Response{}, err
+	}
 	told, end := t.run.BeginModelCall(ctx)
 	resp, err := m.Stream(told, req, show)
 	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)

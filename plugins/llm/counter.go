@@ -2,6 +2,9 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
+
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -72,4 +75,40 @@ func sane(u agui.TokenUsage) agui.TokenUsage {
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 	}
 	return u
+}
+
+// cutOff is what a call has taken at least that was cut off. Most providers count when an answer is complete, but are to be paid
+// for what they have read and made until then: where they have not counted it is estimated. made is the bytes of what has come.
+func (t *turn) cutOff(u agui.TokenUsage, req Request, made int) agui.TokenUsage {
+	if u.InputTokens == 0 {
+		u.InputTokens = int64(t.estimate(req))
+	}
+	u.OutputTokens = max(u.OutputTokens, int64(made+3)/4)
+	u.TotalTokens = max(u.TotalTokens, u.InputTokens+u.OutputTokens)
+	return u
+}
+
+// estimate is about how many tokens a request has, counted as those of a turn are.
+func (t *turn) estimate(req Request) (tokens int) {
+	for i := range req.Messages {
+		tokens += 4
+		for _, p := range req.Messages[i].Parts {
+			switch p := p.(type) {
+			case llms.TextContent:
+				tokens += t.cfg.Count(p.Text)
+			case llms.ToolCall:
+				tokens += t.cfg.Count(p.FunctionCall.Name) + t.cfg.Count(p.FunctionCall.Arguments)
+			case llms.ToolCallResponse:
+				tokens += t.cfg.Count(p.Content)
+			case Carried:
+				tokens += t.cfg.Count(string(p.Data))
+			default: // an image or a file
+				tokens += 1000
+			}
+		}
+	}
+	if tools, err := json.Marshal(req.Options.Tools); err == nil && len(req.Options.Tools) > 0 {
+		tokens += t.cfg.Count(string(tools))
+	}
+	return tokens
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/batonrun/baton/plugins"
 )
 
 // newClient returns a client that adds the headers of cfg and follows no redirect to another host.
@@ -54,6 +56,9 @@ func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, goodbye)
 	}
 	req = req.Clone(ctx)
+	if parent := plugins.TraceParent(ctx); parent != "" {
+		req.Header.Set("Traceparent", parent)
+	}
 	for name, v := range c.headers {
 		req.Header.Set(name, v)
 	}

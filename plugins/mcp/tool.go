@@ -132,6 +132,9 @@ func (c *connection) call(ctx context.Context, name string, call *plugins.Call) 
 		params.Arguments = json.RawMessage("{}")
 	}
 	params.SetProgressToken(call.ID)
+	if parent := plugins.TraceParent(ctx); parent != "" { // where there is no header, as on stdio
+		params.Meta["traceparent"] = parent
+	}
 	c.mu.Lock()
 	c.progress[call.ID] = call.Report
 	c.mu.Unlock()

@@ -22,7 +22,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 			return agui.WorkerOutput{}, err
 		}
 		for _, u := range res.Usage {
-			if err := run.Usage(ctx, u); err != nil {
+			if err := run.ModelCall(ctx, plugins.ModelCall{Usage: u}); err != nil {
 				return agui.WorkerOutput{}, err
 			}
 		}

@@ -65,6 +65,9 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
+	if parent := plugins.TraceParent(ctx); parent != "" {
+		req.Header.Set("Traceparent", parent)
+	}
 	for name, v := range a.cfg.Headers {
 		req.Header.Set(name, v)
 	}

@@ -30,6 +30,11 @@ func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*r
 			if again && a.cfg.AtMostOnce {
 				return &plugins.Error{Code: "interrupted", Message: "The server has stopped while the remote agent was at work"}
 			}
+			if !again {
+				if err := run.MayCallModel(); err != nil {
+					return err
+				}
+			}
 			err := a.ask(ctx, run, c, id, again, &res)
 			if err != nil {
 				a.observe(err)
