@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -298,7 +299,29 @@ func (f *Files) open(ctx context.Context, a *model.Attachment) (io.ReadCloser, e
 	if err != nil {
 		return nil, f.away("an attachment could not be opened", a, err)
 	}
-	return body, nil
+	return &whole{body, f, a, a.Size}, nil
+}
+
+// whole is an attachment that is read. One of which bytes are missing, or cannot be read, fails in the end: nobody takes a part of a
+// file for all of it.
+type whole struct {
+	io.ReadCloser
+	f    *Files
+	a    *model.Attachment
+	left int64
+}
+
+func (w *whole) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	w.left -= int64(n)
+	switch {
+	case err == nil:
+	case err != io.EOF: //nolint:errorlint // a reader's end is not wrapped
+		err = w.f.away("an attachment could not be read", w.a, err)
+	case w.left != 0:
+		err = w.f.away("an attachment is not as it was stored", w.a, fmt.Errorf("%d bytes are missing: %w", w.left, io.ErrUnexpectedEOF))
+	}
+	return n, err
 }
 
 // Use returns those of a user's attachments that have one of the paths. None of them goes within Config.Unused.
