@@ -18,6 +18,9 @@ type Budget struct {
 // New returns a budget of total bytes.
 func New(total int64) *Budget { return &Budget{total: total} }
 
+// Total is how much there is.
+func (b *Budget) Total() int64 { return b.total }
+
 // Used is how much of the budget is held.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
@@ -33,7 +36,20 @@ const small = 64 << 10
 // Hold is somebody's part of a budget. The zero Hold of no budget holds nothing and refuses nothing.
 type Hold struct {
 	of *Budget
+	to Payer // nil for nobody
 	n  atomic.Int64
+}
+
+// Payer is who a Hold is for, and may have a part of the budget only.
+type Payer interface {
+	// Pay counts n bytes more of a Hold that has some, or says why not. Below 0 they are given back, which nothing keeps from.
+	Pay(has, n int64) error
+}
+
+// For makes a Hold that has nothing somebody's. It may be nobody's.
+func (h *Hold) For(p Payer) *Hold {
+	h.to = p
+	return h
 }
 
 // Hold returns a part of the budget, which is nothing yet. Release it.
@@ -52,6 +68,12 @@ func (h *Hold) Grow(n int) error {
 		h.of.used.Add(-int64(n))
 		return ErrSpent
 	}
+	if h.to != nil {
+		if err := h.to.Pay(h.n.Load(), int64(n)); err != nil {
+			h.of.used.Add(-int64(n))
+			return err
+		}
+	}
 	h.n.Add(int64(n))
 	return nil
 }
@@ -59,14 +81,22 @@ func (h *Hold) Grow(n int) error {
 // Shrink gives n bytes of the part back.
 func (h *Hold) Shrink(n int) {
 	if h.of != nil {
-		h.n.Add(-int64(n))
+		has := h.n.Add(-int64(n))
 		h.of.used.Add(-int64(n))
+		if h.to != nil {
+			_ = h.to.Pay(has+int64(n), -int64(n))
+		}
 	}
 }
 
 // Release gives back all of the part. It may be called more than once.
 func (h *Hold) Release() {
-	if h.of != nil {
-		h.of.used.Add(-h.n.Swap(0))
+	if h.of == nil {
+		return
+	}
+	n := h.n.Swap(0)
+	h.of.used.Add(-n)
+	if h.to != nil && n > 0 {
+		_ = h.to.Pay(n, -n)
 	}
 }

@@ -1,5 +1,5 @@
-// Package rates counts what users and projects ask for: requests in a second, with a burst that may come at once, and the
-// streams that are open at a time. It knows nothing of HTTP.
+// Package rates counts what users and projects ask for: requests in a second, with a burst that may come at once, the streams
+// that are open at a time, and the bytes that are held for them. It knows nothing of HTTP.
 //
 // What it remembers of users is bounded by what they do: who has asked for nothing for as long as it takes to be allowed a
 // whole burst again, and has nothing open, is forgotten, and loses nothing by it.
@@ -24,9 +24,10 @@ type Config struct {
 
 // Limits are those of a user or a project.
 type Limits struct {
-	Requests int // in a second
-	Burst    int // that may come at once, as many as Requests if that is more
-	Streams  int // open at a time
+	Requests int   // in a second
+	Burst    int   // that may come at once, as many as Requests if that is more
+	Streams  int   // open at a time
+	Bytes    int64 // of requests, messages and answers that are held at a time; one alone may be larger
 }
 
 func (l Limits) burst() int { return max(l.Requests, l.Burst) }
@@ -47,6 +48,7 @@ type key struct{ project, user string }
 type account struct {
 	requests, repeats *rate.Limiter // nil for no limit
 	streams           int
+	bytes             int64
 }
 
 // few is how many accounts are never too many.
@@ -152,10 +154,45 @@ func (m *Meter) open(user, project *account) (release func()) {
 	})
 }
 
+// retryBytes is when whoever has too much held may try again.
+const retryBytes = 2 * time.Second
+
+// Payer returns who pays for what is held for a caller, and its project. It keeps within their limits, but one request, message
+// or answer alone may be larger.
+func (m *Meter) Payer(who runtime.Caller) *Payer { return &Payer{m, who} }
+
+// Payer is a caller as somebody for whom bytes are held. A Payer of a nil Meter pays for anything.
+type Payer struct {
+	m   *Meter
+	who runtime.Caller
+}
+
+// Pay counts n bytes more of what has some already, or refuses them with an *runtime.Error. Below 0 they are given back.
+func (p *Payer) Pay(has, n int64) error {
+	m := p.m
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	user, project := m.accounts(p.who, time.Now())
+	over := func(a *account, most int64) bool { return n > 0 && most > 0 && a.bytes > has && a.bytes+n > most }
+	switch {
+	case over(user, m.cfg.User.Bytes):
+		return refuse("too_many_bytes", retryBytes, "You may have %d bytes of requests and answers under way", m.cfg.User.Bytes)
+	case over(project, m.cfg.Project.Bytes):
+		return refuse("too_many_bytes", retryBytes, "Your project may have %d bytes of requests and answers under way", m.cfg.Project.Bytes)
+	}
+	user.bytes += n
+	project.bytes += n
+	return nil
+}
+
 // Used is how much of its limits somebody uses now.
 type Used struct {
 	Requests int // of its burst
 	Streams  int
+	Bytes    int64
 }
 
 // Used returns what a caller and its project use.
@@ -171,7 +208,7 @@ func (m *Meter) Used(who runtime.Caller) (user, project Used) {
 }
 
 func (a *account) used(now time.Time) Used {
-	u := Used{Streams: a.streams}
+	u := Used{Streams: a.streams, Bytes: a.bytes}
 	if a.requests != nil {
 		u.Requests = a.requests.Burst() - int(a.requests.TokensAt(now))
 	}
@@ -209,7 +246,7 @@ func bucket(l Limits) *rate.Limiter {
 
 // idle reports whether nothing is lost with the account: a new one would be as full.
 func (a *account) idle(now time.Time) bool {
-	return a.streams == 0 && whole(a.requests, now) && whole(a.repeats, now)
+	return a.streams == 0 && a.bytes == 0 && whole(a.requests, now) && whole(a.repeats, now)
 }
 
 func whole(l *rate.Limiter, now time.Time) bool {

@@ -198,3 +198,43 @@ func TestNoMeterNoLimit(t *testing.T) {
 		}
 	}
 }
+
+// What is held for a user and for a project is bounded, but one request alone may be larger.
+func TestBytesUnderWay(t *testing.T) {
+	m := rates.New(rates.Config{User: rates.Limits{Bytes: 100}, Project: rates.Limits{Bytes: 150}})
+	ann, bob := m.Payer(caller(t, "p", "ann")), m.Payer(caller(t, "p", "bob"))
+	for i, c := range []struct {
+		who    *rates.Payer
+		has, n int64
+		want   string // what its refusal says
+	}{
+		{ann, 0, 50, ""},
+		{ann, 50, 450, ""}, // it is alone
+		{ann, 0, 1, "You may have 100 bytes"},
+		{bob, 0, 1, "Your project may have 150 bytes"},
+		{m.Payer(caller(t, "elsewhere", "ann")), 0, 100, ""},
+		{ann, 500, -450, ""},
+		{ann, 0, 50, ""},
+		{ann, 50, 1, "You may have 100 bytes"},
+		{bob, 0, 50, ""},
+		{bob, 50, 1, "Your project may have"},
+		{ann, 50, -50, ""},
+		{bob, 50, 50, ""},
+		{bob, 100, -100, ""},
+		{ann, 50, -50, ""},
+	} {
+		err := c.who.Pay(c.has, c.n)
+		if err == nil && c.want == "" {
+			continue
+		}
+		if code, _, detail := refusal(t, err); code != "too_many_bytes" || !strings.Contains(detail, c.want) {
+			t.Errorf("%d: %q, %s, want %q", i, code, detail, c.want)
+		}
+	}
+	if user, project := m.Used(caller(t, "p", "ann")); user.Bytes != 0 || project.Bytes != 0 {
+		t.Errorf("%d and %d are still held", user.Bytes, project.Bytes)
+	}
+	if err := (*rates.Meter)(nil).Payer(caller(t, "p", "ann")).Pay(0, 1<<40); err != nil {
+		t.Errorf("without limits: %v", err)
+	}
+}

@@ -47,6 +47,9 @@ func (c ListenerConfig) withDefaults() ListenerConfig {
 	return c
 }
 
+// Config is what the listener was made with, and the defaults for the rest.
+func (l *Listener) Config() ListenerConfig { return l.cfg }
+
 // most is how many connections a process with so many descriptors may have: it needs some for its database, its plugins and what
 // it calls itself.
 func most(descriptors int) int { return max(descriptors-max(descriptors/8, 64), descriptors/2, 1) }
@@ -112,10 +115,7 @@ func (l *Listener) admit(c net.Conn) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := true
-	if l.n >= l.cfg.Conns {
-		room = l.evict(l.all)
-	}
-	if room && len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) {
+	if len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) { // first, as who is refused for this must cost nobody else a connection
 		room = l.evict(func(yield func(*Conn) bool) {
 			for own := range l.open[from] {
 				if !yield(own) {
@@ -123,6 +123,9 @@ func (l *Listener) admit(c net.Conn) *Conn {
 				}
 			}
 		})
+	}
+	if room && l.n >= l.cfg.Conns {
+		room = l.evict(l.all)
 	}
 	if !room {
 		l.refuse(c, from)
