@@ -98,6 +98,7 @@ type Limits struct {
 	RunsPerAgent   int  `yaml:"runs_per_agent"`   // of one agent, 0 for no limit of its own (0)
 	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for no limit of its own (0)
 	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for no limit of its own (0)
+	RunsBytes      Size `yaml:"runs_bytes"`       // what those runs are asked together, each alone as much as it may and those of up to 64KiB apart, 0 for a 16th of the memory, at most 64MiB (0)
 	Queue          int  `yaml:"queue"`            // runs waiting for their turn (10000)
 	Body           Size `yaml:"body"`             // a request's body (2MiB)
 	Input          Size `yaml:"input"`            // a request's body that starts a run (32MiB)
@@ -112,11 +113,15 @@ type Limits struct {
 	QueuePerUser       int `yaml:"queue_per_user"`       // runs waiting for their turn, with accounts, 0 for no limit of its own (1000)
 	QueuePerProject    int `yaml:"queue_per_project"`    // of all users of a project, with accounts, 0 for no limit of its own (5000)
 
-	RunEvents          int  `yaml:"run_events"`           // that a run emits between two answers of its client, until it fails; 0 for no limit (10000000)
-	InFlight           Size `yaml:"in_flight"`            // requests, messages and answers that are held for clients, of everybody together (96MiB)
-	Connections        int  `yaml:"connections"`          // open at a time, 0 for as many as the process may have files open, less some (0)
-	ConnectionsPerPeer int  `yaml:"connections_per_peer"` // from one address that is no trusted proxy's, 0 for half of them (0)
-	LeastRate          Size `yaml:"least_rate"`           // that clients send and take a second, on the average (4KiB)
+	TokensPerDay       int  `yaml:"tokens_per_day"`        // that calls of models take for a project in 24 hours, 0 for no limit (0)
+	RunEvents          int  `yaml:"run_events"`            // that a run emits between two answers of its client, until it fails; 0 for no limit (10000000)
+	InFlight           Size `yaml:"in_flight"`             // requests, messages and answers that are held for clients, of everybody together (96MiB)
+	InFlightPerUser    Size `yaml:"in_flight_per_user"`    // of them for one user, who may have one that is larger, with accounts, 0 for a half (0)
+	InFlightPerProject Size `yaml:"in_flight_per_project"` // for all users of a project, with accounts, 0 for three quarters (0)
+	Connections        int  `yaml:"connections"`           // open at a time, 0 for as many as the process may have files open, less some (0)
+	ConnectionsPerPeer int  `yaml:"connections_per_peer"`  // from one address that is no trusted proxy's, 0 for half of them (0)
+	GuessesPerPeer     int  `yaml:"guesses_per_peer"`      // credentials of one address that are wrong in a minute, with accounts, 0 for no limit (60)
+	LeastRate          Size `yaml:"least_rate"`            // that clients send and take a second, on the average (4KiB)
 }
 
 // Retention says for how many days what is over is kept; 0 is for good.
@@ -198,7 +203,7 @@ func Default() Config {
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
 
-			RunEvents: 10_000_000, InFlight: 96 * mebibyte, LeastRate: 4 * kibibyte,
+			RunEvents: 10_000_000, InFlight: 96 * mebibyte, GuessesPerPeer: 60, LeastRate: 4 * kibibyte,
 		},
 		Retention: Retention{Audit: 90},
 		Timeouts: Timeouts{

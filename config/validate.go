@@ -128,7 +128,7 @@ func (c Config) validDatabase() error {
 	return nil
 }
 
-// validNumbers: every count, size and duration is positive; how many runs and connections there may be at once can be 0, and so can what has no limit then.
+// validNumbers: every count, size and duration is positive; how many runs and connections there may be at once, and what part of the bytes under way is whose, can be 0, and so can what has no limit then.
 func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
@@ -142,8 +142,8 @@ func (c Config) validNumbers() (errs []error) {
 			continue
 		}
 		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per") ||
-			s.key == "attachments.uploads" || s.key == "limits.run_events"
-		switch none := strings.HasPrefix(s.key, "limits.runs") || strings.HasPrefix(s.key, "limits.connections"); {
+			slices.Contains([]string{"attachments.uploads", "limits.run_events", "limits.tokens_per_day", "limits.guesses_per_peer"}, s.key)
+		switch none := strings.HasPrefix(s.key, "limits.runs") || strings.HasPrefix(s.key, "limits.connections") || strings.HasPrefix(s.key, "limits.in_flight_per"); {
 		case free && v.Int() < 0:
 			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
 		case free:

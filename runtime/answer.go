@@ -28,8 +28,12 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 	if len(entries) == 0 {
 		return Run{}, refuse(KindInvalid, "invalid_request", "resume must hold at least one answer")
 	}
+	g, err := run.grant()
+	if err != nil {
+		return Run{}, err
+	}
 	for {
-		all, err := rt.store.Interrupts(ctx, run.Key)
+		all, err := rt.keyed.interrupts(ctx, g)
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
@@ -37,7 +41,7 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, By: rt.by(c, "answer")})
+		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(c.project), By: rt.by(c, "answer")})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -17,6 +17,8 @@ type AppendRequest struct {
 	ContextItemIDs []string
 	Idempotency    *Idempotency
 }
+
+var errTools = refuse(KindForbidden, "forbidden", "Your role may not call tools by themselves")
 
 // maxContent is how long an appended message may be.
 const maxContent = 1 << 20
@@ -30,6 +32,9 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Message{}, err
+	}
+	if rt.cfg.Accounts && graph.IsToolRun(run.WorkflowID) && !c.calls() {
+		return Message{}, errTools
 	}
 	if strings.TrimSpace(req.Content) == "" {
 		return Message{}, ErrEmptyContent
@@ -45,7 +50,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	out, err := rt.work.Append(&decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(c.project, run.User),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(c.project),
 		By: rt.by(c, "append"),
 	})
 	if err != nil {
@@ -55,7 +60,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.ThreadKey, msg.RunKey, msg.CreatedAt = run.ThreadKey, run.Key, out.At
 		return msg, nil
 	}
-	msgs, err := rt.store.MessagesByID(ctx, run.ThreadKey, []string{out.Message})
+	msgs, err := rt.keyed.messagesByID(ctx, run.granted, []string{out.Message})
 	if err == nil && len(msgs) == 0 {
 		err = ErrRunNotFound
 	}
@@ -65,26 +70,10 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	return msgs[0], nil
 }
 
-// limits are what may wait now for a user.
-func (rt *Runtime) limits(project, user string) decide.Limits {
+// limits are what may wait and be spent for a project.
+func (rt *Runtime) limits(project string) decide.Limits {
 	return decide.Limits{
-		Theirs: rt.theirQueue(project, user),
-		Full:   rt.work.Queued() >= rt.cfg.QueueDepth, PerThread: rt.cfg.QueuePerThread, InboxBytes: rt.cfg.MessageBytes,
+		Queue: rt.cfg.QueueDepth, PerProject: rt.cfg.QueuePerProject, PerUser: rt.cfg.QueuePerUser, PerThread: rt.cfg.QueuePerThread,
+		InboxBytes: rt.cfg.MessageBytes, Spent: rt.work.Spent(project),
 	}
-}
-
-// theirQueue refuses another run of a user while its part of the queue, or its project's, is full.
-func (rt *Runtime) theirQueue(project, user string) *Error {
-	users, projects := rt.work.QueuedOf(project, user)
-	err := (*Error)(nil)
-	switch {
-	case rt.cfg.QueuePerUser > 0 && users >= rt.cfg.QueuePerUser:
-		err = refuse(KindOverloaded, "queue_full", "You may have %d runs queued at a time; try again later", rt.cfg.QueuePerUser)
-	case rt.cfg.QueuePerProject > 0 && projects >= rt.cfg.QueuePerProject:
-		err = refuse(KindOverloaded, "queue_full", "Your project may have %d runs queued at a time; try again later", rt.cfg.QueuePerProject)
-	default:
-		return nil
-	}
-	err.RetryAfter = time.Second
-	return err
 }

@@ -31,6 +31,13 @@ func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 		return Page[Audit]{}, errAdmins
 	}
 	f.Project = c.project
+	if f.Searches() {
+		end, err := rt.search(c)
+		if err != nil {
+			return Page[Audit]{}, err
+		}
+		defer end()
+	}
 	page, err := rt.store.Audit(ctx, f)
 	return page, unavailable(err)
 }

@@ -53,7 +53,7 @@ func (s *starting) readKnown(ctx context.Context) (known, error) {
 			}
 		}
 	}
-	old, err := s.rt.store.MessagesByID(ctx, s.th.Key, ids)
+	old, err := s.rt.keyed.messagesByID(ctx, s.at, ids)
 	if err != nil {
 		return k, err
 	}
@@ -81,7 +81,7 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 	if !some {
 		return nil, nil
 	}
-	rows, err := s.rt.store.Messages(ctx, s.th.Key, 0, log.LatestMessages)
+	rows, err := s.rt.keyed.newest(ctx, s.at)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 	case row.State == model.MessageHidden, !same(m, &row.Message), s.req.RewindTo != "" && row.Seq > s.rewind:
 		s.unsaid = last
 	case s.req.Multitask == RollbackRuns:
-		open, err := s.rt.store.OpenRuns(ctx, s.th.Key)
+		open, err := s.rt.keyed.openRuns(ctx, s.at)
 		if err != nil {
 			return err
 		}

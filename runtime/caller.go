@@ -119,13 +119,16 @@ func (c Caller) InSteadOf(user string, least Role) (Caller, error) {
 	}
 	other, err := NewCaller(c.project, user, RoleUser)
 	if err != nil {
-		return Caller{}, refuse(KindInvalid, "invalid_request", "A user must be 1 to 200 characters without control characters")
+		return Caller{}, errUser
 	}
 	other.actor, other.origin = c.Actor(), c.origin
 	return other, c.check()
 }
 
-var errOthers = refuse(KindForbidden, "forbidden", "Your role may not do this with the runs of others")
+var (
+	errOthers = refuse(KindForbidden, "forbidden", "Your role may not do this with the runs of others")
+	errUser   = refuse(KindInvalid, "invalid_request", "A user must be 1 to 200 characters without control characters")
+)
 
 // check refuses nobody.
 func (c Caller) check() error {
@@ -146,6 +149,11 @@ func (c Caller) only() string {
 		return ""
 	}
 	return c.user
+}
+
+// calls reports whether it is the caller's to have a tool called by itself: its own, as an operator, or in the stead of whoever it is.
+func (c Caller) calls() bool {
+	return c.role >= RoleOperator || c.actor != "" && c.actor != c.user // which takes no less: see InSteadOf
 }
 
 // changes reports whether it is the caller's to change.

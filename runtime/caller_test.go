@@ -16,18 +16,21 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	var nobody runtime.Caller
 	for name, ask := range map[string]func() error{
-		"run":        func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
-		"runs":       func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
-		"questions":  func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
-		"statistics": func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
-		"steps":      func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
-		"nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
-		"messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
-		"interrupts": func() error { _, err := b.Interrupts(ctx, nobody, s.RunID); return err },
-		"thread":     func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
-		"threads":    func() error { _, err := b.Threads(ctx, nobody, runtime.ThreadFilter{}); return err },
-		"history":    func() error { _, err := b.History(ctx, nobody, "", nil); return err },
-		"start":      func() error { _, err := b.StartRun(ctx, nobody, runtime.StartRequest{Agent: "echo"}); return err },
+		"run":         func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
+		"runs":        func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
+		"questions":   func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
+		"statistics":  func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
+		"steps":       func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
+		"nodes":       func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
+		"messages":    func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
+		"interrupts":  func() error { _, err := b.Interrupts(ctx, nobody, s.RunID); return err },
+		"thread":      func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
+		"all threads": func() error { _, err := b.ThreadsOfAll(ctx, nobody, runtime.ThreadFilter{}); return err },
+		"users":       func() error { _, err := b.Users(ctx, nobody, runtime.UserFilter{}); return err },
+		"workflow":    func() error { _, err := b.Workflow(ctx, nobody, "run"); return err },
+		"threads":     func() error { _, err := b.Threads(ctx, nobody, runtime.ThreadFilter{}); return err },
+		"history":     func() error { _, err := b.History(ctx, nobody, "", nil); return err },
+		"start":       func() error { _, err := b.StartRun(ctx, nobody, runtime.StartRequest{Agent: "echo"}); return err },
 		"append": func() error {
 			_, err := b.Append(ctx, nobody, s.RunID, runtime.AppendRequest{Content: "x"})
 			return err

@@ -20,7 +20,7 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.work.Cancel(&run.RunHead, 0, rt.by(c, "cancel")); err != nil {
 		return Run{}, unavailable(err)
 	}
-	ended, err := rt.store.Run(context.WithoutCancel(ctx), run.Key)
+	ended, err := rt.keyed.run(context.WithoutCancel(ctx), run.granted)
 	if err != nil {
 		return Run{}, unavailable(model.Gone(err, ErrRunNotFound))
 	}

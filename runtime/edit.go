@@ -36,11 +36,11 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	if !ok || p.last == nil || p.furthest >= s.th.LastSeq && p.edited == nil {
 		return edit{}, nil
 	}
-	open, err := s.rt.store.OpenRuns(ctx, s.th.Key)
+	open, err := s.rt.keyed.openRuns(ctx, s.at)
 	if err != nil || len(open) > 0 {
 		return edit{}, err
 	}
-	rows, err := s.rt.store.Messages(ctx, s.th.Key, 0, log.LatestMessages)
+	rows, err := s.rt.keyed.newest(ctx, s.at)
 	if err != nil {
 		return edit{}, err
 	}
@@ -106,7 +106,7 @@ func (s *starting) lost(ctx context.Context) (bool, error) {
 	if s.req.RewindTo == "" || s.first {
 		return s.req.RewindTo != "", nil
 	}
-	rows, err := s.rt.store.MessagesByID(ctx, s.th.Key, []string{s.req.RewindTo})
+	rows, err := s.rt.keyed.messagesByID(ctx, s.at, []string{s.req.RewindTo})
 	i := slices.IndexFunc(rows, func(m Message) bool { return m.ID == s.req.RewindTo && m.State == MessageConsumed })
 	if i >= 0 {
 		s.rewind = rows[i].Seq

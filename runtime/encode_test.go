@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -28,5 +29,37 @@ func TestMessageIsEncodedOnceForItsRunAndOnceForItsRow(t *testing.T) {
 	const copied = 4  // into RUN_STARTED, into the row's text, into the packed events, into their text
 	if got := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(content)); got > encoded+copied+0.5 {
 		t.Errorf("a message of %d bytes took %.1f times its size, want %d", len(content), got, encoded+copied)
+	}
+}
+
+// What a tool returns is encoded once, for its record and its event.
+func TestToolOutputIsEncodedOnce(t *testing.T) {
+	hints := []byte(`{"x":"` + strings.Repeat("x", 4<<20) + `"}`)
+	large := tool{plugins.Info{Name: "large"}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		if string(call.Args) == `{"small":true}` {
+			return agui.ToolOutput{}, nil
+		}
+		return agui.ToolOutput{ResultSummary: "fine", UIHints: hints}, nil
+	}}
+	var took uint64
+	caller := agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if _, err := run.CallTool(ctx, "large", json.RawMessage(`{"small":true}`)); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		_, err := run.CallTool(ctx, "large", json.RawMessage(`{}`))
+		goruntime.ReadMemStats(&after)
+		took = after.TotalAlloc - before.TotalAlloc
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, large, caller)
+	run := b.start("t", "caller", "go")
+	b.wait(run.RunID, runtime.Completed)
+
+	const encoded = 1                                                         // for its record, its event and its message
+	const copied = 7                                                          // into the event, the packed events and their text; into the record's; into the message, its row and that one's text
+	if got := float64(took) / float64(len(hints)); got > encoded+copied+1.5 { // one more where races are watched for
+		t.Errorf("an output of %d bytes took %.1f times its size, want %d", len(hints), got, encoded+copied)
 	}
 }

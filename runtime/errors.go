@@ -16,6 +16,7 @@ var (
 	ErrFenced      = model.ErrFenced
 	ErrUnavailable = model.ErrUnavailable
 	ErrDiskFull    = model.ErrDiskFull
+	ErrRevoked     = model.ErrRevoked
 )
 
 // ErrRemoved means that events were removed before their reader got them.

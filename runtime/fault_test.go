@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,6 +212,7 @@ func TestLimitsQueueRuns(t *testing.T) {
 // undone is a store that rolls every transaction with decisions back once before it lets it through.
 type undone struct {
 	runtime.Store
+	why  error        // default runtime.ErrUnavailable
 	done atomic.Int64 // the last batch that was rolled back
 }
 
@@ -222,7 +224,7 @@ func (u *undone) Commit(ctx context.Context, n int64, batch *model.Batch) error 
 	undone.Decide = func(i int, v *model.View) model.Changes {
 		c := batch.Decide(i, v)
 		if i == len(batch.Asks)-1 {
-			c.Refused = fmt.Errorf("rolled back: %w", runtime.ErrUnavailable)
+			c.Refused = fmt.Errorf("rolled back: %w", cmp.Or(u.why, runtime.ErrUnavailable))
 		}
 		return c
 	}
@@ -412,6 +414,10 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 				t.Errorf("latest is %d, the log's end is %d", cur.After(), last)
 			}
 			cur.Close()
+			end, err := b.LastEventOf(t.Context(), &run)
+			if err != nil || end == nil || end.ID != last || end.Type != agui.TypeRunFinished {
+				t.Errorf("the last event of the ended run is %+v, %v; the log's end is %d", end, err, last)
+			}
 			break
 		}
 		select {

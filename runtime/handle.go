@@ -58,6 +58,10 @@ func grantedRun(run model.Run) Run {
 	return Run{run, grant{project: run.Project, name: run.ThreadID, thread: run.ThreadKey, run: run.Key}}
 }
 
+func grantedStart(project string, s decide.Started) Started {
+	return Started{s, grant{project: project, name: s.ThreadID, thread: s.ThreadKey, run: s.RunKey}}
+}
+
 // Handle is what is to be kept of th.
 func (th Thread) Handle() Handle {
 	g, _ := th.grant() // of what is no thread it is the zero Handle

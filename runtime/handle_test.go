@@ -66,7 +66,8 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		_, asks := b.InterruptsOf(t.Context(), r)
 		_, snapshot := b.RunSnapshot(t.Context(), r)
 		_, _, events := b.RunEvents(t.Context(), r, runtime.EventQuery{Limit: 10, Admit: all})
-		for what, err := range map[string]error{"asks": asks, "snapshot": snapshot, "events": events} {
+		_, last := b.LastEventOf(t.Context(), r)
+		for what, err := range map[string]error{"asks": asks, "snapshot": snapshot, "events": events, "last event": last} {
 			if !errors.Is(err, runtime.ErrRunNotFound) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}

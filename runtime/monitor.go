@@ -13,6 +13,7 @@ type (
 	View         = monitor.View
 	Notice       = monitor.Notice
 	AgentStatus  = monitor.AgentStatus
+	Watch        = monitor.Watch
 )
 
 // The views of a project: see [monitor.View].
@@ -27,4 +28,9 @@ var ErrLagged = monitor.ErrLagged
 // Monitor opens a monitor of the caller's project. RoleUser sees its own runs, every other role the project's, and nobody nothing.
 func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
 	return rt.feeds.Open(c.project, c.user, c.role >= RoleViewer, q)
+}
+
+// Watch is told when there is something else to see in the caller's lists of runs, threads and what waits: it shows what Monitor does.
+func (rt *Runtime) Watch(c Caller) *Watch {
+	return rt.feeds.Changes.Watch(c.project, c.user, c.role >= RoleViewer)
 }

@@ -52,24 +52,27 @@ type LastEvent struct {
 // LastEventOf returns what a run that the caller has been given has made last, nil when that is nothing: a run that is
 // stuck is known by it.
 func (rt *Runtime) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
-	if id, kind, at, ok := rt.work.LastEvent(run.Key); ok {
-		return &LastEvent{id, kind, at}, nil
+	g, err := run.grant()
+	if err != nil {
+		return nil, err
 	}
 	last := run.ClosedEvent
-	if run.Status == Running {
-		var err error
-		if last, err = rt.store.LastEventID(ctx, run.ThreadKey); err != nil {
+	if run.Status == Running { // its end, which is not its writer's, would be missing from what is in memory
+		if id, kind, at, ok := rt.work.LastEvent(g.run); ok {
+			return &LastEvent{id, kind, at}, nil
+		}
+		if last, err = rt.keyed.lastEventID(ctx, g); err != nil {
 			return nil, unavailable(err)
 		}
 	}
 	if last == 0 {
 		return nil, nil
 	}
-	stored, err := rt.store.Events(ctx, run.ThreadKey, last-1, 1)
-	if err != nil || len(stored) == 0 || stored[0].ID != last { // it may have been removed
+	stored, err := rt.keyed.event(ctx, g, last)
+	if err != nil || stored == nil { // it may have been removed
 		return nil, unavailable(err)
 	}
-	ev, err := agui.Decode(stored[0].Payload)
+	ev, err := agui.Decode(stored.Payload)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -3,9 +3,9 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 )
 
 // Asked is an open question of a run, or a call that its client has to answer, with whose it is.
@@ -28,16 +28,9 @@ func (rt *Runtime) Questions(ctx context.Context, c Caller, f QuestionFilter) (P
 	asked := make([]Asked, len(page.Rows))
 	for i, q := range page.Rows {
 		asked[i].Question = q
-		if q.Frontend {
-			asked[i].Interrupt = pendingCall(q.ID)
-		} else if err := json.Unmarshal(q.Body, &asked[i].Interrupt); err != nil {
+		if asked[i].Interrupt, err = log.Asks(&q.Interrupt); err != nil {
 			return Page[Asked]{}, err
 		}
 	}
 	return Page[Asked]{Rows: asked, More: page.More, Total: page.Total}, nil
-}
-
-// pendingCall is a call that its client has to answer, as lists of interrupts have it.
-func pendingCall(id string) agui.Interrupt {
-	return agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id}
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -68,6 +70,15 @@ func (rt *Runtime) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 	return grantedRun(runs[0]), nil
 }
 
+// Workflow returns the workflow of a run as it was when the run was started. A run of an agent is one of a single node.
+func (rt *Runtime) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
+	run, err := rt.visible(ctx, c, name)
+	if err != nil {
+		return plugins.Workflow{}, err
+	}
+	return graph.Definition(&run.Run)
+}
+
 // Runs lists runs, newest first, without their inputs, definitions and metadata.
 func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], error) {
 	if err := c.check(); err != nil {
@@ -82,6 +93,13 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	}
 	if err := rt.lookFor(ctx, &f); err != nil {
 		return Page[Run]{}, err
+	}
+	if f.Searches() {
+		end, err := rt.search(c)
+		if err != nil {
+			return Page[Run]{}, err
+		}
+		defer end()
 	}
 	page, err := rt.store.Runs(ctx, f)
 	runs := make([]Run, len(page.Rows))
@@ -164,11 +182,8 @@ func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt
 	if err != nil {
 		return nil, err
 	}
-	o, err := log.WaitsFor(ctx, rt.store, g.run)
-	for _, id := range o.PendingToolCallIDs {
-		o.Interrupts = append(o.Interrupts, pendingCall(id))
-	}
-	return o.Interrupts, unavailable(err)
+	asked, err := rt.keyed.asked(ctx, g)
+	return asked, unavailable(err)
 }
 
 // Thread finds a thread the caller may see: by the caller's own name for it, or by its conversationId.
@@ -211,7 +226,7 @@ func (rt *Runtime) read(ctx context.Context, g grant, after int64, follow bool) 
 	if err := rt.StandsBy(); err != nil {
 		return nil, err
 	}
-	cur, err := rt.logs.Read(ctx, g.thread, g.name, after, follow)
+	cur, err := rt.keyed.read(ctx, g, after, follow)
 	return cur, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -229,14 +244,16 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	if s.Status == Running {
 		return of, nil
 	}
-	run, err := rt.store.Run(ctx, g.run)
+	run, err := rt.keyed.run(ctx, g)
 	if err == nil && run.Status == Cancelled && run.ClosedEvent <= s.After { // before there was a cursor to be told
 		of.NeverRan()
 	}
 	return of, nil // what is wrong with the store the cursor says
 }
 
-// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7.
+// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long run goes in parts,
+// its events first, and is there with what is left of it until Delete returns; when it goes on meanwhile the
+// rest stays. When the process ends before, the next one goes on before it serves anybody.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err := rt.writes(); err != nil {
 		return err
@@ -248,6 +265,10 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if !c.deletes(found.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
 	}
-	_, err = rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, By: rt.by(c, "delete")})
-	return unavailable(err)
+	for note := rt.by(c, "delete"); ; note = (decide.By{}) {
+		out, err := rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
+		if err != nil || !out.Removed.Left {
+			return unavailable(err)
+		}
+	}
 }

@@ -71,16 +71,17 @@ func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now
 var errEnough = errors.New("enough")
 
 // Retire removes what a policy has kept long enough, and tells what that was, also when it fails or ctx ends. Runs go one by
-// one, each as a whole and beside the commits of those that are at work, which have at least half of the time.
+// one, long ones in parts, beside the commits of those that are at work, which have at least half of the time.
 func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
-	s := sweep{db: db, policy: p, now: now, remove: func(cmd *decide.Delete) error {
+	s := sweep{db: db, policy: p, now: now, remove: func(cmd *decide.Delete) (left bool, err error) {
 		if err := rt.writes(); err != nil {
-			return err
+			return false, err
 		}
 		begun := time.Now()
-		_, err := rt.work.Decide(cmd)
+		cmd.Limit = rt.cfg.DeletedAtOnce
+		out, err := rt.work.Decide(cmd)
 		pause(ctx, time.Since(begun))
-		return err
+		return err == nil && out.Removed.Left, err
 	}}
 	return s.all(ctx)
 }
@@ -92,18 +93,18 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
-	s := sweep{db: found, policy: p, now: now, remove: func(cmd *decide.Delete) error {
-		var refused error
+	s := sweep{db: found, policy: p, now: now, remove: func(cmd *decide.Delete) (left bool, err error) {
+		var out *decide.Decided
 		n++
-		err := db.Commit(ctx, n, &model.Batch{Asks: []model.Ask{cmd.Ask()}, Decide: func(_ int, v *model.View) model.Changes {
-			out := decide.Decide(v, cmd)
-			refused = out.Refused
+		cmd.Limit = deletedAtOnce
+		err = db.Commit(ctx, n, &model.Batch{Asks: []model.Ask{cmd.Ask()}, Decide: func(_ int, v *model.View) model.Changes {
+			out = decide.Decide(v, cmd)
 			return out.Changes
 		}})
-		if err != nil {
-			return err
+		if err == nil {
+			err = out.Refused
 		}
-		return refused
+		return err == nil && out.Removed.Left, err
 	}}
 	return s.all(ctx)
 }
@@ -123,8 +124,8 @@ type sweep struct {
 	db     Retainer
 	policy Policy
 	now    time.Time
-	remove func(*decide.Delete) error // nil removes nothing
-	most   int                        // runs that are looked at, 0 for all
+	remove func(*decide.Delete) (left bool, err error) // a part of it; nil removes nothing
+	most   int                                         // runs that are looked at, 0 for all
 	looked int
 }
 
@@ -219,9 +220,9 @@ func (s *sweep) one(ctx context.Context, r *Retired, cmd *decide.Delete) error {
 	if err != nil {
 		return err
 	}
-	if s.remove != nil {
+	for left := s.remove != nil; left; {
 		var refused *Error
-		err := s.remove(cmd)
+		left, err = s.remove(cmd)
 		if errors.As(err, &refused) && refused.Kind != KindUnavailable && refused.Kind != KindOverloaded {
 			return nil
 		}

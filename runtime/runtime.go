@@ -44,6 +44,9 @@ import (
 // Carried is how many runs this machine executes at once, which is the default of Config.Runs.
 func Carried() int { return work.Carried() }
 
+// CarriedBytes is how much those runs may be asked together, which is the default of Config.RunsBytes.
+func CarriedBytes() int64 { return work.CarriedBytes() }
+
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
@@ -62,11 +65,13 @@ type Config struct {
 	RunsPerAgent    int // of one agent or workflow, 0 means no cap of its own
 	RunsPerProject  int
 	RunsPerUser     int
-	QueueDepth      int // runs that may be QUEUED, default 10 000
-	QueuePerThread  int // runs of one thread that may be QUEUED, default 100
-	QueuePerUser    int // of one user, 0 or less means no cap of its own
-	QueuePerProject int // of one project, likewise
-	MessageBytes    int // new messages of one run, and those that wait for one to take them, default 8 MB
+	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 64 MiB at most
+	QueueDepth      int   // runs that may be QUEUED, default 10 000
+	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
+	QueuePerUser    int   // of one user, 0 or less means no cap of its own
+	QueuePerProject int   // of one project, likewise
+	TokensPerDay    int64 // of a project, that calls of models take, 0 for no limit
+	MessageBytes    int   // new messages of one run, and those that wait for one to take them, default 8 MB
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h
@@ -78,6 +83,7 @@ type Config struct {
 	Subagents       int           // of one run at once, default 32
 	RunEvents       int           // of one run between two answers of its client, 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
+	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes, default 500
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
 	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
@@ -88,6 +94,7 @@ type Config struct {
 	RingEvents int // records a thread's ring keeps, default 1 024
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
+	PagesBytes int // of large pages that readers have from Store at a time, default 64 MiB, of one project a quarter
 
 	Counter     model.Counter // counts what runs came to; nil when nobody asks
 	Measures    Measures      // are told of sizes and times
@@ -101,6 +108,9 @@ func (c Config) withDefaults() Config {
 	if c.Runs == 0 {
 		c.Runs = Carried()
 	}
+	if c.RunsBytes == 0 {
+		c.RunsBytes = CarriedBytes()
+	}
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
@@ -113,6 +123,7 @@ func (c Config) withDefaults() Config {
 	c.Depth = cmp.Or(c.Depth, 8)
 	c.Subagents = cmp.Or(c.Subagents, 32)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
+	c.DeletedAtOnce = cmp.Or(c.DeletedAtOnce, deletedAtOnce)
 	c.CommitInterval = cmp.Or(c.CommitInterval, 2*time.Millisecond)
 	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 8<<20)
@@ -121,22 +132,24 @@ func (c Config) withDefaults() Config {
 	c.RingEvents = cmp.Or(c.RingEvents, 1024)
 	c.RingBytes = cmp.Or(c.RingBytes, 256<<10)
 	c.RingsBytes = cmp.Or(c.RingsBytes, 64<<20)
+	c.PagesBytes = cmp.Or(c.PagesBytes, 64<<20)
 	return c
 }
 
 // Runtime runs agents and keeps their logs. Create it with New, then call Start, and Shutdown at the end.
 type Runtime struct {
 	cfg      Config
-	store    Store
+	store    lists
+	keyed    keyed
 	log      *slog.Logger
 	instance string
 
-	logs    *log.Logs
 	feeds   *monitor.Feeds
 	work    *work.Engine
 	commits *commit.Queue // work's
 
 	changing sync.Mutex // held while plugins are replaced or closed
+	searches searches
 
 	stopped context.Context // done when Shutdown was called
 	stop    context.CancelFunc
@@ -147,6 +160,14 @@ type Runtime struct {
 	standby  atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
 }
 
+// runsBytesPerUser is how much the runs of one user may be asked together where there are others: a half.
+func (c *Config) runsBytesPerUser() int64 {
+	if !c.Accounts {
+		return c.RunsBytes
+	}
+	return c.RunsBytes / 2
+}
+
 // New checks cfg and compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
@@ -154,10 +175,11 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
-	rt.logs = log.New(log.Config{
+	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		Replayed: cfg.Measures.Replayed,
+		PagesBytes: cfg.PagesBytes, Replayed: cfg.Measures.Replayed,
 	})
+	rt.keyed = keyed{cfg.Store, logs}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
@@ -167,7 +189,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.work, err = work.New(work.Config{
 		Attachment: open,
-		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: rt.logs, Feeds: rt.feeds,
+		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
 			Committed: cfg.Measures.Committed,
@@ -175,8 +197,10 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
+		Bytes: cfg.RunsBytes, BytesPerUser: cfg.runsBytesPerUser(),
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
-		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents, MaxAttempts: cfg.MaxAttempts,
+		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
+		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,
 	})
 	if err != nil {
 		return nil, err

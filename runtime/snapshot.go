@@ -19,7 +19,7 @@ func (rt *Runtime) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	if err := rt.StandsBy(); err != nil {
 		return Snapshot{}, err
 	}
-	t := rt.logs.Hold(g.thread, g.name)
+	t := rt.keyed.hold(g)
 	defer t.Release()
 	s, err := rt.work.Snapshot(ctx, t)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
@@ -65,7 +65,7 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 		var rows []Message
 		var err error
 		if ValidName(f.Before) { // no other can be stored, nor asked for everywhere
-			rows, err = rt.store.MessagesByID(ctx, g.thread, []string{f.Before})
+			rows, err = rt.keyed.messagesByID(ctx, g, []string{f.Before})
 		}
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 				continue
 			}
 		}
-		page, err = rt.withResults(ctx, g.thread, before, f.Hidden, page)
+		page, err = rt.withResults(ctx, g, before, f.Hidden, page)
 		return log.Newest(log.Contents(page)), err
 	}
 }
@@ -127,12 +127,12 @@ func callsOf(rows []Message) (ids []string) {
 }
 
 // withResults adds to messages from before a seq the results of their calls that were written behind it.
-func (rt *Runtime) withResults(ctx context.Context, thread, before int64, hidden bool, rows []Message) ([]Message, error) {
+func (rt *Runtime) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
 	calls := callsOf(rows)
 	if before == 0 || len(calls) == 0 {
 		return rows, nil
 	}
-	found, err := rt.store.MessagesByID(ctx, thread, calls)
+	found, err := rt.keyed.messagesByID(ctx, g, calls)
 	for _, m := range found {
 		shown := m.State == MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
 		if m.Role == agui.RoleTool && m.Seq >= before && shown {
@@ -152,7 +152,7 @@ func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, erro
 	if err := rt.StandsBy(); err != nil {
 		return RunSnapshot{}, err
 	}
-	t := rt.logs.Hold(g.thread, g.name)
+	t := rt.keyed.hold(g)
 	defer t.Release()
 	s, err := rt.work.RunSnapshot(ctx, t, &run.Run)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
@@ -175,12 +175,6 @@ func (rt *Runtime) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs 
 	if err != nil {
 		return nil, 0, err
 	}
-	read := rt.logs.RunEvents
-	if q.Back {
-		read = rt.logs.RunEventsBefore
-	}
-	recs, next, err = read(ctx, log.EventQuery{
-		Thread: g.thread, ID: g.name, Run: g.run, After: q.After, Before: q.Before, Limit: q.Limit, Admit: q.Admit, Most: q.Most,
-	})
+	recs, next, err = rt.keyed.runEvents(ctx, g, &q)
 	return recs, next, unavailable(model.Gone(err, ErrThreadNotFound))
 }

@@ -9,12 +9,17 @@ import (
 // Quota is a limit and what is used of it. A Limit of 0 is none.
 type Quota struct{ Limit, Used int }
 
+// TokenQuota is a Quota of tokens.
+type TokenQuota struct{ Limit, Used int64 }
+
 // Standing is what the runtime lets a caller have, and what is had of it now.
 type Standing struct {
 	Running, Queued              Quota // the caller's runs
 	RunningOfProject             Quota
 	QueuedOfProject              Quota
-	RunningOfAll                 int // what this server executes at once, of everybody
+	Tokens                       TokenQuota // of the project's models in 24 hours
+	RunningOfAll                 int        // what this server executes at once, of everybody
+	BytesOfAll                   int64      // that these runs may be asked together
 	QueuedOfAll                  int
 	QueuedPerThread              int
 	MessageBytes                 int // the new messages of one run
@@ -35,14 +40,16 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 	if err := c.check(); err != nil {
 		return Standing{}, err
 	}
-	queued, queuedOfProject := rt.work.QueuedOf(c.project, c.user)
+	queued := rt.work.QueuedOf(c.project, c.user)
 	running, runningOfProject := rt.work.RunningOf(c.project, c.user)
 	s := Standing{
 		Running:          Quota{rt.cfg.RunsPerUser, running},
 		RunningOfProject: Quota{rt.cfg.RunsPerProject, runningOfProject},
+		Tokens:           TokenQuota{rt.cfg.TokensPerDay, rt.work.TokensOf(c.project)},
 		RunningOfAll:     cmp.Or(rt.cfg.Runs, Carried()),
-		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued},
-		QueuedOfProject:  Quota{max(rt.cfg.QueuePerProject, 0), queuedOfProject},
+		BytesOfAll:       rt.cfg.RunsBytes,
+		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued.OfUser},
+		QueuedOfProject:  Quota{max(rt.cfg.QueuePerProject, 0), queued.OfProject},
 		QueuedOfAll:      rt.cfg.QueueDepth,
 		QueuedPerThread:  rt.cfg.QueuePerThread,
 		MessageBytes:     rt.cfg.MessageBytes,

@@ -175,7 +175,8 @@ type starting struct {
 	prepared bool // all that can be refused before its decision is fine
 
 	th    model.Thread
-	first bool // there is no such thread yet
+	at    grant // of th, unless the request begins it
+	first bool  // there is no such thread yet
 	run   model.Run
 	known known
 	edit  edit
@@ -199,7 +200,7 @@ func (s *starting) decide(ctx context.Context) error {
 // started is the answer, with which its run can be read.
 func (s *starting) started() Started {
 	out := s.out.Started
-	return Started{out, grant{project: s.c.project, name: out.ThreadID, thread: out.ThreadKey, run: out.RunKey}}
+	return grantedStart(s.c.project, out)
 }
 
 // replaces are the runs that the request has begun to replace.
@@ -234,7 +235,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project, s.c.user), Edit: s.edit.from > 0,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project), Edit: s.edit.from > 0,
 		Lost: lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
@@ -244,7 +245,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		c.Last = s.req.Messages[n-1].ToolCallID
 	}
 	if !s.first {
-		if c.Answers, err = work.AnswersOf(ctx, s.rt.store, s.th.Key, s.req.Resume, s.req.Messages, s.known.ids); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.at, s.req, s.known.ids); err != nil {
 			return nil, err
 		}
 	}
@@ -270,6 +271,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 	if s.req.ThreadID != "" {
 		s.th, err = s.rt.store.ThreadByID(ctx, s.c.project, s.c.user, s.req.ThreadID)
 		if !errors.Is(err, ErrNotFound) {
+			s.at = granted(s.th).granted
 			return err
 		}
 	}
@@ -287,7 +289,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	case s.req.Tool != "":
 		workflow = graph.ToolRun(s.req.Tool)
 	case agent == "" && workflow == "" && !s.first:
-		last, err := s.rt.store.LastRun(ctx, s.th.Key)
+		last, err := s.rt.keyed.lastRun(ctx, s.at)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

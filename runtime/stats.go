@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -29,6 +28,7 @@ type Statistics struct {
 	Running  StatusCount
 	Queued   StatusCount
 	Waiting  StatusCount
+	Counting bool // so much is not counted yet that some is left out
 
 	Instances []InstanceState // those that came last first; without their addresses for those who may only look
 	Self      string          // the id of this instance
@@ -77,9 +77,6 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 		return Statistics{}, refuse(KindNotFound, "not_found", "Nothing is counted here")
 	}
 	read, err := rt.cfg.Counter.Stats(ctx, c.project, counted, s.From, s.To)
-	if errors.Is(err, model.ErrUncounted) {
-		return Statistics{}, &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The runs are being counted; try again shortly", RetryAfter: 10 * time.Second}
-	}
 	if err != nil {
 		return Statistics{}, unavailable(err)
 	}
@@ -106,6 +103,7 @@ func (s *Statistics) fill(read *model.Stats) {
 		}
 	}
 	s.Totals.Add(&read.Open)
+	s.Counting = read.Counting
 	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
 }
 

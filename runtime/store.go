@@ -29,7 +29,10 @@ type (
 	ThreadFilter = model.ThreadFilter
 	RunFilter    = model.RunFilter
 	Question     = model.Question
+	ThreadUser   = model.ThreadUser
+	UserFilter   = model.UserFilter
 	Audit        = model.Audit
+	Deletion     = model.Deletion
 	AuditFilter  = model.AuditFilter
 
 	QuestionFilter = model.QuestionFilter

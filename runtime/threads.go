@@ -18,15 +18,55 @@ import (
 
 // Threads lists the caller's own threads, without their states, those with the latest activity first.
 func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return rt.threads(ctx, c, c.user, f)
+}
+
+// ThreadsOfAll lists the threads that the caller may see: its own, or those of all users of its project.
+func (rt *Runtime) ThreadsOfAll(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return rt.threads(ctx, c, c.only(), f)
+}
+
+// threads lists the threads of a user, or with "" of the caller's project.
+func (rt *Runtime) threads(ctx context.Context, c Caller, user string, f ThreadFilter) (Page[ListedThread], error) {
 	if err := c.check(); err != nil {
 		return Page[ListedThread]{}, err
 	}
 	if err := checkText(f.Text); err != nil {
 		return Page[ListedThread]{}, err
 	}
-	f.Project, f.User = c.project, c.user
+	f.Project, f.User = c.project, user
+	if f.Searches() {
+		end, err := rt.search(c)
+		if err != nil {
+			return Page[ListedThread]{}, err
+		}
+		defer end()
+	}
 	threads, err := rt.store.Threads(ctx, f)
 	return threads, unavailable(err)
+}
+
+// Users lists those who have threads in the caller's project. With accounts it is for those who see all of them.
+func (rt *Runtime) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
+	if err := c.check(); err != nil {
+		return Page[ThreadUser]{}, err
+	}
+	if c.role < RoleViewer && rt.cfg.Accounts {
+		return Page[ThreadUser]{}, errViewers
+	}
+	if err := checkText(f.Text); err != nil {
+		return Page[ThreadUser]{}, err
+	}
+	f.Project = c.project
+	if f.Searches() {
+		end, err := rt.search(c)
+		if err != nil {
+			return Page[ThreadUser]{}, err
+		}
+		defer end()
+	}
+	users, err := rt.store.Users(ctx, f)
+	return users, unavailable(err)
 }
 
 // ThreadPatch says what to change of a thread; what is nil stays.
@@ -62,7 +102,20 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if _, err = rt.work.Decide(patch); err != nil {
 		return ListedThread{}, unavailable(err)
 	}
-	listed, err := rt.store.ListedThread(ctx, c.project, found.Key)
+	return rt.listed(ctx, c, found.Key)
+}
+
+// ThreadAsListed returns a thread that the caller may see, by its user's name for it or Baton's, as Threads lists it.
+func (rt *Runtime) ThreadAsListed(ctx context.Context, c Caller, name string) (ListedThread, error) {
+	found, err := rt.Thread(ctx, c, name)
+	if err != nil {
+		return ListedThread{}, err
+	}
+	return rt.listed(ctx, c, found.Key)
+}
+
+func (rt *Runtime) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
+	listed, err := rt.store.ListedThread(ctx, c.project, key)
 	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -86,13 +139,13 @@ func (p *ThreadPatch) check() error {
 	return nil
 }
 
-// deletedAtOnce is how many rows of a thread go in one transaction, so that a long thread does not hold up
+// deletedAtOnce is how many rows of a thread or a run go in one transaction, so that a long thread does not hold up
 // the commits of runs.
 const deletedAtOnce = 500
 
 // DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first.
 // Its readers come to their end. A long thread goes in parts, and is there with what is left of it until
-// DeleteThread returns.
+// DeleteThread returns; when the process ends before, the next one goes on before it serves anybody.
 func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
 	if err := rt.admits(); err != nil {
 		return err
@@ -111,7 +164,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, by decide.By) error {
 	note := by
 	for {
-		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: deletedAtOnce, By: note})
+		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
 		if err == nil {
 			note = decide.By{}
 		}
@@ -142,6 +195,9 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 	}
 	if !c.deletes(user) {
 		return errOthers
+	}
+	if !ValidName(user) {
+		return errUser
 	}
 	for {
 		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})

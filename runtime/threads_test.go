@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -308,18 +309,20 @@ func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
 type fencing struct {
 	runtime.Store
 	left atomic.Int64
+	with error // what is refused
 }
 
 func (f *fencing) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	if f.left.Add(-1) < 0 {
-		return runtime.ErrFenced
+		return f.with
 	}
 	return f.Store.Commit(ctx, n, batch)
 }
 
-// A deletion that a crash has cut short leaves a thread that can be read, used and deleted.
-func TestDeletionThatWasCutShortIsRepeated(t *testing.T) {
-	ctx := context.Background()
+// A deletion that breaks off is finished by the next instance before it serves anybody, unless the thread was used since: who has asked
+// for it was told that it has failed.
+func TestDeletionThatBreaksOff(t *testing.T) {
+	ctx := t.Context()
 	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for i := range 1100 {
 			if err := say(run, fmt.Sprint(i)); err != nil {
@@ -328,66 +331,40 @@ func TestDeletionThatWasCutShortIsRepeated(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, nil
 	}}
-	b := open(t, runtime.Config{}, talker, answering("echo", strings.ToUpper))
-	s := b.start("main", "talker", "x")
-	b.wait(s.RunID, runtime.Completed)
-	before := b.log("main")
-	end := before[len(before)-1].ID
-
-	dying := &fencing{Store: b.store}
-	dying.left.Store(1 << 30)
-	if err := b.Shutdown(ctx); err != nil {
-		t.Fatal(err)
+	for _, test := range []struct {
+		name string
+		with error
+		used bool
+		want []string
+	}{
+		{"as the instance is fenced", runtime.ErrFenced, false, nil},
+		{"as the database refuses a part", errors.New("no such part"), false, nil},
+		{"and the thread is used since", errors.New("no such part"), true, []string{`main "" echo COMPLETED`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := open(t, runtime.Config{}, talker, answering("echo", strings.ToUpper))
+			b.wait(b.start("main", "talker", "x").RunID, runtime.Completed)
+			f := &fencing{Store: b.store, with: test.with}
+			f.left.Store(1 << 30)
+			b.injectStore(f)
+			f.left.Store(2) // of the parts that it takes
+			if err := b.DeleteThread(ctx, local, "main"); err == nil {
+				t.Fatal("the thread is deleted")
+			}
+			f.left.Store(1 << 30)
+			if test.used {
+				b.wait(b.start("main", "echo", "more").RunID, runtime.Completed)
+			}
+			b.restart()
+			if diff := cmp.Diff(test.want, b.titles()); diff != "" {
+				t.Error(diff)
+			}
+			b.wait(b.start("main", "echo", "anew").RunID, runtime.Completed)
+			if !test.used { // else it begins where its log was cut
+				checkLog(t, b.log("main"))
+			}
+		})
 	}
-	cfg := b.cfg
-	cfg.Store = dying
-	old, err := runtime.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	dying.left.Store(2) // of the parts that it takes
-	if err := old.DeleteThread(ctx, local, "main"); code(err) != "unavailable" {
-		t.Fatalf("got %v", err)
-	}
-	if err := old.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := b.store.Close(); err != nil {
-		t.Error(err)
-	}
-	b.up()
-
-	if diff := cmp.Diff([]string{`main "" talker COMPLETED`}, b.titles()); diff != "" {
-		t.Error(diff)
-	}
-	rest := b.log("main")
-	if rest[0].ID != end || !strings.Contains(string(rest[0].JSON(agui.Seed)), "log-reset") || rest[0].Event.Common().RunID == "" {
-		t.Errorf("what is left begins with %d %s", rest[0].ID, rest[0].JSON(agui.Seed))
-	}
-	h, err := b.History(ctx, local, "main", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left, err := rows(b.HistoryMessages(ctx, h, 0, 2000))
-	if err != nil || len(left) == 0 || len(left) >= 1100 {
-		t.Errorf("%d messages are left, %v", len(left), err)
-	}
-	next := b.start("main", "echo", "more")
-	b.wait(next.RunID, runtime.Completed)
-	if next.After != end {
-		t.Errorf("a run goes on behind %d, want %d", next.After, end)
-	}
-	if err := b.DeleteThread(ctx, local, s.ConversationID); err != nil {
-		t.Fatal(err)
-	}
-	if all := b.titles(); all != nil {
-		t.Errorf("left are %q", all)
-	}
-	b.wait(b.start("main", "echo", "anew").RunID, runtime.Completed)
-	checkLog(t, b.log("main"))
 }
 
 func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
@@ -403,6 +380,55 @@ func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
 		}
 		if all := b.titles(); all != nil {
 			t.Errorf("left are %q", all)
+		}
+	}
+}
+
+// Who sees the threads of others has them in one list, and a list of those whose they are; a user has its own.
+func TestThreadsOfAllUsers(t *testing.T) {
+	b := open(t, runtime.Config{Accounts: true}, answering("echo", func(q string) string { return q }))
+	for _, name := range []string{"ann", "bob", "ann"} {
+		who := runtime.MustCaller(local.Project(), name, runtime.RoleUser)
+		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{Agent: "echo", Messages: user("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for run, err := b.Run(t.Context(), who, s.RunID); run.Status != runtime.Completed; run, err = b.Run(t.Context(), who, s.RunID) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-tick()
+		}
+	}
+	for _, test := range []struct {
+		who  runtime.Caller
+		want map[string]int
+	}{
+		{runtime.MustCaller(local.Project(), "vic", runtime.RoleViewer), map[string]int{"ann": 2, "bob": 1}},
+		{runtime.MustCaller(local.Project(), "ann", runtime.RoleUser), map[string]int{"ann": 2}},
+		{runtime.MustCaller("elsewhere", "eve", runtime.RoleAdmin), map[string]int{}},
+	} {
+		list, err := b.ThreadsOfAll(t.Context(), test.who, runtime.ThreadFilter{})
+		got := make(map[string]int)
+		for i := range list.Rows {
+			got[list.Rows[i].User]++
+		}
+		if !maps.Equal(got, test.want) || err != nil {
+			t.Errorf("%v sees threads of %v, %v", test.who, got, err)
+		}
+		users, err := b.Users(t.Context(), test.who, runtime.UserFilter{})
+		if test.who.Role() == runtime.RoleUser {
+			if err == nil {
+				t.Error("a user is told who else there is")
+			}
+			continue
+		}
+		clear(got)
+		for _, u := range users.Rows {
+			got[u.User] = u.Threads
+		}
+		if !maps.Equal(got, test.want) || err != nil {
+			t.Errorf("%v sees the users %v, %v", test.who, got, err)
 		}
 	}
 }

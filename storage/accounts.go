@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -38,6 +39,22 @@ SELECT count(*) FROM (SELECT 1 FROM api_key_projects WHERE project_id = ? LIMIT 
 	revokeAPIKey = `
 UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL`
 
+	// lockRevoked waits for who revokes the key just now.
+	lockRevoked = `
+SELECT revoked_at IS NOT NULL FROM api_keys WHERE id = ? FOR UPDATE`
+
+	selectRevokedKeys = `
+SELECT id FROM api_keys WHERE revoked_at < ? ORDER BY revoked_at LIMIT ?`
+
+	selectExpiredKeys = `
+SELECT id FROM api_keys WHERE expires_at < ? ORDER BY expires_at LIMIT ?`
+
+	deleteAPIKeyProjects = `
+DELETE FROM api_key_projects WHERE id = ANY (?)`
+
+	deleteAPIKeys = `
+DELETE FROM api_keys WHERE id = ANY (?)`
+
 	selectSecret = `
 SELECT value FROM secrets WHERE purpose = ?`
 
@@ -55,9 +72,13 @@ ON CONFLICT (purpose) DO UPDATE SET value = excluded.value, created_at = exclude
 // Keys and secrets are written by whoever has the database open, also beside the server that has it for itself: they
 // are no part of what an instance writes, and no commit is based on them.
 
-// PutAPIKey keeps a key, whose ID must be new, and with it who has asked for it, if that is to be told.
+// PutAPIKey keeps a key, whose ID must be new, and with it who has asked for it, if that is to be told. It fails with
+// model.ErrRevoked when the key of who has asked was revoked before: whatever is under way then, it leaves no other behind.
 func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
 	return db.account(ctx, func(tx *tx) error {
+		if err := tx.stands(by); err != nil {
+			return err
+		}
 		err := tx.exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
 		for i, project := range k.Projects {
 			if err == nil && !slices.Contains(k.Projects[:i], project) {
@@ -72,9 +93,12 @@ func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) e
 }
 
 // RevokeAPIKey revokes a key at a time, and keeps who has asked for it, if that is to be told. It fails with model.ErrNotFound
-// when there is none that could be.
+// when there is none that could be, and with model.ErrRevoked as PutAPIKey does.
 func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
 	return db.account(ctx, func(tx *tx) error {
+		if err := tx.stands(by); err != nil {
+			return err
+		}
 		n, err := tx.count(revokeAPIKey, ms(at), id)
 		switch {
 		case err == nil && n == 0:
@@ -84,6 +108,46 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *mod
 		}
 		return err
 	})
+}
+
+// stands fails when the key of who has asked was revoked. Credentials of another kind are none of these.
+func (tx *tx) stands(by *model.Audit) error {
+	if by == nil || by.Credential == "" {
+		return nil
+	}
+	revoked, err := one(tx.ctx, tx, scalar[bool], lockRevoked, by.Credential)
+	switch {
+	case errors.Is(err, model.ErrNotFound):
+		return nil
+	case err == nil && revoked:
+		return model.ErrRevoked
+	}
+	return err
+}
+
+// keysKept is for how long keys are listed that were revoked or have expired: as long as the audit by default, which names them.
+const keysKept = 90 * 24 * time.Hour
+
+// forgetAPIKeys removes keys that have opened nothing for long.
+func (db *DB) forgetAPIKeys(ctx context.Context, now time.Time) error {
+	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
+		for n := tidyRows; n == tidyRows; {
+			ids, err := all(ctx, db.read, scalar[string], query, ms(now.Add(-keysKept)), tidyRows)
+			if err != nil {
+				return err
+			}
+			if n = len(ids); n == 0 {
+				break
+			}
+			err = db.account(ctx, func(tx *tx) error {
+				return errors.Join(tx.exec(deleteAPIKeyProjects, tx.d.list(ids)), tx.exec(deleteAPIKeys, tx.d.list(ids)))
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // APIKeys returns those of the keys that exist, revoked ones too, in no order.

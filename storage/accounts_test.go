@@ -81,6 +81,38 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
+// Whose key was revoked makes no other, and revokes none.
+func TestRevokedKeysChangeNone(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			for _, id := range []string{"a", "b"} {
+				if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			of := func(credential string) *model.Audit {
+				return &model.Audit{At: time.Now(), Project: "p", Credential: credential}
+			}
+			if err := db.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, model.ErrRevoked) {
+				t.Errorf("it makes one: %v", err)
+			}
+			if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, model.ErrRevoked) {
+				t.Errorf("it revokes one: %v", err)
+			}
+			if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
+				t.Error(err)
+			}
+			if got, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
+				t.Errorf("there are %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,7 @@ func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) erro
 
 // append commits events alone, in one statement.
 func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
+	defer db.packer.done()
 	rows, err := db.packer.pack(events)
 	if err != nil {
 		return err

@@ -48,7 +48,15 @@ WHERE key = ?::bigint`
 	// What a run no longer refers to waits for no day to pass.
 	loosenOfRun = `
 UPDATE attachments SET state = 'kept', used_at = ?
-WHERE state = 'used' AND key IN (SELECT attachment_key FROM attachment_uses WHERE run_key = ?)`
+WHERE state = 'used' AND key IN (
+	SELECT attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
+
+	sizeRunUses = `
+SELECT 64 FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?`
+
+	deleteRunUses = `
+DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (
+	SELECT run_key, attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
 
 	loosenOfThread = `
 UPDATE attachments SET state = 'kept', used_at = ?

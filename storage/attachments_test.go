@@ -176,7 +176,7 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		}
 		remove(&model.Delete{ThreadKey: threads[0], Limit: 1000})
 		collect(of1.Key)
-		remove(&model.Delete{ThreadKey: threads[1], RunKey: runs[1]})
+		remove(&model.Delete{ThreadKey: threads[1], RunKey: runs[1], Limit: 1000})
 		collect(of2.Key, both.Key)
 		for _, a := range []model.Attachment{fresh, asked} {
 			if _, err := db.AttachmentByPath(ctx, "p", a.Path); err != nil {

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"math"
@@ -27,14 +26,15 @@ SELECT count(*) FROM (SELECT 1 FROM audit`
 	auditCounted = ` LIMIT ?) AS counted`
 	pageOfAudit  = `)
 FROM audit`
-	belowAudit = ` AND key < ? ORDER BY key DESC LIMIT ?`
+	belowAudit = ` AND (at, key) < (?, ?) ORDER BY at DESC, key DESC LIMIT ?`
 
-	// The oldest rows of a project are its first.
+	uncountedAudit = `SELECT 0`
+
 	forgetAudit = `
-DELETE FROM audit WHERE project_id = ? AND key <= ? AND at < ?`
+DELETE FROM audit WHERE project_id = ? AND at < ? AND (at, key) <= (?, ?)`
 
 	selectOldAudit = `
-SELECT ` + auditColumns + `, key FROM audit WHERE project_id = ? ORDER BY key LIMIT ?`
+SELECT ` + auditColumns + `, key FROM audit WHERE project_id = ? ORDER BY at, key LIMIT ?`
 
 	countOldAudit = `
 SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
@@ -55,23 +55,39 @@ func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
 	return a, err
 }
 
+// knownAudit returns that part of a filter which an index has in its order, and whether there is more to it: a run is one of
+// the fewest rows, and a user's or an actor's are fewer than those of an action.
+func knownAudit(f *model.AuditFilter) (known model.AuditFilter, rest bool) {
+	known = *f
+	n := 0
+	for _, name := range []*string{&known.Run, &known.User, &known.Actor, &known.Action} {
+		if *name == "" {
+			continue
+		}
+		if n++; n > 1 {
+			*name = ""
+		}
+	}
+	return known, n > 1
+}
+
 // filterAudit returns the WHERE clause of a filter, all but its cursor.
 func filterAudit(f *model.AuditFilter) (string, []any) {
 	var query strings.Builder
 	query.WriteString("\nWHERE project_id = ?")
 	args := []any{f.Project}
-	if f.Actor != "" {
-		query.WriteString(" AND actor = ?")
-		args = append(args, f.Actor)
+	and := func(asked bool, cond string, arg any) {
+		if asked {
+			query.WriteString(" AND " + cond)
+			args = append(args, arg)
+		}
 	}
-	if f.Action != "" {
-		query.WriteString(" AND action = ?")
-		args = append(args, f.Action)
-	}
-	if !f.Since.IsZero() {
-		query.WriteString(" AND at >= ?")
-		args = append(args, ms(f.Since))
-	}
+	and(f.Run != "", "run_id = ?", f.Run)
+	and(f.User != "", "user_id = ?", f.User)
+	and(f.Actor != "", "actor = ?", f.Actor)
+	and(f.Action != "", "action = ?", f.Action)
+	and(!f.Since.IsZero(), "at >= ?", ms(f.Since))
+	and(!f.Until.IsZero(), "at < ?", ms(f.Until))
 	return query.String(), args
 }
 
@@ -80,11 +96,18 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
+	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) {
+		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
+	}
+	known, rest := knownAudit(&f)
+	if rest {
+		return searched(ctx, r, func() (model.Page[model.Audit], error) { return r.lookAudit(ctx, &f, &known) })
+	}
 	where, args := filterAudit(&f)
 	counting := append(slices.Clip(args), maxCount)
 	p.Rows, err = all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+countAudit+where+auditCounted+pageOfAudit+where+belowAudit,
-		slices.Concat(counting, args, []any{cmp.Or(f.BeforeKey, math.MaxInt64), f.Limit + 1})...)
+		slices.Concat(counting, args, []any{ms(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if err != nil {
 		return p, err
 	}
@@ -92,6 +115,42 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 		p.Rows = p.Rows[:f.Limit]
 	}
 	return counted(ctx, r.q, p, countAudit+where+auditCounted, counting...)
+}
+
+// lookAudit is Audit for what no index has: it goes through what the best of them has, some thousand rows for a page.
+func (r reader) lookAudit(ctx context.Context, f, known *model.AuditFilter) (p model.Page[model.Audit], err error) {
+	p.Uncounted = true
+	where, args := filterAudit(known)
+	at, key := f.BeforeTime, f.BeforeKey
+	for n := 0; n < lookedAt; {
+		list, err := all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
+			listAudit+uncountedAudit+pageOfAudit+where+belowAudit, slices.Concat(args, []any{ms(at), key, lookAtOnce})...)
+		if err != nil {
+			return p, err
+		}
+		for i := range list {
+			a := &list[i]
+			if fitsAudit(a, f) {
+				if len(p.Rows) == f.Limit {
+					p.More = true
+					return p, nil
+				}
+				p.Rows = append(p.Rows, *a)
+			}
+			at, key = a.At, a.Key
+		}
+		if n += len(list); len(list) < lookAtOnce {
+			return p, nil
+		}
+	}
+	p.More, p.Behind, p.BehindAt = true, key, at
+	return p, nil
+}
+
+// fitsAudit reports whether a row has the names that f asks for.
+func fitsAudit(a *model.Audit, f *model.AuditFilter) bool {
+	return (f.Run == "" || a.RunID == f.Run) && (f.User == "" || a.User == f.User) && (f.Actor == "" || a.Actor == f.Actor) &&
+		(f.Action == "" || a.Action == f.Action)
 }
 
 // ForgetAudit removes what the audit of a project tells of before a time, and returns how much that is, which with dry is all
@@ -105,7 +164,8 @@ func (db *DB) ForgetAudit(ctx context.Context, project string, before time.Time,
 		if err != nil || len(oldest) == 0 {
 			return n, err
 		}
-		some, err := db.tidySome(ctx, forgetAudit, project, oldest[len(oldest)-1].Key, ms(before))
+		last := &oldest[len(oldest)-1]
+		some, err := db.tidySome(ctx, forgetAudit, project, ms(before), ms(last.At), last.Key)
 		if n += some; err != nil || some < tidyRows {
 			return n, err
 		}

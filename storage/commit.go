@@ -168,6 +168,9 @@ func (db *DB) transactFrom(ctx context.Context, begin, fn func(*tx) error) error
 		return err
 	}
 	done = true
+	for _, tell := range tx.committed {
+		tell()
+	}
 	return nil
 }
 

@@ -2,6 +2,8 @@ package storage
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
 	"errors"
 	"math"
 	"time"
@@ -125,28 +127,104 @@ DELETE FROM thread_states WHERE thread_key = ?`
 DELETE FROM threads WHERE key = ?`
 )
 
-// What belongs to one run, and then the run.
+// What a deletion that goes in parts has left.
 const (
-	deleteRunMessages   = `DELETE FROM messages WHERE run_key = ?`
-	deleteRunMemos      = `DELETE FROM memos WHERE run_key = ?`
-	deleteRunInterrupts = `DELETE FROM interrupts WHERE run_key = ?`
-	deleteRunSpans      = `DELETE FROM run_spans WHERE run_key = ?`
-	deleteRunNames      = `DELETE FROM run_names WHERE run_key = ?`
-	deleteRunInput      = `DELETE FROM run_inputs WHERE run_key = ?`
-	deleteRunUses       = `DELETE FROM attachment_uses WHERE run_key = ?`
-	deleteRun           = `DELETE FROM runs WHERE key = ?`
+	noteDeletion = `
+INSERT INTO deletions (thread_key, run_key, events, last_event_id) VALUES (?, ?, ?, ?)
+ON CONFLICT (thread_key, run_key) DO UPDATE SET events = excluded.events, last_event_id = excluded.last_event_id`
+
+	forgetDeletion = `
+DELETE FROM deletions WHERE thread_key = ? AND run_key = ?`
+
+	forgetDeletions = `
+DELETE FROM deletions WHERE thread_key = ?`
+
+	selectDeletions = `
+SELECT d.thread_key, d.run_key, d.events, d.last_event_id, t.project_id FROM deletions d JOIN threads t ON t.key = d.thread_key
+WHERE (d.thread_key, d.run_key) > (?, ?) ORDER BY d.thread_key, d.run_key LIMIT ?`
 )
 
-var runParts = []string{
-	deleteRunMessages, deleteRunMemos, deleteRunInterrupts, takeSteps, takeNodes, deleteRunSpans, deleteRunNames,
-	deleteRunInput, deleteRunUses, deleteSealedRun, deleteRun,
+// What belongs to one run goes likewise, before its row.
+const (
+	sizeRunEvents = `
+SELECT octet_length(payload)` + eventsOfSpan
+
+	deleteRunEvents = `
+DELETE FROM events WHERE (thread_key, last_event_id) IN (
+	SELECT thread_key, last_event_id` + eventsOfSpan + `)`
+
+	eventsOfSpan = ` FROM events
+	WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ? ORDER BY last_event_id LIMIT ?`
+
+	deleteSpan = `
+DELETE FROM run_spans WHERE run_key = ? AND n = ?`
+
+	sizeRunMessages = `
+SELECT octet_length(message) FROM messages WHERE run_key = ? ORDER BY key LIMIT ?`
+
+	deleteRunMessages = `
+DELETE FROM messages WHERE key IN (
+	SELECT key FROM messages WHERE run_key = ? ORDER BY key LIMIT ?)`
+
+	sizeRunMemos = `
+SELECT COALESCE(octet_length(output), 0) FROM memos WHERE run_key = ? ORDER BY generation, step, place LIMIT ?`
+
+	deleteRunMemos = `
+DELETE FROM memos WHERE (run_key, generation, step, place) IN (
+	SELECT run_key, generation, step, place FROM memos WHERE run_key = ? ORDER BY generation, step, place LIMIT ?)`
+
+	sizeRunInterrupts = `
+SELECT COALESCE(octet_length(body), 0) + COALESCE(octet_length(payload), 0) FROM interrupts
+WHERE run_key = ? ORDER BY interrupt_id LIMIT ?`
+
+	deleteRunInterrupts = `
+DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (
+	SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ? ORDER BY interrupt_id LIMIT ?)`
+
+	sizeRunSteps = `
+SELECT octet_length(input) + COALESCE(octet_length(output), 0) FROM steps WHERE run_key = ? ORDER BY number LIMIT ?`
+
+	deleteRunSteps = `
+DELETE FROM steps WHERE (run_key, number) IN (
+	SELECT run_key, number FROM steps WHERE run_key = ? ORDER BY number LIMIT ?)`
+
+	sizeRunNodes = `
+SELECT COALESCE(octet_length(output), 0) FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?`
+
+	deleteRunNodes = `
+DELETE FROM node_states WHERE (run_key, node_id) IN (
+	SELECT run_key, node_id FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?)`
+
+	sizeRunNames = `
+SELECT octet_length(name) FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?`
+
+	deleteRunNames = `
+DELETE FROM run_names WHERE (project_id, name, user_id) IN (
+	SELECT project_id, name, user_id FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?)`
+
+	deleteRunInput = `DELETE FROM run_inputs WHERE run_key = ?`
+	deleteRun      = `DELETE FROM runs WHERE key = ?`
+)
+
+// runParts are the tables of which a run may have many rows, or large ones. Its names are the last by which it is found.
+var runParts = []partOf{
+	{sizeRunMessages, []string{deleteRunMessages}},
+	{sizeRunMemos, []string{deleteRunMemos}},
+	{sizeRunInterrupts, []string{deleteRunInterrupts}},
+	{sizeRunSteps, []string{deleteRunSteps}},
+	{sizeRunNodes, []string{deleteRunNodes}},
+	{sizeRunUses, []string{deleteRunUses}},
+	{sizeRunNames, []string{deleteRunNames}},
+}
+
+// partOf is a table of which some rows are deleted: how large the next are, and the statements that remove so many of them.
+type partOf struct {
+	sizes  string
+	remove []string
 }
 
 // threadParts are the tables of which a thread may have many rows, or large ones.
-var threadParts = []struct {
-	sizes  string
-	remove []string
-}{
+var threadParts = []partOf{
 	{sizeThreadEvents, []string{deleteThreadEvents}},
 	{sizeThreadSegments, []string{deleteThreadSegments}},
 	{sizeThreadMessages, []string{deleteThreadMessages}},
@@ -164,64 +242,71 @@ var threadParts = []struct {
 // deletedBytes is about how large the rows are that a part of a deletion removes.
 const deletedBytes = 2 << 20
 
-// delete removes what was asked for, after all that is pending. What is not there needs no removing.
+// part is what a part of a deletion may still remove.
+type part struct{ rows, bytes int }
+
+func (p *part) over() bool { return p.rows <= 0 || p.bytes <= 0 }
+
+// takes counts the next rows of these sizes, and returns how many of them the part removes: the last may be larger than what is
+// left.
+func (p *part) takes(sizes []int) (n int) {
+	n, p.bytes = within(sizes, p.bytes)
+	p.rows -= n
+	return n
+}
+
+// Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
+func (r reader) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
+	return all(ctx, r.q, func(rows *sql.Rows) (d model.Deletion, err error) {
+		err = rows.Scan(&d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
+		return d, err
+	}, selectDeletions, afterThread, afterRun, limit)
+}
+
+// delete removes what was asked for, or a part of it, after all that is pending, and notes whether more is left. What is not there
+// needs no removing.
 func (tx *tx) delete(d *model.Delete) error {
+	if err := tx.deletePart(d); err != nil {
+		return err
+	}
+	switch {
+	case d.Left:
+		events := 0
+		if d.Events {
+			events = 1
+		}
+		return tx.exec(noteDeletion, d.ThreadKey, d.RunKey, events, d.Last)
+	case d.RunKey == 0:
+		return tx.exec(forgetDeletions, d.ThreadKey)
+	}
+	return tx.exec(forgetDeletion, d.ThreadKey, d.RunKey)
+}
+
+func (tx *tx) deletePart(d *model.Delete) error {
+	d.Left = false
 	if err := tx.finish(); err != nil {
 		return err
 	}
 	_, err := one(tx.ctx, tx, scalar[int64], lockThread, d.ThreadKey) // against Seal
-	switch {
-	case errors.Is(err, model.ErrNotFound):
+	if errors.Is(err, model.ErrNotFound) {
 		return nil
-	case err != nil:
-		return err
-	case d.RunKey != 0:
-		return tx.deleteRun(d.RunKey, d.Events)
 	}
-	return tx.deleteThread(d.ThreadKey, d.Limit)
-}
-
-// deleteRun removes a run with its names, spans, events, steps, nodes, messages, memos and interrupts, or its events and
-// spans alone.
-func (tx *tx) deleteRun(runKey int64, eventsAlone bool) error {
-	spans, err := tx.Spans(tx.ctx, runKey)
 	if err != nil {
 		return err
 	}
-	for _, span := range spans {
-		if err := tx.deleteSpan(&span); err != nil {
-			return err
-		}
-	}
-	if eventsAlone {
-		return tx.exec(deleteRunSpans, runKey)
-	}
-	if err := tx.countGone([]int64{runKey}); err != nil {
+	if err := tx.keepLastID(d.ThreadKey); err != nil {
 		return err
 	}
-	if err := tx.exec(loosenOfRun, longAgo(), runKey); err != nil {
+	p := &part{d.Limit, deletedBytes}
+	if d.RunKey == 0 {
+		d.Left, err = tx.deleteThread(d.ThreadKey, p)
 		return err
 	}
-	for _, remove := range runParts {
-		if err := tx.exec(remove, runKey); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (tx *tx) deleteSpan(span *model.Span) error {
-	if err := tx.keepLastID(span.ThreadKey); err != nil {
+	if d.Left, err = tx.deleteSpans(d.RunKey, p); d.Left || d.Events || err != nil {
 		return err
 	}
-	end := span.Last
-	if end == 0 {
-		end = math.MaxInt64
-	}
-	if err := tx.exec(deleteEvents, span.ThreadKey, span.First, end, span.RunKey); err != nil {
-		return err
-	}
-	return tx.deleteSealed(span)
+	d.Left, err = tx.deleteRun(d.RunKey, p)
+	return err
 }
 
 // keepLastID keeps ids of the thread's events from being used again when the last of them are removed.
@@ -233,46 +318,112 @@ func (tx *tx) keepLastID(threadKey int64) error {
 	return tx.exec(raiseLastSeq, last, threadKey, last)
 }
 
-// deleteThread removes about limit rows of a thread, fewer when they are large, and with the last of them its own.
-func (tx *tx) deleteThread(key int64, limit int) error {
-	if err := tx.keepLastID(key); err != nil {
+// deleteSpans removes the next of a run's events, with the spans they are all of.
+func (tx *tx) deleteSpans(runKey int64, p *part) (left bool, err error) {
+	for {
+		spans, err := all(tx.ctx, tx, scanSpan, selectSpans, runKey, 1)
+		if err != nil || len(spans) == 0 {
+			return false, err
+		}
+		if p.over() {
+			return true, nil
+		}
+		if left, err := tx.deleteSpan(&spans[0], p); left || err != nil {
+			return left, err
+		}
+	}
+}
+
+func (tx *tx) deleteSpan(span *model.Span, p *part) (left bool, err error) {
+	if span.Last == 0 {
+		span.Last = math.MaxInt64 - 1
+	}
+	some := p.rows
+	sizes, err := all(tx.ctx, tx, scalar[int], sizeRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, some)
+	if err != nil {
+		return false, err
+	}
+	n := p.takes(sizes)
+	if n > 0 {
+		if err := tx.exec(deleteRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, n); err != nil {
+			return false, err
+		}
+	}
+	if n == some || n < len(sizes) {
+		return true, nil
+	}
+	if left, err := tx.deleteSealed(span, p); left || err != nil {
+		return left, err
+	}
+	p.rows--
+	return false, tx.exec(deleteSpan, span.RunKey, span.N)
+}
+
+// deleteRun removes the next of what a run without spans has, and with the last of it the run.
+func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
+	for i := range runParts {
+		if left, err := tx.deleteSome(&runParts[i], key, p); left || err != nil {
+			return left, err
+		}
+	}
+	if err := tx.countGone([]int64{key}); err != nil {
+		return false, err
+	}
+	for _, remove := range []string{deleteRunInput, deleteSealedRun, deleteRun} {
+		if err := tx.exec(remove, key); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// deleteThread removes the next of what a thread has, and with the last of it its own row.
+func (tx *tx) deleteThread(key int64, p *part) (left bool, err error) {
+	for i := range threadParts {
+		if left, err := tx.deleteSome(&threadParts[i], key, p); left || err != nil {
+			return left, err
+		}
+	}
+	return false, cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+}
+
+// deleteSome removes the next rows of a table that belong to a thread or a run.
+func (tx *tx) deleteSome(of *partOf, key int64, p *part) (left bool, err error) {
+	if p.over() {
+		return true, nil
+	}
+	some := p.rows
+	sizes, err := all(tx.ctx, tx, scalar[int], of.sizes, key, some)
+	if err != nil || len(sizes) == 0 {
+		return false, err
+	}
+	n := p.takes(sizes)
+	switch of.sizes {
+	case sizeThreadUses:
+		err = tx.exec(loosenOfThread, longAgo(), key, n)
+	case sizeRunUses:
+		err = tx.exec(loosenOfRun, longAgo(), key, n)
+	case sizeThreadRuns:
+		err = tx.countGoneOf(key, n)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, remove := range of.remove {
+		if err := tx.exec(remove, key, n); err != nil {
+			return false, err
+		}
+	}
+	return n == some || n < len(sizes), nil
+}
+
+// countGoneOf counts the next runs of a thread that are over, before they are gone.
+func (tx *tx) countGoneOf(threadKey int64, n int) error {
+	keys, err := all(tx.ctx, tx, scalar[int64], selectThreadRuns, threadKey, n)
+	if err != nil {
 		return err
 	}
-	for bytes, i := deletedBytes, 0; i < len(threadParts); i++ {
-		part := threadParts[i]
-		sizes, err := all(tx.ctx, tx, scalar[int], part.sizes, key, limit)
-		if err != nil {
-			return err
-		}
-		n, left := within(sizes, bytes)
-		if n == 0 {
-			continue
-		}
-		bytes = left
-		if part.sizes == sizeThreadUses {
-			if err := tx.exec(loosenOfThread, longAgo(), key, n); err != nil {
-				return err
-			}
-		}
-		if part.sizes == sizeThreadRuns {
-			keys, err := all(tx.ctx, tx, scalar[int64], selectThreadRuns, key, n)
-			if err != nil {
-				return err
-			}
-			if err := tx.countGone(keys); err != nil {
-				return err
-			}
-		}
-		for _, remove := range part.remove {
-			if err := tx.exec(remove, key, n); err != nil {
-				return err
-			}
-		}
-		if limit -= n; limit <= 0 || bytes <= 0 {
-			return nil
-		}
-	}
-	return cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+	return tx.countGone(keys)
 }
 
 // within returns how many rows of these sizes are removed at once, and how many bytes are left then: the last may exceed them.

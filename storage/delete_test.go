@@ -98,7 +98,67 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 	}
 }
 
-// A part of a thread's deletion is small in rows and in bytes, whatever the thread holds most of.
+// deleteRun deletes a run by parts, and says how many it took.
+func (l *workload) deleteRun(tb testing.TB, d model.Delete) (parts int) {
+	tb.Helper()
+	for d.Left = true; d.Left; parts++ {
+		l.commit(tb, nil, &d)
+	}
+	return parts
+}
+
+// The events of a long run go by parts as well, be they sealed or not, and those of its neighbours stay.
+func TestEventsOfARunGoInParts(t *testing.T) {
+	const most = 20
+	for name, open := range databases {
+		for form, sealed := range map[string]time.Duration{"plain": 0, "sealed": 72 * time.Hour} {
+			for what, events := range map[string]bool{"run": false, "events alone": true} {
+				t.Run(name+"/"+form+"/"+what, func(t *testing.T) {
+					db := open(t)
+					log, want := history(t, joined(t, db), 1, 1, 300)
+					first := log.runs[0]
+					log.commit(t, nil, log.nextRuns(t, "again")...)
+					for range 60 {
+						log.commit(t, log.batch(10))
+					}
+					log.commit(t, nil, log.finishRuns(t)...)
+					if sealed > 0 {
+						if n, err := db.Seal(t.Context(), time.Now().Add(sealed)); err != nil || n == 0 {
+							t.Fatalf("%d events are sealed, %v", n, err)
+						}
+					}
+					thread, second := log.threads[0], log.runs[0]
+					before := len(readLog(t, db, thread, 500))
+					parts, d := 0, model.Delete{ThreadKey: thread, RunKey: second, Events: events, Limit: most}
+					for d.Left = true; d.Left; parts++ {
+						log.commit(t, nil, &d)
+						left := len(readLog(t, db, thread, 500))
+						if sealed == 0 && before-left > 11*most { // each row has ten events
+							t.Fatalf("a part has removed %d events", before-left)
+						}
+						before = left
+					}
+					if sealed == 0 && parts < 60/most {
+						t.Errorf("all is gone after %d parts", parts)
+					}
+					kept := readLog(t, db, thread, 500)
+					sameLog(t, kept, want[thread][:len(kept)])
+					if n := len(want[thread]); len(kept) != n || kept[n-1].RunKey != first {
+						t.Errorf("%d events of the neighbour are left of %d", len(kept), n)
+					}
+					if last, err := db.LastEventID(t.Context(), thread); err != nil || last <= kept[len(kept)-1].ID {
+						t.Errorf("the log ends at %d, %v", last, err)
+					}
+					if _, err := db.Run(t.Context(), second); errors.Is(err, model.ErrNotFound) == events {
+						t.Errorf("the run: %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A part of the deletion of a thread or of a run is small in rows and in bytes, whatever it holds most of.
 func TestPartsOfADeletionAreSmall(t *testing.T) {
 	const most = 500
 	large := strings.Repeat("x", 1<<20)
@@ -119,7 +179,7 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 				return &model.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: model.InterruptCancelled, CreatedAt: time.Now()}
 			},
 			"large messages": func(run int64, n int) model.Row {
-				m := &model.Message{ThreadKey: run, Seq: int64(n + 1), State: model.MessageConsumed}
+				m := &model.Message{ThreadKey: run, RunKey: run, Seq: int64(n + 1), State: model.MessageConsumed}
 				m.ID, m.Role = fmt.Sprint(n), agui.RoleUser
 				if n < 12 {
 					m.Content = large
@@ -128,10 +188,10 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 			},
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				log := newLog(t, joined(t, open(t)), 1)
+				log := newLog(t, joined(t, open(t)), 2)
 				var list []model.Row
 				for n := range 4 * most {
-					list = append(list, rows(log.runs[0], n))
+					list = append(list, rows(log.runs[0], n), rows(log.runs[1], n))
 				}
 				log.commit(t, nil, list...)
 				want := 4
@@ -139,7 +199,10 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 					want = 6
 				}
 				if parts := log.deleteThread(t, log.threads[0], most); parts < want {
-					t.Errorf("all is gone after %d parts, want %d", parts, want)
+					t.Errorf("all of a thread is gone after %d parts, want %d", parts, want)
+				}
+				if parts := log.deleteRun(t, model.Delete{ThreadKey: log.threads[1], RunKey: log.runs[1], Limit: most}); parts < want {
+					t.Errorf("all of a run is gone after %d parts, want %d", parts, want)
 				}
 			})
 		}

@@ -34,6 +34,7 @@ type dialect struct {
 	quote     func(string) string // a literal, where a message may hold several statements; else nil
 	single    bool                // one process has the database to itself, and a statement costs no round trip
 	unnest    bool                // many rows go into one statement, as arrays
+	message   int                 // about how many bytes of rows one statement takes
 
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none
@@ -84,6 +85,21 @@ func manyRows(query string) string {
 		return before + "SELECT " + values + from + "\nON CONFLICT" + after
 	}
 	return strings.Replace(query, "\nWHERE", from+"\nWHERE", 1)
+}
+
+// someRows returns an INSERT of one row as one of n, in which the parameters of each follow those of the one before.
+func someRows(query string, n int) string {
+	before, rest, ok := strings.Cut(query, "VALUES (")
+	if !ok || n == 1 {
+		return query
+	}
+	values, after, more := strings.Cut(rest, ")\nON CONFLICT")
+	if more {
+		after = "\nON CONFLICT" + after
+	} else {
+		values = strings.TrimSuffix(values, ")")
+	}
+	return before + "VALUES (" + strings.Repeat(values+"), (", n-1) + values + ")" + after
 }
 
 // The lists that statements read from, as SQLite has them. What a decision of its own asks for is one element of

@@ -4,26 +4,55 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"math/bits"
+	"strings"
 )
 
 // direct are the statements that write to SQLite, prepared by its driver: what database/sql does about each time one is
 // carried out takes a third as long as a small row, as there is no round trip beside which it would not count.
 type direct struct {
-	stmts map[string]driver.Stmt
+	stmts map[forRows]driver.Stmt
 	args  []driver.NamedValue // of the statement at work
 }
+
+// forRows is a query for some rows.
+type forRows struct {
+	query string
+	n     int
+}
+
+// someRowsAtMost is how many rows a statement inserts: what it costs to begin one and to find where the rows of a table and of
+// its indexes go is shared by them, as those of new runs mostly go to the end.
+const someRowsAtMost = 16
 
 // errNoDirect means that the driver lacks what SQLite's has.
 var errNoDirect = errors.New("the driver does not take statements with a context")
 
-// run carries a statement out, and returns how many rows it has changed.
-func (d *direct) run(ctx context.Context, s *session, query string, args []any) (changed int64, err error) {
-	if err := d.bind(args); err != nil {
-		return 0, err
+// write carries a statement for one row out for some, those that insert for several at once.
+func (d *direct) write(ctx context.Context, s *session, query string, some [][]any) error {
+	inserts := strings.Contains(query, "VALUES (")
+	for n := 1; len(some) > 0; some = some[n:] {
+		if inserts {
+			n = min(someRowsAtMost, 1<<(bits.Len(uint(len(some)))-1)) // a statement for each power of two
+		}
+		if _, err := d.run(ctx, s, query, some[:n]...); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// run carries a statement out for rows of parameters, and returns how many rows it has changed.
+func (d *direct) run(ctx context.Context, s *session, query string, given ...[]any) (changed int64, err error) {
 	defer clear(d.args)
+	d.args = d.args[:0]
+	for _, row := range given {
+		if err := d.bind(row); err != nil {
+			return 0, err
+		}
+	}
 	err = s.conn.Raw(func(conn any) error {
-		stmt, err := d.stmt(ctx, s, conn, query)
+		stmt, err := d.stmt(ctx, s, conn, forRows{query, max(len(given), 1)})
 		if err != nil {
 			return err
 		}
@@ -37,10 +66,9 @@ func (d *direct) run(ctx context.Context, s *session, query string, args []any) 
 	return changed, err
 }
 
-// bind makes the arguments what a driver takes.
+// bind adds arguments, as a driver takes them.
 func (d *direct) bind(args []any) error {
-	d.args = d.args[:0]
-	for i, arg := range args {
+	for _, arg := range args {
 		if n, ok := arg.(int); ok {
 			arg = int64(n)
 		} else if !driver.IsValue(arg) {
@@ -49,24 +77,24 @@ func (d *direct) bind(args []any) error {
 				return err
 			}
 		}
-		d.args = append(d.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
+		d.args = append(d.args, driver.NamedValue{Ordinal: len(d.args) + 1, Value: arg})
 	}
 	return nil
 }
 
 // stmt returns the statement of query on the driver's connection, prepared.
-func (d *direct) stmt(ctx context.Context, s *session, conn any, query string) (driver.StmtExecContext, error) {
-	stmt := d.stmts[query]
+func (d *direct) stmt(ctx context.Context, s *session, conn any, of forRows) (driver.StmtExecContext, error) {
+	stmt := d.stmts[of]
 	if stmt == nil {
 		preparer, ok := conn.(driver.ConnPrepareContext)
 		if !ok {
 			return nil, errNoDirect
 		}
 		var err error
-		if stmt, err = preparer.PrepareContext(ctx, s.d.statement(query, plain)); err != nil {
+		if stmt, err = preparer.PrepareContext(ctx, s.d.statement(someRows(of.query, of.n), plain)); err != nil {
 			return nil, err
 		}
-		d.stmts[query] = stmt
+		d.stmts[of] = stmt
 	}
 	exec, ok := stmt.(driver.StmtExecContext)
 	if !ok {

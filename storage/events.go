@@ -35,9 +35,6 @@ SELECT last_event_id FROM events WHERE thread_key = ? ORDER BY last_event_id DES
 
 	selectLastSeq = `
 SELECT last_seq FROM threads WHERE key = ?`
-
-	deleteEvents = `
-DELETE FROM events WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ?`
 )
 
 // maxPage is about how large the events are that Events returns at once, however many a reader asks for.
@@ -93,38 +90,40 @@ func (p *page) grow(rows []packed) {
 // Events are in rows first and in segments later. They are looked for in this order, so those that are
 // sealed meanwhile are found in the one or the other.
 func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err error) {
-	at := p.end()
 	size := p.size
 	fits := func(row packed) bool {
 		size += len(row.payload)
 		return size < maxPage
 	}
-	rows, err := some(ctx, r.q, scanPacked, fits, selectEvents, p.thread, at, limit)
+	rows, err := some(ctx, r.q, scanPacked, fits, selectEvents, p.thread, p.end(), limit)
 	if err != nil {
 		return false, err
 	}
-	if first := firstOf(rows); first > at+1 {
-		if err := r.readSegments(ctx, p, at, first); err != nil {
-			return false, err
-		}
-		if p.end() > at {
-			return true, nil // the rows that follow may be sealed by now, too
-		}
-	}
 	p.grow(rows)
 	for i := range rows {
+		if more, err := r.fill(ctx, p, rows[i].first); err != nil || more {
+			return more, err
+		}
 		if err := p.add(&rows[i]); err != nil {
 			return false, r.q.failed(ctx, err)
 		}
 	}
+	if len(rows) == 0 {
+		return r.fill(ctx, p, math.MaxInt64)
+	}
 	return len(rows) == limit || size >= maxPage, nil
 }
 
-func firstOf(rows []packed) int64 {
-	if len(rows) == 0 {
-		return math.MaxInt64
+// fill adds what is sealed between the end of the page and an event, and reports whether there was any: what follows may be
+// sealed by now, too. Such gaps are also between rows, where PostgreSQL's clock was set back: a day is dropped then before
+// another of which the thread's earlier events are.
+func (r reader) fill(ctx context.Context, p *page, before int64) (some bool, err error) {
+	at := p.end()
+	if before <= at+1 {
+		return false, nil
 	}
-	return rows[0].first
+	err = r.readSegments(ctx, p, at, before)
+	return err == nil && p.end() > at, err
 }
 
 // LastEventID returns the id of the thread's last event, also when that event has been removed.

@@ -85,7 +85,9 @@ func (r *Report) file(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	r.Dir = filepath.Dir(path)
+	if r.Dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
+		return err
+	}
 	if r.Holder, r.Held, err = lockHolder(path); err != nil {
 		return fmt.Errorf("look at the lock: %w", err)
 	}

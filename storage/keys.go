@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -10,15 +11,24 @@ import (
 
 const (
 	reserveThreads = `
-SELECT nextval(pg_get_serial_sequence('threads', 'key')) FROM generate_series(1, 32)`
+WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence('threads', 'key')::regclass AS keys)
+SELECT nextval(serial.keys) FROM serial, generate_series(1, 32)`
 
 	reserveRuns = `
-SELECT nextval(pg_get_serial_sequence('runs', 'key')) FROM generate_series(1, 32)`
+WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence('runs', 'key')::regclass AS keys)
+SELECT nextval(serial.keys) FROM serial, generate_series(1, 32)`
 
-	// selectLastKey reads the highest key that a SQLite table has ever had.
+	// selectLastKey reads a key that no row of a SQLite table has ever been above.
 	selectLastKey = `
-SELECT seq FROM sqlite_sequence WHERE name = ?`
+SELECT last FROM given_keys WHERE name = ?`
+
+	giveKeys = `
+UPDATE given_keys SET last = ? WHERE name = ? AND last < ?`
 )
+
+// keysAhead is for how many keys SQLite notes at once that they are given: what it would note itself, for each row, costs as
+// much as an index. So many at most are left out when the program starts again.
+const keysAhead = 1000
 
 // keys gives rows to come their keys. They are taken outside of transactions: who needs one waits for no commit.
 type keys struct {
@@ -29,6 +39,8 @@ type keys struct {
 	known bool       // whether last is, on SQLite
 	last  int64      // the last key that was given or taken
 	free  []int64    // taken on PostgreSQL, and not given yet
+
+	noted int64 // up to which keys SQLite notes that they are given; guarded by DB.mu
 }
 
 // NewThreadKey returns the key of a thread to come, which it never returns again. It does not wait for commits.
@@ -77,5 +89,23 @@ func (tx *tx) countKeys(k *keys) error {
 	for _, key := range last {
 		k.last = max(k.last, key)
 	}
+	k.noted = k.last
+	return nil
+}
+
+// noteKeys has SQLite know that the keys of rows to be inserted are given, however the rows end.
+func (tx *tx) noteKeys(k *keys, given []int64) error {
+	if !tx.d.single || len(given) == 0 {
+		return nil
+	}
+	last := slices.Max(given)
+	if last <= k.noted {
+		return nil
+	}
+	last += keysAhead
+	if err := tx.exec(giveKeys, last, k.table, last); err != nil {
+		return err
+	}
+	tx.committed = append(tx.committed, func() { k.noted = last })
 	return nil
 }

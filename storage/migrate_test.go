@@ -184,6 +184,7 @@ func TestMigrationKeepsThreadsAndRuns(t *testing.T) {
 			r := &wantRuns[i]
 			r.InputQuery, r.OutputSummary, r.ContextItemIDs = "query "+r.ID, new("sum"), []string{"x"}
 			r.Metadata, r.ParentRun, r.ThreadID, r.ConversationID = []byte(`{"m":1}`), "parent", "t", "c t"
+			r.ThreadTitle = "title"
 		}
 		if diff := cmp.Diff(wantRuns, runs); err != nil || diff != "" {
 			t.Errorf("the runs: %v\n%s", err, diff)

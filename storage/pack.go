@@ -64,14 +64,20 @@ func (p *packer) pack(events []model.StoredEvent) ([]packed, error) {
 	return p.rows, nil
 }
 
+// done lets go of what is large in the memory of a batch that is written.
+func (p *packer) done() {
+	for i := range p.rows {
+		if cap(p.rows[i].payload) > 64<<10 {
+			p.rows[i].payload = nil
+		}
+	}
+}
+
 // add appends a row that uses the memory of one of an earlier batch.
 func (p *packer) add(row packed) int {
 	n := len(p.rows)
 	if n < cap(p.rows) {
 		row.payload = p.rows[:n+1][n].payload[:0]
-		if cap(row.payload) > 64<<10 {
-			row.payload = nil
-		}
 	}
 	p.rows = append(p.rows, row)
 	return n
@@ -130,6 +136,9 @@ func scanPacked(rows *sql.Rows) (r packed, err error) {
 
 // add adds the row's events to the page, as far as they belong there. Their payloads share the row's memory.
 func (p *page) add(r *packed) error {
+	if r.last <= p.end() || len(p.events) == p.limit {
+		return nil
+	}
 	rest := r.payload
 	for id := r.first; id <= r.last; id++ {
 		end := bytes.IndexByte(rest, '\n')

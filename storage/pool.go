@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -50,7 +50,22 @@ type querier interface {
 type reader struct {
 	q querier
 	d *dialect
-	z *zstd.Decoder
+	z *opener
+
+	searches *semaphore.Weighted // pages at a time that look at thousands of rows; nil in a transaction
+}
+
+// searched is what search returns, when its turn has come: a page that looks at thousands of rows has a connection for long, and
+// whoever asks for many of them leaves most connections to others.
+func searched[T any](ctx context.Context, r reader, search func() (model.Page[T], error)) (model.Page[T], error) {
+	if r.searches == nil {
+		return search()
+	}
+	if err := r.searches.Acquire(ctx, 1); err != nil {
+		return model.Page[T]{}, r.q.failed(ctx, err)
+	}
+	defer r.searches.Release(1)
+	return search()
 }
 
 // all returns what query selects, each row read by scan.

@@ -28,6 +28,7 @@ func postgresDialect() *dialect {
 		beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 		quote:     pq.QuoteLiteral,
 		unnest:    true,
+		message:   8 << 20,
 		open:      openPostgres,
 		lock:      func(Config) (*fileLock, error) { return nil, nil },
 		check:     func(Config) error { return nil },

@@ -61,8 +61,8 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 }
 
 // Prune removes what is of no use any more: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and
-// of runs that ended a day ago, and the instances that were fenced, came a day ago or earlier, and own no run. It is meant
-// to be called every few minutes, and holds up commits only for moments.
+// of runs that ended a day ago, the instances that were fenced, came a day ago or earlier, and own no run, the API keys that were
+// revoked or have expired 90 days ago, and what tokens were used a week ago. It is meant to be called every few minutes, and holds up commits only for moments.
 func (db *DB) Prune(ctx context.Context, now time.Time) error {
 	before := ms(now.Add(-keepAfter))
 	for after := int64(0); ; {
@@ -71,7 +71,7 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if len(list) == 0 {
-			return db.tidy(ctx, deleteInstances, before)
+			return errors.Join(db.tidy(ctx, deleteInstances, before), db.tidy(ctx, forgetTokens, ms(now.Add(-tokensKept))), db.forgetAPIKeys(ctx, now))
 		}
 		var runs []int64
 		for _, r := range list {

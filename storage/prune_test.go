@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,52 @@ func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
 			seal(t, db, 72*time.Hour, 300)
 			for key, events := range want {
 				sameLog(t, readLog(t, db, key, 500), events)
+			}
+		})
+	}
+}
+
+// What was used and which keys were good long ago is forgotten; keys of lately are still listed.
+func TestPruneForgetsOldKeysAndTokens(t *testing.T) {
+	for name, open := range databases {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			s := joined(t, db)
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			days := func(n int) *time.Time { at := now.AddDate(0, 0, -n); return &at }
+			for id, k := range map[string]model.APIKey{
+				"good": {}, "revoked": {RevokedAt: days(89)}, "revoked long ago": {RevokedAt: days(91)},
+				"over": {ExpiresAt: days(89)}, "over for long": {ExpiresAt: days(91)},
+			} {
+				revoked := k.RevokedAt
+				k.ID, k.User, k.Projects, k.Role, k.CreatedAt = id, "u", []string{"p"}, "user", *days(100)
+				if err := db.PutAPIKey(t.Context(), &k, nil); err != nil {
+					t.Fatal(err)
+				}
+				if revoked != nil {
+					if err := db.RevokeAPIKey(t.Context(), id, *revoked, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			newLog(t, s, 1).commit(t, nil, &model.Tokens{Project: "p", At: *days(8), Tokens: 1}, &model.Tokens{Project: "p", At: *days(1), Tokens: 2})
+			if err := db.Prune(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			page, err := db.ProjectAPIKeys(t.Context(), "p", 0, 10)
+			var left []string
+			for i := range page.Rows {
+				left = append(left, page.Rows[i].ID)
+			}
+			slices.Sort(left)
+			if diff := cmp.Diff([]string{"good", "over", "revoked"}, left); diff != "" || err != nil || page.Total != 3 {
+				t.Errorf("of %d keys, %v: %s", page.Total, err, diff)
+			}
+			if list, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(list) != 3 {
+				t.Errorf("%d keys are left, %v", len(list), err)
+			}
+			if list, err := db.TokensAfter(t.Context(), model.Tokens{}, 10); err != nil || len(list) != 1 || list[0].Tokens != 2 {
+				t.Errorf("left: %+v, %v", list, err)
 			}
 		})
 	}

@@ -33,6 +33,7 @@ type pending struct {
 	keys         table[string, model.IdempotencyKey]
 	uses         []model.AttachmentUse
 	audit        []model.Audit
+	tokens       table[spending, model.Tokens]
 }
 
 // The keys of rows that have more than a number.
@@ -49,6 +50,10 @@ type (
 		run              int64
 		generation, step int
 		place            string
+	}
+	spending struct {
+		project string
+		at      int64
 	}
 )
 
@@ -127,6 +132,7 @@ func (p *pending) reset() {
 	p.interrupts.reset()
 	p.keys.reset()
 	p.uses, p.audit = nil, nil
+	p.tokens.reset()
 }
 
 // put makes rows pending. A Delete it carries out, after all that is pending.
@@ -204,6 +210,12 @@ func (tx *tx) putOne(row model.Row) error {
 		p.uses = append(p.uses, *row)
 	case *model.Audit:
 		p.audit = append(p.audit, *row)
+	case *model.Tokens:
+		key, sum := spending{row.Project, row.At.UnixMilli()}, *row
+		if old := p.tokens.get(key); old != nil {
+			sum.Tokens += old.Tokens
+		}
+		p.tokens.put(key, &sum)
 	case *model.Delete:
 		return tx.delete(row)
 	default:
@@ -314,6 +326,9 @@ func (tx *tx) writePending() error {
 	write(tx, p.results.rows, updateResult, resultCells)
 	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
 
+	if err := errors.Join(tx.noteKeys(&tx.db.threadKeys, p.threads.keys), tx.noteKeys(&tx.db.runKeys, p.runs.keys)); err != nil {
+		return err
+	}
 	write(tx, p.threads.rows, insertThread, threadCells)
 	write(tx, p.threadStates.rows, upsertState, stateCells)
 	write(tx, p.patches.rows, patchThread, patchCells)
@@ -340,6 +355,7 @@ func (tx *tx) writePending() error {
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
 	write(tx, p.audit, insertAudit, auditCells)
+	write(tx, p.tokens.rows, addTokens, tokenCells)
 	p.reset()
 	return tx.err
 }
@@ -379,11 +395,8 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 	return no, yes
 }
 
-// maxMessage is about how many bytes of rows one statement takes.
-const maxMessage = 8 << 20
-
 // write writes rows: where a statement costs a round trip as many of them as one takes, which unless they are large is
-// all, and together with those of other tables (see sheaf).
+// all, and together with those of other tables (see sheaf); on SQLite some at once.
 func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 	if tx.err != nil || len(list) == 0 {
 		return
@@ -396,18 +409,24 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 			_ = tx.fail(fmt.Errorf("%T: %w", list[i], err))
 			return
 		}
-		if !tx.d.unnest {
-			if _, err := tx.run(query, args); err != nil {
-				return
-			}
+		some, size = append(some, args), size+textSize(args)
+		if i < len(list)-1 && size <= tx.d.message {
 			continue
 		}
-		some, size = append(some, args), size+textSize(args)
-		if size > maxMessage || i == len(list)-1 {
-			if tx.gather(query, rows, tx.session.columns(query, some), size) != nil {
-				return
-			}
-			some, size = nil, 0
+		if tx.writeSome(query, some, size) != nil {
+			return
 		}
+		some, size = some[:0], 0
 	}
+}
+
+// writeSome writes rows that are not too large together.
+func (tx *tx) writeSome(query string, some [][]any, size int) error {
+	if tx.d.unnest {
+		return tx.gather(query, rows, tx.session.columns(query, slices.Clone(some)), size)
+	}
+	if err := tx.session.own.write(tx.ctx, tx.session, query, some); err != nil {
+		return tx.failed(tx.ctx, err)
+	}
+	return nil
 }

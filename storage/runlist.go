@@ -26,7 +26,7 @@ const (
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id, (`
+	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
@@ -47,11 +47,12 @@ WHERE sized.behind < ? ORDER BY sized.at DESC, r.key DESC`
 	belowKey    = ` AND key < ?`
 	byTime      = ` ORDER BY created_at DESC, key DESC LIMIT ?`
 	byKey       = ` ORDER BY key DESC LIMIT ?`
-	keysOfSome  = `SELECT key, created_at AS at FROM runs WHERE key = ANY (?) ORDER BY created_at DESC, key DESC LIMIT ?`
+	ofTheKeys   = ` WHERE key = ANY (?)`
 	ofSeveral   = `) AS several ORDER BY at DESC, key DESC LIMIT ?`
 	countSome   = `SELECT count(*) FROM (SELECT 1 FROM runs`
 	asCounted   = `) AS counted`
-	listTheRuns = listRuns + `SELECT 0` + pageOfRuns + keysOfSome + thatAreShown
+	theseByTime = listRuns + `SELECT 0` + pageOfRuns + keysByTime + ofTheKeys + byTime + thatAreShown
+	theseByKey  = listRuns + `SELECT 0` + pageOfRuns + keysByKey + ofTheKeys + byKey + thatAreShown
 )
 
 // statement is the text of a statement that is put together, with its parameters.
@@ -82,8 +83,8 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.R
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
-	if _, rest := divided(&f); rest {
-		return r.lookRuns(ctx, &f)
+	if f.Searches() {
+		return searched(ctx, r, func() (model.Page[model.Run], error) { return r.lookRuns(ctx, &f) })
 	}
 	after, err := r.place(ctx, &f, f.BeforeKey)
 	if err != nil {
@@ -96,36 +97,59 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.R
 	list.add(pageOfRuns)
 	keysOfRuns(&list, &f, after, f.Limit+1)
 	list.add(thatAreShown)
-	// The last two parameters are the limit and the size of the page, which pageOf adds.
-	p, err := pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, f.Limit, list.text(&f), list.args[:len(list.args)-1]...)
+	// The last two parameters are the limit and the size of the page, which listed adds.
+	p, err := r.listed(ctx, f.Limit, list.text(&f), list.args[:len(list.args)-1]...)
 	if err != nil {
 		return p, err
 	}
 	return counted(ctx, r.q, p, count.text(&f), count.args...)
 }
 
-// divided returns that part of a filter which an index knows, and whether there is more to it.
-func divided(f *model.RunFilter) (known model.RunFilter, rest bool) {
-	known = model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}
-	n := 0
+// indexed returns the parts of a filter that an index knows. Where a thread is asked for, that is the only one.
+func indexed(f *model.RunFilter) (parts []model.RunFilter) {
 	for _, by := range []struct {
 		asked bool
-		take  func()
+		take  func(part *model.RunFilter)
 	}{
-		{f.ThreadKey != 0, func() { known.ThreadKey = f.ThreadKey }},
-		{f.User != "", func() { known.User = f.User }},
-		{f.Agent != "" || f.WorkflowID != "", func() { known.Agent, known.WorkflowID = f.Agent, f.WorkflowID }},
-		{len(f.Statuses) > 0, func() { known.Statuses = f.Statuses }},
+		{f.ThreadKey != 0, func(part *model.RunFilter) { part.ThreadKey = f.ThreadKey }},
+		{f.User != "", func(part *model.RunFilter) { part.User = f.User }},
+		{f.Agent != "" || f.WorkflowID != "", func(part *model.RunFilter) { part.Agent, part.WorkflowID = f.Agent, f.WorkflowID }},
+		{len(f.Statuses) > 0, func(part *model.RunFilter) { part.Statuses = f.Statuses }},
 	} {
 		if !by.asked {
 			continue
 		}
-		if n++; n == 1 {
-			by.take()
+		part := model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}
+		by.take(&part)
+		if parts = append(parts, part); part.ThreadKey != 0 {
+			return parts
 		}
 	}
-	timed := f.ThreadKey != 0 && (!f.Since.IsZero() || !f.Until.IsZero())
-	return known, n > 1 || timed || f.Text != ""
+	if len(parts) == 0 {
+		parts = []model.RunFilter{{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}}
+	}
+	return parts
+}
+
+// fewest returns the part of a filter that an index knows and the fewest runs fit: those that failed are few, and nearly all
+// may be one user's. Of more than are counted the first is as good as another.
+func (r reader) fewest(ctx context.Context, f *model.RunFilter) (best model.RunFilter, err error) {
+	parts, least := indexed(f), math.MaxInt
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	for i := range parts {
+		var count statement
+		countRuns(&count, &parts[i])
+		n, err := one(ctx, r.q, scalar[int], count.text(&parts[i]), count.args...)
+		if err != nil {
+			return best, err
+		}
+		if n < least {
+			best, least = parts[i], n
+		}
+	}
+	return best, nil
 }
 
 // countRuns counts the runs that a filter of one index admits, up to maxCount.
@@ -188,8 +212,12 @@ func (r reader) place(ctx context.Context, f *model.RunFilter, key int64) ([]any
 	switch {
 	case key != 0 && ordersByTime(f):
 		var err error
-		at, err = one(ctx, r.q, scanTime, selectCreated, key)
-		if err != nil && !errors.Is(err, model.ErrNotFound) { // then nothing is older
+		at, err = one(ctx, r.q, scanTime, selectCreated, key, f.Project)
+		if errors.Is(err, model.ErrNotFound) { // then nothing is behind it
+			if at = time.UnixMilli(0); f.Oldest {
+				at = endOfTime
+			}
+		} else if err != nil {
 			return nil, err
 		}
 	case key == 0 && f.Oldest:
@@ -250,8 +278,9 @@ func filterRuns(f *model.RunFilter) (string, []any) {
 // What a page of a list looks at, that no index has: then the page ends, and the next one goes on.
 const (
 	lookedAt     = 10_000
-	lookedAtText = 5_000 // with text
-	lookedBytes  = 16 << 20
+	lookedAtText = 5_000    // with text
+	lookedBytes  = 16 << 20 // of runs that are sealed, before compression
+	listedBytes  = 16 << 20 // likewise, of those that a page shows
 	lookAtOnce   = 1_000
 	lookedInput  = 500      // characters of an input, as in lookIntoRuns
 	lookedSealed = 64 << 10 // bytes of a run that is sealed, whose input is in it
@@ -261,7 +290,8 @@ const (
 	lookRuns = `
 SELECT looked.key, looked.fits, '', '', '', '', NULL FROM (`
 	lookIntoRuns = `
-SELECT looked.key, looked.fits, r.id, t.thread_id, t.title, COALESCE(substr(i.input_query, 1, 500), ''),
+SELECT looked.key, looked.fits, r.id, t.thread_id, t.title,
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 500) END, ''),
 	CASE WHEN octet_length(s.data) <= ? THEN s.data END FROM (`
 	lookedRuns = `) AS looked`
 	intoRuns   = `
@@ -273,7 +303,7 @@ LEFT JOIN sealed_runs s ON s.run_key = r.key`
 ORDER BY looked.at DESC, looked.key DESC`
 
 	countFits = `
-SELECT count(CASE WHEN fits THEN 1 END), count(*) FROM (SELECT `
+SELECT count(CASE WHEN fits THEN 1 END), count(*) FROM (SELECT (SELECT `
 	selectNamed = `
 SELECT run_key FROM run_names WHERE project_id = ? AND name = ? ORDER BY user_id LIMIT 20`
 )
@@ -286,6 +316,13 @@ type looked struct {
 	sealed []byte
 }
 
+// seen is what remains of a run that a page has looked at.
+type seen struct {
+	key   int64
+	fits  bool
+	plain int // bytes that were inflated
+}
+
 func scanLooked(rows *sql.Rows) (l looked, err error) {
 	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3], &l.sealed)
 	return l, err
@@ -294,7 +331,10 @@ func scanLooked(rows *sql.Rows) (l looked, err error) {
 // lookRuns is Runs for what no index has: it goes through what the best of them has, some thousand runs for a page. Those that
 // a text names exactly come first, wherever they stand.
 func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[model.Run], err error) {
-	known, _ := divided(f)
+	known, err := r.fewest(ctx, f)
+	if err != nil {
+		return p, err
+	}
 	exact, err := r.namedRuns(ctx, f)
 	if err != nil {
 		return p, err
@@ -320,40 +360,47 @@ func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[
 	return p, r.countLooked(ctx, f, &known, &p)
 }
 
-// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end.
+// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end. Of a run that
+// is sealed nothing is kept: thousands of them are looked at.
 func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64, limit int) (found []int64, behind int64, err error) {
 	behind = f.BeforeKey
-	most, bytes := lookedAt, 0
+	most, bytes, enough := lookedAt, 0, false
 	if f.Text != "" {
 		most = lookedAtText
 	}
-	for n := 0; n < most && bytes < lookedBytes; {
-		if len(found) >= limit {
-			return found, behind, nil
-		}
+	for n := 0; n < most && len(found) < limit; {
 		after, err := r.place(ctx, known, behind)
 		if err != nil {
 			return nil, 0, err
 		}
 		query, args := lookQuery(f, known, after)
-		list, err := all(ctx, r.q, scanLooked, query, args...)
-		if err != nil {
-			return nil, 0, err
-		}
-		for i := range list {
-			l := &list[i]
-			bytes += len(l.sealed)
-			if l.fits && !slices.Contains(but, l.key) && r.says(l, f.Text) {
-				if len(found) == limit {
-					return found, behind, nil
-				}
-				found = append(found, l.key)
+		list, err := some(ctx, r.q, func(rows *sql.Rows) (seen, error) {
+			l, err := scanLooked(rows)
+			if err != nil || !l.fits || slices.Contains(but, l.key) {
+				return seen{key: l.key}, err
 			}
-			behind = l.key
-		}
-		if n += len(list); len(list) < lookAtOnce {
+			return seen{l.key, r.says(&l, f.Text), plainSize(l.sealed)}, nil
+		}, func(s seen) bool {
+			if s.fits && len(found) == limit {
+				enough = true
+				return false
+			}
+			if behind = s.key; s.fits {
+				found = append(found, s.key)
+			}
+			bytes += s.plain
+			enough = bytes >= lookedBytes
+			return !enough
+		}, query, args...)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case enough:
+			return found, behind, nil
+		case len(list) < lookAtOnce:
 			return found, 0, nil
 		}
+		n += len(list)
 	}
 	return found, behind, nil
 }
@@ -422,14 +469,30 @@ func fittingQuery(f *model.RunFilter, keys any) (string, []any) {
 WHERE (SELECT ` + strings.TrimPrefix(fits, "\nWHERE ") + ` FROM runs WHERE runs.key = page.key) ORDER BY key LIMIT 20`, append([]any{keys}, args...)
 }
 
+// listed returns the page of at most limit runs that a statement selects. It ends, too, where runs that are sealed have come to
+// several pages before compression: little of that may be shown.
+func (r reader) listed(ctx context.Context, limit int, query string, args ...any) (model.Page[model.Run], error) {
+	plain := 0
+	scan := func(rows *sql.Rows, more ...any) (run model.Run, err error) {
+		run, plain, err = r.scanListedRun(rows, more...)
+		return run, err
+	}
+	size := func(run *model.Run) int { return max(sizeOfRun(run), plain/(listedBytes/model.PageBytes)) }
+	return pageOf(ctx, r.q, scan, size, model.PageBytes, limit, query, args...)
+}
+
 // theseRuns returns the runs of these keys, in the order of their list.
 func (r reader) theseRuns(ctx context.Context, f *model.RunFilter, keys []int64, limit int) (p model.Page[model.Run], err error) {
 	if len(keys) == 0 {
 		return p, nil
 	}
+	these := theseByTime
+	if !ordersByTime(f) {
+		these = theseByKey
+	}
 	var s statement
-	s.add(listTheRuns, r.d.list(keys))
-	return pageOf(ctx, r.q, r.scanListedRun, sizeOfRun, model.PageBytes, limit, s.text(f), s.args...)
+	s.add(these, r.d.list(keys))
+	return r.listed(ctx, limit, s.text(f), s.args...)
 }
 
 // countLooked counts the runs that f admits, if that takes no more than a page looks at.
@@ -454,13 +517,14 @@ func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *m
 	return err
 }
 
-// countingQuery is the statement that counts what a page looks at, and what of it fits.
+// countingQuery is the statement that counts what a page looks at, and what of it fits. Each run is read by its key: for a JOIN
+// PostgreSQL reads all there are.
 func countingQuery(f, known *model.RunFilter, after []any) *statement {
 	var s, keys statement
 	fits, args := filterRuns(f)
 	keysOfRuns(&keys, known, after, lookedAt+1)
-	s.add(countFits+strings.TrimPrefix(fits, "\nWHERE ")+` AS fits FROM (`, args...)
+	s.add(countFits+strings.TrimPrefix(fits, "\nWHERE ")+` FROM runs WHERE runs.key = page.key) AS fits FROM (`, args...)
 	s.add(keys.String(), keys.args...)
-	s.add(`) AS page JOIN runs ON runs.key = page.key` + asCounted)
+	s.add(`) AS page` + asCounted)
 	return &s
 }

@@ -51,7 +51,7 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.conversation_id
+	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id
 FROM runs r
 LEFT JOIN run_inputs i ON i.run_key = r.key
 LEFT JOIN sealed_runs s ON s.run_key = r.key
@@ -67,9 +67,10 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	// Of a run that was deleted, the one before it tells the time.
+	// Of a run that was deleted, the one before it in its project tells the time. That of another project nobody learns.
 	selectCreated = `
-SELECT created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1`
+SELECT created_at FROM (SELECT key, project_id, created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1000) AS plain
+WHERE project_id = ? ORDER BY key DESC LIMIT 1`
 
 	selectRunsNamed = `
 SELECT n.project_id, n.user_id, n.name, r.key, r.thread_key, r.id, n.body_hash, r.status, COALESCE((
@@ -153,16 +154,19 @@ func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
 	return h, err
 }
 
-func (r reader) scanRun(rows *sql.Rows) (model.Run, error) { return r.scanRunAnd(rows) }
-
-// scanListedRun reads a run as lists show it.
-func (r reader) scanListedRun(rows *sql.Rows, more ...any) (model.Run, error) {
-	run, err := r.scanRunAnd(rows, more...)
-	run.Input, run.Definition, run.Metadata = nil, nil, nil // of a sealed run
+func (r reader) scanRun(rows *sql.Rows) (model.Run, error) {
+	run, _, err := r.scanRunAnd(rows)
 	return run, err
 }
 
-func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
+// scanListedRun reads a run as lists show it, and tells how much was sealed of it.
+func (r reader) scanListedRun(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
+	run, plain, err = r.scanRunAnd(rows, more...)
+	run.Input, run.Definition, run.Metadata = nil, nil, nil // of a sealed run
+	return run, plain, err
+}
+
+func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
 	var sealed []byte
 	err = rows.Scan(into(&run.RunHead, append([]any{
 		rawInto{&run.Input},
@@ -171,15 +175,15 @@ func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err erro
 		jsonInto{&run.Usage},
 		jsonInto{&run.ContextItemIDs},
 		rawInto{&run.Metadata},
-		&run.ParentRun, &sealed, &run.ThreadID,
+		&run.ParentRun, &sealed, &run.ThreadID, &run.ThreadTitle,
 		&run.ConversationID,
 	}, more...)...)...)
 	if err != nil || sealed == nil {
-		return run, err
+		return run, 0, err
 	}
 	s, err := r.unsealed(sealed)
 	s.fill(&run)
-	return run, err
+	return run, plainSize(sealed), err
 }
 
 // named is a run with one of its names.

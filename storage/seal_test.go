@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 			}
 			gone := map[int64]bool{runs[1].Key: true, runs[2].Key: true, runs[5].Key: true}
 			for run := range gone {
-				log.commit(t, nil, &model.Delete{ThreadKey: key, RunKey: run})
+				log.commit(t, nil, &model.Delete{ThreadKey: key, RunKey: run, Limit: 1000})
 			}
 			var kept []model.StoredEvent
 			for _, ev := range want[key] {
@@ -268,5 +269,45 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 	}
 	if err := <-sealed; err != nil {
 		t.Error(err)
+	}
+}
+
+// A clock that was set back at midnight has a thread's earlier events in a later day than those that follow. Once that day is dropped, they
+// are still read between those that are in rows.
+func TestReadersSkipNoDayThatIsDroppedFirst(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	db := open(t, url)
+	log, want := history(t, joined(t, db), 1, 1, 30)
+	direct := connect(t, url)
+	thread := log.threads[0]
+	early := want[thread][11].ID // the first row of ten stands for what was written while the clock was ahead
+	for _, statement := range []string{
+		"CREATE TABLE events_20200101 PARTITION OF events FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')",
+		"UPDATE events SET committed_at = '2020-01-01 23:59:00Z' WHERE last_event_id > $1",
+	} {
+		var args []any
+		if strings.Contains(statement, "$1") {
+			args = []any{early}
+		}
+		if _, err := direct.Exec(statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seal(t, db, 72*time.Hour, len(want[thread]))
+	log.commit(t, nil, log.nextRuns(t, "later")...)
+	log.commit(t, log.batch(30))
+	log.commit(t, nil, log.finishRuns(t)...)
+	var rows []int64
+	if err := direct.Select(&rows, "SELECT first_event_id FROM events ORDER BY first_event_id"); err != nil || rows[0] != 1 || int(rows[len(rows)-1]) <= len(want[thread]) {
+		t.Fatalf("the rows that are left begin with the events %v, %v", rows, err)
+	}
+	for _, limit := range []int{1 << 20, 7} {
+		got := readLog(t, db, thread, limit)
+		for i := range got {
+			if got[i].ID != int64(i+1) {
+				t.Fatalf("event %d follows event %d, with pages of %d", got[i].ID, i, limit)
+			}
+		}
+		sameLog(t, got[:len(want[thread])], want[thread])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -117,6 +118,15 @@ func (r reader) unsealed(data []byte) (s sealedRun, err error) {
 		err = fmt.Errorf("sealed run: %w", err)
 	}
 	return s, err
+}
+
+// plainSize is how much was sealed, as the head of its frame says: a thousand times what it is now, perhaps.
+func plainSize(data []byte) int {
+	var h zstd.Header
+	if len(data) == 0 || h.Decode(data) != nil || !h.HasFCS {
+		return len(data)
+	}
+	return int(min(h.FrameContentSize, math.MaxInt32))
 }
 
 // newSealedRun is the run as it is sealed.

@@ -25,16 +25,22 @@ type detail struct {
 	Steps, Page []model.Step
 	Total       int
 	Nodes       []model.Node
+	Asked       []string // what lists of threads have of it
 }
 
 func detailOf(t *testing.T, db *DB, key int64) (d detail) {
 	t.Helper()
-	var errs [5]error
+	var errs [6]error
 	d.Run, errs[0] = db.Run(t.Context(), key)
 	d.Listed, _, errs[1] = storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Project: "p", Limit: 10}))
 	d.Steps, d.Total, errs[2] = storagetest.Parts(db.Steps(t.Context(), "p", key, 0, 10))
 	d.Page, _, errs[3] = storagetest.Parts(db.Steps(t.Context(), "p", key, 1, 1))
 	d.Nodes, errs[4] = db.Nodes(t.Context(), key)
+	threads, err := db.Threads(t.Context(), model.ThreadFilter{Project: "p", Limit: 10})
+	for i := range threads.Rows {
+		d.Asked = append(d.Asked, threads.Rows[i].Asked)
+	}
+	errs[5] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +142,13 @@ func TestSealedRunsAreWhole(t *testing.T) {
 			seal()
 			seal()
 			delete(whole, young)
-			commit(&model.Delete{ThreadKey: 1, RunKey: young})
+			commit(&model.Delete{ThreadKey: 1, RunKey: young, Limit: 1000})
 			d = whole[old]
 			d.Run.RunHead, d.Listed = again, detailOf(t, db, old).Listed
 			whole[old] = d
 			check("sealed again", old)
 			delete(whole, old)
-			commit(&model.Delete{ThreadKey: 1, RunKey: old})
+			commit(&model.Delete{ThreadKey: 1, RunKey: old, Limit: 1000})
 			check("deleted")
 		})
 	}
@@ -207,6 +213,55 @@ func TestRunThatCannotBeSealedIsLeft(t *testing.T) {
 			left, err := all(t.Context(), db.read, scalar[int64], `SELECT run_key FROM run_inputs ORDER BY run_key`)
 			if diff := cmp.Diff([]int64{1, 3, 4, 6}, left); diff != "" || err != nil {
 				t.Errorf("not sealed are (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+}
+
+// What a page of a list reads of sealed runs is bounded before compression: a kilobyte of them may be megabytes.
+func TestListsOfSealedRunsInflateLittle(t *testing.T) {
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "baton.db"),
+		"postgres": storagetest.Postgres(t).NewDatabase(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const runs, plain = 16, 2 << 20
+			db := withEnded(t, url, runs, nil)
+			if _, err := db.Seal(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(&sealedRun{Input: new(strings.Repeat("x", plain)), InputQuery: "what?"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			db.mu.Lock()
+			err = db.transact(t.Context(), func(tx *tx) error { return tx.exec(`UPDATE sealed_runs SET data = ?`, db.zipRuns.EncodeAll(text, nil)) })
+			db.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []struct {
+				text string
+				rows int
+			}{{"what?", runs}, {"nowhere", 0}} {
+				f := model.RunFilter{Project: "p", Limit: 500, Text: c.text}
+				rows, pages := 0, 0
+				for more := true; more; pages++ {
+					p, err := db.Runs(t.Context(), f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if rows += len(p.Rows); len(p.Rows)*plain > lookedBytes+plain {
+						t.Errorf("a page for %q has inflated %d runs of %d bytes", c.text, len(p.Rows), plain)
+					}
+					if f.BeforeKey = p.Behind; p.More && p.Behind == 0 {
+						f.BeforeKey = p.Rows[len(p.Rows)-1].Key
+					}
+					more = p.More
+				}
+				if least := runs * plain / (lookedBytes + plain); rows != c.rows || pages < least {
+					t.Errorf("for %q %d runs are listed on %d pages, want %d on %d at least", c.text, rows, pages, c.rows, least)
+				}
 			}
 		})
 	}
@@ -278,7 +333,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		}}, db.d, db.z}
+		}}, db.d, db.z, nil}
 	}
 	steps, total, err := storagetest.Parts(beside().Steps(t.Context(), "p", 1, 0, 10))
 	if diff := cmp.Diff(want.Steps, steps); diff != "" || total != want.Total || err != nil {

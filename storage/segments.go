@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -62,7 +61,7 @@ func newSegment(z *zstd.Encoder, rows []packed) segment {
 }
 
 // rows returns what newSegment was given.
-func (s *segment) rows(z *zstd.Decoder) ([]packed, error) {
+func (s *segment) rows(z unzipper) ([]packed, error) {
 	plain, err := z.DecodeAll(s.data, nil)
 	if err != nil {
 		return nil, fmt.Errorf("segment %d to %d of thread %d: %w", s.first, s.last, s.thread, err)
@@ -102,7 +101,7 @@ func (r reader) readSegments(ctx context.Context, p *page, at, before int64) err
 		}
 		s := &segments[0]
 		s.thread = p.thread
-		rows, err := s.rows(r.z)
+		rows, err := r.z.rows(s)
 		if err != nil {
 			return r.q.failed(ctx, err)
 		}
@@ -117,29 +116,25 @@ func (r reader) readSegments(ctx context.Context, p *page, at, before int64) err
 	return nil
 }
 
-// deleteSealed removes a run's events from the segments of a span.
-func (tx *tx) deleteSealed(span *model.Span) error {
-	end := span.Last
-	if end == 0 {
-		end = math.MaxInt64 - 1
-	}
+// deleteSealed removes the next of a run's events from the segments of a span.
+func (tx *tx) deleteSealed(span *model.Span, p *part) (left bool, err error) {
 	for at := span.First - 1; ; {
-		s, err := one(tx.ctx, tx, scanSegment, selectSegments, span.ThreadKey, at, end+1, 1)
+		s, err := one(tx.ctx, tx, scanSegment, selectSegments, span.ThreadKey, at, span.Last+1, 1)
 		if errors.Is(err, model.ErrNotFound) {
-			return nil
+			return false, nil
 		}
-		if err != nil {
-			return err
+		if err != nil || p.over() {
+			return true, err
 		}
 		s.thread = span.ThreadKey
-		if err := tx.deleteFromSegment(&s, span.RunKey); err != nil {
-			return err
+		if err := tx.deleteFromSegment(&s, span.RunKey, p); err != nil {
+			return false, err
 		}
 		at = s.last
 	}
 }
 
-func (tx *tx) deleteFromSegment(s *segment, runKey int64) error {
+func (tx *tx) deleteFromSegment(s *segment, runKey int64, p *part) error {
 	rows, err := s.rows(tx.z)
 	if err != nil {
 		return tx.fail(err)
@@ -148,7 +143,9 @@ func (tx *tx) deleteFromSegment(s *segment, runKey int64) error {
 	for _, row := range rows {
 		if row.run != runKey {
 			kept = append(kept, row)
+			continue
 		}
+		p.rows, p.bytes = p.rows-1, p.bytes-len(row.payload)
 	}
 	switch len(kept) {
 	case len(rows):

@@ -105,7 +105,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 			parts: make(map[inForm]gathered), sheaves: make(map[string]string),
 		}
 		if db.d.single {
-			db.session.own = &direct{stmts: make(map[string]driver.Stmt)}
+			db.session.own = &direct{stmts: make(map[forRows]driver.Stmt)}
 		}
 	}
 	return db.session, nil

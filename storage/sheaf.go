@@ -27,7 +27,7 @@ const maxSheaves = 100
 // gather adds a statement to the sheaf, which is sent before when it has one for the table, or is large.
 func (tx *tx) gather(query string, f form, args []any, size int) error {
 	g := tx.session.gathered(query, f)
-	if slices.Contains(tx.sheaf.tables, g.table) || tx.sheaf.size+size > maxMessage {
+	if slices.Contains(tx.sheaf.tables, g.table) || tx.sheaf.size+size > tx.d.message {
 		if err := tx.send(); err != nil {
 			return err
 		}

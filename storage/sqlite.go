@@ -18,10 +18,12 @@ import (
 )
 
 // sqliteWords are PostgreSQL's words that SQLite has others for. A transaction that writes has the whole
-// database to itself, so nothing is locked FOR UPDATE.
+// database to itself, so nothing is locked FOR UPDATE. A LIMIT that is a bare parameter has SQLite compile the statement
+// again each time the parameter is given, as the plan could depend on how many rows are wanted.
 var sqliteWords = strings.NewReplacer(append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
+	"LIMIT ?", "LIMIT +?",
 	" * interval '1 millisecond'", "",
 )...)
 
@@ -35,6 +37,7 @@ func sqliteDialect() *dialect {
 		begin:     "BEGIN IMMEDIATE",
 		beginRead: "BEGIN DEFERRED",
 		single:    true,
+		message:   1 << 20, // beside what the database has of it meanwhile
 		open:      openSQLite,
 		lock: func(cfg Config) (*fileLock, error) {
 			path, err := sqlitePath(cfg.URL)
@@ -122,11 +125,16 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 			pragmas = append(pragmas, "auto_vacuum(2)")
 		}
 		pragmas = append(pragmas, "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(67108864)",
-			"cache_size(-32768)")
+			checkpointed, "cache_size(-32768)")
 	}
 	query["_pragma"] = pragmas
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }
+
+// checkpointed says after how many pages of the WAL the file gets what is in it. A checkpoint waits for the disk twice, and writes
+// each page once that has changed, which for those at the ends of tables is in each commit. So many pages fit one
+// block of the WAL's index.
+const checkpointed = "wal_autocheckpoint(4000)"
 
 // createFile creates an empty file that only its owner can read, unless there is one. One that is there is not opened: to
 // close it again would take the locks from a server in this process.

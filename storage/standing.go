@@ -99,11 +99,11 @@ func countTheRest(ctx context.Context, q querier, project string, step time.Dura
 	if err != nil {
 		return err
 	}
-	if n, err := one(ctx, q, scalar[int], countTail, mark, maxTail+1); err != nil {
+	n, err := one(ctx, q, scalar[int], countTail, mark, maxTail+1)
+	if err != nil {
 		return err
-	} else if n > maxTail {
-		return model.ErrUncounted
 	}
+	s.Counting = n > maxTail
 	tail, err := all(ctx, q, scanCounted, selectTail, mark, maxTail, project)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func countTheRest(ctx context.Context, q querier, project string, step time.Dura
 		return err
 	}
 	if len(open) > maxTail {
-		return model.ErrUncounted
+		s.Counting = true
 	}
 	var elsewhere model.Tally // before the time that is asked for, or after now
 	for _, list := range [][]model.Counted{tail, open} {

@@ -25,15 +25,15 @@ var (
 	onlyPostgres = []string{
 		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveThreads", "reserveRuns", "lockInstances", "lockJoining",
-		"selectServerVersion", "selectClock",
+		"selectServerVersion", "selectClock", "selectThreadsByID",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
-	onlySQLite = []string{"selectLastKey", "selectSQLiteVersion"}
+	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion"}
 )
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
@@ -48,7 +48,10 @@ var mayScan = []string{
 func TestStatementsUseIndexes(t *testing.T) {
 	statements := allStatements(t)
 	maps.Copy(statements, filteredRuns())
-	for name, f := range map[string]model.AuditFilter{"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "since": {Since: time.Now()}} {
+	for name, f := range map[string]model.AuditFilter{
+		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: time.Now()},
+		"an hour": {Since: time.Now(), Until: time.Now()}, "an actor since": {Actor: "a", Since: time.Now()},
+	} {
 		where, _ := filterAudit(&f)
 		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
 	}
@@ -58,7 +61,11 @@ func TestStatementsUseIndexes(t *testing.T) {
 			if slices.Contains(onlyPostgres, name) || slices.Contains(templates, name) {
 				continue
 			}
-			plan := planSQLite(t, db, name, db.d.statement(statements[name], plain))
+			query := db.d.statement(statements[name], plain)
+			if strings.Contains(query, "LIMIT ?") {
+				t.Errorf("%s is compiled each time it is carried out:\n%s", name, query)
+			}
+			plan := planSQLite(t, db, name, query)
 			for _, line := range plan {
 				if strings.HasSuffix(name, "runs of thread") && strings.HasPrefix(line, "SEARCH runs ") &&
 					!strings.Contains(line, "runs_thread") {
@@ -104,6 +111,29 @@ func TestStatementsUseIndexes(t *testing.T) {
 			}
 		}
 	})
+	t.Run("some rows", func(t *testing.T) {
+		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+		some := 0
+		for _, name := range slices.Sorted(maps.Keys(statements)) {
+			query := someRows(statements[name], 2)
+			if slices.Contains(onlyPostgres, name) || query == statements[name] || strings.Contains(query, "RETURNING") {
+				continue
+			}
+			some++
+			if given, want := strings.Count(query, "?"), strings.Count(statements[name], "?"); given != 2*want {
+				t.Errorf("%s of two rows has %d parameters, of one %d", name, given, want)
+			}
+			reads := func(line string) bool { // but those that are given
+				return scansSQLite(line) && !strings.Contains(line, "VALUES CLAUSE") && !strings.Contains(line, "CONSTANT ROWS")
+			}
+			if plan := planSQLite(t, db, name, db.d.statement(query, plain)); slices.ContainsFunc(plan, reads) {
+				t.Errorf("%s of two rows reads a whole table:\n%s", name, strings.Join(plan, "\n"))
+			}
+		}
+		if some < 10 {
+			t.Errorf("there are %d statements that insert", some)
+		}
+	})
 	t.Run("one element", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		for _, name := range slices.Sorted(maps.Keys(statements)) {
@@ -133,7 +163,7 @@ func scansSQLite(line string) bool {
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
-	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN looked", "SCAN opened", "SCAN (subquery-"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN CONSTANT ROW", "SCAN counted", "SCAN admitted", "SCAN asked", "SCAN plain", "SCAN page", "SCAN sized", "SCAN several", "SCAN looked", "SCAN opened", "SCAN named", "SCAN (subquery-"} {
 		if strings.HasPrefix(line, fine) {
 			return false
 		}
@@ -248,9 +278,11 @@ func filteredRuns() map[string]string {
 		"text and statuses": {Text: "t", Statuses: []model.Status{"a", "b"}},
 	} {
 		f.Project = "p"
-		known, _ := divided(&f)
-		queries["look at "+name], _ = lookQuery(&f, &known, make([]any, 2))
-		queries["count looking at "+name] = countingQuery(&f, &known, make([]any, 2)).text(&f)
+		for i, known := range indexed(&f) {
+			by := name + " by part " + strconv.Itoa(i)
+			queries["look at "+by], _ = lookQuery(&f, &known, make([]any, 2))
+			queries["count looking at "+by] = countingQuery(&f, &known, make([]any, 2)).text(&f)
+		}
 		queries["named of "+name], _ = fittingQuery(&f, nil)
 	}
 	return queries
@@ -327,5 +359,30 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	}
 	if sqlite, postgres := list("sqlite"), list("postgres"); !slices.Equal(sqlite, postgres) {
 		t.Errorf("sqlite has %v, postgres %v", sqlite, postgres)
+	}
+}
+
+// PostgreSQL plans a statement once, with what is known of its tables then. Those that grow it knows nothing of until they are so
+// large that a thread is found by its name, and not among all that there are.
+func TestPlansOfGrowingTablesStayGood(t *testing.T) {
+	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	conn, err := db.write.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	soon, err := execAll(t, conn, `
+SELECT relname FROM pg_class JOIN pg_index ON indrelid = pg_class.oid AND NOT indisprimary
+WHERE relkind = 'r' AND NOT COALESCE(reloptions && ARRAY['autovacuum_analyze_threshold=2000'], FALSE)
+	AND relname IN ('threads', 'runs', 'run_names', 'run_spans', 'messages', 'interrupts', 'idempotency_keys')`)
+	if err != nil || soon != "" {
+		t.Errorf("what is known of these soon: %s, %v", soon, err)
+	}
+	plan, err := execAll(t, conn, `
+INSERT INTO threads (project_id, user_id, thread_id, conversation_id, last_seq, title, created_at, updated_at)
+SELECT 'p', 'u', n, n, 0, '', now(), now() FROM generate_series(1, 2000) n`, "ANALYZE threads", "SET plan_cache_mode = force_generic_plan",
+		"PREPARE planned AS "+db.d.statement(selectThreadByID, plain), "EXPLAIN EXECUTE planned('p', 'u', 't')")
+	if err != nil || !strings.Contains(plan, "(thread_id = $3)") || readsAllPostgres(plan) {
+		t.Errorf("the plan is, with %v,\n%s", err, plan)
 	}
 }

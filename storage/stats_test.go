@@ -179,7 +179,7 @@ func (c *counting) step() {
 		if r := c.some(final); r != nil {
 			delete(c.runs, r.Key)
 			if c.rand.IntN(2) == 0 {
-				c.put(&model.Delete{ThreadKey: r.ThreadKey, RunKey: r.Key})
+				c.put(&model.Delete{ThreadKey: r.ThreadKey, RunKey: r.Key, Limit: 1000})
 			} else {
 				c.put(&model.Delete{ThreadKey: r.ThreadKey, Limit: 1000})
 			}
@@ -376,12 +376,12 @@ func TestStatsSurviveADyingRollUp(t *testing.T) {
 		return killed
 	}
 	countings(t, die, func(c *counting) {
-		for i := range 45 {
+		for i := range 15 {
 			for range 3 {
 				c.step()
 			}
 			mu.Lock()
-			left, behind = i%15, i%2 == 0
+			left, behind = i, i%2 == 0
 			mu.Unlock()
 			ctx, cancel := context.WithCancel(c.Context())
 			if c.db.d.single {
@@ -409,7 +409,7 @@ func TestStatsSurviveADyingRollUp(t *testing.T) {
 func TestStatsAreCountedOnceByMany(t *testing.T) {
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		other := c.open()
-		for range 60 {
+		for range 25 {
 			var wg sync.WaitGroup
 			for _, db := range []*DB{c.db, c.db, other} {
 				wg.Go(func() {

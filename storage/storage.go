@@ -50,6 +50,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -117,6 +118,7 @@ type DB struct {
 	read    *pool
 
 	threadKeys, runKeys keys
+	named               byName
 
 	mu       sync.Mutex // guards the fields below, and with them writing
 	write    *sqlx.DB
@@ -186,7 +188,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.zipRuns, err = newRunZip(); err != nil {
 		return err
 	}
-	db.reader = reader{db.read, db.d, unzip}
+	db.reader = reader{db.read, db.d, &opener{unzipper: unzip}, semaphore.NewWeighted(int64(max(db.cfg.Readers/4, 1)))}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}

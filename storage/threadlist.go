@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,17 +11,16 @@ import (
 )
 
 const (
-	lookThreads = `
+	lookAtThreads = `
 SELECT key, updated_at, thread_id, title, archived FROM threads
-WHERE project_id = ? AND user_id = ? AND (updated_at, key) < (?, ?)
-ORDER BY updated_at DESC, key DESC LIMIT ?`
+WHERE project_id = ?`
+	lookThreads    = lookAtThreads + ofOneUser + latestOfThem
+	lookAllThreads = lookAtThreads + latestOfThem
 
 	listTheThreads = listedColumns + `, 0, sized.found
 FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
-		WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?) AS plain) AS sized
-JOIN threads t ON t.key = sized_key` + shownRun + `
-WHERE sized.behind < ? ORDER BY t.updated_at DESC, t.key DESC`
+		WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?` + thatFitAThread
 )
 
 // lookedThread is a thread that a page has looked at.
@@ -37,17 +37,21 @@ func (l *lookedThread) fits(f *model.ThreadFilter) bool {
 		(text == "" || strings.Contains(strings.ToLower(l.title), text) || strings.Contains(strings.ToLower(l.id), text))
 }
 
-// lookThreads is Threads for what no index has: it goes through the user's threads, some thousand for a page.
+// lookThreads is Threads for what no index has: it goes through the user's or the project's threads, some thousand for a page.
 func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model.Page[model.ListedThread], err error) {
 	begin := f.BeforeTime.Equal(endOfTime)
 	at := lookedThread{key: f.BeforeKey, updatedAt: f.BeforeTime}
+	query, whose := lookAllThreads, []any{f.Project}
+	if f.User != "" {
+		query, whose = lookThreads, append(whose, f.User)
+	}
 	var found []int64
 	more := false
 	for n := 0; len(found) <= f.Limit; {
 		if more = n >= lookedAt; more {
 			break
 		}
-		list, err := all(ctx, r.q, scanLookedThread, lookThreads, f.Project, f.User, ms(at.updatedAt), at.key, lookAtOnce)
+		list, err := all(ctx, r.q, scanLookedThread, query, append(slices.Clip(whose), ms(at.updatedAt), at.key, lookAtOnce)...)
 		if err != nil {
 			return p, err
 		}
@@ -61,7 +65,7 @@ func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		p, err = pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
 		if err != nil {
 			return p, err
 		}

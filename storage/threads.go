@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -53,6 +54,11 @@ WHERE t.key = ?`
 	selectThreadByID = selectWholeThread + `
 WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
 
+	selectThreadsByID = selectWholeThread + `
+WHERE t.key IN (
+	SELECT n.key FROM ` + unnestNames + `
+	CROSS JOIN threads n WHERE n.project_id = asked.project AND n.user_id = asked.owner AND n.thread_id = asked.name)`
+
 	selectThreadByConversation = selectWholeThread + `
 WHERE t.conversation_id = ? AND t.project_id = ?`
 
@@ -67,28 +73,41 @@ UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 	listedColumns = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
 	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
-	COALESCE(r.workflow_id, ''), COALESCE(r.status, '')`
+	COALESCE(r.workflow_id, ''), COALESCE(r.status, ''), 
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, ''),
+	CASE WHEN octet_length(s.data) <= 65536 THEN s.data END` // more is not read for so little
 
 	shownRun = `
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
 		LIMIT 1),
-	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))`
+	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))
+LEFT JOIN run_inputs i ON i.run_key = r.key
+LEFT JOIN sealed_runs s ON s.run_key = r.key`
 
 	selectListedThread = listedColumns + `
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	selectThreads = listedColumns + `, (` + countThreads + `), sized.found
+	// A page of threads is this, the count beside it, and the rest, in each of which stands whose they are.
+	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
 	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
-		WHERE project_id = ? AND user_id = ? AND (updated_at, key) < (?, ?)
-		ORDER BY updated_at DESC, key DESC LIMIT ?) AS plain) AS sized
+		WHERE project_id = ?`
+	ofOneUser    = ` AND user_id = ?`
+	latestOfThem = ` AND (updated_at, key) < (?, ?)
+		ORDER BY updated_at DESC, key DESC LIMIT ?`
+	thatFitAThread = `) AS plain) AS sized
 JOIN threads t ON t.key = sized_key` + shownRun + `
 WHERE sized.behind < ? ORDER BY t.updated_at DESC, t.key DESC`
 
+	selectThreads    = listedColumns + `, (` + countThreads + pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
+	selectAllThreads = listedColumns + `, (` + countAllThreads + pageOfThreads + latestOfThem + thatFitAThread
+
 	countThreads = `
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
+	countAllThreads = `
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? LIMIT ?) AS counted`
 )
 
 func threadCells(t *model.Thread) []any {
@@ -161,23 +180,36 @@ func (r reader) LatestThread(ctx context.Context, project, user string) (model.T
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func scanListed(rows *sql.Rows) (model.ListedThread, error) { return scanListedAnd(rows) }
+func (r reader) scanListed(rows *sql.Rows) (model.ListedThread, error) { return r.scanListedAnd(rows) }
 
-func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
-	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status)
+func (r reader) scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
+	var sealed []byte
+	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked, &sealed)
 	err = rows.Scan(intoThread(&t.ThreadHead, append(own, more...)...)...)
+	if err == nil && sealed != nil && plainSize(sealed) <= askedPlain {
+		if s, err := r.unsealed(sealed); err == nil {
+			t.Asked = charactersOf(s.InputQuery, askedCharacters)
+		}
+	}
 	return t, err
 }
 
+// What lists of threads have of what was asked.
+const (
+	askedCharacters = 200
+	askedPlain      = 256 << 10 // bytes of a run that is sealed, before compression
+)
+
 // ListedThread returns the thread of that key as Threads lists it.
 func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
-	return one(ctx, r.q, scanListed, selectListedThread, key, project)
+	return one(ctx, r.q, r.scanListed, selectListedThread, key, project)
 }
 
 // endOfTime is later than all activity.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Threads lists the user's threads without their states, those with the latest activity first. Without a limit it lists 50.
+// Threads lists the threads of a user or of a project without their states, those with the latest activity first. Without a
+// limit it lists 50.
 func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -185,13 +217,18 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) { // no later time fits into a column
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
-	if f.Text != "" || f.Archived != nil {
-		return r.lookThreads(ctx, &f)
+	if f.Searches() {
+		return searched(ctx, r, func() (model.Page[model.ListedThread], error) { return r.lookThreads(ctx, &f) })
 	}
-	p, err := pageOf(ctx, r.q, scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, selectThreads,
-		f.Project, f.User, maxCount, f.Project, f.User, ms(f.BeforeTime), f.BeforeKey)
+	list, count, whose := selectAllThreads, countAllThreads, []any{f.Project}
+	if f.User != "" {
+		list, count, whose = selectThreads, countThreads, append(whose, f.User)
+	}
+	counting := slices.Concat(whose, []any{maxCount})
+	p, err := pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, list,
+		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countThreads, f.Project, f.User, maxCount)
+	return counted(ctx, r.q, p, count, counting...)
 }

@@ -20,12 +20,14 @@ type tx struct {
 	sheaf   sheaf
 	events  []model.StoredEvent
 	err     error // the first failure
+
+	committed []func() // called once it is committed
 }
 
 func newTx(ctx context.Context, db *DB, s *session) *tx {
 	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s, rows: &s.rows}
 	tx.rows.reset() // the last transaction may have failed
-	tx.reader = reader{tx, db.d, db.z}
+	tx.reader = reader{tx, db.d, db.z, nil}
 	return tx
 }
 
@@ -37,25 +39,23 @@ func (tx *tx) finish() error {
 	if len(tx.events) == 0 {
 		return tx.send()
 	}
-	packed, err := tx.db.packer.pack(tx.events)
+	defer tx.db.packer.done()
+	list, err := tx.db.packer.pack(tx.events)
 	if err != nil {
 		return tx.fail(err)
 	}
 	tx.events = nil
 	if tx.d.unnest {
-		threads, firsts, lasts, runs, payloads := columns(packed)
+		threads, firsts, lasts, runs, payloads := columns(list)
 		if err := tx.gather(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
 			return err
 		}
 		return tx.send()
 	}
-	for i := range packed {
-		r := &packed[i]
-		if err := tx.exec(insertEvents, r.thread, r.first, r.last, r.run, tx.now, string(r.payload)); err != nil {
-			return err
-		}
-	}
-	return nil
+	write(tx, list, insertEvents, func(r *packed) []any {
+		return []any{r.thread, r.first, r.last, r.run, tx.now, string(r.payload)}
+	})
+	return tx.err
 }
 
 // query implements querier.

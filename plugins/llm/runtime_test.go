@@ -418,6 +418,45 @@ func TestCancelStopsADeepModelCall(t *testing.T) {
 	}
 }
 
+// TestACallThatIsCutOffCountsForTheProject: a provider counts when its answer is complete. Who stops each run shortly before that
+// would use what nobody counts.
+func TestACallThatIsCutOffCountsForTheProject(t *testing.T) {
+	streaming := make(chan struct{}, 1)
+	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
+	m.replies[0].resp = llm.Response{}
+	m.replies[0].hold = func(ctx context.Context) error {
+		streaming <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	b := open(t, newAgent(t, llm.Config{Model: m}))
+	s := b.start(strings.Repeat("go on ", 200))
+	<-streaming
+	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Cancelled)
+	used := func() int64 {
+		standing, err := b.Standing(context.Background(), local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return standing.Tokens.Used
+	}
+	for deadline := time.Now().Add(time.Minute); used() == 0 && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
+	if n := used(); n < 700 || n > 1000 {
+		t.Errorf("%d tokens are counted, of 1200 bytes of question and 2000 of answer", n)
+	}
+	before := used()
+	b.down(b.Runtime, b.close)
+	b.up()
+	if n := used(); n != before {
+		t.Errorf("%d tokens are counted after a restart, %d before", n, before)
+	}
+}
+
 func TestAppendedMessageIsInTheNextCall(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {

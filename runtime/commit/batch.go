@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ func (q *Queue) Run(ctx context.Context) {
 			return
 		}
 		q.show(q.taken)
+		q.moved = nil
 	}
 }
 
@@ -149,21 +151,66 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 			b.Rows = append(b.Rows, it.Rows...)
 		}
 	}
+	var moves moved
 	b.Decide = func(i int, v *model.View) model.Changes {
 		it := decisions[i]
+		if i == 0 { // also when the transaction is repeated
+			moves = maps.Clone(q.moved)
+		}
+		v.Queued = q.queued(&b.Asks[i], v, moves)
 		it.Out = decide.Decide(v, it.Command)
 		it.Err = it.Out.Refused
+		moves.follow(it.Out)
 		return it.Out.Changes
 	}
 	began := time.Now()
 	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, &b)
 	if err == nil {
 		q.n++
+		q.moved = moves
 		if q.cfg.Committed != nil {
 			q.cfg.Committed(events(batch), time.Since(began))
 		}
 	}
 	return err
+}
+
+// moved is by how much the numbers of QUEUED runs have changed: of all, of projects and of users, each by its name.
+type moved map[model.Name]int
+
+// follow counts what a decision has changed.
+func (m *moved) follow(out *decide.Decided) {
+	for i := range out.Moves {
+		by, run := 0, &out.Moves[i].Run
+		if out.Moves[i].To == model.Queued {
+			by++
+		}
+		if out.Moves[i].From == model.Queued {
+			by--
+		}
+		if by == 0 {
+			continue
+		}
+		if *m == nil {
+			*m = make(moved)
+		}
+		for _, of := range [3]model.Name{{}, {Project: run.Project}, {Project: run.Project, User: run.User}} {
+			(*m)[of] += by
+		}
+	}
+}
+
+// queued is how many runs are QUEUED as a decision is taken.
+func (q *Queue) queued(ask *model.Ask, v *model.View, since moved) model.InQueue {
+	project, user := v.Thread.Project, v.Thread.User
+	if !v.Exists {
+		project, user = ask.Name.Project, ask.Name.User
+	}
+	n := q.cfg.Queued(project, user)
+	n.All += since[model.Name{}]
+	n.OfProject += since[model.Name{Project: project}]
+	n.OfUser += since[model.Name{Project: project, User: user}]
+	return n
 }
 
 // events counts what a batch has written to logs.

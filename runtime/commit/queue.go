@@ -37,9 +37,11 @@ type Config struct {
 	BatchEvents int           // events of one commit
 	BatchBytes  int
 
-	Live func() int          // how many runs are at work
-	Show func(batch []*Item) // is given what was committed, before those are told who wait for it
-	Lost func(err error)     // is called once when nothing can be written any more
+	Live func() int // how many runs are at work
+	// Queued is how many runs are QUEUED, as it was when the last batch was shown.
+	Queued func(project, user string) model.InQueue
+	Show   func(batch []*Item) // is given what was committed, before those are told who wait for it
+	Lost   func(err error)     // is called once when nothing can be written any more
 
 	Committed func(events int, took time.Duration) // is told of each transaction; nil for nobody
 }
@@ -67,6 +69,7 @@ type Queue struct {
 	n     int64 // the number of the next batch
 	start time.Time
 	taken []*Item
+	moved moved // what was committed and not shown yet has changed of Config.Queued
 }
 
 // New returns a queue that is empty. Run commits what it is given.

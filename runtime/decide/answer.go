@@ -20,6 +20,7 @@ type Resume struct {
 	Project     string // theirs
 	Replies     []Reply
 	Key         *Key
+	Limits      Limits
 	By
 }
 
@@ -40,6 +41,9 @@ func (c *Resume) decide(d *decision) error {
 	answered := *run
 	if done, err := d.remembered(c.Key, &answered.Status); done || err != nil {
 		d.out.Run = answered
+		return err
+	}
+	if err := c.Limits.spent(); err != nil {
 		return err
 	}
 	if err := d.reply(run, c.Replies, true); err != nil {

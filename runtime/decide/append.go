@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -19,12 +20,14 @@ type Append struct {
 	By
 }
 
-// Limits bound what may wait.
+// Limits bound what may wait and be spent. Of the numbers of runs that are QUEUED 0 or less is no limit.
 type Limits struct {
-	Full       bool         // the queue of all threads
-	Theirs     *model.Error // what refuses a run of this user or project, whose part of the queue is full; nil when it is not
-	PerThread  int          // runs of one thread that are QUEUED
+	Queue      int          // of all threads
+	PerProject int          // of the thread's project
+	PerUser    int          // of its user
+	PerThread  int          // of the thread
 	InboxBytes int          // messages of one run that were accepted and not taken
+	Spent      *model.Error // what refuses to begin or go on with a run whose project has nothing left to spend; nil when it has
 }
 
 // Key is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -66,7 +69,7 @@ func (c *Append) decide(d *decision) error {
 		return errInboxFull
 	}
 	if run.Status.Final() {
-		if err := c.Limits.full(d.v); err != nil {
+		if err := cmp.Or(c.Limits.spent(), c.Limits.full(d.v)); err != nil {
 			return err
 		}
 		d.restart(run)
@@ -103,19 +106,31 @@ const unread = -1
 
 // full refuses more runs of the thread when they may not be queued.
 func (l *Limits) full(v *model.View) error {
-	if l.Theirs != nil {
-		return l.Theirs
-	}
 	queued := 0
 	for i := range v.Runs {
 		if v.Runs[i].Status == model.Queued {
 			queued++
 		}
 	}
-	if l.Full || l.PerThread > 0 && queued >= l.PerThread {
+	switch {
+	case reached(l.PerUser, v.Queued.OfUser):
+		return queueFull("You may have %d runs queued at a time; try again later", l.PerUser)
+	case reached(l.PerProject, v.Queued.OfProject):
+		return queueFull("Your project may have %d runs queued at a time; try again later", l.PerProject)
+	case reached(l.Queue, v.Queued.All), reached(l.PerThread, queued):
 		return ErrQueueFull
 	}
 	return nil
+}
+
+func reached(limit, n int) bool { return limit > 0 && n >= limit }
+
+// spent refuses what would spend more.
+func (l *Limits) spent() error {
+	if l.Spent == nil {
+		return nil
+	}
+	return l.Spent
 }
 
 // remembered fills answer with what an equal request was answered before, if one was.

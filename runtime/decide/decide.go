@@ -34,12 +34,14 @@ type Decided struct {
 	Started Started         // of Start
 	Message string          // of Append: the id of the message, also of one that an equal request has appended before
 	Name    string          // the thread's, as its user knows it
+	Project string          // the thread's
+	User    string          // whose it is
 	Moves   []Move          // what has become of its runs, in order
 	Open    []model.RunHead // the thread's open runs now, in the order of View.Runs
 	Next    Next            // what the thread needs now
 	Void    []int64         // keys of runs that were cancelled before they wrote an event
 	Claimed bool            // of Start: the run is RUNNING
-	Removed bool            // events are removed
+	Removed *model.Delete   // what is removed, events first; nil for nothing
 	Gone    bool            // there is no such thread any more
 }
 
@@ -68,6 +70,7 @@ func Decide(v *model.View, c Command) *Decided {
 		d.note(c)
 	}
 	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, ask.Thread), v.Thread.ID
+	d.out.Project, d.out.User = v.Thread.Project, v.Thread.User
 	for i := range d.out.Moves {
 		if run := v.Run(d.out.Moves[i].Run.Key); run != nil {
 			d.out.Moves[i].Run = *run
@@ -86,10 +89,16 @@ var (
 	ErrThreadNotFound = model.Refuse(model.KindNotFound, "not_found", "Thread not found")
 	ErrThreadBusy     = model.Refuse(model.KindConflict, "thread_busy", "The thread has a run that is queued or running")
 	ErrThreadWaiting  = model.Refuse(model.KindConflict, "thread_waiting", "The thread waits for an answer; answer it or use multitask interrupt")
-	ErrQueueFull      = &model.Error{Kind: model.KindOverloaded, Code: "queue_full", Detail: "Too many runs are queued; try again later", RetryAfter: time.Second}
+	ErrQueueFull      = queueFull("Too many runs are queued; try again later")
 	ErrAnswered       = model.Refuse(model.KindConflict, "already_answered", "The interrupt has been answered already")
 	errKeyReused      = model.Refuse(model.KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")
 )
+
+func queueFull(format string, args ...any) *model.Error {
+	err := model.Refuse(model.KindOverloaded, "queue_full", format, args...)
+	err.RetryAfter = time.Second
+	return err
+}
 
 // What a command is told that is not for callers' eyes: the one who sent it does something else then.
 var (

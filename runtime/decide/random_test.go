@@ -187,7 +187,7 @@ func (p *player) command() decide.Command {
 	case 3, 4:
 		return &decide.Append{
 			Thread: 1, Run: key, Message: p.message(), Size: 3,
-			Limits: decide.Limits{PerThread: 6, InboxBytes: 9, Full: p.IntN(30) == 0},
+			Limits: decide.Limits{PerThread: 6, InboxBytes: 9, Queue: 30},
 		}
 	case 5:
 		return &decide.Cancel{Thread: 1, Run: key, Until: p.Int64N(2) * p.Int64N(th.LastEventID+2)}
@@ -281,9 +281,13 @@ func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
 			tab.now = tab.now.Add(time.Duration(p.IntN(3)-1) * time.Second) // clocks step back, too
 			c := p.command()
 			v, before := tab.view(c.Ask()), tab.view(c.Ask())
+			v.Queued.All = 1 + p.IntN(30) // also so many that none may be added
+			before.Queued = v.Queued
 			out := decide.Decide(v, c)
 			if seed%10 == 0 { // it may come from another instance
-				sent := decide.Decide(tab.view(c.Ask()), again(t, c))
+				other := tab.view(c.Ask())
+				other.Queued = before.Queued
+				sent := decide.Decide(other, again(t, c))
 				if !reflect.DeepEqual(out, sent) {
 					t.Fatalf("seed %d: %T is decided otherwise as JSON:\n%s", seed, c, cmp.Diff(out, sent))
 				}

@@ -142,6 +142,9 @@ func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
 	if c.Answers.Run != run.Key {
 		return ErrStale
 	}
+	if err := c.Limits.spent(); err != nil {
+		return err
+	}
 	if err := d.reply(run, c.Answers.Replies, true); err != nil {
 		return err
 	}
@@ -189,7 +192,8 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	case len(msgs) == 0 && c.Last != "" && asked(d.v, c.Last): // it is not open, else this would be its answer
 		return ErrAnswered
 	}
-	if err := c.admit(d.v, waiting); err != nil {
+	begins := c.begins(d.v, len(msgs))
+	if err := c.admit(d.v, waiting, begins); err != nil {
 		return err
 	}
 	if c.New {
@@ -204,7 +208,6 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 		run.Replaces = d.makeRoom()
 		run.RollBack = c.Multitask == RollbackRuns && len(run.Replaces) > 0
 	}
-	begins := c.begins(d.v, len(msgs))
 	d.move(&run.RunHead, model.Queued)
 	d.queue(&run.RunHead)
 	if begins {
@@ -233,8 +236,9 @@ func (c *Start) attach(d *decision, run int64) {
 
 func (c *Start) makesRoom() bool { return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns }
 
-// admit refuses a request for what its thread is doing, or because too many wait.
-func (c *Start) admit(v *model.View, waiting *model.RunHead) error {
+// admit refuses a request for what its thread is doing, because its project has nothing left to spend, or because it would have to
+// wait and too many do.
+func (c *Start) admit(v *model.View, waiting *model.RunHead, begins bool) error {
 	busy := slices.ContainsFunc(v.Runs, func(r model.RunHead) bool { return r.Status == model.Queued || r.Status == model.Running })
 	if busy && c.Multitask == RejectRun {
 		return ErrThreadBusy
@@ -243,6 +247,9 @@ func (c *Start) admit(v *model.View, waiting *model.RunHead) error {
 		return ErrThreadWaiting
 	}
 	limits := c.Limits
+	if err := limits.spent(); err != nil || begins {
+		return err
+	}
 	if c.makesRoom() {
 		limits.PerThread = 0
 	}

@@ -30,14 +30,15 @@ func (c *Patch) decide(d *decision) error {
 	return nil
 }
 
-// Delete removes a run that is over, or with Run 0 a part of the thread, none of whose runs may be RUNNING then. It is
-// decided in a batch of its own, and a thread is gone once Decided says so.
+// Delete removes a part of a run that is over, or with Run 0 of the thread, none of whose runs may be RUNNING then. It is
+// decided in a batch of its own; whether there is more Decided says.
 type Delete struct {
 	Thread, Run int64
 	Project     string    // theirs
-	Limit       int       // rows of a part
+	Limit       int       // rows of the part
 	Events      bool      `json:",omitempty"` // of the run, its events alone
 	Before      time.Time `json:",omitzero"`  // when the run has ended at the latest; zero is any time
+	Last        int64     `json:",omitempty"` // of a deletion that broke off; 0 is any
 	By
 }
 
@@ -54,6 +55,7 @@ func (c *Delete) decide(d *decision) error {
 	if err := d.exists(); err != nil {
 		return err
 	}
+	last := d.v.Thread.LastEventID
 	if c.Run != 0 {
 		run, err := d.run(c.Run)
 		if err != nil {
@@ -66,10 +68,14 @@ func (c *Delete) decide(d *decision) error {
 			return ErrMoved
 		}
 		d.out.Run = *run
+		last = run.ClosedEvent
 	} else if len(open(d.v)) > 0 { // it may go in parts, and a run that is to go on needs all of its own
 		return ErrRunning
 	}
-	d.put(&model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit})
-	d.out.Removed = true
+	if c.Last != 0 && c.Last != last { // it is used again
+		return ErrMoved
+	}
+	d.out.Removed = &model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit, Last: last}
+	d.put(d.out.Removed)
 	return nil
 }

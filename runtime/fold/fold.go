@@ -75,7 +75,7 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	case agui.ToolCallEnd:
 		return f.endCall(e), nil
 	case agui.ToolCallResult:
-		return f.result(e)
+		return f.Result(e, nil)
 	case agui.ReasoningEncryptedValue:
 		return f.encrypted(e), nil
 	case agui.StateSnapshot:

@@ -118,8 +118,11 @@ func (m *message) changed() []string {
 	return []string{m.ID}
 }
 
-// result adds a tool message, right behind the message that made the call and the results it has.
-func (f *Fold) result(e agui.ToolCallResult) ([]string, error) {
+// Result is Apply for the result of a call. output is e.Output as JSON where somebody has encoded it already; nil where
+// nobody has.
+//
+// It adds a tool message, right behind the message that made the call and the results it has.
+func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 	if f.byID[e.MessageID] != nil {
 		return nil, fmt.Errorf("tool result: there is a message %q already", e.MessageID)
 	}
@@ -135,8 +138,10 @@ func (f *Fold) result(e agui.ToolCallResult) ([]string, error) {
 		m.Content, m.Parts = "", e.Parts
 	}
 	if e.Output != nil {
-		out, _ := e.Output.MarshalJSON()
-		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", out), m.Metadata)
+		if output == nil {
+			output, _ = e.Output.MarshalJSON()
+		}
+		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", output), m.Metadata)
 	}
 	added := f.add(m)
 	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {

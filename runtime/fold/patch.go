@@ -161,7 +161,10 @@ func plain(s string) bool {
 
 // member returns an object of one member that is JSON already.
 func member(name string, val json.RawMessage) json.RawMessage {
-	return slices.Concat([]byte{'{'}, quote(name), []byte{':'}, val, []byte{'}'})
+	key := quote(name)
+	obj := make(json.RawMessage, 0, len(key)+len(val)+3) // at once, as val may be megabytes
+	obj = append(append(append(obj, '{'), key...), ':')
+	return append(append(obj, val...), '}')
 }
 
 // object returns an object of the string members that are not empty, given as name and value in turn;

@@ -23,14 +23,20 @@ type Cursor struct {
 	buf    []*Record
 	fit    int // how many records of the size of those read last make a page, 0 before the first
 	behind int // how many records came from the store since the reader was at the live end
+
+	project string
+	room    int64 // that buf has taken of the project's
 }
 
 // page is how many records one Next returns at most.
 const page = 500
 
 // pageBytes is about how large the records are that Next returns from the store: a reader that is stuck holds
-// them, all to itself.
-const pageBytes = 256 << 10
+// them, all to itself. A page is large when one event is: of those there are only so many at a time.
+const (
+	pageBytes = 256 << 10
+	largePage = 2 * pageBytes
+)
 
 // After returns the id of the last event Next returned, or where the reader began.
 func (r *Cursor) After() int64 { return r.after }
@@ -38,6 +44,7 @@ func (r *Cursor) After() int64 { return r.after }
 // Close lets go of the thread. It may be called once.
 func (r *Cursor) Close() {
 	r.caughtUp()
+	r.Forget()
 	r.t.Release()
 }
 
@@ -62,7 +69,7 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 // Fork returns another cursor of the same source at the same place. Both are to be closed.
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
-	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run}
+	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, project: r.project}
 }
 
 // Skip has r go on behind the event with the id after, which another cursor of its source has returned.
@@ -74,9 +81,24 @@ func (r *Cursor) Waits() bool {
 	defer r.t.mu.Unlock()
 	waits := !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
 	if waits {
-		r.buf = nil // as in Next
+		r.Forget() // as in Next
 	}
 	return waits
+}
+
+// Forget lets go of what Next has returned last, which is not valid then any more: a reader that waits for something else
+// than its log holds no records.
+func (r *Cursor) Forget() {
+	r.buf = nil
+	r.leaveRoom()
+}
+
+// leaveRoom gives back what a large page has taken, which nobody holds any more.
+func (r *Cursor) leaveRoom() {
+	if r.room > 0 {
+		r.t.logs.large.giveBack(r.project, r.room)
+		r.room = 0
+	}
 }
 
 // Ended reports whether Next would return io.EOF at once.
@@ -107,7 +129,7 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 			}
 			return recs, err
 		}
-		r.buf = nil // an idle reader holds no records
+		r.Forget() // an idle reader holds no records
 		select {
 		case <-wake:
 		case <-ctx.Done():
@@ -131,6 +153,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		from := int(r.after + 1 - t.ring[0].ID)
 		recs := t.ring[from:min(len(t.ring), from+page)]
 		clear(r.buf)
+		r.leaveRoom()
 		r.buf = append(r.buf[:0], recs...)
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
@@ -149,7 +172,8 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
-	evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
+	r.leaveRoom()
+	evs, err := r.page(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +198,43 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	}
 	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
 	return r.buf, nil
+}
+
+// page reads events for the next page. When they are large and there is no room for them they are let go of until there is some,
+// and read again.
+func (r *Cursor) page(ctx context.Context) ([]model.StoredEvent, error) {
+	logs := r.t.logs
+	for {
+		evs, err := logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
+		if err != nil {
+			return nil, err
+		}
+		need := largeOf(evs)
+		if need <= r.room {
+			return evs, nil
+		}
+		r.leaveRoom()
+		if logs.large.try(r.project, need) == nil {
+			r.room = need
+			return evs, nil
+		}
+		if err := logs.large.take(ctx, r.project, need); err != nil { // without the events
+			return nil, err
+		}
+		r.room = need
+	}
+}
+
+// largeOf is how much room a page takes that begins with these events: none but for a large one.
+func largeOf(evs []model.StoredEvent) int64 {
+	size := 0
+	for i := 0; i < len(evs) && size < pageBytes; i++ {
+		size += len(evs[i].Payload)
+	}
+	if size <= largePage {
+		return 0
+	}
+	return int64(size)
 }
 
 func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {

@@ -21,6 +21,7 @@ type Config struct {
 	RingEvents int // records a thread's ring keeps
 	RingBytes  int // bytes of them
 	RingsBytes int // of all threads
+	PagesBytes int // of large pages that cursors have from Store, of those of one project a quarter
 
 	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
 }
@@ -28,6 +29,7 @@ type Config struct {
 // Logs are the live ends of the threads' logs that somebody holds.
 type Logs struct {
 	cfg   Config
+	large *room        // for pages, of Config.PagesBytes
 	bytes atomic.Int64 // of all rings
 	grown atomic.Int64 // how often any ring has grown
 
@@ -36,7 +38,9 @@ type Logs struct {
 }
 
 // New returns logs of which nothing is in memory yet.
-func New(cfg Config) *Logs { return &Logs{cfg: cfg, tails: make(map[int64]*Tail)} }
+func New(cfg Config) *Logs {
+	return &Logs{cfg: cfg, large: newRoom(cfg.PagesBytes), tails: make(map[int64]*Tail)}
+}
 
 // Hold returns the live end of a thread's log, which stays until it is released. id is the user's own name for the thread.
 func (l *Logs) Hold(key int64, id string) *Tail {
@@ -68,9 +72,9 @@ func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
 	l.evict()
 }
 
-// Read opens a cursor into a thread's log behind the event after. A reader that follows does not end when no run is queued
-// or running. It refuses a cursor beyond the log's end.
-func (l *Logs) Read(ctx context.Context, key int64, id string, after int64, follow bool) (*Cursor, error) {
+// Read opens a cursor into the log of a thread of a project, behind the event after. A reader that follows does not end when no run
+// is queued or running. It refuses a cursor beyond the log's end.
+func (l *Logs) Read(ctx context.Context, project string, key int64, id string, after int64, follow bool) (*Cursor, error) {
 	t := l.Hold(key, id)
 	if err := t.Learn(ctx); err != nil {
 		t.Release()
@@ -83,7 +87,7 @@ func (l *Logs) Read(ctx context.Context, key int64, id string, after int64, foll
 			return nil, err
 		}
 	}
-	return &Cursor{t: t, after: after, follow: follow}, nil
+	return &Cursor{t: t, after: after, follow: follow, project: project}, nil
 }
 
 // Latest as a cursor's start means the end of the log.

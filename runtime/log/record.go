@@ -75,13 +75,11 @@ func NewRecord(id, runKey int64, ev agui.Event, size int) *Record {
 
 // decode returns the record of a stored event of the thread that its user calls threadID.
 func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
-	e, err := agui.Decode(ev.Payload)
+	e, err := agui.DecodeStored(ev.Payload, threadID, ev.RunID)
 	if err != nil {
 		return nil, err
 	}
-	b := e.Common()
-	b.ThreadID, b.RunID = threadID, ev.RunID
-	return NewRecord(ev.ID, ev.RunKey, e.WithCommon(b), len(ev.Payload)), nil
+	return NewRecord(ev.ID, ev.RunKey, e, len(ev.Payload)), nil
 }
 
 // What an event and the messages of one may hold.

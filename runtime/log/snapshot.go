@@ -177,7 +177,7 @@ func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
 }
 
 // Outcome is the outcome of a span that ends to wait.
-func Outcome(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, error) {
+func Outcome(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
 	o, err := WaitsFor(ctx, r, runKey)
 	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
 	if len(o.Interrupts) > 0 {
@@ -187,7 +187,7 @@ func Outcome(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, e
 }
 
 // WaitsFor is what a run waits for: its open questions and frontend calls.
-func WaitsFor(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, error) {
+func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return agui.Outcome{}, err
@@ -199,12 +199,67 @@ func WaitsFor(ctx context.Context, r model.Reader, runKey int64) (agui.Outcome, 
 		case in.Frontend:
 			o.PendingToolCallIDs = append(o.PendingToolCallIDs, in.ID)
 		default:
-			var body agui.Interrupt
-			if err := json.Unmarshal(in.Body, &body); err != nil {
+			body, err := Asks(in)
+			if err != nil {
 				return o, err
 			}
 			o.Interrupts = append(o.Interrupts, body)
 		}
 	}
 	return o, nil
+}
+
+// AllAsked returns what the run asks now, with the calls that its client answers as they are listed.
+func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrupt, error) {
+	all, err := r.Interrupts(ctx, runKey)
+	if err != nil {
+		return nil, err
+	}
+	var questions, calls []agui.Interrupt
+	for i := range all {
+		in := &all[i]
+		if in.Status != model.InterruptOpen {
+			continue
+		}
+		asked, err := Asks(in)
+		if err != nil {
+			return nil, err
+		}
+		if in.Frontend {
+			calls = append(calls, asked)
+		} else {
+			questions = append(questions, asked)
+		}
+	}
+	return append(questions, calls...), nil
+}
+
+// Asks is what an interrupt asks. A call that was made before calls were kept with what they ask tells the tool alone.
+func Asks(in *model.Interrupt) (asked agui.Interrupt, err error) {
+	if in.Body == nil && in.Frontend {
+		return PendingCall(in.ID, in.Tool, nil), nil
+	}
+	err = json.Unmarshal(in.Body, &asked)
+	return asked, err
+}
+
+// PendingCall is a call that its client has to answer, as lists of interrupts have it.
+func PendingCall(id, tool string, args json.RawMessage) agui.Interrupt {
+	return agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id, Metadata: CallMetadata(tool, args)}
+}
+
+// maxArgs is how large the arguments of a call are that lists of what waits show; those of larger ones are in the log alone.
+const maxArgs = 64 << 10
+
+// CallMetadata is what a question about a call says of it.
+func CallMetadata(tool string, args json.RawMessage) json.RawMessage {
+	about := map[string]any{"toolName": tool}
+	if len(args) > 0 && len(args) <= maxArgs && json.Valid(args) {
+		about["args"] = args
+	}
+	text, err := json.Marshal(about)
+	if err != nil {
+		panic(err) // it is made of a string and JSON
+	}
+	return text
 }

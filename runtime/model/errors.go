@@ -25,8 +25,8 @@ var (
 	ErrDiskFull = errors.New("database is out of space")
 	// ErrQuota means that a user has as many attachments as there may be.
 	ErrQuota = errors.New("the user's quota is full")
-	// ErrUncounted means that so much is not counted yet that it would take long to look at it.
-	ErrUncounted = errors.New("too much is not counted yet")
+	// ErrRevoked means that the key of who asks for a change of keys was revoked; nothing was written.
+	ErrRevoked = errors.New("the key was revoked")
 	// ErrSchema means that the database has no schema, or not the one this program needs.
 	ErrSchema = errors.New("the database does not have this program's schema")
 )

@@ -22,6 +22,7 @@ func (*RunResult) row()      {}
 func (*RunSettled) row()     {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
+func (*Tokens) row()         {} // added to those of its project and time
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}
@@ -117,6 +118,14 @@ type ListedThread struct {
 	RunID  string
 	Agent  string // the agent's or the workflow's name
 	Status Status
+	Asked  string // the first 200 characters of what it was asked
+}
+
+// ThreadUser is somebody who has threads in a project.
+type ThreadUser struct {
+	User         string
+	Threads      int // up to 1 000
+	LastActiveAt time.Time
 }
 
 // Run is one run of an agent or a workflow.
@@ -134,6 +143,7 @@ type Run struct {
 
 	// Read-only: from the thread, filled by reads.
 	ThreadID       string
+	ThreadTitle    string
 	ConversationID string
 }
 
@@ -308,7 +318,7 @@ type Interrupt struct {
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
 	Tool      string          // which is called, of a frontend call
-	Body      json.RawMessage `json:",omitempty"` // the agui.Interrupt; nil for a frontend call
+	Body      json.RawMessage `json:",omitempty"` // the agui.Interrupt; of a frontend call nil, or as lists show the call
 	Status    string
 	Payload   json.RawMessage `json:",omitempty"` // the answer's
 	ExpiresAt *time.Time
@@ -357,15 +367,27 @@ type IdempotencyKey struct {
 	CreatedAt time.Time
 }
 
-// Delete removes rows, and comes in a batch without anything else. Of a run everything goes at once: names, spans, events,
-// steps, nodes, messages, memos and interrupts, but not its Idempotency-Keys: a repeat learns that the run is gone. A
-// thread goes by parts, about Limit rows a time, its runs' keys too, and with the last of them its own row; until then
-// ids of removed events are not used again. None of its runs may be RUNNING. What is gone already needs no removing.
+// Delete removes a part of a run or of a thread, about Limit rows, and comes in a batch without anything else. Of a run its events
+// and their spans go first, then steps, nodes, messages, memos, interrupts and names, and with the last of them its own row; its
+// Idempotency-Keys stay: a repeat learns that the run is gone. Of a thread its runs' keys go, too. Until all is gone ids of removed
+// events are not used again. None of the thread's runs may be RUNNING. What is gone already needs no removing. While parts are left
+// there is a Deletion.
 type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread
 	Events    bool  // of the run, its events and spans alone
 	Limit     int
+	Last      int64 // what was the last event of the thread, or has closed the run
+
+	Left bool // set as the row is written: this was not the last part
+}
+
+// Deletion is one that has been begun and of which parts are left.
+type Deletion struct {
+	ThreadKey, RunKey int64
+	Project           string // the thread's
+	Events            bool
+	Last              int64 // as Delete has it: who has gone on with the thread or the run since has another
 }
 
 // Audit tells who has asked for a decision that has changed something, and where the request came from.
@@ -383,6 +405,19 @@ type Audit struct {
 	Request    string
 	Subject    string // what else it was about: the id of a key
 }
+
+// Tokens are what calls of models took for a project in a step of time.
+type Tokens struct {
+	Project string
+	At      time.Time // when the step began
+	Tokens  int64     // of input and output
+}
+
+// How tokens are counted.
+const (
+	TokenStep   = 15 * time.Minute
+	TokenWindow = 24 * time.Hour // for which a project's limit is
+)
 
 // StoredEvent is an event as the log keeps it.
 type StoredEvent struct {

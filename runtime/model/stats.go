@@ -17,7 +17,7 @@ type Counter interface {
 	// minute and by the hour when that is old. It is meant to be called every few seconds, by any instance.
 	RollUp(ctx context.Context, now time.Time) (int, error)
 	// Stats returns what the runs of a project came to from a time on, by steps of MinuteStep or HourStep, as it is at one moment.
-	// It fails with ErrUncounted while too much is not counted yet.
+	// While much is not counted yet, some of that is left out.
 	Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (Stats, error)
 }
 
@@ -31,11 +31,12 @@ const (
 
 // Stats are what the runs of a project came to, and what goes on.
 type Stats struct {
-	Tallies map[time.Time]*Tally // by the begin of each step in which something was
-	Open    Tally                // tokens of runs that are not over
-	Running StatusCount
-	Queued  StatusCount
-	Waiting StatusCount // Since is when the first of what they wait for was asked
+	Tallies  map[time.Time]*Tally // by the begin of each step in which something was
+	Open     Tally                // tokens of runs that are not over
+	Counting bool                 // so much is not counted yet that some is left out
+	Running  StatusCount
+	Queued   StatusCount
+	Waiting  StatusCount // Since is when the first of what they wait for was asked
 
 	Instances []InstanceState // those that came last first
 }

@@ -37,10 +37,16 @@ type View struct {
 	// id or its toolCallId.
 	Known map[string]bool
 
+	// Queued is how many runs are QUEUED as the decision is taken: the one who has it taken fills it in.
+	Queued InQueue
+
 	// What follows is the same for all views of a batch.
 	Names      map[Name]NamedRun     // the runs asked for by name
 	Remembered map[string]Remembered // the Idempotency-Keys asked for, by scope
 }
+
+// InQueue is how many runs are QUEUED: of all threads, of a project's and of a user's in it.
+type InQueue struct{ All, OfProject, OfUser int }
 
 // Run returns the head of the thread's run, nil when the view has none.
 func (v *View) Run(key int64) *RunHead {

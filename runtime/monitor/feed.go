@@ -16,6 +16,8 @@ import (
 
 // Feeds are the feeds of all projects.
 type Feeds struct {
+	Changes Changes // of what is listed
+
 	share atomic.Int64 // bytes each ring may keep
 
 	mu     sync.Mutex // guards the fields below; taken before feed.mu

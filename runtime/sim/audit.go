@@ -115,7 +115,7 @@ func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 		return false, fmt.Sprintf("run %s is WAITING for nothing", short(r.ID))
 	}
 	for i := range open {
-		asks = asks || open[i].ToolCallID == "" || open[i].Metadata != nil
+		asks = asks || open[i].ToolCallID != open[i].ID
 		at, err := time.Parse(time.RFC3339, open[i].ExpiresAt)
 		switch {
 		case err != nil || time.Until(at) > time.Hour: // never, or as late as an approval
@@ -147,6 +147,8 @@ func (w *world) audit(p *process) {
 		w.checkRows(v, f)
 		w.checkStatuses(v)
 		w.checkSteps(p, v)
+		w.checkRetired(v)
+		w.checkLimit(v)
 	}
 	w.checkReaders(convs)
 	w.checkReplies(p, convs)

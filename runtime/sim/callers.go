@@ -122,6 +122,8 @@ func (w *world) step(s *Step) {
 		r.err = p.rt.Delete(w.ctx, r.caller, r.name)
 	case doClear:
 		r.err = p.rt.DeleteThread(w.ctx, r.caller, thread)
+	case doWipe:
+		r.err = p.rt.DeleteUser(w.ctx, r.caller, r.caller.User())
 	case doTitle:
 		to := title(s)
 		_, r.err = p.rt.UpdateThread(w.ctx, r.caller, thread, runtime.ThreadPatch{Title: &to})
@@ -133,8 +135,8 @@ func (w *world) step(s *Step) {
 	if s.Foreign && r.fate != unknown && !isNotFound(r.err) && !errors.Is(r.err, runtime.ErrStopping) {
 		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project(), r.caller.User(), short(r.run), r.err)
 	}
-	if s.Do == doClear && r.err != nil && !isNotFound(r.err) {
-		r.fate = unknown // a thread goes by parts: some may be gone
+	if (s.Do == doClear || s.Do == doWipe) && r.err != nil && !isNotFound(r.err) {
+		r.fate = unknown // a thread goes by parts, and a user by threads: some may be gone
 	}
 	w.mu.Lock()
 	w.replies = append(w.replies, r)
@@ -149,6 +151,10 @@ func (w *world) operate(p *process, s *Step) {
 		w.others.Go(func() { w.follow(s) })
 	case doLook:
 		w.look(p, s)
+	case doRetire:
+		w.expire(p, s)
+	case doSeal:
+		w.seal(p, s)
 	case doCrash:
 		w.kill(p)
 	case doRestart:
@@ -263,14 +269,14 @@ func (w *world) answer(p *process, r *reply) {
 	for i := range open {
 		q := &open[i]
 		e := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved"}
-		switch {
-		case q.ToolCallID == "":
+		switch q.ToolCallID {
+		case "":
 			if choice%4 == 1 {
 				w.ledger.decline(q.Message)
 				e.Status = "cancelled"
 			}
 			e.Payload = mustJSON(map[string]string{"to": q.Message})
-		case q.Metadata == nil:
+		case q.ID: // a call of the client's own tool
 			if r.step.Do == doReply {
 				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + short(q.ID)})
 				continue
@@ -346,7 +352,7 @@ func (w *world) look(p *process, s *Step) {
 
 // checkClosed checks that the event which a run's row says has closed it can be read.
 func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
-	if !r.Status.Final() || r.ClosedEvent == 0 || w.h.Does(doDelete, doClear) {
+	if !r.Status.Final() || r.ClosedEvent == 0 || w.h.Does(doDelete, doClear, doWipe, doRetire) {
 		return
 	}
 	cur, err := p.rt.Read(w.ctx, th, r.ClosedEvent-1, true)

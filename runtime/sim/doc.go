@@ -4,7 +4,7 @@
 // # A history
 //
 // A [History] is what callers ask, each caller one thing after the other (start, append, cancel, answer, delete,
-// read on), and what goes wrong meanwhile: a commit that fails, is slow or loses its answer, a read that fails, a process that
+// read on), what is removed and sealed because it is old, and what goes wrong meanwhile: a commit that fails, is slow or loses its answer, a read that fails, a process that
 // is killed, stopped, or replaced while it lives, a clock that moves. What workers do stands in the messages that
 // callers send, as a script of words (see [Op]). [Generate] makes a history of a seed, [Play] lets it happen and
 // returns what it has found, with the story to read. Time is that of a synctest bubble: pauses cost nothing and
@@ -47,7 +47,7 @@
 // history.go and script.go say what happens, generate.go makes it up, world.go, callers.go and readers.go let it happen, worker.go is the agents and
 // tools, ledger.go what they have seen. Most histories are played on package memory, one in twenty on a SQLite file
 // (database.go), and all of them on a Store with faults in front of that (store.go), which is all that this package knows
-// of the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, fold.go and
+// of the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, retention.go, fold.go and
 // replies.go hold it against the rules. model.go and alone.go are the model and its histories, shrink.go makes
 // failures small.
 package sim

@@ -31,6 +31,7 @@ func (g *generator) history(seed uint64) *History {
 	g.steps = []string{doStart, doStart}
 	g.steps = append(g.steps, g.some([]string{
 		doStart, doAppend, doAppend, doCancel, doCancel, doAnswer, doAnswer, doReply, doDelete, doClear, doTitle, doRead, doRead, doLook, doLook,
+		doRetire, doRetire, doWipe, doSeal,
 	}, 3+g.r.IntN(7))...)
 	if g.r.IntN(2) == 0 {
 		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
@@ -39,6 +40,9 @@ func (g *generator) history(seed uint64) *History {
 	if g.r.IntN(6) == 0 {
 		f := focuses[g.r.IntN(len(focuses))]
 		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
+	}
+	if slices.Contains(g.steps, doRetire) { // what is over for how long is not to be told by a clock that moves
+		g.steps = slices.DeleteFunc(g.steps, func(s string) bool { return s == doClock })
 	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
 	h := &History{Seed: seed, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
@@ -56,6 +60,9 @@ func (g *generator) history(seed uint64) *History {
 	}
 	if g.r.IntN(10) == 0 {
 		h.Slots = 1 + g.r.IntN(2)
+	}
+	if g.r.IntN(10) == 0 {
+		h.Events = 10 + g.r.IntN(60)
 	}
 	for i := range h.Callers {
 		for range 1 + g.r.IntN(6) {
@@ -82,7 +89,24 @@ func (g *generator) history(seed uint64) *History {
 			h.Faults = append(h.Faults, Fault{Read: 1 + g.r.IntN(80), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
 	}
+	if h.Does(doSeal) && seed%4 == 0 {
+		h.SQLite = true
+	}
+	if h.Does(doDelete, doClear, doWipe, doRetire) && seed%3 == 0 {
+		h.inParts(1 + int(seed%7))
+	}
 	return h
+}
+
+// inParts has deletions go in small parts, between which the process dies at most: what is left of them is there until they are done,
+// and nobody else looks meanwhile.
+func (h *History) inParts(rows int) {
+	h.Parts = rows
+	h.Callers = h.Callers[:1]
+	h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { return f.Trouble != KillBefore && f.Trouble != KillAfter })
+	for i := range h.Faults {
+		h.Faults[i].Commit *= 1 + rows%3 // deletions come late
+	}
 }
 
 // focuses are what some histories are all about.
@@ -104,6 +128,11 @@ var focuses = []struct {
 		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
 		[]string{doStart, doStart, doAppend, doAnswer, doAnswer, doReply, doCancel, doCrash, doTakeover},
 		[]Trouble{KillBefore, KillAfter, Lost, Away},
+	},
+	{ // what is over goes, while others read and go on, and processes die
+		[]string{"say", "note", "do", "ask", "state", "next", "front", "fail", "sub"},
+		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doTakeover, doRestart, doDelete},
+		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Conflict},
 	},
 	{ // answered and queued runs, while the clock moves
 		[]string{"ask", "late", "front", "gate", "try", "say"},
@@ -155,6 +184,8 @@ func (g *generator) step() Step {
 		}
 	case doRead:
 		s.Choice = g.r.IntN(8)
+	case doRetire:
+		s.Choice, s.By = g.r.IntN(2), Duration(g.r.Int64N(int64(4*g.pace))+int64(time.Millisecond))
 	case doClock:
 		s.By = Duration(g.r.Int64N(int64(4*time.Minute))) - Duration(2*time.Minute)
 	}

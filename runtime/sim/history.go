@@ -17,6 +17,8 @@ type History struct {
 	Queue   int      `json:"queue,omitempty"`  // how many runs may be QUEUED; 0 means many
 	Slots   int      `json:"slots,omitempty"`  // how many runs may be RUNNING; 0 means many
 	Users   int      `json:"users,omitempty"`  // how many ask; 0 means one
+	Events  int      `json:"events,omitempty"` // how many events a run may emit; 0 means many
+	Parts   int      `json:"parts,omitempty"`  // how many rows a deletion removes at once; 0 means many
 	SQLite  bool     `json:"sqlite,omitempty"` // it is played on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
@@ -40,7 +42,7 @@ type Step struct {
 	Foreign   bool     `json:"foreign,omitempty"` // another user asks than whose run it is
 	Times     int      `json:"times,omitempty"`   // so many callers ask the same at once
 	Choice    int      `json:"choice,omitempty"`  // which answers are given
-	By        Duration `json:"by,omitempty"`      // how far the clock moves
+	By        Duration `json:"by,omitempty"`      // how far the clock moves, or how long is kept what is over
 }
 
 // The things a caller does.
@@ -52,6 +54,9 @@ const (
 	doReply    = "reply"  // through StartRun
 	doDelete   = "delete" // a run
 	doClear    = "clear"  // delete a thread
+	doWipe     = "wipe"   // delete all that a user has
+	doRetire   = "retire" // what is over for long enough, or its events alone
+	doSeal     = "seal"   // what is old, on a file
 	doTitle    = "title"
 	doRead     = "read" // follow a thread from some place on
 	doLook     = "look" // at the rows of a thread
@@ -86,7 +91,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String writes the history as JSON with a line for each step. Parse reads it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.Users, h.SQLite)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.Users, h.Events, h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")

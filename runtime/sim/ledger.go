@@ -57,7 +57,7 @@ func (l *ledger) asked(place string, in *plugins.Input) {
 			}
 		}
 	}
-	if l.w.h.Does(doDelete) {
+	if l.w.h.Does(doDelete, doRetire) {
 		ids = nil // what a deleted run has said is gone for all
 	}
 	now := fmt.Sprintf("query %q state %s messages %v", in.Query, in.State, ids)

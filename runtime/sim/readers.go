@@ -80,6 +80,9 @@ func (w *world) follow(s *Step) {
 			err = w.readOn(p, s, th, &rd, &after)
 		}
 		var e *runtime.Error
+		if rd != nil && isNotFound(err) && !w.h.Does(doClear, doWipe) {
+			w.find(RuleKept, "%s is told that the thread is not there: %v", rd.what, err)
+		}
 		if errors.Is(err, io.EOF) || errors.As(err, &e) && e.Kind == runtime.KindNotFound && rd != nil {
 			return
 		}

@@ -31,6 +31,9 @@ func (w *world) checkReaders(convs map[string]*view) {
 				continue
 			}
 			reset := strings.Contains(s.json, `"log-reset"`)
+			if reset && rd.after >= 0 && !strings.Contains(s.json, fmt.Sprintf(`"value":{"from":%d,"to":%d}`, next, s.id)) {
+				w.find(RuleReader, "%s was shown that events are removed up to %d, when %d was next: %s", rd.what, s.id, next, s.json)
+			}
 			if rd.after >= 0 && s.id != next && !reset {
 				w.find(RuleReader, "%s, who began behind %d, was shown %d when %d was next", rd.what, rd.after, s.id, next)
 			}
@@ -53,7 +56,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 
 // checkReplies holds what callers were answered against what is there.
 func (w *world) checkReplies(p *process, convs map[string]*view) {
-	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool)}
+	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool), outrun: make(map[string]bool)}
 	for _, v := range convs {
 		c.index(v)
 		c.causes(v)
@@ -69,7 +72,7 @@ func (w *world) checkReplies(p *process, convs map[string]*view) {
 			c.cancelled(r)
 		case doDelete:
 			c.deleted(r)
-		case doClear:
+		case doClear, doWipe:
 			c.cleared(r)
 		case doReply:
 			c.replied(r)
@@ -102,6 +105,7 @@ type claims struct {
 	convs  map[string]*view
 	texts  map[string][]string // the ids of the messages in logs and queues, by the name in their text
 	spoilt map[string]bool     // runs that have failed because the database did not take their data
+	outrun map[string]bool     // runs that were to rewind to what another had hidden before their turn came: they hide nothing, and what they were to say is not said
 }
 
 // index notes a thread's user messages, in its log and those that wait.
@@ -123,6 +127,9 @@ func (c *claims) index(v *view) {
 				note(m.ID, m.Text())
 			}
 		case agui.RunError:
+			if ev.Code == "unknown_message" {
+				c.outrun[v.log[i].run] = true
+			}
 			if !ours(ev.Code) {
 				continue
 			}
@@ -155,13 +162,18 @@ func (c *claims) index(v *view) {
 // removed reports whether somebody may have deleted the run or its thread.
 func (c *claims) removed(r *reply) bool {
 	return slices.ContainsFunc(c.w.replies, func(d *reply) bool {
-		return d.fate != refused && (d.step.Do == doClear && d.thread == r.thread || d.step.Do == doDelete && d.run == r.run)
-	})
+		return d.fate != refused && (d.clears(r.thread) || d.step.Do == doDelete && d.run == r.run)
+	}) || c.w.mayBeRetired(r.run)
+}
+
+// clears reports whether a request deletes a thread, alone or with all others of its user.
+func (r *reply) clears(thread int) bool {
+	return r.step.Do == doClear && r.thread == thread || r.step.Do == doWipe && (r.thread-1)/threadsEach == (thread-1)/threadsEach
 }
 
 // anyCleared reports whether somebody may have deleted a thread.
 func (c *claims) anyCleared() bool {
-	return slices.ContainsFunc(c.w.replies, func(d *reply) bool { return d.fate != refused && d.step.Do == doClear })
+	return slices.ContainsFunc(c.w.replies, func(d *reply) bool { return d.fate != refused && (d.step.Do == doClear || d.step.Do == doWipe) })
 }
 
 func (c *claims) started(r *reply) {
@@ -185,11 +197,11 @@ func (c *claims) started(r *reply) {
 		}
 		return
 	}
-	if c.spoilt[run.ID] || outrun(&run) {
+	if c.spoilt[run.ID] || c.outrun[run.ID] {
 		return
 	}
 	ran := run.Status == runtime.Completed || run.Status == runtime.Failed || run.Status == runtime.Waiting
-	if ran && len(c.texts[name]) == 0 && !c.anyCleared() {
+	if ran && len(c.texts[name]) == 0 && !c.anyCleared() && !c.w.mayBeStripped(&run) {
 		c.w.find(RuleWhole, "run %s is %s, and its message is not in the log", short(r.run), run.Status)
 	}
 }
@@ -198,10 +210,6 @@ func (c *claims) started(r *reply) {
 func ours(code string) bool {
 	return slices.Contains([]string{"internal", "storage_error", "unreadable"}, code)
 }
-
-// outrun reports whether a run was to rewind to what another had hidden before its turn came: it hides nothing, and what it was
-// to say is not said.
-func outrun(run *runtime.Run) bool { return run.Error != nil && run.Error.Code == "unknown_message" }
 
 // shared reports whether another start may have made the run of that name.
 func (c *claims) shared(r *reply) bool {
@@ -234,10 +242,10 @@ func (c *claims) appended(r *reply) {
 		c.w.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		return
 	}
-	if c.spoilt[run.ID] || outrun(&run) {
+	if c.spoilt[run.ID] || c.outrun[run.ID] {
 		return
 	}
-	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) {
+	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) && !c.w.mayBeStripped(&run) {
 		c.w.find(RuleAck, "append %d was answered with message %s, run %s is %s, and the message is neither in the log nor queued",
 			r.step.N, short(r.msg), short(r.run), run.Status)
 	}
@@ -279,14 +287,15 @@ func (c *claims) reached(v *view) {
 
 // cancels reports whether a request may have cancelled a run of the thread.
 func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
+	if r.fate != refused && r.clears(v.n) {
+		return true
+	}
 	if r.thread != v.n && r.run != run.ID || r.fate == refused {
 		return false
 	}
 	switch r.step.Do {
 	case doCancel:
 		return r.run == run.ID
-	case doClear:
-		return true
 	case doStart, doReply:
 		makesRoom := r.step.Multitask == string(runtime.InterruptRuns) || r.step.Multitask == string(runtime.RollbackRuns)
 		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
@@ -334,7 +343,7 @@ func (c *claims) cleared(r *reply) {
 		return
 	}
 	for _, s := range c.w.replies {
-		if s.step.Do == doStart && s.fate == done && s.thread == r.thread && s.at.Before(r.from) && c.convs[s.conv] != nil {
+		if s.step.Do == doStart && s.fate == done && r.clears(s.thread) && s.at.Before(r.from) && c.convs[s.conv] != nil {
 			c.w.find(RuleAck, "clear %d was answered, and the thread of run %s is there", r.step.N, short(s.run))
 		}
 	}
@@ -395,5 +404,7 @@ func (w *world) checkTools(convs map[string]*view) {
 }
 
 func (w *world) anyDeletes() bool {
-	return slices.ContainsFunc(w.replies, func(d *reply) bool { return d.step.Do == doClear || d.step.Do == doDelete })
+	return w.h.Does(doRetire) || slices.ContainsFunc(w.replies, func(d *reply) bool {
+		return d.step.Do == doClear || d.step.Do == doWipe || d.step.Do == doDelete
+	})
 }

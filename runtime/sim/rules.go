@@ -32,6 +32,9 @@ const (
 	RuleWhole    Rule = "command.whole"   // what got no answer has happened wholly or not at all
 	RuleForeign  Rule = "command.foreign" // nobody gets at another user's run
 	RuleKey      Rule = "command.key"     // requests of one Idempotency-Key are one request
+	RuleKept     Rule = "retention.kept"  // what is younger than what is removed stays, with all its events
+	RuleGone     Rule = "retention.gone"  // what was removed is gone
+	RuleLimit    Rule = "run.events"      // a run emits no more events than it may, and what closes what is open
 	RuleStart    Rule = "process.start"   // a server starts, and stops
 	RuleFence    Rule = "process.fenced"  // a server that was replaced notices
 	RuleHang     Rule = "process.hang"    // everything comes to an end

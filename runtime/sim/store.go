@@ -157,6 +157,10 @@ func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, thread, 
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, thread, key, limit) })
 }
 
+func (f *faulty) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
+	return read(f, func() ([]runtime.Deletion, error) { return f.Store.Deletions(ctx, thread, run, limit) })
+}
+
 func (f *faulty) Expired(ctx context.Context, now time.Time, limit int) ([]runtime.Interrupt, error) {
 	return read(f, func() ([]runtime.Interrupt, error) { return f.Store.Expired(ctx, now, limit) }, "expired")
 }
@@ -189,6 +193,10 @@ func (f *faulty) MessagesByID(ctx context.Context, threadKey int64, ids []string
 
 func (f *faulty) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.LastSeq(ctx, threadKey) })
+}
+
+func (f *faulty) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
+	return read(f, func() (int64, error) { return f.Store.Weight(ctx, threadKey, runKey) })
 }
 
 func (f *faulty) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {

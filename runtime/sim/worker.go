@@ -319,7 +319,7 @@ func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 		return err
 	}
 	outs, err := pl.run.CallTools(ctx, calls...)
-	if refused, ok := errors.AsType[*plugins.Error](err); ok {
+	if refused, ok := errors.AsType[*plugins.Error](err); ok && refused.Code != "too_many_events" {
 		pl.w.find(RuleRecord, "%s: calls that were announced are refused: %v", at, refused)
 	}
 	if err != nil {

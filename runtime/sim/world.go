@@ -45,6 +45,7 @@ type world struct {
 	notes    []string
 	replies  []*reply
 	readings []*reading
+	retired  []retirement
 }
 
 // Finding is a broken rule.
@@ -222,7 +223,7 @@ func (w *world) boot() (*process, error) {
 	p.rt, err = runtime.New(runtime.Config{
 		Store: &faulty{Store: p.store, w: w, p: p}, Registry: reg, Takeover: true, Log: slog.New(slog.DiscardHandler),
 		StepTimeout: w.patience(600 * time.Millisecond), RunTimeout: w.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
-		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: w.h.Queue, Runs: w.h.Slots,
+		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: w.h.Queue, Runs: w.h.Slots, RunEvents: w.h.Events, DeletedAtOnce: w.h.Parts,
 	})
 	if err != nil {
 		return p, err

@@ -94,7 +94,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		return out, err
 	}
 	sub.within = within
-	ctx, end := s.l.en.tracer.Begin(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
+	ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
 	out, err = plugins.Execute(ctx, agent, plugins.NewRun(sub, plugins.Input{
 		Query:    query,
 		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -51,6 +52,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
+				Body: mustJSON(log.PendingCall(m.CallID, u.Name, u.Request)),
 			})
 		} else {
 			m.Begun, ours = s.beginsAtOnce(u.Name), true
@@ -204,7 +206,7 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (args json.RawMessage, e
 	}
 	a, err := s.question(m, agui.Interrupt{
 		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name), ExpiresAt: s.approvalEnds(),
-		Metadata: mustJSON(map[string]any{"toolName": u.Name, "args": u.Request}),
+		Metadata: log.CallMetadata(u.Name, u.Request),
 	})
 	if err != nil || a.Cancelled {
 		return nil, err
@@ -265,7 +267,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	name := tool.Info().Name
 	e := s.l.send(aTool, name, func() {
 		began := time.Now()
-		ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpTool, name, call.ID))
+		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
 		out, err := callTool(ctx, tool, call)
 		how := s.l.ended(err)
 		if out.Error != nil {
@@ -353,28 +355,25 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 		}
 	}
 	fill()
-	stored, err := json.Marshal(out)
-	if err != nil { // its members may hold anything
-		s.l.logFailure("tool failed", aTool, u.Name, err)
+	told := toldOf(m, out)
+	if !json.Valid(told.output) { // its members may hold anything
+		s.l.logFailure("tool failed", aTool, u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
-		stored = mustJSON(out)
+		told = toldOf(m, out)
 	}
-	err = s.record(m, stored, s.result(m, out))
+	err := s.record(m, told.memo(), told)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err
 	}
 	*out = failure(refused.Code, "The result cannot be shown: "+refused.Message)
 	fill()
-	return s.record(m, mustJSON(out), s.result(m, out))
+	told = toldOf(m, out)
+	return s.record(m, told.memo(), told)
 }
 
-func (s *step) result(m *model.Memo, out *agui.ToolOutput) agui.Event {
-	shown := *out
-	shown.Parts = nil // the event has them
-	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown}
-}
+var errNotJSON = errors.New("its output holds what is not JSON")
 
 func (l *live) currentState() json.RawMessage {
 	l.mu.Lock()

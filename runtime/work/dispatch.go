@@ -21,11 +21,18 @@ func (en *Engine) dispatch() {
 			return
 		case <-en.queue.signal:
 		}
-		for _, n := range en.queue.ready(en.slots.take) {
+		ready, unknown := en.queue.ready(en.slots.take, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
+		for _, n := range ready {
 			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
+		}
+		for _, n := range unknown {
+			en.tasks.Go(func() { en.queue.weighs(n, en.weigh(&n.Run)) }) // as many as there are slots, and some
 		}
 	}
 }
+
+// weighedAhead is how many runs are weighed for which there is no slot yet.
+const weighedAhead = 8
 
 // attend does what a thread needs. For a claim a slot was taken.
 func (en *Engine) attend(n decide.Next) {
@@ -68,7 +75,11 @@ func unstarted(err error) *agui.OutputError {
 // Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
 // that comes before it, and there is a slot.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, error) {
-	if !en.idle(c) || en.queue.users() >= en.slots.left() || !en.slots.take(&c.Run.RunHead) { // those who wait go first
+	if !en.idle(c) || en.queue.users() >= en.slots.left() { // those who wait go first
+		return en.Decide(c)
+	}
+	weight, err := en.weighStart(ctx, c)
+	if err != nil || weight > 0 && en.queue.users() > 0 || en.slots.take(&c.Run.RunHead, weight) != fits {
 		return en.Decide(c)
 	}
 	it, err := en.starting(ctx, c)
@@ -92,7 +103,7 @@ func (en *Engine) idle(c *decide.Start) bool {
 
 // starting prepares the start of a run together with its claim.
 func (en *Engine) starting(ctx context.Context, c *decide.Start) (*commit.Item, error) {
-	run := c.Run
+	th, run := c.Thread, c.Run // for as long as the run is live, which must not keep all that it was asked for with
 	run.Status, run.Generation = model.Queued, 1
 	l := en.newLive(&run)
 	if l.unfit != nil {
@@ -100,9 +111,9 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start) (*commit.Item, 
 	}
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
-		queued[i].ThreadKey, queued[i].RunKey = c.Thread.Key, run.Key
+		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
 	}
-	it, err := l.claiming(ctx, &c.Thread, &run, queued)
+	it, err := l.claiming(ctx, &th, &run, queued)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type Config struct {
 	Instance string // this process, as the database knows it
 	Logs     *log.Logs
 	Feeds    *monitor.Feeds
-	Commits  commit.Config // of which Live, Show and Lost are the engine's
+	Commits  commit.Config // of which Live, Queued, Show and Lost are the engine's
 	Measures Measures
 	Tracer   Tracer // nil traces nothing
 
@@ -41,6 +41,8 @@ type Config struct {
 	RunsPerAgent   int // of one agent or workflow
 	RunsPerProject int
 	RunsPerUser    int
+	Bytes          int64 // that runs at work are asked together, those with little apart; one alone may be asked more
+	BytesPerUser   int64
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run
@@ -51,7 +53,9 @@ type Config struct {
 	Depth           int           // of sub-agents that call each other
 	Subagents       int           // of one run at once
 	RunEvents       int           // of one span of a run; 0 for no limit
+	TokensPerDay    int64         // of a project, that calls of models take; 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails
+	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
@@ -66,6 +70,7 @@ type Engine struct {
 	commits *commit.Queue
 	slots   *slots
 	queue   *runQueue
+	tokens  *tokens
 
 	measures Measures
 	tracer   Tracer
@@ -103,8 +108,10 @@ func New(cfg Config) (*Engine, error) {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
+	en.tokens = newTokens(cfg.TokensPerDay)
 	en.slots = newSlots(&en.cfg, en.concurrency)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
+	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)
 	return en, nil
 }
@@ -138,18 +145,13 @@ func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
 	return outcome(it), err
 }
 
-// Queued returns how many runs are QUEUED.
-func (en *Engine) Queued() int { return en.queue.depth() }
-
 // RunningOf returns how many runs of a user, and of its project, are executed now.
 func (en *Engine) RunningOf(project, user string) (users, projects int) {
 	return en.slots.of(project, user)
 }
 
-// QueuedOf returns how many runs of a user, and of its project, are QUEUED.
-func (en *Engine) QueuedOf(project, user string) (users, projects int) {
-	return en.queue.of(project, user)
-}
+// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
+func (en *Engine) QueuedOf(project, user string) model.InQueue { return en.queue.of(project, user) }
 
 // Definition returns what a run keeps of the workflow that it is started with.
 func (en *Engine) Definition(workflow string) json.RawMessage {
@@ -167,6 +169,12 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
+	if err := en.loadTokens(ctx); err != nil {
+		return fmt.Errorf("read what tokens were used: %w", err)
+	}
+	if err := en.finishDeletions(ctx); err != nil {
+		return err
+	}
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
@@ -244,9 +252,12 @@ func (en *Engine) show(batch []*commit.Item) {
 		var change *log.Change
 		if out := it.Out; out != nil {
 			thread = cmp.Or(thread, out.Thread)
-			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed, Gone: out.Gone}
+			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, change)
+		if out := it.Out; out != nil && (len(out.Rows) > 0 || out.Gone) {
+			en.cfg.Feeds.Changes.Tell(out.Project, out.User)
+		}
 		en.cfg.Feeds.Observe(&monitor.Item{
 			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,
 		})

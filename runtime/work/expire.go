@@ -26,18 +26,19 @@ func (en *Engine) expire() {
 			continue // readiness tells; the next tick tries again
 		}
 		for i := range late {
-			if err := en.expireOne(&late[i]); err != nil && !errors.Is(err, decide.ErrStale) {
-				en.log.Error("interrupt could not be expired", "interrupt", late[i].ID, "runKey", late[i].RunKey, "error", err)
-			}
+			en.expireOne(&late[i])
 		}
 	}
 }
 
-func (en *Engine) expireOne(late *model.Interrupt) error {
+func (en *Engine) expireOne(late *model.Interrupt) {
 	run, err := en.store.Run(en.abandoned, late.RunKey)
 	if err != nil {
-		return model.Gone(err, decide.ErrRunNotFound)
+		return // it is gone, or readiness tells; the next tick tries again
 	}
 	reply := replyTo(late, agui.ResumeEntry{Status: model.InterruptCancelled}, "")
-	return en.decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
+	err = en.decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
+	if err != nil && !errors.Is(err, decide.ErrStale) {
+		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)
+	}
 }

@@ -118,6 +118,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
 		errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
+	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {

@@ -207,6 +207,15 @@ func (l *live) ended(err error) End {
 	return End{Err: err, Code: "failed"}
 }
 
+// trace tells that a worker or a tool begins, which learns in ctx what to tell the servers that it asks.
+func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End)) {
+	ctx, end := en.tracer.Begin(ctx, op)
+	if parent := en.tracer.Parent(ctx); parent != "" {
+		ctx = plugins.WithTraceParent(ctx, parent)
+	}
+	return ctx, end
+}
+
 // BeginModelCall tells that a worker calls a model.
 func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugins.ModelCall, error)) {
 	began := time.Now()

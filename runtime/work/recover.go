@@ -96,6 +96,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 			run.Attempt++
 		}
 	}
+	weight := en.weigh(&run.RunHead)
 	l, err := en.rebuild(ctx, run)
 	if err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
@@ -112,7 +113,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if err := l.interrupt(it); err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
-	en.slots.force(&run.RunHead)
+	en.slots.force(&run.RunHead, weight)
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{
@@ -375,7 +376,7 @@ func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputE
 	if err = en.failRebuilt(l, &commit.Item{}, e, forget); err == nil || unwritten(err) {
 		return err
 	}
-	return en.failUnread(ctx, &l.run, err, e, forget)
+	return en.failUnread(ctx, &run, err, e, forget)
 }
 
 // failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;

@@ -88,7 +88,7 @@ func frontendOutput(m *agui.Message) agui.ToolOutput {
 
 // AnswersOf prepares what a request for a run of the thread answers, nil when nothing: what its resume says, and its
 // messages with the results of the client's own tools. known says which messages the thread has already.
-func AnswersOf(ctx context.Context, r model.Reader, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool) (*decide.Answers, error) {
+func AnswersOf(ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil
 	}

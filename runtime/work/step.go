@@ -36,6 +36,7 @@ type step struct {
 var (
 	_ plugins.Host         = (*step)(nil)
 	_ plugins.ModelWatcher = (*step)(nil)
+	_ plugins.ModelLimiter = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {

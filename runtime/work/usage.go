@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -32,16 +33,25 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch { // what a step has spent whose time is over counts, too
-	case l.gate != nil:
-		return l.gate
-	case s.ended:
-		return plugins.ErrEnded
+	var tokens []model.Row
+	if n := plus(c.Usage.InputTokens, c.Usage.OutputTokens); n > 0 {
+		tokens = append(tokens, &model.Tokens{Project: l.run.Project, At: l.en.tokens.add(l.run.Project, n, time.Now()), Tokens: n})
+	}
+	l.en.measures.Tokens(c.Usage)
+	closed := l.gate
+	if closed == nil && s.ended { // a step whose time is over may still count
+		closed = plugins.ErrEnded
+	}
+	if closed != nil { // the run tells no more, but its project has used them
+		if len(tokens) > 0 {
+			l.en.commits.Add(&commit.Item{Rows: tokens})
+		}
+		return closed
 	}
 	l.spent(call)
-	l.en.measures.Tokens(c.Usage)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
-	l.put(l.know(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage})
+	rows := []model.Row{l.know(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
+	l.put(append(rows, tokens...)...)
 	return nil
 }
 

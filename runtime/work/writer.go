@@ -26,6 +26,7 @@ type writer struct {
 	fold     *fold.Fold
 	messages map[string]*model.Message // of this run, those with a seq or waiting for one
 	slab     []byte                    // room for payloads
+	output   []byte                    // what the event that was encoded last has as its Output, where that is a told
 }
 
 func newWriter(th *model.Thread, run *model.Run, runID string, last, seq int64) *writer {
@@ -66,6 +67,10 @@ func (w *writer) stored(ev agui.Event) (agui.Event, []byte, error) {
 	if len(payload) > log.MaxEvent {
 		return nil, nil, &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
 	}
+	w.output = nil
+	if t, ok := ev.(told); ok {
+		ev, w.output = t.ToolCallResult, t.output
+	}
 	return ev, payload, nil
 }
 
@@ -74,7 +79,7 @@ func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) err
 	if err := w.ver.AddStored(ev, payload); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
-	changed, err := w.fold.Apply(ev)
+	changed, err := w.apply(ev)
 	if err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
@@ -101,6 +106,16 @@ func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) err
 		w.hide(it, plugins.RetractedBy(ev))
 	}
 	return nil
+}
+
+// apply folds the event that was encoded last.
+func (w *writer) apply(ev agui.Event) ([]string, error) {
+	output := w.output
+	w.output = nil // the record of the call keeps it
+	if e, ok := ev.(agui.ToolCallResult); ok {
+		return w.fold.Result(e, output)
+	}
+	return w.fold.Apply(ev)
 }
 
 // isCut reports whether ev ends a text that a crash has cut short, or that its worker takes back. It is not shown any
@@ -134,9 +149,16 @@ func (w *writer) encode(ev agui.Event) []byte {
 		w.slab = make([]byte, 0, min(max(2*cap(w.slab), 2<<10), 8<<10))
 	}
 	from := len(w.slab)
-	w.slab = ev.AppendJSON(w.slab, agui.Stored)
-	return w.slab[from:len(w.slab):len(w.slab)]
+	slab := ev.AppendJSON(w.slab, agui.Stored)
+	payload := slab[from:len(slab):len(slab)]
+	if w.slab = slab; cap(slab) > maxSlab { // a large event has it alone: with others it would be kept for as long as the run writes
+		w.slab = nil
+	}
+	return payload
 }
+
+// maxSlab is how large a slab may have grown for an event that others share.
+const maxSlab = 64 << 10
 
 // number gives the messages that ev begins, or has changed, their numbers. It asks nothing but the log, so that who reads
 // a span back numbers its messages as who wrote it has.

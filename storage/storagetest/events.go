@@ -40,7 +40,7 @@ func testEventsPage(t *testing.T, f *fixture) {
 	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", model.Running)
 	// Batches of growing size, of two threads in turn, one in two with those of a decision.
 	last := int64(0)
-	for n := int64(1); n <= 40; n++ {
+	for n := int64(1); n <= 20; n++ {
 		var batch []model.StoredEvent
 		for id := last + 1; id <= last+n; id++ {
 			batch = append(append(batch, events(a, id, id)...), events(b, id, id)...)
@@ -152,7 +152,7 @@ func testEventsGaps(t *testing.T, f *fixture) {
 		want = append(want, kept...)
 	}
 	for _, key := range gone {
-		f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: key})
+		f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: key, Limit: 1000})
 	}
 	for _, limit := range []int{1, 10, 150, 500, 5000} {
 		if diff := cmp.Diff(want, readAll(t, f, thread.Key, limit)); diff != "" {
@@ -258,7 +258,7 @@ func testLastEventID(t *testing.T, f *fixture) {
 	check(0)
 	f.commit(t, events(run, 1, 5), &model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
 	check(5)
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: run.Key})
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 1000})
 	check(5)
 	got, err := f.Events(t.Context(), thread.Key, 0, 10)
 	equal(t, "events", len(got), err, 0)

@@ -1,9 +1,11 @@
 package storagetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,6 +177,25 @@ func testRuns(t *testing.T, f *fixture) {
 	equal(t, "runs without a filter", len(got), err, 5)
 }
 
+// A page that is to go on behind a run of another project tells nothing of that.
+func testRunsBehindForeign(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	put := func(id, project string, created int) int64 {
+		run := f.runOf(t, thread, id, model.Completed)
+		run.Project, run.CreatedAt = project, at(created)
+		f.put(t, run)
+		return run.Key
+	}
+	first := put("first", "project", 10)
+	for _, created := range []int{0, 10, 30} { // whenever it was
+		foreign := put(fmt.Sprint("foreign", created), "elsewhere", created)
+		got, _, err := Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", BeforeKey: foreign}))
+		equal(t, fmt.Sprintf("behind one that was created at %d", created), keys(got), err, []int64{first})
+		got, _, err = Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", BeforeKey: foreign, Oldest: true}))
+		equal(t, fmt.Sprintf("the oldest behind one that was created at %d", created), keys(got), err, []int64{})
+	}
+}
+
 // A clock that was set back has keys and times disagree.
 func testRunsByTime(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
@@ -186,23 +207,34 @@ func testRunsByTime(t *testing.T, f *fixture) {
 	}
 	first, early, late, same := put("first", 10), put("early", 5), put("late", 20), put("same", 10)
 	for _, test := range []struct {
-		since int
-		want  []int64
-	}{{0, []int64{late, same, first, early}}, {6, []int64{late, same, first}}, {11, []int64{late}}, {21, nil}} {
-		filter := model.RunFilter{Project: "project", Since: at(test.since), Limit: 1}
-		var got []int64
-		for {
-			page, _, err := Parts(f.Runs(t.Context(), filter))
-			if err != nil {
-				t.Fatal(err)
+		filter model.RunFilter
+		want   []int64
+	}{
+		{model.RunFilter{Project: "project"}, []int64{late, same, first, early}},
+		{model.RunFilter{Project: "project", Since: at(6)}, []int64{late, same, first}},
+		{model.RunFilter{Project: "project", Since: at(11)}, []int64{late}},
+		{model.RunFilter{Project: "project", Since: at(21)}, nil},
+		{model.RunFilter{Project: "project", User: "ann", Statuses: []model.Status{model.Completed}}, []int64{late, same, first, early}},
+		// Those of a thread are in the order in which it has had them.
+		{model.RunFilter{ThreadKey: thread.Key}, []int64{same, late, early, first}},
+		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key}, []int64{same, late, early, first}},
+		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key, Oldest: true}, []int64{first, early, late, same}},
+	} {
+		for _, test.filter.Limit = range []int{1, 3, 10} {
+			got, filter := []int64(nil), test.filter
+			for more := true; more; {
+				page, err := f.Runs(t.Context(), filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range page.Rows {
+					filter.BeforeKey = page.Rows[i].Key
+					got = append(got, filter.BeforeKey)
+				}
+				filter.BeforeKey, more = cmp.Or(page.Behind, filter.BeforeKey), page.More
 			}
-			if len(page) == 0 {
-				break
-			}
-			filter.BeforeKey = page[0].Key
-			got = append(got, page[0].Key)
+			equal(t, fmt.Sprintf("pages of %+v", test.filter), got, nil, test.want)
 		}
-		equal(t, fmt.Sprintf("pages since %d", test.since), got, nil, test.want)
 	}
 }
 
@@ -448,11 +480,18 @@ func testDeleteRun(t *testing.T, f *fixture) {
 			message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
 		runs = append(runs, run)
 	}
-	gone := runs[1]
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key})
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key}) // which is not there any more
+	gone, ctx := runs[1], t.Context()
+	part := &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 4, Last: 20}
+	f.put(t, part)
+	noted, err := f.Deletions(ctx, 0, 0, 10)
+	equal(t, "what is being deleted", noted, err, []model.Deletion{{ThreadKey: thread.Key, RunKey: gone.Key, Project: "project", Last: 20}})
+	for n := 0; part.Left && n < 10; n++ {
+		f.put(t, part)
+	}
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // which is not there any more
+	noted, err = f.Deletions(ctx, 0, 0, 10)
+	equal(t, "what is left to be deleted", len(noted), err, 0)
 
-	ctx := t.Context()
 	for _, run := range runs { // whose keys are remembered
 		v := f.views(t, model.Ask{Scope: run.ID})[0]
 		want := model.Remembered{RunKey: run.Key, RunGone: run == gone, Answer: object("answer"), CreatedAt: at(0)}
@@ -507,6 +546,7 @@ func testRunsByText(t *testing.T, f *fixture) {
 	b := put(other, "beta", "nothing")
 	d := put(other, "delta", "what deployed?")
 	c := put(other, "deploy", "something")
+	put(other, "large", "deploy "+strings.Repeat("all ", 20_000)) // of which nothing is read
 	for _, test := range []struct {
 		filter model.RunFilter
 		want   []int64

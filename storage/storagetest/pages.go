@@ -101,6 +101,41 @@ func testListedRuns(t *testing.T, f *fixture) {
 	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
 }
 
+// A run weighs what its worker is asked, its records and its thread included, and no more of the thread than a worker gets.
+func testWeight(t *testing.T, f *fixture) {
+	const kib = 1 << 10
+	thread := f.newThread(t, "ann", "main")
+	run := f.runOf(t, thread, "run", model.Queued)
+	weighs := func(what string, kibs int64) {
+		t.Helper()
+		if got, err := f.Weight(t.Context(), thread.Key, run.Key); err != nil || got < kibs*kib || got > (kibs+4)*kib {
+			t.Errorf("%s: it weighs %d, %v, want %d KiB", what, got, err, kibs)
+		}
+	}
+	text := func(kibs int) string { return strings.Repeat("x", kibs*kib) }
+	weighs("a run that is not there", 0)
+	run.Input, run.InputQuery = object(text(64)), text(64)
+	f.put(t, run)
+	weighs("its input, without the query, which a message holds", 64)
+	f.put(t, &model.ThreadState{Key: thread.Key, State: object(text(64))})
+	weighs("the thread's state", 128)
+	for i, state := range []model.MessageState{model.MessageQueued, model.MessageConsumed, model.MessageHidden} {
+		m := message(run, fmt.Sprint("m", i), int64(i), state)
+		m.Content = text(64)
+		f.put(t, m)
+	}
+	weighs("messages", 256)
+	f.put(t, &model.Memo{RunKey: run.Key, Generation: run.Generation, Step: 1, Place: "1", Done: true, Output: object(text(64))},
+		&model.Memo{RunKey: run.Key, Generation: run.Generation + 1, Step: 1, Place: "1", Done: true, Output: object(text(64))})
+	weighs("records", 320)
+	for i := range 5 {
+		m := message(run, fmt.Sprint("large", i), int64(i+10), model.MessageConsumed)
+		m.Content = text(4 * kib)
+		f.put(t, m)
+	}
+	weighs("more messages than a worker is given", 256+model.ThreadBytes/kib)
+}
+
 // The audit of a project is listed by what is asked for, latest first.
 func testAudit(t *testing.T, f *fixture) {
 	entry := func(project, actor, action string, seconds int) *model.Audit {
@@ -112,6 +147,7 @@ func testAudit(t *testing.T, f *fixture) {
 	all := []*model.Audit{
 		entry("project", "ann", "start", 1), entry("project", "bob", "cancel", 2), entry("project", "ann", "delete", 3),
 	}
+	all[1].User = "bob"
 	f.put(t, all[0], entry("elsewhere", "ann", "start", 1), all[1])
 	f.put(t, all[2])
 	for _, test := range []struct {
@@ -124,16 +160,23 @@ func testAudit(t *testing.T, f *fixture) {
 		{model.AuditFilter{Action: "cancel"}, []int{1}, 1},
 		{model.AuditFilter{Since: at(2)}, []int{2, 1}, 2},
 		{model.AuditFilter{Actor: "nobody"}, nil, 0},
+		{model.AuditFilter{Until: at(3)}, []int{1, 0}, 2},
+		{model.AuditFilter{Since: at(2), Until: at(3)}, []int{1}, 1},
+		{model.AuditFilter{User: "ann", Until: at(3)}, []int{0}, 1},
+		{model.AuditFilter{Run: "delete"}, []int{2}, 1},
+		{model.AuditFilter{User: "ann", Actor: "ann"}, []int{2, 0}, -1},
+		{model.AuditFilter{User: "ann", Actor: "ann", Action: "start", Run: "start"}, []int{0}, -1},
+		{model.AuditFilter{User: "bob", Actor: "ann"}, nil, -1},
 	} {
 		test.filter.Project, test.filter.Limit = "project", 1
 		var got []model.Audit
 		for more := true; more; {
 			p, err := f.Audit(t.Context(), test.filter)
-			if err != nil || p.Total != test.total || len(p.Rows) > 1 {
+			if err != nil || p.Uncounted != (test.total < 0) || !p.Uncounted && p.Total != test.total || len(p.Rows) > 1 {
 				t.Fatalf("%+v: %d rows of %d, %v", test.filter, len(p.Rows), p.Total, err)
 			}
 			for _, a := range p.Rows {
-				test.filter.BeforeKey = a.Key
+				test.filter.BeforeTime, test.filter.BeforeKey = a.At, a.Key
 				a.Key = 0
 				got = append(got, a)
 			}
@@ -145,4 +188,27 @@ func testAudit(t *testing.T, f *fixture) {
 		}
 		equal(t, fmt.Sprintf("%+v", test.filter), got, nil, want)
 	}
+}
+
+// Tokens of a project and a time are added up, also those of one batch, and are read in pages.
+func testTokens(t *testing.T, f *fixture) {
+	spent := func(project string, seconds int, n int64) *model.Tokens {
+		return &model.Tokens{Project: project, At: at(seconds), Tokens: n}
+	}
+	f.put(t, spent("p", 900, 1), spent("q", 900, 10), spent("p", 900, 2), spent("p", 1800, 100))
+	f.put(t, spent("p", 900, 4), spent("q", 1800, 20))
+	want := []model.Tokens{*spent("p", 900, 7), *spent("q", 900, 10), *spent("p", 1800, 100), *spent("q", 1800, 20)}
+	var got []model.Tokens
+	for after := (model.Tokens{At: at(900)}); ; after = got[len(got)-1] {
+		page, err := f.TokensAfter(t.Context(), after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, page...); len(page) < 3 {
+			break
+		}
+	}
+	equal(t, "TokensAfter", got, nil, want)
+	later, err := f.TokensAfter(t.Context(), model.Tokens{At: at(901)}, 10)
+	equal(t, "TokensAfter a time", later, err, want[2:])
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,15 +26,22 @@ func testThreads(t *testing.T, f *fixture) {
 		threads = append(threads, th)
 	}
 	f.newThread(t, "bob", "bobs")
-	f.newRun(t, threads[0], "first", model.Running)
+	long := f.runOf(t, threads[0], "first", model.Running)
+	long.InputQuery = strings.Repeat("ä", 300)
+	f.put(t, long, named(long))
 	f.newRun(t, threads[0], "second", model.Queued)
 	f.newRun(t, threads[1], "third", model.Completed)
-	f.newRun(t, threads[1], "fourth", model.Failed)
+	fourth := f.runOf(t, threads[1], "fourth", model.Failed)
+	fourth.InputQuery = strings.Repeat("ä", 40_000) // more is not read for a list
+	f.put(t, fourth, named(fourth))
 	listed := func(th *model.Thread, run string, status model.Status) model.ListedThread {
 		l := model.ListedThread{Thread: *th, RunID: run, Status: status}
 		l.State = nil
 		if run != "" {
 			l.Agent = "echo"
+		}
+		if run == "first" {
+			l.Asked = strings.Repeat("ä", 200)
 		}
 		return l
 	}

@@ -31,6 +31,8 @@ type Database struct {
 	names      rows[model.Name, model.RunName]
 	remembered rows[string, model.IdempotencyKey]
 	audit      rows[int64, model.Audit]
+	tokens     rows[spending, model.Tokens]
+	deletions  rows[part, model.Deletion]
 
 	events     map[int64][]model.StoredEvent // of a thread, by id
 	spans      table[ordinal, model.Span]    // of a thread
@@ -47,7 +49,12 @@ type (
 		run int64
 		n   int
 	}
-	use struct {
+	spending struct {
+		at      int64
+		project string
+	}
+	part struct{ thread, run int64 }
+	use  struct {
 		generation, step int
 		place            string
 	}
@@ -74,7 +81,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, model.Thread]),
 		runs: make(rows[int64, model.Run]), names: make(rows[model.Name, model.RunName]),
-		audit: make(rows[int64, model.Audit]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
+		audit: make(rows[int64, model.Audit]), tokens: make(rows[spending, model.Tokens]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
 		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
 		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
 		interrupts: make(table[string, interrupt]),

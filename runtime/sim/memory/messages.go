@@ -85,6 +85,33 @@ func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []str
 	})
 }
 
+// Weight tells how many bytes a run is asked with: see [model.Reader].
+func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
+	return read(ctx, db, func() int64 {
+		n, history := 0, 0
+		if run := db.runs[runKey]; run != nil {
+			n += len(run.Input) + len(run.Definition)
+			for _, m := range db.memos[runKey] {
+				if m.Generation == run.Generation {
+					n += len(m.Output)
+				}
+			}
+		}
+		if th := db.threads[threadKey]; th != nil {
+			n += len(th.State)
+		}
+		for _, m := range db.messages[threadKey] {
+			switch {
+			case m.State == model.MessageQueued && m.RunKey == runKey:
+				n += sizeOf(m)
+			case m.State == model.MessageConsumed:
+				history += sizeOf(m)
+			}
+		}
+		return int64(n + min(history, model.ThreadBytes))
+	})
+}
+
 // LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 func (db *Database) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(ctx, db, func() (last int64) {

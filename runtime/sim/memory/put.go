@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -67,6 +66,12 @@ func (tx *tx) putOne(row model.Row) error {
 		}
 		entry.Key = int64(len(tx.audit) + 1)
 		tx.audit.put(tx, entry.Key, entry)
+	case *model.Tokens:
+		sum, key := *row, spending{row.At.UnixMilli(), row.Project}
+		if old := tx.tokens[key]; old != nil {
+			sum.Tokens += old.Tokens
+		}
+		tx.tokens.put(tx, key, &sum)
 	case *model.Delete:
 		tx.delete(row)
 	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:
@@ -287,8 +292,24 @@ func putUnder[K comparable, V any](tx *tx, t table[K, V], run int64, key K, row 
 	return nil
 }
 
-// delete removes a run, or the next part of a thread.
+// delete removes the next part of a run or a thread.
 func (tx *tx) delete(d *model.Delete) {
+	th := tx.threads[d.ThreadKey]
+	tx.deletePart(d)
+	if d.Left {
+		note := model.Deletion{ThreadKey: d.ThreadKey, RunKey: d.RunKey, Project: th.Project, Events: d.Events, Last: d.Last}
+		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &note)
+		return
+	}
+	for at := range tx.deletions {
+		if at.thread == d.ThreadKey && (d.RunKey == 0 || d.RunKey == at.run) {
+			tx.deletions.drop(tx, at)
+		}
+	}
+}
+
+func (tx *tx) deletePart(d *model.Delete) {
+	d.Left = false
 	if tx.threads[d.ThreadKey] == nil {
 		return
 	}
@@ -296,7 +317,10 @@ func (tx *tx) delete(d *model.Delete) {
 		tx.threads.change(tx, d.ThreadKey, func(t *model.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
 	}
 	if d.RunKey != 0 {
-		tx.deleteRun(d.ThreadKey, d.RunKey, d.Events)
+		d.Left = tx.deleteEvents(d.ThreadKey, d.RunKey, d.Limit)
+		if !d.Left {
+			tx.deleteRun(d.ThreadKey, d.RunKey, d.Events)
+		}
 		return
 	}
 	left := d.Limit
@@ -323,18 +347,33 @@ func (tx *tx) delete(d *model.Delete) {
 		}
 		tx.deleteRun(d.ThreadKey, run.Key, false)
 	}
-	if left > 0 {
+	if d.Left = left <= 0; !d.Left {
 		tx.threads.drop(tx, d.ThreadKey)
 	}
+}
+
+// deleteEvents removes the next of a run's events.
+func (tx *tx) deleteEvents(thread, run int64, limit int) (left bool) {
+	var kept []model.StoredEvent
+	for i, ev := range tx.events[thread] {
+		if ev.RunKey == run && limit == 0 {
+			tx.setLog(thread, append(kept, tx.events[thread][i:]...))
+			return true
+		}
+		if ev.RunKey == run {
+			limit--
+		} else {
+			kept = append(kept, ev)
+		}
+	}
+	tx.setLog(thread, kept)
+	return false
 }
 
 func byKey(a, b *model.Run) int { return cmp.Compare(a.Key, b.Key) }
 
 func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
-	isOfRun := func(ev model.StoredEvent) bool { return ev.RunKey == run }
-	if log := tx.events[thread]; slices.ContainsFunc(log, isOfRun) {
-		tx.setLog(thread, slices.DeleteFunc(slices.Clone(log), isOfRun))
-	}
+	tx.deleteEvents(thread, run, len(tx.events[thread]))
 	for key := range tx.spans[thread] {
 		if key.run == run {
 			tx.spans[thread].drop(tx, key)

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -103,12 +104,12 @@ func (db *Database) LatestThread(ctx context.Context, project, user string) (mod
 	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.User == user })
 }
 
-// Threads lists a user's threads: see [model.Reader].
+// Threads lists the threads of a user or of a project: see [model.Reader].
 func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	return read(ctx, db, func() (p model.Page[model.ListedThread]) {
 		text := strings.ToLower(f.Text)
 		list := db.threads.sorted(func(t *model.Thread) bool {
-			return t.Project == f.Project && t.User == f.User && (f.Archived == nil || *f.Archived == t.Archived) &&
+			return t.Project == f.Project && (f.User == "" || t.User == f.User) && (f.Archived == nil || *f.Archived == t.Archived) &&
 				(strings.Contains(strings.ToLower(t.Title), text) || strings.Contains(strings.ToLower(t.ID), text))
 		}, latestFirst)
 		before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
@@ -146,7 +147,17 @@ func (db *Database) listed(t *model.Thread) model.ListedThread {
 		}
 	}
 	l.RunID, l.Agent, l.Status = shown.ID, shown.WorkflowID, shown.Status
+	l.Asked = begun(shown.InputQuery)
 	return l
+}
+
+// begun is as much of what a run was asked as a list of threads has.
+func begun(text string) string {
+	if len(text) > 64<<10 {
+		return ""
+	}
+	letters := []rune(text)
+	return string(letters[:min(len(letters), 200)])
 }
 
 // runsOf are the thread's runs in the order they were created.
@@ -160,7 +171,7 @@ func (db *Database) whole(r *model.Run) *model.Run {
 		return nil
 	}
 	t, w := db.threads[r.ThreadKey], *r
-	w.ThreadID, w.ConversationID = t.ID, t.ConversationID
+	w.ThreadID, w.ThreadTitle, w.ConversationID = t.ID, t.Title, t.ConversationID
 	return &w
 }
 
@@ -205,7 +216,7 @@ func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[mod
 			list[i] = db.whole(r)
 			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
 		}
-		before := db.before(f.BeforeKey)
+		before := db.before(f.Project, f.BeforeKey)
 		return page(list, func(r *model.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
 			cmp.Or(max(f.Limit, 0), 50), func(r *model.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) })
 	})
@@ -218,10 +229,11 @@ func lengthOf(s *string) int {
 	return len(*s)
 }
 
-// before is where a page ends that continues below a key. Of a run that was deleted, the one before it tells the time.
-func (db *Database) before(key int64) *model.Run {
+// before is where a page ends that continues below a key. Of a run that was deleted, the one before it in its project tells the
+// time.
+func (db *Database) before(project string, key int64) *model.Run {
 	at := &model.Run{RunHead: model.RunHead{Key: key}}
-	if older := db.runs.sorted(func(r *model.Run) bool { return r.Key <= key }, byKey); len(older) > 0 {
+	if older := db.runs.sorted(func(r *model.Run) bool { return r.Key <= key && r.Project == project }, byKey); len(older) > 0 {
 		at.CreatedAt = older[len(older)-1].CreatedAt
 	}
 	return at
@@ -238,9 +250,17 @@ func admits(f *model.RunFilter, r *model.Run) bool {
 func (db *Database) says(r *model.Run, text string) bool {
 	th := db.threads[r.ThreadKey]
 	text = strings.ToLower(text)
-	return text == "" || slices.ContainsFunc([]string{r.ID, th.ID, th.Title, r.InputQuery}, func(s string) bool {
+	return text == "" || slices.ContainsFunc([]string{r.ID, th.ID, th.Title, searched(r.InputQuery)}, func(s string) bool {
 		return strings.Contains(strings.ToLower(s), text)
 	})
+}
+
+// searched is what is looked into of what a run was asked.
+func searched(text string) string {
+	if len(text) > 64<<10 {
+		return ""
+	}
+	return text
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order in which they are claimed.
@@ -267,6 +287,20 @@ func (db *Database) Unfinished(ctx context.Context, status model.Status, afterTh
 			heads = append(heads, copied(&r.RunHead))
 		}
 		return heads
+	})
+}
+
+// Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
+func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
+	return read(ctx, db, func() (list []model.Deletion) {
+		order := func(a, b *model.Deletion) int {
+			return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), cmp.Compare(a.RunKey, b.RunKey))
+		}
+		after := &model.Deletion{ThreadKey: afterThread, RunKey: afterRun}
+		for _, d := range head(db.deletions.sorted(func(d *model.Deletion) bool { return order(d, after) > 0 }, order), limit) {
+			list = append(list, *d)
+		}
+		return list
 	})
 }
 
@@ -335,13 +369,61 @@ func (db *Database) threadIn(project string, key int64) int64 {
 
 // Audit lists who has asked for what in a project: see [model.Reader].
 func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
+	asked := 0
 	return read(ctx, db, func() model.Page[model.Audit] {
 		list := db.audit.sorted(func(a *model.Audit) bool {
-			return a.Project == f.Project && (f.Actor == "" || a.Actor == f.Actor) &&
-				(f.Action == "" || a.Action == f.Action) && !a.At.Before(f.Since)
-		}, func(a, b *model.Audit) int { return cmp.Compare(b.Key, a.Key) })
-		return page(list, func(a *model.Audit) bool { return f.BeforeKey != 0 && a.Key >= f.BeforeKey },
+			return a.Project == f.Project && (f.Actor == "" || a.Actor == f.Actor) && (f.Action == "" || a.Action == f.Action) &&
+				(f.User == "" || a.User == f.User) && (f.Run == "" || a.RunID == f.Run) &&
+				!a.At.Before(f.Since) && (f.Until.IsZero() || a.At.Before(f.Until))
+		}, lastFirst)
+		before := &model.Audit{Key: f.BeforeKey, At: f.BeforeTime}
+		p := page(list, func(a *model.Audit) bool { return f.BeforeKey != 0 && lastFirst(before, a) >= 0 },
 			cmp.Or(max(f.Limit, 0), 50), func(*model.Audit) int { return 0 })
+		for _, name := range []string{f.Actor, f.Action, f.User, f.Run} {
+			if name != "" {
+				asked++
+			}
+		}
+		p.Uncounted = asked > 1
+		return p
+	})
+}
+
+// lastFirst is the order of the audit.
+func lastFirst(a, b *model.Audit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Key, a.Key)) }
+
+// Users lists those who have threads in a project: see [model.Reader].
+func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[model.ThreadUser], error) {
+	return read(ctx, db, func() model.Page[model.ThreadUser] {
+		users := make(map[string]*model.ThreadUser)
+		for _, t := range db.threads {
+			if t.Project != f.Project || !strings.Contains(strings.ToLower(t.User), strings.ToLower(f.Text)) {
+				continue
+			}
+			u := users[t.User]
+			if u == nil {
+				u = &model.ThreadUser{User: t.User}
+				users[t.User] = u
+			}
+			u.Threads = min(u.Threads+1, 1000)
+			if t.UpdatedAt.After(u.LastActiveAt) {
+				u.LastActiveAt = t.UpdatedAt
+			}
+		}
+		list := slices.SortedFunc(maps.Values(users), func(a, b *model.ThreadUser) int { return cmp.Compare(a.User, b.User) })
+		p := page(list, func(u *model.ThreadUser) bool { return f.After != "" && u.User <= f.After },
+			cmp.Or(max(f.Limit, 0), 50), func(*model.ThreadUser) int { return 0 })
+		p.Total, p.Uncounted = len(p.Rows), true
+		return p
+	})
+}
+
+// TokensAfter returns what projects have used behind some of it: see [model.Reader].
+func (db *Database) TokensAfter(ctx context.Context, after model.Tokens, limit int) ([]model.Tokens, error) {
+	byTime := func(a, b *model.Tokens) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project)) }
+	return read(ctx, db, func() []model.Tokens {
+		list := copies(db.tokens.sorted(func(t *model.Tokens) bool { return byTime(t, &after) > 0 }, byTime))
+		return list[:min(len(list), limit)]
 	})
 }
 

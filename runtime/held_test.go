@@ -1,0 +1,93 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// A run at work keeps what it was asked once, for its worker, and not as it was stored, too.
+func TestRunsAtWorkKeepNoRequests(t *testing.T) {
+	const runs, size = 8, 4 << 20
+	begun, on := make(chan struct{}), make(chan struct{})
+	b := open(t, runtime.Config{}, agent{"waits", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		begun <- struct{}{}
+		<-on
+		return agui.WorkerOutput{}, nil
+	}})
+	text := strings.Repeat("x", size) // of which all runs have the same bytes
+	before := heap()
+	for i := range runs {
+		b.start(fmt.Sprint("t", i), "waits", text)
+		<-begun
+	}
+	if held := heap() - before; held > runs*size/2 {
+		t.Errorf("%d runs that were asked %d bytes each keep %d more", runs, size, held)
+	}
+	close(on)
+}
+
+// Each reader that is stuck has a page of its own in memory, and an event may be large: of those there are only so many at a time.
+func TestLargePagesOfReadersAreBounded(t *testing.T) {
+	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)
+	b.wait(b.start("main", "tokens", strings.Repeat("x", 2<<20)).RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var readers [4]*runtime.Cursor
+	for i := range readers {
+		if readers[i], err = b.Read(t.Context(), th, 0, true); err != nil {
+			t.Fatal(err)
+		}
+		defer readers[i].Close()
+	}
+	next := func(i int) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if i < 2 {
+			ctx = t.Context()
+		}
+		_, err := readers[i].Next(ctx)
+		return err
+	}
+	for i := range 2 {
+		if err := next(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 2; i < 4; i++ {
+		if err := next(i); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("reader %d got its page beside two others: %v", i, err)
+		}
+	}
+	// What follows is small: with it a reader lets go of what it had.
+	for i := range 2 {
+		if err := next(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 2; i < 4; i++ {
+		if recs, err := readers[i].Next(t.Context()); err != nil || recs[0].ID != 1 {
+			t.Fatal(err)
+		}
+		readers[i].Forget()
+	}
+}
+
+// heap is how much is in use.
+func heap() int64 {
+	goruntime.GC()
+	goruntime.GC() // what pools held
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,91 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/work"
+)
+
+// lists are what requests ask the store for themselves: each says in which project.
+type lists interface {
+	model.ByProject
+	NewThreadKey(ctx context.Context) (int64, error)
+	NewRunKey(ctx context.Context) (int64, error)
+
+	Ping(ctx context.Context) error
+	Join(ctx context.Context, instance, addr string) error
+	Leave(ctx context.Context) error
+	Fence(ctx context.Context, instance string) error
+}
+
+// keyed is what requests read by keys. Each read takes a grant, which only what was found for a Caller has, and no key.
+type keyed struct {
+	byKey model.ByKey
+	logs  *log.Logs
+}
+
+func (k keyed) run(ctx context.Context, g grant) (model.Run, error) { return k.byKey.Run(ctx, g.run) }
+
+func (k keyed) lastRun(ctx context.Context, g grant) (model.Run, error) {
+	return k.byKey.LastRun(ctx, g.thread)
+}
+
+func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
+	return k.byKey.OpenRuns(ctx, g.thread)
+}
+
+// newest are the newest messages of a thread.
+func (k keyed) newest(ctx context.Context, g grant) ([]Message, error) {
+	return k.byKey.Messages(ctx, g.thread, 0, log.LatestMessages)
+}
+
+func (k keyed) messagesByID(ctx context.Context, g grant, ids []string) ([]Message, error) {
+	return k.byKey.MessagesByID(ctx, g.thread, ids)
+}
+
+func (k keyed) interrupts(ctx context.Context, g grant) ([]model.Interrupt, error) {
+	return k.byKey.Interrupts(ctx, g.run)
+}
+
+func (k keyed) asked(ctx context.Context, g grant) ([]agui.Interrupt, error) {
+	return log.AllAsked(ctx, k.byKey, g.run)
+}
+
+func (k keyed) answers(ctx context.Context, g grant, req *StartRequest, known map[string]bool) (*decide.Answers, error) {
+	return work.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known)
+}
+
+func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
+	return k.byKey.LastEventID(ctx, g.thread)
+}
+
+// event returns one event of a thread, nil when it was removed.
+func (k keyed) event(ctx context.Context, g grant, id int64) (*model.StoredEvent, error) {
+	stored, err := k.byKey.Events(ctx, g.thread, id-1, 1)
+	if err != nil || len(stored) == 0 || stored[0].ID != id {
+		return nil, err
+	}
+	return &stored[0], nil
+}
+
+func (k keyed) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
+	return k.logs.Read(ctx, g.project, g.thread, g.name, after, follow)
+}
+
+// hold returns the live end of a thread's log, which is to be released.
+func (k keyed) hold(g grant) *log.Tail { return k.logs.Hold(g.thread, g.name) }
+
+// runEvents reads a page of a run's events, backwards or not.
+func (k keyed) runEvents(ctx context.Context, g grant, q *EventQuery) (recs []*Record, next int64, err error) {
+	read := k.logs.RunEvents
+	if q.Back {
+		read = k.logs.RunEventsBefore
+	}
+	return read(ctx, log.EventQuery{
+		Thread: g.thread, ID: g.name, Run: g.run, After: q.After, Before: q.Before, Limit: q.Limit, Admit: q.Admit, Most: q.Most,
+	})
+}

@@ -1,0 +1,79 @@
+package runtime_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestGrantsComeFromCallers reads the package's sources: what is read by a key is read with a grant, and a grant is made in few places,
+// each of which has looked at whose it is. The compiler sees to it that requests have nothing else to read by keys.
+func TestGrantsComeFromCallers(t *testing.T) {
+	found := make(map[string]bool)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range parsed.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			note := func(what string) { found[what+" in "+fn.Name.Name+" of "+file] = true }
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					if name, ok := n.Type.(*ast.Ident); ok && (name.Name == "grant" && len(n.Elts) > 0 || name.Name == "keyed") {
+						note(name.Name + " made")
+					}
+				case *ast.CallExpr:
+					if name, ok := n.Fun.(*ast.Ident); ok && slices.Contains([]string{"granted", "grantedRun", "grantedStart"}, name.Name) {
+						note(name.Name)
+					}
+				case *ast.SelectorExpr:
+					switch of, _ := n.X.(*ast.SelectorExpr); {
+					case n.Sel.Name == "byKey" && file != "keyed.go":
+						note("byKey")
+					case n.Sel.Name == "logs" && file != "keyed.go":
+						note("logs")
+					case n.Sel.Name == "Store" && of != nil && of.Sel.Name == "cfg":
+						note("the whole store")
+					}
+				case *ast.AssignStmt:
+					for _, left := range n.Lhs {
+						if s, ok := left.(*ast.SelectorExpr); ok && (s.Sel.Name == "granted" || s.Sel.Name == "thread") {
+							note("a grant changed")
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	want := []string{
+		"grant made in granted of handle.go", "grant made in grantedRun of handle.go", "grant made in grantedStart of handle.go",
+		"keyed made in New of runtime.go",
+		// These have asked the store with the caller's project, and looked at the user.
+		"granted in Thread of read.go", "granted in threadOrLatest of history.go", "granted in readThread of start.go",
+		"grantedRun in visible of read.go", "grantedRun in RunOf of read.go", "grantedRun in Runs of read.go",
+		"grantedRun in Cancel of cancel.go", // what visible has granted, read again
+		"grantedStart in started of start.go",
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
+		t.Errorf("grants and keys are in\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}

@@ -1,0 +1,79 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Whoever looks at what waits sees which tool is called with what, be it to approve the call or to answer it.
+func TestQuestionsTellOfTheCall(t *testing.T) {
+	wipe := tool{plugins.Info{Name: "wipe", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
+	calls := func(name string) agent {
+		return agent{name + "s", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_, err := run.CallTool(ctx, name, json.RawMessage(`{"disk":"sda"}`))
+			return agui.WorkerOutput{}, err
+		}}
+	}
+	b := open(t, runtime.Config{}, wipe, calls("wipe"), calls("pick"))
+	for _, c := range []struct{ agent, tool string }{{"wipes", "wipe"}, {"picks", "pick"}} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: c.agent, ThreadID: c.agent, Messages: user("go"), Tools: []agui.Tool{{Name: "pick", Parameters: []byte(`{}`)}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Waiting)
+	}
+	check := func(when string) {
+		t.Helper()
+		asked, err := b.Questions(t.Context(), local, runtime.QuestionFilter{})
+		if err != nil || len(asked.Rows) != 2 {
+			t.Fatalf("%s there are the questions %+v, %v", when, asked.Rows, err)
+		}
+		for i, name := range []string{"wipe", "pick"} {
+			var call struct {
+				ToolName string
+				Args     struct{ Disk string }
+			}
+			q := &asked.Rows[i]
+			if err := json.Unmarshal(q.Interrupt.Metadata, &call); err != nil || call.ToolName != name || call.Args.Disk != "sda" || q.Interrupt.ToolCallID == "" {
+				t.Errorf("%s the call of %s is shown as %+v, %v", when, name, q.Interrupt, err)
+			}
+			own, err := b.Interrupts(t.Context(), local, q.RunID)
+			if err != nil || len(own) != 1 || string(own[0].Metadata) != string(q.Interrupt.Metadata) {
+				t.Errorf("%s the run itself asks %+v, %v", when, own, err)
+			}
+		}
+	}
+	check("at first")
+	b.restart()
+	check("after a restart")
+}
+
+// A run has the workflow that it was started with, whatever becomes of that.
+func TestRunKeepsItsWorkflow(t *testing.T) {
+	flow := func(second string) plugins.Workflow {
+		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "first", Agent: "echo"}, {ID: second, Agent: "echo", Needs: []string{"first"}}}}
+	}
+	echo := answering("echo", func(q string) string { return q })
+	b := open(t, runtime.Config{}, echo, flow("old"))
+	s := b.startWorkflow("main", "flow", "x")
+	b.wait(s.RunID, runtime.Completed)
+	alone := b.start("other", "echo", "x")
+	if err := b.Replace(t.Context(), registry(t, echo, flow("new"))); err != nil {
+		t.Fatal(err)
+	}
+	w, err := b.Workflow(t.Context(), local, s.RunID)
+	if err != nil || w.Name != "flow" || len(w.Nodes) != 2 || w.Nodes[1].ID != "old" || w.Nodes[1].Needs[0] != "first" {
+		t.Errorf("the run had %+v, %v", w, err)
+	}
+	w, err = b.Workflow(t.Context(), local, alone.RunID)
+	if err != nil || len(w.Nodes) != 1 || w.Nodes[0].Agent != "echo" {
+		t.Errorf("the agent's run had %+v, %v", w, err)
+	}
+}

@@ -1,0 +1,55 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// However many come at once, as many runs wait as may, and who would not have to wait is not refused.
+func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
+	for name, cfg := range map[string]runtime.Config{
+		"a user's":    {QueuePerUser: 5},
+		"a project's": {QueuePerProject: 5},
+		"the whole":   {QueueDepth: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			cfg.RunsPerAgent = 1
+			b := open(t, cfg, gated(gate))
+			b.injectStore(&undone{Store: b.store, why: model.ErrConflict}) // and whatever the database does to transactions
+			b.start("at work", "gated", "x")
+			if got := crowd(t, b, 50); got != 5 {
+				t.Errorf("%d runs wait, want 5", got)
+			}
+			close(gate)
+		})
+	}
+}
+
+// crowd asks for n runs at once on threads of their own, and returns how many are taken.
+func crowd(t *testing.T, b *bench, n int) (taken int) {
+	t.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, errs[i] = b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "gated", ThreadID: fmt.Sprint(i), Messages: user("x")})
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		switch refused, _ := errors.AsType[*runtime.Error](err); {
+		case err == nil:
+			taken++
+		case refused == nil || refused.Code != "queue_full" || refused.RetryAfter <= 0:
+			t.Error(err)
+		}
+	}
+	return taken
+}

@@ -1,0 +1,84 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// searched is a store whose searches wait.
+type searched struct {
+	runtime.Store
+	begun chan struct{}
+	on    chan struct{}
+}
+
+func (s *searched) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
+	if f.Searches() {
+		s.begun <- struct{}{}
+		<-s.on
+	}
+	return s.Store.Runs(ctx, f)
+}
+
+// Nobody has more than some searches under way, and nobody else is refused for it.
+func TestSearchesAreBounded(t *testing.T) {
+	b := open(t, runtime.Config{Accounts: true})
+	slow := &searched{b.store, make(chan struct{}), make(chan struct{})}
+	cfg := b.cfg
+	cfg.Store = slow
+	rt, err := runtime.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	boss := runtime.MustCaller("p", "boss", runtime.RoleAdmin)
+	for range 8 {
+		all.Go(func() { _, _ = rt.Runs(context.Background(), boss, runtime.RunFilter{Text: "x"}) })
+		<-slow.begun
+	}
+	var refusal *runtime.Error
+	if _, err := rt.Runs(t.Context(), boss, runtime.RunFilter{Text: "x"}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" || refusal.Kind != runtime.KindOverloaded {
+		t.Errorf("one more: %v", err)
+	}
+	instead, err := boss.InSteadOf("ann", runtime.RoleViewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	if _, err := rt.Threads(t.Context(), instead, runtime.ThreadFilter{Archived: &yes}); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" {
+		t.Errorf("in another's stead: %v", err)
+	}
+	for what, search := range map[string]func() error{
+		"users by a text": func() error {
+			_, err := rt.Users(t.Context(), boss, runtime.UserFilter{Text: "x"})
+			return err
+		},
+		"the audit by two names": func() error {
+			_, err := rt.AuditOf(t.Context(), boss, runtime.AuditFilter{Actor: "ann", Action: "start"})
+			return err
+		},
+	} {
+		if err := search(); !errors.As(err, &refusal) || refusal.Code != "too_many_searches" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := rt.AuditOf(t.Context(), boss, runtime.AuditFilter{Actor: "ann"}); err != nil {
+		t.Errorf("the audit by one name: %v", err)
+	}
+	if _, err := rt.Runs(t.Context(), boss, runtime.RunFilter{}); err != nil {
+		t.Errorf("a list that is no search: %v", err)
+	}
+	if _, err := rt.Threads(t.Context(), runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.ThreadFilter{Text: "x"}); err != nil {
+		t.Errorf("somebody else's: %v", err)
+	}
+	close(slow.on)
+	all.Wait()
+	if _, err := rt.Threads(t.Context(), boss, runtime.ThreadFilter{Text: "x"}); err != nil {
+		t.Errorf("once they are over: %v", err)
+	}
+}

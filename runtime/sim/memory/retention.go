@@ -1,0 +1,73 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+var _ model.Retainer = (*Store)(nil)
+
+// Projects implements [model.Retainer].
+func (db *Database) Projects(ctx context.Context) ([]string, error) {
+	return read(ctx, db, func() []string {
+		projects := make(map[string]bool)
+		for _, r := range db.runs {
+			projects[r.Project] = true
+		}
+		return slices.Sorted(maps.Keys(projects))
+	})
+}
+
+// EndedRuns implements [model.Retainer].
+func (db *Database) EndedRuns(ctx context.Context, project string, before time.Time, after model.EndedRun, limit int) ([]model.EndedRun, error) {
+	return read(ctx, db, func() (list []model.EndedRun) {
+		for _, r := range db.runs {
+			if r.Project != project || !r.CreatedAt.Before(before) || cmp.Or(r.CreatedAt.Compare(after.CreatedAt), cmp.Compare(r.Key, after.Key)) <= 0 {
+				continue
+			}
+			e := model.EndedRun{Key: r.Key, Thread: r.ThreadKey, CreatedAt: r.CreatedAt}
+			if r.Status.Final() && r.FinishedAt != nil && r.FinishedAt.Before(before) {
+				e.FinishedAt = new(*r.FinishedAt)
+			}
+			for key := range db.spans[r.ThreadKey] {
+				e.Events = e.Events || key.run == r.Key
+			}
+			list = append(list, e)
+		}
+		slices.SortFunc(list, func(a, b model.EndedRun) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Key, b.Key))
+		})
+		return head(list, limit)
+	})
+}
+
+// EventsOf implements [model.Retainer].
+func (db *Database) EventsOf(ctx context.Context, runKey int64) (n int, size int64, err error) {
+	_, err = read(ctx, db, func() (none struct{}) {
+		for _, log := range db.events {
+			for i := range log {
+				if log[i].RunKey == runKey {
+					n++
+					size += int64(len(log[i].Payload))
+				}
+			}
+		}
+		return none
+	})
+	return n, size, err
+}
+
+// ForgetAudit implements [model.Retainer]: the audit stays.
+func (db *Database) ForgetAudit(ctx context.Context, _ string, _ time.Time, _ bool) (int, error) {
+	return 0, ctx.Err()
+}
+
+// ExpireAttachments implements [model.Retainer]: there are none.
+func (db *Database) ExpireAttachments(ctx context.Context, _, _ string, _ time.Time, _ bool) (int, error) {
+	return 0, ctx.Err()
+}

@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage"
+)
+
+// retirement is one removal of what was over before a time.
+type retirement struct {
+	before time.Time
+	events bool // their events alone
+	done   bool // nothing has hindered it
+}
+
+// expire removes what was over for as long as the step says.
+func (w *world) expire(p *process, s *Step) {
+	keep := time.Duration(s.By)
+	r := retirement{before: w.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
+	policy := runtime.Policy{Retention: runtime.Retention{Runs: keep}}
+	if r.events {
+		policy.Retention = runtime.Retention{Events: keep}
+	}
+	w.mu.Lock()
+	at := len(w.retired)
+	w.retired = append(w.retired, r)
+	w.mu.Unlock()
+	list, err := p.rt.Retire(w.ctx, p.store.(model.Retainer), policy, r.before.Add(keep))
+	w.mu.Lock()
+	w.retired[at].done = err == nil && !p.dead.Load()
+	w.mu.Unlock()
+	w.note("%d retire %v, events alone %v: %+v%s", s.N, keep, r.events, list, because(err))
+}
+
+// seal compresses all that has ended, as if it were days old.
+func (w *world) seal(p *process, s *Step) {
+	db, ok := p.store.(*storage.DB)
+	if !ok {
+		return // memory compresses nothing
+	}
+	n, err := db.Seal(w.ctx, w.dbNow().Add(48*time.Hour))
+	w.note("%d seal: %d events%s", s.N, n, because(err))
+}
+
+// removals are those of runs, or of events alone.
+func (w *world) removals(events bool) (list []retirement) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.retired {
+		if r.events == events {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// mayBeRetired reports whether a run of that name was there before a time, before which what was over was removed.
+func (w *world) mayBeRetired(run string) bool {
+	for _, ret := range w.removals(false) {
+		for _, r := range w.replies {
+			if (r.step.Do == doStart || r.step.Do == doReply) && (r.run == run || r.as == run) && r.from.Truncate(time.Millisecond).Before(ret.before) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayBeStripped reports whether the events of a run may have been removed, in part when it has gone on since.
+func (w *world) mayBeStripped(run *runtime.Run) bool {
+	for _, ret := range w.removals(true) {
+		if run.CreatedAt.Before(ret.before) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRetired checks that what was over before a removal is gone.
+func (w *world) checkRetired(v *view) {
+	logged := make(map[string]bool)
+	for i := range v.log {
+		if e := &v.log[i]; e.id != 0 && !isReset(e.ev) {
+			logged[e.run] = true
+		}
+	}
+	for i := range v.runs {
+		r := &v.runs[i]
+		for _, events := range []bool{false, true} {
+			for _, ret := range w.removals(events) {
+				over := ret.done && r.Status.Final() && r.FinishedAt != nil && r.FinishedAt.Before(ret.before) && r.CreatedAt.Before(ret.before)
+				if over && !events {
+					w.find(RuleGone, "run %s was over at %v, and is there behind a removal of what was over before %v", short(r.ID), r.FinishedAt, ret.before)
+				} else if over && logged[r.ID] {
+					w.find(RuleGone, "run %s was over at %v, and has events behind a removal of those of before %v", short(r.ID), r.FinishedAt, ret.before)
+				}
+			}
+		}
+	}
+}
+
+// checkLimit checks how many events the spans of a log have.
+func (w *world) checkLimit(v *view) {
+	const closing = 60 // what a span may have on top: all that closes what is open, and what was emitted at the same moment
+	n := 0
+	for i := range v.log {
+		e := &v.log[i]
+		if e.ev.Type() == agui.TypeRunStarted || isReset(e.ev) {
+			n = 0
+		}
+		if n++; w.h.Events > 0 && n == w.h.Events+closing {
+			w.find(RuleLimit, "thread %s: the span of %s has more than %d events, and may have %d", v.name, short(e.run), n, w.h.Events)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// finishDeletions goes on with what an earlier instance was deleting when it ended, before anybody can see what is left of it.
+func (en *Engine) finishDeletions(ctx context.Context) error {
+	const limit = 100
+	for last := (model.Deletion{}); ; {
+		list, err := commit.Patiently(ctx, func() ([]model.Deletion, error) {
+			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
+		})
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			last = list[i]
+			if err := en.finishDeletion(&last); err != nil {
+				return fmt.Errorf("go on with a deletion: %w", err)
+			}
+		}
+		if len(list) < limit {
+			return nil
+		}
+	}
+}
+
+// finishDeletion removes what is left of a run or a thread, unless somebody has gone on with it: then its deletion had failed, and
+// whoever asked for it was told so.
+func (en *Engine) finishDeletion(d *model.Deletion) error {
+	for {
+		out, err := en.Decide(&decide.Delete{
+			Thread: d.ThreadKey, Run: d.RunKey, Project: d.Project, Events: d.Events, Last: d.Last, Limit: en.cfg.DeletedAtOnce,
+		})
+		if refused, ok := errors.AsType[*model.Error](err); ok && refused.Kind != model.KindUnavailable && refused.Kind != model.KindOverloaded {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !out.Removed.Left {
+			en.log.Info("deletion is finished that an earlier instance has begun", "project", d.Project)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package work
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A line about a run says which, and of which thread: it is written with log or about, and not with the engine's own logger.
+func TestLinesAboutRunsNameThem(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(\w+)\.log\.(?:Error|Warn|Info|Debug)\("([^"]*)"`)
+	found := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+			found++
+			for _, of := range []string{"run", "interrupt", "agent", "tool", "step"} {
+				if strings.Contains(m[2], of) {
+					t.Errorf("%s: %q does not say of which run", name, m[2])
+				}
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d lines were found", found)
+	}
+}

@@ -1,0 +1,49 @@
+package work
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// told is a call's result whose output is encoded already: the record of the call has it, too.
+type told struct {
+	agui.ToolCallResult
+	output []byte // without parts, which the event has
+}
+
+func toldOf(m *model.Memo, out *agui.ToolOutput) told {
+	shown := *out
+	shown.Parts = nil
+	output, _ := shown.MarshalJSON() // which never fails
+	return told{
+		ToolCallResult: agui.ToolCallResult{
+			MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown,
+		},
+		output: output,
+	}
+}
+
+// memo is the output as its record keeps it, with its parts.
+func (t told) memo() json.RawMessage {
+	if len(t.Parts) == 0 {
+		return t.output
+	}
+	return slices.Concat(t.output[:len(t.output)-1], []byte(`,"parts":`), t.Parts, []byte("}"))
+}
+
+// WithCommon returns the event with its common members replaced, and still encoded.
+func (t told) WithCommon(b agui.Base) agui.Event {
+	t.Base = b
+	return t
+}
+
+// AppendJSON appends the event in projection p.
+func (t told) AppendJSON(dst []byte, p agui.Projection) []byte {
+	if p == agui.Stored {
+		return t.AppendStored(dst, t.output)
+	}
+	return t.ToolCallResult.AppendJSON(dst, p)
+}

@@ -1,0 +1,39 @@
+package work
+
+import (
+	"context"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// light is how much a run may be asked without having a weight: its slot is for that, too.
+const light = 64 << 10
+
+// weightOf is what a run weighs that is asked so many bytes.
+func weightOf(asked int64) int64 {
+	if asked <= light {
+		return 0
+	}
+	return asked
+}
+
+// weigh returns what a run weighs. One of which the database does not tell weighs nothing: its claim learns why.
+func (en *Engine) weigh(r *model.RunHead) int64 {
+	asked, err := commit.Patiently(en.abandoned, func() (int64, error) { return en.store.Weight(en.abandoned, r.ThreadKey, r.Key) })
+	if err != nil {
+		return 0
+	}
+	return weightOf(asked)
+}
+
+// weighStart returns what the run of a request weighs.
+func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
+	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size)
+	if c.New {
+		return weightOf(asked), nil
+	}
+	of, err := en.store.Weight(ctx, c.Thread.Key, c.Run.Key)
+	return weightOf(asked + of), err
+}

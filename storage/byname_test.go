@@ -1,0 +1,89 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// Many look for their threads at once and each gets its own, whoever else gives up or asks for what no database can have.
+func TestThreadsAreFoundTogether(t *testing.T) {
+	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	ctx, now := t.Context(), time.Now()
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	var rows []model.Row
+	for i := range int64(50) {
+		head := model.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}
+		rows = append(rows, &model.Thread{ThreadHead: head, State: fmt.Appendf(nil, `{"n":%d}`, i)})
+	}
+	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 400 {
+		all.Go(func() {
+			switch id := fmt.Sprint(i % 100); {
+			case i%7 == 0: // gives up at some time
+				ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Microsecond)
+				defer cancel()
+				if th, err := db.ThreadByID(ctx, "p", "u", id); err == nil && th.ID != id {
+					t.Errorf("%s is %+v", id, th)
+				}
+			case i%50 == 1:
+				if _, err := db.ThreadByID(ctx, "p", "u", "\x00"); err == nil || errors.Is(err, context.Canceled) {
+					t.Errorf("a NUL is found: %v", err)
+				}
+			default:
+				th, err := db.ThreadByID(ctx, "p", "u", id)
+				if i%100 >= 50 {
+					if !errors.Is(err, model.ErrNotFound) {
+						t.Errorf("%s, which is not there, is %+v, %v", id, th, err)
+					}
+				} else if err != nil || th.ID != id || string(th.State) != fmt.Sprintf(`{"n":%s}`, id) {
+					t.Errorf("%s is %+v, %v", id, th, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	db.named.mu.Lock()
+	defer db.named.mu.Unlock()
+	if db.named.busy || len(db.named.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait", db.named.busy, len(db.named.waiting))
+	}
+}
+
+// Those that come while one is looked for go in one statement.
+func TestThreadsAreLookedForInOneStatement(t *testing.T) {
+	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+	first := &wanted{name: model.Name{ID: "first"}, turn: make(chan bool, 1)}
+	if found, err := db.named.wait(t.Context(), first); found || err != nil {
+		t.Fatal(found, err)
+	}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if _, err := db.ThreadByID(t.Context(), "p", "u", fmt.Sprint(i)); !errors.Is(err, model.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	for waiting := 0; waiting < 21; {
+		db.named.mu.Lock()
+		waiting = len(db.named.waiting)
+		db.named.mu.Unlock()
+	}
+	db.find(t.Context())
+	if db.named.busy || len(db.named.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait behind one statement", db.named.busy, len(db.named.waiting))
+	}
+	all.Wait()
+}

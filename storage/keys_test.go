@@ -1,0 +1,57 @@
+package storage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A key that a row has had is given to no other, whatever has become of the row and of the program, and to see to that costs a
+// statement for a thousand rows.
+func TestKeysAreGivenOnce(t *testing.T) {
+	url, notes := "sqlite:"+filepath.Join(t.TempDir(), "baton.db"), 0
+	for given, n := int64(0), int64(1); n <= 3; n++ {
+		notes = 0
+		db := tappedAt(t, url, func(query string, do func() error) error {
+			if strings.Contains(query, "UPDATE given_keys") {
+				notes++
+			}
+			return do()
+		})
+		ctx := t.Context()
+		if err := db.Join(ctx, fmt.Sprint("instance ", n), ""); err != nil {
+			t.Fatal(err)
+		}
+		for commit := range int64(keysAhead / 10) {
+			run, err := db.NewRunKey(ctx)
+			if err != nil || run <= given {
+				t.Fatalf("the next run gets the key %d after %d, %v", run, given, err)
+			}
+			given = run
+			thread, err := db.NewThreadKey(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprint(run)
+			rows := []model.Row{
+				&model.Thread{ThreadHead: model.ThreadHead{Key: thread, ID: name, ConversationID: name}},
+				&model.Run{RunHead: model.RunHead{Key: run, ThreadKey: thread, ID: name, Status: model.Completed}},
+			}
+			if err := db.Commit(ctx, 2*commit+1, &model.Batch{Rows: rows}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Commit(ctx, 2*commit+2, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: thread, Limit: 100}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if notes != 2 { // of threads and of runs
+			t.Errorf("keys were noted %d times", notes)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

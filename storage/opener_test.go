@@ -1,0 +1,115 @@
+package storage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// countingUnzipper counts what is decompressed.
+type countingUnzipper struct {
+	unzipper
+	n atomic.Int64
+}
+
+func (c *countingUnzipper) DecodeAll(input, dst []byte) ([]byte, error) {
+	c.n.Add(1)
+	return c.unzipper.DecodeAll(input, dst)
+}
+
+// Whoever reads a sealed log in pages has each of its segments decompressed once, and another reader beside it none.
+// What is removed from a segment meanwhile is not shown any more.
+func TestSegmentsAreDecompressedOnce(t *testing.T) {
+	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+	ctx, now := t.Context(), time.Now()
+	if err := db.Join(ctx, "instance", ""); err != nil {
+		t.Fatal(err)
+	}
+	const events, perRun = 10_000, 2500
+	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: 1, LastEventID: events, CreatedAt: now, UpdatedAt: now}}}
+	for run := range int64(events / perRun) {
+		head := model.RunHead{Key: run + 1, ThreadKey: 1, ID: fmt.Sprint(run), Status: model.Completed, CreatedAt: now, QueuedAt: now, FinishedAt: &now}
+		rows = append(rows, &model.Run{RunHead: head},
+			&model.Span{RunKey: run + 1, N: 1, ThreadKey: 1, First: run*perRun + 1, Last: (run + 1) * perRun})
+	}
+	said := make([]model.StoredEvent, events)
+	for i := range said {
+		payload := fmt.Sprintf(`{"type":"CUSTOM","name":"%d"}`, i)
+		said[i] = model.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
+	}
+	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows, Events: said}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
+		t.Fatalf("%d events are sealed: %v", n, err)
+	}
+	segments, err := one(ctx, db.read, scalar[int64], "SELECT count(*) FROM event_segments")
+	if err != nil || segments < 9 {
+		t.Fatalf("%d segments, %v", segments, err)
+	}
+	c := &countingUnzipper{unzipper: db.z.unzipper}
+	db.z.unzipper = c
+	// next reads a page behind at, and tells where it ends and how many events of the second run it has.
+	next := func(at int64) (end int64, second int) {
+		t.Helper()
+		page, err := db.Events(ctx, 1, at, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page {
+			if want := fmt.Sprintf(`"name":"%d"`, page[i].ID-1); !strings.Contains(string(page[i].Payload), want) {
+				t.Fatalf("event %d is %s", page[i].ID, page[i].Payload)
+			}
+			if page[i].RunKey == 2 {
+				second++
+			}
+			at = page[i].ID
+		}
+		return at, second
+	}
+	for one, other := int64(0), int64(0); one < events; {
+		one, _ = next(one)
+		other, _ = next(other)
+	}
+	if n := c.n.Load(); n != segments {
+		t.Errorf("two readers have %d segments decompressed, want %d", n, segments)
+	}
+	if err := db.Commit(ctx, 2, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, RunKey: 2, Limit: 100}}}); err != nil {
+		t.Fatal(err)
+	}
+	for at := int64(0); at < events; {
+		var removed int
+		if at, removed = next(at); removed > 0 {
+			t.Fatalf("%d events of a run that was deleted", removed)
+		}
+	}
+	if db.z.size > keptOpen || len(db.z.kept) == 0 {
+		t.Errorf("%d segments of %d bytes are kept", len(db.z.kept), db.z.size)
+	}
+}
+
+// However large segments are, no more is kept of them than keptOpen.
+func TestFewDecompressedSegmentsAreKept(t *testing.T) {
+	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+	large := strings.Repeat("x", 900<<10)
+	for i := range int64(10) {
+		s := newSegment(db.zip, []packed{{thread: 1, run: 1, first: i + 1, last: i + 1, payload: []byte(large + fmt.Sprint(i) + "\n")}})
+		rows, err := db.z.rows(&s)
+		if err != nil || len(rows) != 1 || rows[0].first != i+1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		held := 0
+		for j := range db.z.kept {
+			held += db.z.kept[j].size
+		}
+		if held != db.z.size || held > keptOpen || len(db.z.kept) != min(int(i)+1, 4) {
+			t.Fatalf("%d segments of %d bytes are kept, which are said to be %d", len(db.z.kept), held, db.z.size)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package storagetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// The threads of a project are listed beside those of one user, and its users with what they have.
+func testUsers(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	for i, whose := range []struct{ project, user string }{
+		{"project", "bob"}, {"project", "ann"}, {"elsewhere", "zoe"}, {"project", "bob"}, {"project", "Bobby"}, {"project", "ann"},
+	} {
+		th := f.threadOf(t, whose.user, fmt.Sprint("thread", i))
+		th.Project, th.ConversationID, th.UpdatedAt, th.Title = whose.project, fmt.Sprint("conversation ", i), at(i), fmt.Sprint("title ", i%2)
+		f.put(t, th)
+	}
+	list := func(filter model.ThreadFilter) (names []string) {
+		t.Helper()
+		filter.Project, filter.Limit = "project", 2
+		for more := true; more; {
+			p, err := f.Threads(ctx, filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, th := range p.Rows {
+				filter.BeforeTime, filter.BeforeKey = th.UpdatedAt, th.Key
+				names = append(names, th.User+" "+th.ID)
+			}
+			if more = p.More; filter.Text == "" && p.Total != 5 {
+				t.Errorf("of 5 threads %d are counted", p.Total)
+			}
+		}
+		return names
+	}
+	if got, want := list(model.ThreadFilter{}), []string{"ann thread5", "Bobby thread4", "bob thread3", "ann thread1", "bob thread0"}; !slices.Equal(got, want) {
+		t.Errorf("the threads of all are %v, want %v", got, want)
+	}
+	if got, want := list(model.ThreadFilter{Text: "TITLE 1"}), []string{"ann thread5", "bob thread3", "ann thread1"}; !slices.Equal(got, want) {
+		t.Errorf("the threads of all with a text are %v, want %v", got, want)
+	}
+	users := func(text string) (all []model.ThreadUser) {
+		t.Helper()
+		filter := model.UserFilter{Project: "project", Text: text, Limit: 1}
+		for more := true; more; {
+			p, err := f.Users(ctx, filter)
+			if err != nil || len(p.Rows) > 1 || !p.Uncounted {
+				t.Fatal(p, err)
+			}
+			all = append(all, p.Rows...)
+			for _, u := range p.Rows {
+				filter.After = u.User
+			}
+			if more = p.More; p.BehindOne != "" {
+				filter.After = p.BehindOne
+			}
+		}
+		slices.SortFunc(all, func(a, b model.ThreadUser) int { return strings.Compare(a.User, b.User) }) // each database has an order of its own
+		return all
+	}
+	bobby, ann, bob := model.ThreadUser{User: "Bobby", Threads: 1, LastActiveAt: at(4)}, model.ThreadUser{User: "ann", Threads: 2, LastActiveAt: at(5)}, model.ThreadUser{User: "bob", Threads: 2, LastActiveAt: at(3)}
+	equal(t, "all users", users(""), nil, []model.ThreadUser{bobby, ann, bob})
+	equal(t, "some users", users("BOB"), nil, []model.ThreadUser{bobby, bob})
+	equal(t, "no users", users("nobody"), nil, []model.ThreadUser(nil))
+}

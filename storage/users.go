@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// What a user has of threads is counted so far, and a page that looks for a text looks at so many users.
+const (
+	maxOfUser     = 1_000
+	lookedAtUsers = 1_000
+)
+
+// selectUsers steps from one user to the next in an index, so that those with many threads cost no more than others.
+const selectUsers = `
+WITH RECURSIVE named (name, n) AS (
+	SELECT (SELECT user_id FROM threads WHERE project_id = ? AND user_id > ? ORDER BY user_id LIMIT 1), 1
+	UNION ALL
+	SELECT (SELECT user_id FROM threads WHERE project_id = ? AND user_id > named.name ORDER BY user_id LIMIT 1), n + 1
+	FROM named WHERE name IS NOT NULL AND n < ?)
+SELECT name,
+	(SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = named.name LIMIT ?) AS counted),
+	(SELECT updated_at FROM threads WHERE project_id = ? AND user_id = named.name ORDER BY updated_at DESC LIMIT 1)
+FROM named WHERE name IS NOT NULL ORDER BY name`
+
+func scanThreadUser(rows *sql.Rows) (u model.ThreadUser, err error) {
+	err = rows.Scan(&u.User, &u.Threads, timeInto{&u.LastActiveAt})
+	return u, err
+}
+
+// Users lists those who have threads in a project. Without a limit it lists 50.
+func (r reader) Users(ctx context.Context, f model.UserFilter) (p model.Page[model.ThreadUser], err error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	if f.Searches() {
+		return searched(ctx, r, func() (model.Page[model.ThreadUser], error) { return r.users(ctx, &f) })
+	}
+	return r.users(ctx, &f)
+}
+
+func (r reader) users(ctx context.Context, f *model.UserFilter) (p model.Page[model.ThreadUser], err error) {
+	most, text := f.Limit+1, strings.ToLower(f.Text)
+	if text != "" {
+		most = lookedAtUsers
+	}
+	list, err := all(ctx, r.q, scanThreadUser, selectUsers, f.Project, f.After, f.Project, most, f.Project, maxOfUser, f.Project)
+	if err != nil {
+		return p, err
+	}
+	p.Uncounted = true
+	for _, u := range list {
+		if !strings.Contains(strings.ToLower(u.User), text) {
+			continue
+		}
+		if len(p.Rows) == f.Limit {
+			p.More = true
+			break
+		}
+		p.Rows = append(p.Rows, u)
+	}
+	if p.Total = len(p.Rows); !p.More && len(list) == most {
+		p.More, p.BehindOne = true, list[len(list)-1].User
+	}
+	return p, nil
+}

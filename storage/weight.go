@@ -1,0 +1,37 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// selectWeight reads the sizes that stand beside what is large, and nothing of that itself.
+const selectWeight = `
+SELECT
+	COALESCE((SELECT COALESCE(octet_length(input), 0) + COALESCE(octet_length(definition), 0)
+		FROM run_inputs WHERE run_key = ?), 0)
+	+ COALESCE((SELECT octet_length(state) FROM thread_states WHERE thread_key = ?), 0)
+	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
+		WHERE run_key = ? AND state = 'queued' LIMIT ?) AS plain), 0)
+	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(output) AS size FROM memos
+		WHERE run_key = ? AND generation = (SELECT generation FROM runs WHERE key = ?) LIMIT ?) AS plain), 0),
+	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
+		WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?) AS plain), 0)`
+
+// Weight tells how many bytes a run is asked with: its input, what it has recorded, the thread's state, the messages that wait
+// for it, and as many of the thread's as a worker is given.
+func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
+	return one(ctx, r.q, func(rows *sql.Rows) (int64, error) {
+		var own, history int64
+		err := rows.Scan(&own, &history)
+		return own + min(history, model.ThreadBytes), err
+	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest)
+}
+
+// How many rows are weighed: of a thread's messages as many as a worker is given.
+const (
+	latest  = 2000
+	weighed = 10_000
+)
