@@ -582,3 +582,47 @@ func BenchmarkKey(b *testing.B) {
 		_ = res.Body.Close()
 	}
 }
+
+// TestIdempotencyKeysAreScoped sends the same key and body in every project, as every user and in another's stead: each is a request
+// of its own, and each is answered again by the same alone.
+func TestIdempotencyKeysAreScoped(t *testing.T) {
+	s := known(t, "sqlite:"+sqlitetest.New(t))
+	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
+	bob, _ := newKey(t, s, "bob", time.Time{})
+	text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1"}, runtime.RoleOperator, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	olga := "Bearer " + text
+	post := func(key, path, body, member string) string {
+		t.Helper()
+		res := send(t, "POST", s.URL()+path, body, "Authorization", key, "Idempotency-Key", "same")
+		var got map[string]any
+		if text := answer(t, res); json.Unmarshal([]byte(text), &got) != nil || got[member] == nil {
+			t.Fatalf("%s: %s %s", path, res.Status, text)
+		}
+		return got[member].(string)
+	}
+	const body = `{"agent":"echo","threadId":"main","content":"x"}`
+	seen := map[string]string{}
+	ask := func(who, key, path, body, member string) string {
+		t.Helper()
+		id := post(key, path, body, member)
+		if before, ok := seen[id]; ok {
+			t.Errorf("%s gets what %s got", who, before)
+		}
+		seen[id] = who
+		if again := post(key, path, body, member); again != id {
+			t.Errorf("%s is answered anew", who)
+		}
+		return id
+	}
+	run := ask("alice", alice, "/api/v1/agent/runs", body, "runId")
+	ask("alice in another project", alice, "/api/v1/agent/runs?projectId=p2", body, "runId")
+	ask("alice on another path", alice, "/api/projects/p1/agent-runs", body, "runId")
+	ask("bob", bob, "/api/v1/agent/runs", body, "runId")
+	ask("olga", olga, "/api/v1/agent/runs", body, "runId")
+	path := "/api/projects/p1/agent-runs/" + run + "/messages"
+	ask("alice who appends", alice, path, `{"content":"more"}`, "id")
+	ask("olga in her stead", olga, path+"?user=alice", `{"content":"more"}`, "id")
+}

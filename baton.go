@@ -23,6 +23,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/rates"
 )
@@ -169,20 +170,22 @@ type (
 
 // Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
 type Limits struct {
-	Runs           int // runs executed at once, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent   int // of one agent, default no limit of its own
-	RunsPerProject int // of one project, default no limit of its own
-	RunsPerUser    int // of one user, default no limit of its own
-	Queue          int // runs waiting for their turn, default 10 000
-	Body           int // a request's body, default 2 MiB
-	Input          int // a request's body that starts a run, default 32 MiB
-	Messages       int // the new messages of one run, default 8 MB
+	Runs           int   // runs executed at once, default 1 000 per core, at most one per MiB of memory
+	RunsPerAgent   int   // of one agent, default no limit of its own
+	RunsPerProject int   // of one project, default no limit of its own
+	RunsPerUser    int   // of one user, default no limit of its own
+	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 64 MiB
+	Queue          int   // runs waiting for their turn, default 10 000
+	Body           int   // a request's body, default 2 MiB
+	Input          int   // a request's body that starts a run, default 32 MiB
+	Messages       int   // the new messages of one run, default 8 MB
 
-	RunEvents          int // of one run between two answers of its client, default 10 000 000, below 0 no limit
-	InFlight           int // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
-	Connections        int // open at a time on Listen, default as many as the process may have files open, less some
-	ConnectionsPerPeer int // of them from one address that is none of TrustedProxies, default half
-	LeastRate          int // bytes that clients send and take a second, on the average, default 4 KiB
+	TokensPerDay       int64 // that calls of models take for a project in 24 hours, default no limit
+	RunEvents          int   // of one run between two answers of its client, default 10 000 000, below 0 no limit
+	InFlight           int   // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
+	Connections        int   // open at a time on Listen, default as many as the process may have files open, less some
+	ConnectionsPerPeer int   // of them from one address that is none of TrustedProxies, default half
+	LeastRate          int   // bytes that clients send and take a second, on the average, default 4 KiB
 
 	// These hold where there are accounts. Below 0 is no limit.
 
@@ -194,6 +197,9 @@ type Limits struct {
 	StreamsPerProject  int // of all users of a project, default 2 000
 	QueuePerUser       int // runs waiting for their turn, default 1 000
 	QueuePerProject    int // of all users of a project, default 5 000
+	InFlightPerUser    int // bytes of InFlight for one user, who may have one request that is larger, default a half
+	InFlightPerProject int // for all users of a project, default three quarters
+	GuessesPerPeer     int // credentials of one address that are wrong in a minute, default 60
 }
 
 // queue is how many runs of a user and of a project may wait where there are accounts.
@@ -203,13 +209,14 @@ func (l *Limits) queue() (user, project int) {
 
 // rates are the limits on what comes from users and projects.
 func (l *Limits) rates() rates.Config {
-	of := func(requests, burst, streams, usual, most int) rates.Limits {
+	of := func(requests, burst, streams, bytes, usual, most, share int) rates.Limits {
 		requests = cmp.Or(requests, usual)
-		return rates.Limits{Requests: requests, Burst: cmp.Or(burst, 4*requests), Streams: cmp.Or(streams, most)}
+		return rates.Limits{Requests: requests, Burst: cmp.Or(burst, 4*requests), Streams: cmp.Or(streams, most), Bytes: int64(cmp.Or(bytes, share))}
 	}
+	all := cmp.Or(l.InFlight, transports.InFlight)
 	return rates.Config{
-		User:    of(l.RequestsPerUser, l.BurstPerUser, l.StreamsPerUser, 50, 200),
-		Project: of(l.RequestsPerProject, l.BurstPerProject, l.StreamsPerProject, 500, 2000),
+		User:    of(l.RequestsPerUser, l.BurstPerUser, l.StreamsPerUser, l.InFlightPerUser, 50, 200, all/2),
+		Project: of(l.RequestsPerProject, l.BurstPerProject, l.StreamsPerProject, l.InFlightPerProject, 500, 2000, all/4*3),
 	}
 }
 

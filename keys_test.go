@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 // made is a key as a route has answered with it.
 type made struct{ ID, Key, User, Role, Name string }
 
-// keyOf has an admin make a key.
-func keyOf(t *testing.T, s *baton.Server, admin, project, body string) made {
+// keyOf has an admin of p1 make a key.
+func keyOf(t *testing.T, s *baton.Server, admin, body string) made {
 	t.Helper()
-	res := send(t, "POST", s.URL()+"/api/projects/"+project+"/keys", body, "Authorization", admin)
+	res := send(t, "POST", s.URL()+"/api/projects/p1/keys", body, "Authorization", admin)
 	var k made
 	if text := answer(t, res); res.StatusCode != http.StatusCreated || json.Unmarshal([]byte(text), &k) != nil || k.Key == "" {
 		t.Fatalf("%s: %s %s", body, res.Status, text)
@@ -45,9 +46,9 @@ func TestKeysOfAProject(t *testing.T) {
 		other, _ := ofRole(t, s, "adam", runtime.RoleAdmin, "p2")
 		_, shared := ofRole(t, s, "both", runtime.RoleUser, "p1", "p2")
 		both, _ := ofRole(t, s, "boss", runtime.RoleAdmin, "p1", "p2")
-		alice := keyOf(t, s, root, "p1", `{"user":"alice","role":"user","name":"laptop"}`)
+		alice := keyOf(t, s, root, `{"user":"alice","role":"user","name":"laptop"}`)
 		for _, role := range []string{"viewer", "operator"} {
-			key := keyOf(t, s, root, "p1", `{"user":"`+role+`","role":"`+role+`"}`)
+			key := keyOf(t, s, root, `{"user":"`+role+`","role":"`+role+`"}`)
 			for _, c := range [][2]string{{"GET", ""}, {"POST", ""}, {"DELETE", "/" + alice.ID}} {
 				if got := status(t, c[0], s.URL()+"/api/projects/p1/keys"+c[1], "Authorization", key.Key); got != http.StatusForbidden && got != http.StatusUnsupportedMediaType {
 					t.Errorf("%s %s keys: %d", role, c[0], got)
@@ -124,7 +125,7 @@ func TestKeysOfAProject(t *testing.T) {
 func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
 	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
-	alice := keyOf(t, s, root, "p1", `{"user":"alice","role":"user"}`)
+	alice := keyOf(t, s, root, `{"user":"alice","role":"user"}`)
 	stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", root).Body)
 	until(t, stays, "keepalive")
 	all := openAll(t, s, alice.Key)
@@ -136,6 +137,91 @@ func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
 		case <-o.ended:
 		case <-time.After(patience):
 			t.Errorf("%s has not ended", o.name)
+		}
+	}
+}
+
+// TestKeysThatWereRevokedMakeNoOthers has an admin's key make keys while it is revoked: who has stolen one keeps none.
+func TestKeysThatWereRevokedMakeNoOthers(t *testing.T) {
+	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+	stolen := keyOf(t, s, root, `{"user":"mallory","role":"admin"}`)
+	total := func() int {
+		t.Helper()
+		var page struct{ Total int }
+		if err := json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys?limit=1", "", "Authorization", root))), &page); err != nil {
+			t.Fatal(err)
+		}
+		return page.Total
+	}
+	var made sync.WaitGroup
+	for range 8 {
+		made.Go(func() {
+			for {
+				res := send(t, "POST", s.URL()+"/api/projects/p1/keys", `{"user":"mallory","role":"admin"}`, "Authorization", stolen.Key)
+				if answer(t, res); res.StatusCode != http.StatusCreated {
+					if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusTooManyRequests {
+						t.Errorf("a key is refused with %s", res.Status)
+					}
+					return
+				}
+			}
+		})
+	}
+	for total() < 10 {
+		<-time.After(time.Millisecond)
+	}
+	if got := status(t, "DELETE", s.URL()+"/api/projects/p1/keys/"+stolen.ID, "Authorization", root); got != http.StatusNoContent {
+		t.Fatalf("revoked: %d", got)
+	}
+	were := total()
+	made.Wait()
+	if are := total(); are != were {
+		t.Errorf("a key that was revoked has made %d others", are-were)
+	}
+}
+
+// TestKeysThatCannotBeAreRefused asks for keys of strange times, for some that no key can be called, and for users who cannot be.
+func TestKeysThatCannotBeAreRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+		keys := s.URL() + "/api/projects/p1/keys"
+		for _, at := range []string{"0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "1970-01-01T00:00:00Z", "never"} {
+			if res := send(t, "POST", keys, `{"user":"u","role":"user","expiresAt":"`+at+`"}`, "Authorization", root); res.StatusCode != http.StatusBadRequest {
+				t.Errorf("a key until %s: %s %s", at, res.Status, answer(t, res))
+			}
+		}
+		for _, id := range []string{"%00", "%ff", "%f4%90%80%80", strings.Repeat("a", 300)} {
+			if got := status(t, "DELETE", keys+"/"+id, "Authorization", root); got != http.StatusNotFound {
+				t.Errorf("the key %.10s is revoked: %d", id, got)
+			}
+			if got := status(t, "DELETE", s.URL()+"/api/projects/p1/users/"+id+"/data", "Authorization", root); got != http.StatusBadRequest {
+				t.Errorf("what the user %.10s has is removed: %d", id, got)
+			}
+		}
+		if got := status(t, "GET", keys, "Authorization", root); got != http.StatusOK {
+			t.Errorf("the list: %d", got)
+		}
+	})
+}
+
+// TestToolRunsAreForOperatorsToGoOnWith has a key of a user's append to what the same user's key of an operator has begun.
+func TestToolRunsAreForOperatorsToGoOnWith(t *testing.T) {
+	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+	operator, _ := ofRole(t, s, "dual", runtime.RoleOperator, "p1")
+	user, _ := ofRole(t, s, "dual", runtime.RoleUser, "p1")
+	res := send(t, "POST", s.URL()+"/api/v1/tools/calculator/runs", `{"runId":"r","arguments":{"expression":"6*7"}}`, "Authorization", operator)
+	if text := answer(t, res); res.StatusCode != http.StatusAccepted {
+		t.Fatalf("the operator's: %s %s", res.Status, text)
+	}
+	for _, c := range []struct {
+		key, query string
+		want       int
+	}{{user, "", 403}, {user, "?user=dual", 403}, {root, "?user=dual", 201}, {operator, "", 201}} {
+		if res := send(t, "POST", s.URL()+"/api/projects/p1/agent-runs/r/messages"+c.query, `{"content":"{\"expression\":\"6*9\"}"}`, "Authorization", c.key); res.StatusCode != c.want {
+			t.Errorf("%s: %s %s, want %d", c.query, res.Status, answer(t, res), c.want)
 		}
 	}
 }

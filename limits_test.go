@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
@@ -320,9 +322,65 @@ func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
 			t.Fatal(answer(t, res))
 		}
 	}
-	for key, want := range map[string]string{alice: `"used":{"files":2,"bytes":24}`, bob: `"used":{"files":0,"bytes":0}`} {
+	const has = `"used":{"files":2,"bytes":24}`
+	admin, _, err := s.CreateAPIKey(t.Context(), "adam", []string{"p1"}, runtime.RoleAdmin, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits?user=alice", "", "Authorization", "Bearer "+admin)); !strings.Contains(got, has) {
+		t.Errorf("an admin is told of alice %s", got)
+	}
+	for key, want := range map[string]string{alice: has, bob: `"used":{"files":0,"bytes":0}`} {
 		if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", key)); !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}
+	}
+}
+
+// TestBytesUnderWayAreLimited has a user send requests that do not get on.
+func TestBytesUnderWayAreLimited(t *testing.T) {
+	for name, l := range map[string]baton.Limits{"You": {InFlightPerUser: 300 << 10}, "Your project": {InFlightPerProject: 300 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			s := bounded(t, l)
+			alice, _ := newKey(t, s, "alice", time.Time{})
+			bob, _ := newKey(t, s, "bob", time.Time{})
+			elsewhere, _ := newKey(t, s, "alice", time.Time{}, "p2")
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n%s",
+				alice, strings.Repeat(" ", 260<<10))
+			body := `{"agent":"echo","content":"x"}` + strings.Repeat(" ", 100<<10)
+			post := func(key string) response {
+				return send(t, "POST", s.URL()+"/api/v1/agent/runs", body, "Authorization", key)
+			}
+			deadline := time.Now().Add(time.Minute)
+			for held := false; !held && time.Now().Before(deadline); <-time.After(10 * time.Millisecond) { // until it has come
+				held = post(alice).StatusCode == http.StatusTooManyRequests
+			}
+			refusedFor(t, post(alice), "too_many_bytes", name+" may have 307200 bytes")
+			if want := map[string]int{"You": 202, "Your project": 429}[name]; post(bob).StatusCode != want {
+				t.Errorf("another user of the project: want %d", want)
+			}
+			if res := post(elsewhere); res.StatusCode != http.StatusAccepted {
+				t.Errorf("the same user in another project: %s", res.Status)
+			}
+			share := map[string]string{"You": "user", "Your project": "project"}[name]
+			var limits map[string]struct {
+				InFlight struct{ Limit, Used int64 }
+			}
+			_ = json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))), &limits)
+			if got := limits[share].InFlight; got.Limit != 300<<10 || got.Used < 200<<10 {
+				t.Errorf("limits tell of %+v", got)
+			}
+			_ = conn.Close()
+			for passed := false; !passed; <-time.After(10 * time.Millisecond) {
+				if passed = post(alice).StatusCode == http.StatusAccepted; !passed && time.Now().After(deadline) {
+					t.Fatal("what was given up is still held")
+				}
+			}
+		})
 	}
 }

@@ -56,13 +56,15 @@ var cases = func() map[string][]ask {
 	return map[string][]ask{
 		"GET /healthz": get("", "/healthz"),
 		"GET /readyz":  get("", "/readyz"),
-		"GET /metrics": get("", "/metrics"), // of which there are none with accounts on
 		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
 		"GET /api/projects/{projectId}/interrupts": slices.Concat(get(own, "/api/projects/{project}/interrupts"),
 			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
+		"GET /api/projects/{projectId}/threads": slices.Concat(get(own, "/api/projects/{project}/threads", "/api/projects/{project}/threads?q={thread}&archived=false"),
+			get("403 200 200 200", "/api/projects/{project}/threads?user={user}"), get("400 400 400 400", "/api/projects/{project}/threads?cursor={threadscursor}")),
+		"GET /api/projects/{projectId}/users":     get("403 200 200 200", "/api/projects/{project}/users", "/api/projects/{project}/users?q={user}"),
 		"GET /api/projects/{projectId}/stats":     get("403 200 200 200", "/api/projects/{project}/stats?window=week"),
-		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit"),
-		"GET /api/v1/limits":                      get("200 200 200 200", "/api/v1/limits"),
+		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit", "/api/projects/{project}/audit?run={run}", "/api/projects/{project}/audit?user={user}&actor={user}"),
+		"GET /api/v1/limits":                      slices.Concat(get("200 200 200 200", "/api/v1/limits"), get("403 403 403 200", "/api/v1/limits?user={user}")),
 		"GET /api/projects/{projectId}/retention": get("403 200 200 200", "/api/projects/{project}/retention"),
 		// where callers are known by something else there are no keys: TestKeysOfAProject has them
 		"GET /api/projects/{projectId}/keys": get("404 404 404 404", "/api/projects/{project}/keys"),
@@ -85,6 +87,7 @@ var cases = func() map[string][]ask {
 			makes(runs, `{"agent":"echo","threadId":"{busythread}","multitask":"interrupt","content":"x"}`, "202 202 202 202"),
 			makes(runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/definition":  get(sees, runs+"/{run}/definition", runs+"/{waiting}/definition"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages", runs+"/{run}/messages?cursor={messagescursor}"), get("404 400 400 400", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
@@ -125,6 +128,7 @@ var cases = func() map[string][]ask {
 
 		"GET /api/v1/threads": slices.Concat(get(own, api+"/threads", api+"/threads?q={thread}&archived=false"), get("403 200 200 200", api+"/threads?user={user}"),
 			get("400 400 400 400", api+"/threads?cursor={threadscursor}", api+"/threads?cursor={runscursor}")),
+		"GET /api/v1/threads/{thread_id}": slices.Concat(get("", api+"/threads/{thread}"), get(sees, api+"/threads/{conv}")),
 		"PATCH /api/v1/threads/{thread_id}": one(
 			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
 		"DELETE /api/v1/threads/{thread_id}": one(
@@ -159,7 +163,8 @@ var cases = func() map[string][]ask {
 			`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, `{"op":"subscribe","ref":2,"threadId":"{conv}","afterEventId":1}`,
 			`{"op":"subscribe","ref":3,"threadId":"{busyconv}","afterEventId":"latest"}`, `{"op":"unsubscribe","ref":4,"threadId":"{thread}"}`,
 			`{"op":"append","ref":5,"runId":"{run}","content":"more"}`, `{"op":"cancel","ref":6,"runId":"{busy}"}`,
-			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`),
+			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`,
+			`{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // whom it is told what: TestNeighboursAreToldOfNoChange
 			func() ask {
 				a := socket(api+"/ws", "", `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
 					`{"op":"run","ref":9,"agent":"echo","threadId":"{mine}","content":"hi","rewindTo":"{message}"}`)

@@ -55,6 +55,40 @@ func TestRolesOnSocketsAndWithTools(t *testing.T) {
 	})
 }
 
+// TestNeighboursAreToldOfNoChange has somebody work while others watch the lists: those who see the runs are told, and nobody else.
+func TestNeighboursAreToldOfNoChange(t *testing.T) {
+	sites(t, func(s site) {
+		const owner = "p1/alice/user"
+		var told, silent []desk
+		for _, user := range []string{owner, "p1/vic/viewer", "p1/adam/admin", "p1/mallory/user", "p2/alice/user", "p3/vic/viewer", "p5/adam/admin"} {
+			d := s.desk(user)
+			d.does(`{"op":"watch","ref":1}`)
+			if user == owner || strings.HasPrefix(user, "p1/") && !strings.HasSuffix(user, "/user") {
+				told = append(told, d)
+			} else {
+				silent = append(silent, d)
+			}
+		}
+		for range 3 { // who is told is told of the first at once, and of others a little later
+			run := s.must(owner, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"main","content":"`+secret+`"}`)["runId"].(string)
+			s.reach(owner, run, "COMPLETED")
+			for _, d := range told {
+				if op := d.hears(); op != "changed" {
+					s.Errorf("who sees the run is told %s", op)
+				}
+			}
+		}
+		for _, d := range silent {
+			if err := d.c.WriteMessage(websocket.TextMessage, []byte(`{"op":"unwatch","ref":2}`)); err != nil {
+				s.Fatal(err)
+			}
+			if op := d.hears(); op != "ack" {
+				s.Errorf("who does not see the run is told %s", op)
+			}
+		}
+	})
+}
+
 // desk is a socket with many threads, on which events come between answers.
 type desk struct {
 	s site
@@ -70,6 +104,17 @@ func (s site) desk(user string) desk {
 	_ = res.Body.Close()
 	s.Cleanup(func() { _ = c.Close() })
 	return desk{s, c}
+}
+
+// hears is the op of what the server says next.
+func (d desk) hears() string {
+	d.s.Helper()
+	_ = d.c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	var said struct{ Op string }
+	if err := d.c.ReadJSON(&said); err != nil {
+		d.s.Fatal(err)
+	}
+	return said.Op
 }
 
 // does says a command, and returns the code it is refused with, or done.

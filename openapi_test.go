@@ -13,7 +13,17 @@ import (
 )
 
 func TestOpenAPIHasTheRoutesThatAreMounted(t *testing.T) {
-	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	for name, cfg := range map[string]baton.Config{
+		"without accounts": {}, "with accounts": {APIKeys: true}, "with an admin listener": {AdminListen: "127.0.0.1:0"},
+	} {
+		t.Run(name, func(t *testing.T) { describesItsRoutes(t, cfg) })
+	}
+}
+
+func describesItsRoutes(t *testing.T, cfg baton.Config) {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
+	s := open(t, cfg)
 	res := send(t, "GET", s.URL()+"/openapi.json", "")
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage

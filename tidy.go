@@ -15,6 +15,7 @@ import (
 func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	const every = 5 * time.Minute
 	var retired time.Time
+	var wait patience
 	last := time.Now()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -32,15 +33,14 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 				log.Warn("what runs came to was not counted", "error", err)
 			}
 		case now := <-tick.C:
-			if by, ok := stepped(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
-				log.Warn("the clock was set; what is kept for days is looked at in an hour, and not before", "by", by)
-				retired = now
+			if by, ok := wait.pass(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
+				log.Warn("the clock was set; what is kept for a time is looked at in an hour, and not before", "by", by.Round(time.Second).String())
 			}
 			last = now
 			if rt.Serves() != nil {
 				continue // another server does it
 			}
-			if now.Sub(retired) >= retireEvery {
+			if wait.left == 0 && now.Sub(retired) >= retireEvery {
 				retire(ctx, rt, db, policy, now, log)
 				retired = now
 			}
@@ -49,6 +49,9 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 				log.Warn("old events were not sealed", "error", err)
 			} else if n > 0 {
 				log.Debug("sealed old events", "events", n)
+			}
+			if wait.left > 0 {
+				continue
 			}
 			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
 				log.Warn("old idempotency keys were not forgotten", "error", err)
@@ -66,11 +69,18 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 // countEvery is how often is counted what runs came to. Who asks looks at the rest.
 const countEvery = 10 * time.Second
 
-// stepped reports by how much a clock was set, if by much, which went by wall while that time has passed. One that is years ahead for a
-// moment must not have all go that is kept for days: somebody has time to set it back.
-func stepped(wall, passed time.Duration) (by time.Duration, ok bool) {
-	by = wall - passed
-	return by, by.Abs() >= time.Hour
+// patience is how long nothing is removed that is kept for a time, because the clock was set by much: one that is years ahead for a
+// moment must not have all of it go, and somebody has time to set it back.
+type patience struct{ left time.Duration }
+
+// pass notes that so much time went by on the wall and passed in truth, and reports by how much the clock was set, if by much.
+func (p *patience) pass(wall, passed time.Duration) (by time.Duration, set bool) {
+	if by = wall - passed; by.Abs() >= time.Hour {
+		p.left = time.Hour
+		return by, true
+	}
+	p.left = max(0, p.left-passed)
+	return by, false
 }
 
 // retireEvery is how often is looked for what has been kept long enough.

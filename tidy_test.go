@@ -7,18 +7,23 @@ import (
 
 func TestAClockThatWasSetIsNoticed(t *testing.T) {
 	const day = 24 * time.Hour
+	var p patience
 	for _, c := range []struct {
 		wall, passed, by time.Duration
-		ok               bool
+		set              bool
+		left             time.Duration
 	}{
-		{5 * time.Minute, 5 * time.Minute, 0, false},
-		{5*time.Minute + 30*time.Second, 5 * time.Minute, 30 * time.Second, false}, // it is slewed
-		{day, day, 0, false}, // it was slow to come
-		{400 * day, 5 * time.Minute, 400*day - 5*time.Minute, true},
-		{-2 * time.Hour, 5 * time.Minute, -2*time.Hour - 5*time.Minute, true},
+		{5 * time.Minute, 5 * time.Minute, 0, false, 0},
+		{5*time.Minute + 30*time.Second, 5 * time.Minute, 30 * time.Second, false, 0}, // it is slewed
+		{day, day, 0, false, 0}, // it was slow to come
+		{400 * day, 5 * time.Minute, 400*day - 5*time.Minute, true, time.Hour},
+		{5 * time.Minute, 5 * time.Minute, 0, false, 55 * time.Minute},
+		{-2 * time.Hour, 5 * time.Minute, -2*time.Hour - 5*time.Minute, true, time.Hour},
+		{50 * time.Minute, 50 * time.Minute, 0, false, 10 * time.Minute},
+		{50 * time.Minute, 50 * time.Minute, 0, false, 0},
 	} {
-		if by, ok := stepped(c.wall, c.passed); by != c.by && ok || ok != c.ok {
-			t.Errorf("%v in %v: %v, %v", c.wall, c.passed, by, ok)
+		if by, set := p.pass(c.wall, c.passed); by != c.by || set != c.set || p.left != c.left {
+			t.Errorf("%v in %v: %v, %v, and nothing goes for %v", c.wall, c.passed, by, set, p.left)
 		}
 	}
 }

@@ -84,10 +84,12 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		RunsPerAgent:    cfg.Limits.RunsPerAgent,
 		RunsPerProject:  cfg.Limits.RunsPerProject,
 		RunsPerUser:     cfg.Limits.RunsPerUser,
+		RunsBytes:       cfg.Limits.RunsBytes,
 		QueueDepth:      cfg.Limits.Queue,
 		QueuePerUser:    queuePerUser,
 		QueuePerProject: queuePerProject,
 		MessageBytes:    cfg.Limits.Messages,
+		TokensPerDay:    cfg.Limits.TokensPerDay,
 		RunEvents:       max(cmp.Or(cfg.Limits.RunEvents, 10_000_000), 0),
 
 		StepTimeout:     cfg.Timeouts.Step,
@@ -158,7 +160,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		monitor.Transport{Runtime: rt, Streams: streams},
-		openapi.New(cfg.Version),
+		openapi.New(cfg.Version, shown != nil),
 	}
 	mounts = append(mounts, more...)
 	if cfg.Console {
@@ -195,6 +197,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Rate:         cfg.Limits.LeastRate,
 			Conns:        cfg.Limits.Connections,
 			PeerConns:    cfg.Limits.ConnectionsPerPeer,
+			Guesses:      cmp.Or(cfg.Limits.GuessesPerPeer, 60),
 
 			Metrics:  shown,
 			Answered: watch.Request,

@@ -13,7 +13,7 @@ func configCommand() *cobra.Command {
 		Short: "Print the settings in force, without secrets",
 		Long: "Config prints the settings that serve would use, as a file that it would read: the defaults, then\n" +
 			config.File + " or the file given with --config, then BATON_… variables, then flags. Passwords are masked,\n" +
-			"and limits.runs is what this machine carries where nothing else is said.",
+			"and limits.runs and limits.runs_bytes are what this machine carries where nothing else is said.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
@@ -22,6 +22,9 @@ func configCommand() *cobra.Command {
 			}
 			if cfg.Limits.Runs == 0 {
 				cfg.Limits.Runs = runtime.Carried()
+			}
+			if cfg.Limits.RunsBytes == 0 {
+				cfg.Limits.RunsBytes = config.Size(runtime.CarriedBytes())
 			}
 			return cfg.WriteYAML(cmd.OutOrStdout())
 		},

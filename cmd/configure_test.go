@@ -33,8 +33,11 @@ func TestFlagsGoBeforeEnvironmentBeforeFile(t *testing.T) {
 
 func TestConfigTellsWhatHolds(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if got, want := baton(t.Context(), "config").want(t, 0).stdout, fmt.Sprintf("  runs: %d\n", runtime.Carried()); !strings.Contains(got, want) {
-		t.Errorf("no %q in\n%s", want, got)
+	got := baton(t.Context(), "config").want(t, 0).stdout
+	for _, want := range []string{fmt.Sprintf("  runs: %d\n", runtime.Carried()), fmt.Sprintf("  runs_bytes: %dMiB\n", runtime.CarriedBytes()>>20)} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
 

@@ -6,14 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/transports/certs/certstest"
 )
 
 func TestDoctorIsContentWithANewInstallation(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
 	r := baton(t.Context(), "doctor", "--listen", freeAddr(t)).want(t, 0)
-	for _, want := range []string{"note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
+	for _, want := range []string{"where the database lies, " + dir, "note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
@@ -101,5 +104,31 @@ func TestDoctorReachesPostgres(t *testing.T) {
 	args := []string{"doctor", "--database", url, "--listen", freeAddr(t)}
 	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reached (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") {
 		t.Errorf("got\n%s", r.stdout)
+	}
+}
+
+// TestDoctorIsContent looks at an installation in which everything is set up, and all of it well.
+func TestDoctorIsContent(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	certstest.Write(t, dir, "localhost", time.Now().Add(365*24*time.Hour))
+	put(t, "secret", strings.Repeat("s", 40))
+	collector := newReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	put(t, "baton.yaml", "tls: {cert_file: cert.pem, key_file: key.pem}\nauth: {mode: jwt, secret_file: secret}\n"+
+		"agents:\n  helper: {provider: openai, model: m, api_key: k}\n")
+	r := baton(t.Context(), "doctor", "--listen", freeAddr(t), "--admin-listen", freeAddr(t)).want(t, 0)
+	for _, want := range []string{
+		"ok     settings", "ok     agents", "ok     database", "ok     files", "ok     accounts", "ok     tls", "ok     listen", "ok     admin", "ok     traces",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(r.stdout, "wrong") {
+		t.Error("something is wrong")
+	}
+	if t.Failed() {
+		t.Log(r.stdout)
 	}
 }

@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fasthttp/websocket"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -259,5 +261,66 @@ func TestRunsGoOnInTheirTrace(t *testing.T) {
 	}
 	if runs != 2 {
 		t.Errorf("%d of its spans are in the trace, want 2", runs)
+	}
+}
+
+// TestTracesSpanServers has one server ask another, as a remote agent and as a server of tools, and a client on a WebSocket: what
+// the other does, and what is asked on the socket, is in the trace of who has asked.
+func TestTracesSpanServers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := newReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
+	other, stopOther := serveUntil(t, io.Discard, "--database", database(t))
+	put(t, "baton.yaml", "agents:\n  far: {agui: {url: "+other+"/api/v1/agui/echo}}\nmcp:\n  other: {url: "+other+"/mcp}\n")
+	url, stop := serveUntil(t, io.Discard, "--database", database(t))
+	script := func(do string) string {
+		text, err := json.Marshal(`{"do":[` + do + `]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	parent := []string{"traceparent", "00-" + traceID + "-" + clients + "-01"}
+	if out := ask(t, url, `{"agent":"far","content":"hello"}`, parent...); !strings.Contains(out, "RUN_FINISHED") {
+		t.Fatal(out)
+	}
+	call := `{"tool":"other.start_agent_run","args":{"agent":"echo","content":"a b"}}`
+	if out := ask(t, url, `{"agent":"scripted","content":`+script(call)+`}`, parent...); !strings.Contains(out, "RUN_FINISHED") {
+		t.Fatal(out)
+	}
+	socket, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http")+"/api/v1/ws", http.Header{"Traceparent": {parent[1]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	defer socket.Close()
+	if err := socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","ref":"1","agent":"echo","content":"x"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, said, err := socket.ReadMessage(); err != nil || !strings.Contains(string(said), `"ack"`) {
+		t.Fatalf("%s %v", said, err)
+	}
+	stop()
+	stopOther()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := map[string]string{clients: "client"}
+	for _, s := range r.spans {
+		ids[hexOf(s.SpanId)] = s.Name
+	}
+	got := map[string]int{}
+	for _, s := range r.spans {
+		if hexOf(s.TraceId) == traceID {
+			got[ids[hexOf(s.ParentSpanId)]+" > "+s.Name]++
+		}
+	}
+	for _, want := range []string{
+		"invoke_agent far > start_run echo", "start_run echo > run echo",
+		"execute_tool other.start_agent_run > start_run echo",
+		"client > start_run echo",
+	} {
+		if got[want] == 0 {
+			t.Errorf("no %q in %v", want, got)
+		}
 	}
 }

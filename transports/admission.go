@@ -1,12 +1,15 @@
 package transports
 
 import (
+	"context"
 	"errors"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -41,6 +44,15 @@ func (s *Server) admit(c *fiber.Ctx, who runtime.Caller, once bool) (*admission,
 	}
 	c.Locals(admissionKey{}, a)
 	return a, nil
+}
+
+// payer is who pays for what a request has held, nil for nobody.
+func (s *Server) payer(ctx *fasthttp.RequestCtx) budget.Payer {
+	a, ok := ctx.UserValue(admissionKey{}).(*admission)
+	if !ok {
+		return nil
+	}
+	return s.cfg.Streams.Payer(Holder{who: a.who})
 }
 
 // done gives back what the request alone has held.
@@ -85,15 +97,25 @@ func (s *Streams) Reserve(c *fiber.Ctx) error {
 	return err
 }
 
+// Payer is who pays for what is held for a stream, nil for nobody.
+func (s *Streams) Payer(h Holder) budget.Payer {
+	if s.Rates == nil {
+		return nil
+	}
+	return s.Rates.Payer(h.who)
+}
+
 // Holder is whose a stream is, and for how long.
 type Holder struct {
-	who  runtime.Caller
-	term auth.Term
+	who    runtime.Caller
+	term   auth.Term
+	within func(context.Context) context.Context // puts what is done on it inside its client's operation; nil for none
 }
 
 // HolderOf returns the holder of the stream that c is answered with.
 func HolderOf(c *fiber.Ctx) Holder {
 	h := Holder{term: auth.TermOf(c)}
+	h.within, _ = c.Locals(withinKey{}).(func(context.Context) context.Context)
 	if a := admissionOf(c); a != nil {
 		h.who = a.who
 	}

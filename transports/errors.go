@@ -42,6 +42,7 @@ var problems = map[int]Problem{
 	fiber.StatusForbidden:                   {"", "forbidden", ""},
 	fiber.StatusNotFound:                    {"There is nothing at this path", "not_found", ""},
 	fiber.StatusMethodNotAllowed:            {"This path does not take that method", "method_not_allowed", ""},
+	fiber.StatusNotImplemented:              {"There is no such method", "not_implemented", ""},
 	fiber.StatusRequestTimeout:              {"The request took too long to arrive", "request_timeout", ""},
 	fiber.StatusRequestEntityTooLarge:       {"The request's body is too large", "body_too_large", ""},
 	fiber.StatusUnsupportedMediaType:        {"", "unsupported_media_type", ""},
@@ -89,10 +90,16 @@ func cut(text string) string {
 
 // fail answers a request with err. It is the one place where errors become answers.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
+	if errors.Is(err, stream.ErrGone) { // nobody reads what is answered
+		s.cfg.Log.Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", c.Path())
+		return c.SendStatus(fiber.StatusBadGateway)
+	}
 	status, body, wait := Status(err)
+	if len(c.Response().Header.Peek(fiber.HeaderXRequestID)) == 0 {
+		secure(c) // nothing else of ours was done
+	}
 	if status == fiber.StatusInternalServerError {
-		body.RequestID = requestID(c)
-		c.Set(fiber.HeaderXRequestID, body.RequestID) // also where nothing else of ours was done
+		body.RequestID = string(c.Response().Header.Peek(fiber.HeaderXRequestID))
 		s.cfg.Log.Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
 	}
 	if wait > 0 {

@@ -15,6 +15,7 @@ func TestAnswersSayWhatBrowsersMayDoWithThem(t *testing.T) {
 	for _, a := range []answer{
 		s.do("GET", "/ok", nil), s.do("GET", "/healthz", nil), s.do("GET", "/nowhere", nil), s.do("GET", "/unknown", nil), s.do("GET", "/panic", nil),
 		s.do("GET", "/ok", nil, "Host", "evil.example"), s.do("POST", "/small", strings.NewReader("x")), s.do("GET", "/stream/empty", nil),
+		s.do("FROB", "/ok", nil), s.do("GET", "/ok", nil, "Cookie", strings.Repeat("x", 20_000)), // of these no handler knows
 	} {
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",

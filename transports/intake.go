@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/stream"
@@ -73,7 +75,11 @@ func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 		} else {
 			ctx.SetUserValue(incomingKey{}, &in)
 		}
-		s.shielded(ctx, h)
+		if known(ctx.Method()) {
+			s.shielded(ctx, h)
+		} else {
+			s.failHere(ctx, fiber.ErrNotImplemented) // which fiber would answer by itself
+		}
 		if !in.own.Done(in.length) {
 			ctx.SetConnectionClose()
 			stream.Linger(in.own)
@@ -83,6 +89,9 @@ func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 		}
 	}
 }
+
+// known reports whether a method is one that any path may take.
+func known(method []byte) bool { return slices.Contains(fiber.DefaultMethods, string(method)) }
 
 // shielded calls h, and answers for it when it panics: what happens outside of guard would end the process.
 func (s *Server) shielded(ctx *fasthttp.RequestCtx, h fasthttp.RequestHandler) {
@@ -113,7 +122,7 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
 		return
 	}
 	if n := len(ctx.Response.Body()); n > largeAnswer {
-		if err := held.Grow(n); err != nil {
+		if err := held.For(s.payer(ctx)).Grow(n); err != nil {
 			ctx.Response.Reset()
 			s.failHere(ctx, err)
 		}
@@ -155,19 +164,33 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 			return err
 		}
 	}
-	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, in.own.Hold(s.cfg.Streams.Budget))
+	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, in.own.Hold(s.cfg.Streams.Budget).For(s.payer(c.Context())))
 	in.own.Work()
 	return err
 }
 
 func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
 	body, err := held.ReadAll(from, length, s.limit(r))
+	if err == nil && r.Input && len(body) > largeInput {
+		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored
+	}
 	if err != nil {
 		return unread(err)
 	}
 	c.Request().SetBodyRaw(body)
 	return plain(c, len(body), s.limit(r))
 }
+
+// Decoded lets go of a request's body once all that is wanted of it was decoded: what it has come to is as large, and is there
+// until the answer. The budget counts it on.
+func Decoded(c *fiber.Ctx) {
+	if _, own := c.Context().UserValue(incomingKey{}).(*incoming); own { // else its memory may be another's
+		c.Request().ResetBody()
+	}
+}
+
+// largeInput is the size above which what starts a run counts twice.
+const largeInput = 64 << 10
 
 // plain refuses bodies that are too large or not JSON.
 func plain(c *fiber.Ctx, n, limit int) error {
@@ -196,12 +219,18 @@ func unread(err error) error {
 		return fiber.ErrRequestEntityTooLarge
 	case errors.Is(err, stream.ErrLate):
 		return fiber.ErrRequestTimeout
-	case errors.Is(err, budget.ErrSpent):
+	case errors.Is(err, budget.ErrSpent), refused(err):
 		return err
 	case errors.As(err, &broken), errors.Is(err, io.ErrUnexpectedEOF):
 		return fiber.ErrBadGateway
 	}
 	return fmt.Errorf("%w: %w", fiber.ErrBadRequest, err)
+}
+
+// refused reports whether the body is one too many for its sender.
+func refused(err error) bool {
+	e, ok := errors.AsType[*runtime.Error](err)
+	return ok && e.Kind == runtime.KindOverloaded
 }
 
 // Body is the body of a request for a route that is Raw, as it comes. Reading it fails, with an error to return, when it is larger

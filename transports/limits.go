@@ -7,13 +7,31 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// limits answers GET limits: what the caller may have and ask for, and what is used of it now.
+// limits answers GET limits: what the caller, or the user that an admin names, may have and ask for, and what is used of it now.
 func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
+	if user := c.Query("user"); user != "" {
+		var err error
+		if who, err = who.InSteadOf(user, runtime.RoleAdmin); err != nil {
+			return err
+		}
+	}
 	standing, err := s.cfg.Runtime.Standing(c.UserContext(), who)
 	if err != nil {
 		return err
 	}
 	meter := s.cfg.Streams.Rates
 	user, project := meter.Used(who)
-	return c.JSON(wire.NewLimits(&standing, meter.Config(), user, project, wire.SizeLimits{Body: s.cfg.Body, Input: s.cfg.Input}))
+	of := wire.ServerSettings{
+		Sizes: wire.SizeLimits{Body: s.cfg.Body, Input: s.cfg.Input}, InFlight: s.cfg.Streams.Budget.Total(), Guesses: s.guesses.PerMinute(),
+		Grace: s.cfg.Streams.Grace(), Head: s.cfg.HeadTimeout, Body: s.cfg.ReadTimeout, Answer: s.cfg.WriteTimeout, Idle: s.cfg.IdleTimeout,
+		Write: s.cfg.Streams.WriteTimeout(),
+	}
+	listens := s.visits.conns.Config()
+	of.Rate, of.Stall = listens.Rate, listens.Slack
+	s.mu.Lock()
+	if s.ln != nil {
+		of.Conns, of.PerPeer = listens.Conns, listens.PerPeer
+	}
+	s.mu.Unlock()
+	return c.JSON(wire.NewLimits(&standing, meter.Config(), user, project, &of))
 }

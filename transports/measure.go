@@ -1,6 +1,7 @@
 package transports
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +17,9 @@ import (
 // logs foreign hosts and origins, which whoever runs the server may have to name in its settings.
 func (s *Server) measure(c *fiber.Ctx) error {
 	if parent := c.Get("traceparent"); s.cfg.Traced != nil && parent != "" {
-		c.SetUserContext(s.cfg.Traced(c.UserContext(), parent))
+		within := func(ctx context.Context) context.Context { return s.cfg.Traced(ctx, parent) }
+		c.SetUserContext(within(c.UserContext()))
+		c.Locals(withinKey{}, within)
 	}
 	began := time.Now()
 	err := c.Next()
@@ -40,6 +43,9 @@ func (s *Server) measure(c *fiber.Ctx) error {
 	s.cfg.Answered(c.Method(), route, status, time.Since(began))
 	return err
 }
+
+// withinKey is where a request has what puts a context inside its client's operation.
+type withinKey struct{}
 
 // refusals logs what was refused, each for itself while they are few: strangers can send them as fast as they like.
 type refusals struct {

@@ -92,7 +92,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 			c.SetUserContext(own.Request(c.UserContext()))
 		}
 		if r.Stream { // which goes on when its handler has returned, and ends with its credential by itself
-			return r.Known(c, who)
+			return because(c.UserContext(), r.Known(c, who))
 		}
 		ctx, cancel := context.WithCancelCause(c.UserContext())
 		release := auth.TermOf(c).Watch(cancel)
@@ -103,11 +103,17 @@ func (s *Server) known(r *Route) fiber.Handler {
 			}
 		}()
 		c.SetUserContext(ctx)
-		if err = r.Known(c, who); err != nil && errors.Is(context.Cause(ctx), auth.ErrEnded) {
-			return auth.ErrEnded
-		}
-		return err
+		return because(ctx, r.Known(c, who))
 	}
+}
+
+// because returns what has ended ctx, when a handler has failed after that: what it was reading tells no cause.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err != nil && (errors.Is(cause, auth.ErrEnded) || errors.Is(cause, stream.ErrGone)) {
+		return cause
+	}
+	return err
 }
 
 var errStreams = &runtime.Error{

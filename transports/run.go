@@ -102,10 +102,10 @@ func (o owner) Gone() bool {
 	}
 }
 
-// Interrupt ends a stream of AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
+// Interrupt ends a stream of a thread's AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
 // the log. Of a server that stops it says so to nobody else.
-func (s *Streams) Interrupt(w *stream.Writer, err error, p agui.Projection) error {
-	return s.interrupt(w, s.log, err, p, nil)
+func (s *Streams) Interrupt(w *stream.Writer, thread string, err error, p agui.Projection) error {
+	return s.interrupt(w, s.log.With("thread", thread), err, p, nil)
 }
 
 func (s *Streams) interrupt(w *stream.Writer, log *slog.Logger, err error, p agui.Projection, framing fanout.Framing) error {

@@ -72,6 +72,7 @@ type Config struct {
 
 	Conns     int // connections at a time, default as many as the process has descriptors for
 	PeerConns int // of them from one address, default half
+	Guesses   int // credentials of one address that are wrong in a minute; 0 or less for no limit
 
 	Metrics  http.Handler                                                  // answers GET /metrics; nil for nothing there
 	Answered func(method, route string, status int, took time.Duration)    // is told of each request; nil for nobody
@@ -102,6 +103,7 @@ type Server struct {
 	checks   singleflight.Group // of what is
 	visits   *visits            // the requests of other servers: see ServeHTTP
 	terms    *auth.Terms        // what the credentials of accounts have open
+	guesses  *auth.Guesses      // those that are wrong; nil for no limit
 
 	mu   sync.Mutex // guards the fields below
 	addr string
@@ -122,7 +124,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	if addr, err := netip.ParseAddr(host); !safe && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		return nil, fmt.Errorf("transports: other machines reach %s, which takes Config.Accounts and Config.TLS; Config.Insecure allows it without", cfg.Listen)
 	}
-	s := &Server{cfg: cfg, terms: auth.NewTerms(cfg.Accounts, cfg.Log)}
+	s := &Server{cfg: cfg, terms: auth.NewTerms(cfg.Accounts, cfg.Log), guesses: auth.NewGuesses(cfg.Guesses, cfg.Proxies.Has, cfg.Log)}
 	s.visits = newVisits(stream.NewListener(nil, s.listening()))
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
@@ -146,7 +148,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.app.Use(cfg.Proxies.Handler(secured), s.measure, s.guard, browser.Handler())
 	who := auth.Everybody(cfg.Insecure)
 	if cfg.Accounts != nil {
-		who = auth.Callers(cfg.Accounts, s.terms, original, cfg.Log)
+		who = auth.Callers(cfg.Accounts, s.terms, s.guesses, original, cfg.Log)
 	}
 	s.routes = []Route{
 		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},

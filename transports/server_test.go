@@ -138,7 +138,7 @@ func serve(tb testing.TB, cfg transports.Config) *server {
 func serveWith(tb testing.TB, cfg transports.Config, streams transports.StreamConfig, mounts ...transports.Mounter) *server {
 	tb.Helper()
 	s := &server{TB: tb, log: new(buffer)}
-	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	cfg.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	reg := new(plugins.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		tb.Fatal(err)

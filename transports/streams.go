@@ -48,6 +48,9 @@ type Streams struct {
 	log *slog.Logger
 }
 
+// InFlight is the default of StreamConfig.InFlight.
+const InFlight = 96 << 20
+
 // NewStreams returns Streams without a stream.
 func NewStreams(cfg StreamConfig) *Streams {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
@@ -59,7 +62,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 		Set:     set,
 		Viewers: fanout.New(set),
 		Rates:   cfg.Rates,
-		Budget:  budget.New(cmp.Or(cfg.InFlight, 96<<20)),
+		Budget:  budget.New(cmp.Or(cfg.InFlight, InFlight)),
 		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
 		rt:      cfg.Runtime,
 		log:     cfg.Log,
@@ -90,6 +93,9 @@ func (s *Streams) Attach(h Holder, req *fasthttp.RequestCtx, c net.Conn, d strea
 	s.Set.Attach(req, c, d, func(ctx context.Context, w *stream.Writer) {
 		defer s.Rates.Hold(h.who)()
 		defer h.term.Watch(w.End)()
+		if h.within != nil {
+			ctx = h.within(ctx)
+		}
 		fn(ctx, w)
 	})
 }

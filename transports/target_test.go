@@ -1,6 +1,7 @@
 package transports_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -57,5 +58,23 @@ func TestHostIsJudgedAsItWasSent(t *testing.T) {
 	}
 	if got := s.raw("GET //127.0.0.1/ok HTTP/1.0"); got != 400 {
 		t.Errorf("without a Host: got %d", got)
+	}
+}
+
+// A method that nobody knows is refused as everything else is.
+func TestUnknownMethodsAreRefused(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for _, method := range []string{"GGGG", "get", "PRI"} {
+		_, in := s.dial(method + " /ok HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problem transports.Problem
+		err = json.NewDecoder(resp.Body).Decode(&problem)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusNotImplemented || problem.Code != "not_implemented" || problem.Detail == "" {
+			t.Errorf("%s: %s, %+v, %v", method, resp.Status, problem, err)
+		}
 	}
 }

@@ -54,6 +54,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 	if err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	req.Edits = !t.KeepEdits && !req.KeepsEdits()
 	if err := t.Streams.Reserve(c); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	}
 	cur, err := v.t.Runtime.Read(ctx, v.thread, v.after, false)
 	if err != nil {
-		return v.t.Streams.Interrupt(w, err, v.projection)
+		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
 	}
 	defer cur.Close()
 	tail := &tail{Cursor: cur, projection: v.projection, ended: v.after}
@@ -121,7 +121,7 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	case err == nil, errors.Is(err, stream.ErrGone):
 		return err
 	case !tail.between() || !tail.failed && !cur.Ended():
-		return v.t.Streams.Interrupt(w, err, v.projection)
+		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
 	case errors.Is(err, runtime.ErrStopping):
 		return nil
 	}

@@ -120,7 +120,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	if err != nil {
 		return err
 	}
-	f, err := wire.ThreadsAfter(who, args.Get("cursor"), limit)
+	f, err := wire.ThreadsAfter(wire.OwnThreads(who), args.Get("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	}
 	next := (*string)(nil)
 	if !last {
-		cursor := wire.ThreadsCursor(who, f.BeforeTime, f.BeforeKey)
+		cursor := wire.ThreadsCursor(wire.OwnThreads(who), f.BeforeTime, f.BeforeKey)
 		next = &cursor
 	}
 	return c.JSON(fiber.Map{"threads": threads, "nextCursor": next})

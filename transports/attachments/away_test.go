@@ -2,9 +2,12 @@ package attachments_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +88,30 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 	}
 	if a := s.send("GET", url, "", nil); a.code() != "404 attachment_not_found" {
 		t.Errorf("a download of what has gone: %s", a.Body)
+	}
+}
+
+// TestAPartOfAFileIsNotTakenForAllOfIt has a file lose bytes in its place.
+func TestAPartOfAFileIsNotTakenForAllOfIt(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, "", attach.Config{Blobs: blob.NewDirectory(dir)})
+	up := s.upload(file{"f", "a.txt", "", "hello"})
+	if err := os.Truncate(filepath.Join(dir, "default", filepath.FromSlash(up.Path)), 3); err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := json.Marshal(map[string]any{"attachments": []any{up}})
+	started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+		Agent: "opener", Messages: []agui.Message{{Role: agui.RoleUser, Content: "look", Metadata: metadata}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(started.RunID, runtime.Completed)
+	got, err := s.Runtime.Run(t.Context(), s.Caller, started.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.OutputSummary == nil || strings.Contains(*got.OutputSummary, "nil") {
+		t.Errorf("a worker gets %q, and no error", *got.OutputSummary)
 	}
 }

@@ -28,6 +28,13 @@ type AuthenticatorFunc func(r *http.Request) (Identity, error)
 // Authenticate calls f.
 func (f AuthenticatorFunc) Authenticate(r *http.Request) (Identity, error) { return f(r) }
 
+// Signed is an Authenticator whose credentials, or some of them, are signed: nobody guesses one, and to see that one is none asks
+// nothing of anybody else. They are looked at however many from the same address were wrong.
+type Signed interface {
+	// Signed reports whether the credential of a request is of that kind.
+	Signed(r *http.Request) bool
+}
+
 // Identity is who a credential says its bearer is.
 type Identity struct {
 	User       string
@@ -80,29 +87,46 @@ func (id Identity) open() (*session, error) {
 }
 
 // Callers finds out who sends each request before anything else is done for it; whom a does not know it
-// answers with 401. Request gives a request as net/http has it, and terms see to it that streams end with what opened them.
-func Callers(a Authenticator, terms *Terms, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
+// answers with 401. Request gives a request as net/http has it, terms see to it that streams end with what opened them, and
+// guesses that nobody tries credentials without end; nil lets everybody.
+func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
+	signed, _ := a.(Signed)
 	return func(c *fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
 			return fiber.ErrBadRequest
 		}
+		peer := PeerOf(c)
+		guess, limited := guesses.begin(r, peer.Address)
+		if limited != nil && (signed == nil || !signed.Signed(r)) {
+			return limited
+		}
 		id, err := a.Authenticate(r)
+		if err != nil && limited != nil {
+			return limited
+		}
 		if err != nil {
 			log.Debug("a caller is not known", "method", r.Method, "path", r.URL.Path, "error", err)
-			if refusal, ok := errors.AsType[*runtime.Error](err); ok &&
-				(refusal.Kind == runtime.KindUnauthorized || refusal.Kind == runtime.KindUnavailable) {
+			refusal, ok := errors.AsType[*runtime.Error](err)
+			switch {
+			case ok && refusal.Kind == runtime.KindUnavailable: // nobody knows whether it is wrong
 				return refusal
+			case ok && refusal.Kind == runtime.KindUnauthorized:
+				err = refusal
+			default:
+				err = ErrUnknown
 			}
-			return ErrUnknown
+			guess.wrong()
+			return err
 		}
 		s, err := id.open()
 		if err != nil {
 			log.Warn("whoever says who is asking named somebody who cannot be", "method", r.Method, "path", r.URL.Path, "error", err)
+			guess.wrong()
 			return ErrUnknown
 		}
+		guess.right()
 		s.terms = terms
-		peer := PeerOf(c)
 		origin := runtime.Origin{Credential: id.Credential, Request: peer.Request}
 		if peer.Address.IsValid() {
 			origin.Address = peer.Address.String()

@@ -69,7 +69,7 @@ func TestIdentitiesThatNobodyCanHave(t *testing.T) {
 		request := func(*fiber.Ctx) (*http.Request, error) {
 			return httptest.NewRequest(http.MethodGet, "/", http.NoBody), nil
 		}
-		app.Get("/", auth.Callers(vouch, auth.NewTerms(vouch, slog.New(slog.DiscardHandler)), request, slog.New(slog.DiscardHandler)), func(*fiber.Ctx) error {
+		app.Get("/", auth.Callers(vouch, auth.NewTerms(vouch, slog.New(slog.DiscardHandler)), nil, request, slog.New(slog.DiscardHandler)), func(*fiber.Ctx) error {
 			reached = true
 			return nil
 		})

@@ -60,7 +60,7 @@ func termOf(t *testing.T, terms *auth.Terms, credential string, expires time.Tim
 	request := func(*fiber.Ctx) (*http.Request, error) {
 		return httptest.NewRequest(http.MethodGet, "/", http.NoBody), nil
 	}
-	app.Get("/", auth.Callers(vouch, terms, request, slog.New(slog.DiscardHandler)), func(c *fiber.Ctx) error {
+	app.Get("/", auth.Callers(vouch, terms, nil, request, slog.New(slog.DiscardHandler)), func(c *fiber.Ctx) error {
 		term = auth.TermOf(c)
 		return nil
 	})

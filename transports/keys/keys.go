@@ -17,7 +17,8 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Ledger is where keys are kept, with who has asked for it.
+// Ledger is where keys are kept, with who has asked for it. It changes nothing, and fails with runtime.ErrRevoked, when the key of
+// who has asked was revoked meanwhile.
 type Ledger interface {
 	APIKeys(ctx context.Context, ids []string) ([]runtime.APIKey, error)
 	ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (runtime.Page[runtime.APIKey], error)
@@ -84,9 +85,6 @@ func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	if !req.ExpiresAt.IsZero() && !time.Now().Before(req.ExpiresAt) {
-		return wire.Refuse("invalid_request", "expiresAt must be a time to come")
-	}
 	text, row, err := apikey.New(req.Name, req.User, []string{who.Project()}, req.Role, req.ExpiresAt)
 	if err != nil {
 		return wire.Refuse("invalid_request", "name and user must be 1 to 200 characters without control characters, and the user not . or ..")
@@ -101,7 +99,7 @@ func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 	by := who.Audit("create_key")
 	by.At, by.User, by.Subject = row.CreatedAt, row.User, row.ID
 	if err := t.Ledger.PutAPIKey(c.UserContext(), &row, by); err != nil {
-		return errAway
+		return failed(err)
 	}
 	return c.Status(fiber.StatusCreated).JSON(wire.NewMadeKey(&row, text))
 }
@@ -109,6 +107,9 @@ func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 // revoke answers DELETE of a key, and ends at once what it has opened here.
 func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
 	id := wire.Unescape(c.Params("keyId"))
+	if !runtime.ValidName(id) {
+		return errKey
+	}
 	rows, err := t.Ledger.APIKeys(c.UserContext(), []string{id})
 	switch {
 	case err != nil:
@@ -124,10 +125,18 @@ func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
 	by.At, by.User, by.Subject = time.Now(), rows[0].User, id
 	err = t.Ledger.RevokeAPIKey(c.UserContext(), id, by.At, by)
 	if err != nil && !errors.Is(err, runtime.ErrNotFound) { // it was revoked before
-		return errAway
+		return failed(err)
 	}
 	t.Ended(id)
 	return c.SendStatus(fiber.StatusNoContent)
+}
+
+// failed is what is told of a change that was not made.
+func failed(err error) error {
+	if errors.Is(err, runtime.ErrRevoked) {
+		return auth.ErrEnded
+	}
+	return errAway
 }
 
 // The refusals of keys.

@@ -213,7 +213,7 @@ func (h *Held) cancel(ctx context.Context, waiting bool) (later bool) {
 		return refusal.Kind == runtime.KindUnavailable
 	}
 	if err != nil {
-		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "error", err)
+		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "thread", h.started.ThreadID, "error", err)
 	}
 	h.Release()
 	return false
@@ -238,6 +238,9 @@ func (l *Leases) supersede(ctx context.Context, who runtime.Caller, req *runtime
 	}
 	return some
 }
+
+// Grace is what a dropped client has to come back to its run.
+func (l *Leases) Grace() time.Duration { return l.cfg.Grace }
 
 // EndGraces unties all runs, and those to come: a server that stops cancels none.
 func (l *Leases) EndGraces() {

@@ -73,14 +73,20 @@ func (d *describer) admin() {
 		may("window", choice("", "hour", "day", "week")), says("step", "Of a bucket, in seconds."),
 		says("failures", "Those first that are most; codes beyond a hundred are `other`."),
 		says("agents", "Those first that have most runs; with the tokens that runs at work have used so far."),
-		says("instances", "Those first that came last."))
+		says("instances", "Those first that came last."),
+		says("counting", "Runs of before are still being counted, as after an upgrade: the numbers are too small."))
 	d.add("GET /api/projects/{projectId}/audit", operation{
 		ID: "listAudit", Summary: "List who has asked for what, latest first",
-		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. For admins.",
+		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. " +
+			"With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on, " +
+			"and `total` is null. For admins.",
 		Parameters: []parameter{
 			query("actor", text("Only what this user has asked for.")),
 			query("action", choice("Only this.", actions...)),
+			query("user", text("Only what was about a thread of this user.")),
+			query("run", text("Only what was about the run of this name, its first.")),
 			query("since", moment("Only what was asked for then or later.")),
+			query("until", moment("Only what was asked for before.")),
 			cursorParam, limitParam,
 		},
 		Answers: answers{"200": reply("A page of the audit.", ref("AuditPage"), "audit")},
@@ -117,6 +123,7 @@ func (d *describer) admin() {
 	d.add("GET /api/v1/limits", operation{
 		ID: "getLimits", Summary: "Show what the caller may have and ask for",
 		Description: "The limits of the caller, of its project and of the server, and what is used of them now. Sizes are in bytes, times in seconds.",
+		Parameters:  []parameter{query("user", text("For admins: whose limits and use of them, instead of one's own.")), projectParam},
 		Answers:     answers{"200": reply("The limits.", ref("Limits"), "limits")},
 	})
 	infer[wire.RateQuota](&d.schemas, "RateQuota", "How often something may be done.",
@@ -124,9 +131,22 @@ func (d *describer) admin() {
 	infer[wire.Quota](&d.schemas, "Quota", "A limit and what is used of it.", says("limit", "Null for no limit."))
 	infer[wire.Share](&d.schemas, "Share", "What a user or a project has of a server.",
 		says("streams", "Open at a time."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."))
-	infer[wire.ServerLimits](&d.schemas, "ServerLimits", "Those of all projects together.")
+	infer[wire.TokenQuota](&d.schemas, "TokenQuota", "A limit on tokens and what is used of it.", says("limit", "Null for none."))
+	infer[wire.ProjectShare](&d.schemas, "ProjectShare", "What a project has of a server.",
+		says("streams", "Open at a time."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."),
+		says("tokensPerDay", "What calls of models took in the last 24 hours, by quarters of an hour."))
+	infer[wire.ServerLimits](&d.schemas, "ServerLimits", "Those of all projects together.",
+		says("inFlight", "Bytes of requests, messages and answers that are held at a time."),
+		says("leastRate", "Bytes that clients send and take a second, on the average."),
+		says("connections", "Open at a time; null where the server has no listener of its own."),
+		says("connectionsPerPeer", "From one address; null likewise."),
+		says("guessesPerPeer", "Credentials of one address that are wrong in a minute; null for no limit."))
 	infer[wire.SizeLimits](&d.schemas, "SizeLimits", "In bytes.", says("input", "Of a request that starts a run."), says("messages", "The new ones of one run."))
-	infer[wire.TimeLimits](&d.schemas, "TimeLimits", "In seconds.")
+	infer[wire.TimeLimits](&d.schemas, "TimeLimits", "In seconds.",
+		says("onDisconnectGrace", "For a dropped client to come back, until its run is cancelled."), says("requestHead", "For a request's line and headers."),
+		says("requestBody", "For the whole of its body."), says("answer", "Until an answer that is no stream is taken."),
+		says("stall", "For which a body may not get on, or an answer not be taken."), says("idle", "Between two requests of a connection."),
+		says("write", "For one write to the reader of a stream."))
 	infer[wire.RunLimits](&d.schemas, "RunLimits", "Those of one run.", says("events", "Between two answers of its client; null for no limit."))
 	infer[wire.FilesUsed](&d.schemas, "FilesUsed", "A user's attachments.", says("bytes", "Of all of them."))
 	infer[wire.FileLimits](&d.schemas, "FileLimits", "Those of attachments, in bytes.", says("size", "Of one."), says("files", "Of a user."), says("bytes", "Of all of a user's."),

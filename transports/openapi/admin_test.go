@@ -35,6 +35,7 @@ func (c *client) admin() {
 	c.do(403, "GET", "/api/projects/default/audit?action=start&limit=1", "")
 	c.do(403, "DELETE", "/api/projects/default/users/another/data", "")
 	c.do(200, "GET", "/api/v1/limits", "")
+	c.do(403, "GET", "/api/v1/limits?user=another", "")
 	if s := c.do(200, "GET", "/api/projects/default/stats", "").(object)["totals"].(object); toInt(c.T, s["completed"]) == 0 || toInt(c.T, s["started"]) == 0 {
 		c.Errorf("runs came to %v", s)
 	}
@@ -49,13 +50,19 @@ func (c *client) admin() {
 	if me := a.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "custom" || me["user"] != "root" || me["role"] != "admin" {
 		c.Errorf("got %v", me)
 	}
-	a.do(200, "GET", "/api/v1/limits", "")
+	a.do(200, "GET", "/api/v1/limits?user=another", "")
 	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
 	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1", "").(object)
 	if total := page["total"]; toInt(c.T, total) != 1 {
 		c.Errorf("%v requests are in the audit, want one", total)
 	}
-	a.do(400, "GET", "/api/projects/default/audit?since=x", "")
+	for _, wrong := range []string{"since=x", "until=x", "cursor=x", "limit=0"} {
+		a.do(400, "GET", "/api/projects/default/audit?"+wrong, "")
+	}
+	two := a.do(200, "GET", "/api/projects/default/audit?actor=root&user=root&run=none&until=2100-01-01T00:00:00Z&since=2001-01-01T00:00:00Z", "").(object)
+	if two["total"] != nil || len(two["items"].([]any)) != 0 {
+		c.Errorf("of what nobody has asked for there is %v", two)
+	}
 	for _, window := range []string{"", "?window=hour", "?window=day", "?window=week"} {
 		a.do(200, "GET", "/api/projects/default/stats"+window, "")
 	}

@@ -96,7 +96,7 @@ func (c *client) runs() {
 	for _, wrong := range []string{"status=DONE", "order=up", "until=x", "q=%00"} {
 		c.do(400, "GET", runs+"?"+wrong, "")
 	}
-	for _, part := range []string{"/steps", "/node-states", "/messages", "/messages?limit=1"} {
+	for _, part := range []string{"/definition", "/steps", "/node-states", "/messages", "/messages?limit=1"} {
 		c.do(200, "GET", at+part, "")
 	}
 	c.do(201, "POST", at+"/messages", `{"content": "more", "contextItemIds": ["c"]}`)
@@ -117,6 +117,9 @@ func (c *client) runs() {
 
 	demo := c.start(`{"workflowId": "demo", "threadId": "demo", "content": "What is new?"}`)
 	c.do(200, "GET", runs+"/"+demo+"/node-states", "")
+	if w := c.do(200, "GET", runs+"/"+demo+"/definition", "").(object); w["name"] != "demo" || len(w["nodes"].([]any)) < 2 {
+		c.Errorf("the run has %v", w)
+	}
 	c.await(demo, "COMPLETED")
 	c.do(200, "GET", runs+"/"+demo+"/steps", "")
 	c.do(200, "GET", runs+"/"+demo, "")
@@ -214,6 +217,25 @@ func (c *client) threads() {
 		c.Errorf("put away are %v", none)
 	}
 	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)
+	if th := c.do(200, "GET", "/api/v1/threads/runs", "").(object); th["title"] != "Runs" || th["asked"] == nil {
+		c.Errorf("got %v", th)
+	}
+	c.do(404, "GET", "/api/v1/threads/nobody", "")
+	if titled := c.do(200, "GET", runs+"?threadId=runs&limit=1", "").(object)["items"].([]any)[0].(object); titled["threadTitle"] != "Runs" {
+		c.Errorf("of a run of a thread with a title is told %v", titled)
+	}
+	of := "/api/projects/default/threads"
+	one := c.do(200, "GET", of+"?limit=1", "").(object)
+	c.do(200, "GET", of+"?archived=false&q=s&limit=1&cursor="+c.do(200, "GET", of+"?archived=false&q=s&limit=1", "").(object)["nextCursor"].(string), "")
+	c.do(200, "GET", of+"?cursor="+one["nextCursor"].(string), "")
+	c.do(400, "GET", "/api/v1/threads?cursor="+one["nextCursor"].(string), "") // of another list
+	c.do(400, "GET", of+"?limit=0", "")
+	users := c.do(200, "GET", "/api/projects/default/users?q=OC&limit=1", "").(object)["items"].([]any)
+	if len(users) != 1 || users[0].(object)["user"] != "local" || toInt(c.T, users[0].(object)["threads"]) == 0 {
+		c.Errorf("there are the users %v", users)
+	}
+	c.do(400, "GET", "/api/projects/default/users?cursor=x", "")
+	c.do(400, "GET", "/api/projects/default/users?q=%00", "")
 	c.do(400, "PATCH", "/api/v1/threads/runs", `{"title": 1}`)
 	c.do(200, "GET", "/api/v1/threads/runs/messages?limit=3", "")
 	c.do(200, "GET", "/api/v1/threads/runs/messages?hidden=true&protocolVersion=1.0", "")

@@ -14,7 +14,7 @@ import (
 func BenchmarkFirst(b *testing.B) {
 	for b.Loop() {
 		app := fiber.New()
-		mount(app, openapi.New("v1"))
+		mount(app, openapi.New("v1", true))
 		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody), -1)
 		if err != nil {
 			b.Fatal(err)

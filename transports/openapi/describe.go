@@ -10,7 +10,7 @@ import (
 var about string
 
 // describe makes the document.
-func describe(version string) (document, error) {
+func describe(version string, metrics bool) (document, error) {
 	d := &describer{
 		doc: document{
 			OpenAPI: "3.1.1",
@@ -41,7 +41,7 @@ func describe(version string) (document, error) {
 	d.log()
 	d.mcp()
 	d.copilotkit()
-	d.operations()
+	d.operations(metrics)
 	d.doc.Components = components{Schemas: d.schemas.named, Responses: refusals(), SecuritySchemes: schemes}
 	return d.doc, d.schemas.err()
 }

@@ -13,7 +13,7 @@ import (
 
 func ExampleTransport() {
 	app := fiber.New()
-	for _, r := range openapi.New("v1.2.3").Routes() {
+	for _, r := range openapi.New("v1.2.3", true).Routes() {
 		app.Add(r.Method, r.Path, r.Public)
 	}
 	resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody), -1)

@@ -94,6 +94,7 @@ func (d *describer) resources() {
 		says("inputQuery", "The text of the user message it was started with."),
 		says("outputSummary", "What its last worker answered."),
 		says("threadId", "The thread, as its client named it."),
+		says("threadTitle", "Null when it has none."),
 		says("conversationId", "The thread, as Baton names it: a UUID."),
 		says("agent", "Null for a workflow."),
 		says("error", "Why it failed."),
@@ -108,6 +109,8 @@ func (d *describer) resources() {
 		says("responseSchema", "A JSON Schema of the payload of an answer."),
 		may("expiresAt", moment("When the server answers it with `cancelled`.")),
 		may("metadata", object("")),
+		says("toolName", "Of a call that is to be approved, or that the client answers."),
+		may("arguments", anything("The call's, null when there are none to show or they are larger than 64 KiB: the log has them.")),
 		says("agent", "The agent or workflow."),
 		says("user", "Whose run it is."),
 		says("createdAt", "When it was asked."))

@@ -31,6 +31,7 @@ func (d *describer) offers() {
 		says("needs", "The nodes that it comes after."),
 		says("when", "The condition under which it runs; null means always."))
 	infer[wire.CatalogWorkflow](s, "Workflow", "A workflow.", append(about, says("name", "What requests call it."))...)
+	infer[wire.Workflow](s, "Definition", "A workflow as a run has it.")
 	infer[wire.CatalogWorkflows](s, "Workflows", "The workflows, by name.")
 
 	d.area("Agents", "What this server has to run.")

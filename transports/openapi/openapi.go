@@ -22,9 +22,10 @@ type Transport struct {
 	files func() (map[string]static.File, error) // by name
 }
 
-// New returns the transport of a server of that version. The document is made when somebody first asks.
-func New(version string) *Transport {
-	return &Transport{sync.OnceValues(func() (map[string]static.File, error) { return files(version) })}
+// New returns the transport of a server of that version, which answers GET /metrics itself if metrics is set. The document is made
+// when somebody first asks.
+func New(version string, metrics bool) *Transport {
+	return &Transport{sync.OnceValues(func() (map[string]static.File, error) { return files(version, metrics) })}
 }
 
 // Routes are the document and the page.
@@ -42,8 +43,8 @@ func (t *Transport) document(c *fiber.Ctx) error { return t.send(c, documentName
 const documentName = "openapi.json"
 
 // files makes the document, and returns it with the files of the page.
-func files(version string) (map[string]static.File, error) {
-	doc, err := describe(version)
+func files(version string, metrics bool) (map[string]static.File, error) {
+	doc, err := describe(version, metrics)
 	if err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}

@@ -3,7 +3,7 @@ package openapi
 import "github.com/google/jsonschema-go/jsonschema"
 
 // operations describes what those who run a server use.
-func (d *describer) operations() {
+func (d *describer) operations(metrics bool) {
 	d.area("Operations", "For those who run the server.")
 	status := func(value string) *jsonschema.Schema { return object("", must("status", constant(value))) }
 	d.add("GET /healthz", operation{
@@ -20,14 +20,15 @@ func (d *describer) operations() {
 				"stopping", "The server is stopping; try again shortly"),
 		},
 	})
-	d.add("GET /metrics", operation{
-		ID: "metrics", Summary: "What the server does, for Prometheus",
-		Description: "With accounts on, or with an admin listener, the metrics are on that listener alone and here is nothing.",
-		Answers: answers{"200": {
-			Description: "The metrics, in Prometheus's text format.",
-			Content:     map[string]media{"text/plain": {Schema: text("")}},
-		}},
-	})
+	if metrics { // else they are on the admin listener alone, or nowhere
+		d.add("GET /metrics", operation{
+			ID: "metrics", Summary: "What the server does, for Prometheus",
+			Answers: answers{"200": {
+				Description: "The metrics, in Prometheus's text format.",
+				Content:     map[string]media{"text/plain": {Schema: text("")}},
+			}},
+		})
+	}
 	d.add("GET /openapi.json", operation{
 		ID: "openapi", Security: nobody, Summary: "This document",
 		Answers: answers{"200": reply("The document.", object("An OpenAPI 3.1 document.")), "304": nothing("The client has it.")},

@@ -57,6 +57,12 @@ func (d *describer) runs() {
 			"400": refuse("It is not over.", "invalid_state", "Run cannot be deleted. Current status: RUNNING"),
 		},
 	})
+	d.add("GET "+run+"/definition", operation{
+		ID: "getDefinition", Summary: "Read the workflow that a run was started with",
+		Description: "As it was then, whatever it is now. That of an agent's run is one node.",
+		Parameters:  []parameter{userParam},
+		Answers:     answers{"200": reply("The workflow.", ref("Definition"), "definition")},
+	})
 	d.add("GET "+run+"/steps", operation{
 		ID: "listSteps", Summary: "List the steps of a run, by number",
 		Parameters: []parameter{cursorParam, limitParam, userParam},

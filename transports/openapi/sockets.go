@@ -83,6 +83,8 @@ func (d *describer) commands() {
 				"unsubscribed.", must("threadId", name("The thread.")),
 				may("afterEventId", either("Absent: from the first event.", count("An event's id."), constant("latest")))),
 			command("unsubscribe", "Shows it no longer.", must("threadId", name("The thread."))),
+			command("watch", "Tells when there is something else to see in the caller's lists of runs, of threads and of what waits."),
+			command("unwatch", "Tells it no longer."),
 			start,
 			command("append", "Appends a message to a run.", run, must("content", text("")), may("contextItemIds", list(text(""), ""))),
 			command("cancel", "Cancels a run.", run),
@@ -92,12 +94,14 @@ func (d *describer) commands() {
 	result := either("What REST answers to the same.",
 		object("To subscribe.", must("threadId", text("")), must("afterEventId", count("What follows is behind it."))),
 		object("To unsubscribe: no event of it follows.", must("threadId", text(""))),
+		object("To watch and unwatch.", must("projectId", text(""))),
 		ref("Started"), ref("Message"), ref("Cancelled"), ref("Resumed"))
 	d.schemas.name("SocketFrame", &jsonschema.Schema{
 		Description: "What the server says.",
 		OneOf: []*jsonschema.Schema{
 			object("An event of a thread.", must("op", constant("event")), must("threadId", text("")),
 				may("id", count("Absent on frames that are not of the log.")), must("event", ref("SeedEvent"))),
+			object("A list has changed, or many have. It comes at most four times a second.", must("op", constant("changed"))),
 			object("The answer to a command.", must("op", constant("ack")), may("ref", reference), must("result", result)),
 			object("The refusal of a command, or why a thread cannot be shown any more.",
 				must("op", constant("error")), may("ref", reference), may("threadId", text("")),

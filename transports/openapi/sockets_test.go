@@ -21,11 +21,13 @@ func (c *client) sockets() {
 	}
 	s := c.socket("/api/v1/ws", "baton.v1")
 	for _, command := range []string{
+		`{"op": "watch", "ref": 0}`,
 		`{"op": "subscribe", "ref": 1, "threadId": "mirrored", "afterEventId": "latest"}`,
 		`{"op": "run", "ref": "a", "agent": "echo", "threadId": "mirrored", "runId": "of-the-socket", "content": "hello"}`,
 		`{"op": "append", "runId": "of-the-socket", "content": "more"}`,
 		`{"op": "cancel", "ref": 3, "runId": "of-the-socket"}`,
 		`{"op": "unsubscribe", "threadId": "mirrored"}`,
+		`{"op": "unwatch"}`,
 		`{"op": "subscribe", "ref": "last", "threadId": "nobody"}`,
 	} {
 		s.say(command)

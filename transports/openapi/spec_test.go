@@ -186,7 +186,7 @@ func mount(app *fiber.App, t *openapi.Transport) {
 func get(t *testing.T, path string, header ...string) got {
 	t.Helper()
 	app := fiber.New()
-	mount(app, openapi.New("v1.2.3"))
+	mount(app, openapi.New("v1.2.3", true))
 	req := httptest.NewRequest(http.MethodGet, path, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])

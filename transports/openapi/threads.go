@@ -39,6 +39,34 @@ func (d *describer) threads() {
 			"400": refuse("A parameter is wrong.", "invalid_request", "archived must be true or false", "invalid_cursor", "The cursor is not one that this list has given", "invalid_limit", "limit must be a number from 1 to 500"),
 		},
 	})
+	d.add("GET /api/projects/{projectId}/threads", operation{
+		ID: "listProjectThreads", Summary: "List the threads of all users that you may see, those with the latest activity first",
+		Description: "A user's own; with a role that sees others' threads those of the project. Else as listThreads.",
+		Parameters: []parameter{
+			query("q", text("Only threads with this text in the title or the threadId, in upper or lower case.")),
+			query("archived", flag("Only threads that are put away, or only the others.")),
+			query("user", text("With a role that sees others' threads: whose they are.")),
+			cursorParam, limitParam,
+		},
+		Answers: answers{
+			"200": reply("A page of threads.", ref("ThreadPage"), "threads"),
+			"400": refuse("A parameter is wrong.", "invalid_request", "archived must be true or false", "invalid_cursor", "The cursor is not one that this list has given", "invalid_limit", "limit must be a number from 1 to 500"),
+		},
+	})
+	d.add("GET /api/projects/{projectId}/users", operation{
+		ID: "listUsers", Summary: "List those who have threads in the project, by name",
+		Description: "With `q` a page looks at 1 000 users and ends there, short or empty, with a `nextCursor` that goes on; `total` is always null. " +
+			"With accounts it is not for users.",
+		Parameters: []parameter{query("q", text("Only users with this text in the name, in upper or lower case.")), cursorParam, limitParam},
+		Answers: answers{
+			"200": reply("A page of users.", ref("UserPage"), "users"),
+			"400": refuse("A parameter is wrong.", "invalid_request", "q must be at most 200 characters without control characters", "invalid_cursor", "The cursor is not one that this list has given", "invalid_limit", "limit must be a number from 1 to 500"),
+		},
+	})
+	d.add("GET "+thread, operation{
+		ID: "getThread", Summary: "Read a thread as lists show it", Parameters: []parameter{projectParam},
+		Answers: answers{"200": reply("The thread.", ref("Thread"), "thread"), "404": usual("ThreadNotFound")},
+	})
 	d.add("GET "+thread+"/messages", operation{
 		ID: "listThreadMessages", Summary: "Read a thread's messages, for front ends that show them before they connect",
 		Description: "The newest that fit 8 MB and `limit`, in their order, and those that are being written. Read " +
@@ -85,12 +113,16 @@ func (d *describer) conversations() {
 	s := &d.schemas
 	infer[wire.Thread](s, "Thread", "A thread.",
 		may("threadId", threadID), says("conversationId", "The thread, as Baton names it: a UUID."),
-		may("metadata", object("")),
+		may("metadata", object("")), says("user", "Whose it is."),
 		says("archived", "It is put away: front ends show it apart."),
 		says("runId", "The run that is running or waiting, else the latest; null when there has been none."),
 		says("agent", "The agent or workflow of that run."),
+		says("asked", "The first 200 characters of what that run was asked; null for nothing, and for more than 64 KiB."),
 		says("updatedAt", "When something last happened on it."))
 	pageOf[wire.Thread](s, "ThreadPage")
+	infer[wire.ThreadUser](s, "ThreadUser", "Somebody who has threads in a project.",
+		says("threads", "Counting stops at 1 000."), says("lastActiveAt", "When something last happened on one of them."))
+	pageOf[wire.ThreadUser](s, "UserPage")
 	infer[wire.ThreadMessages](s, "ThreadMessages", "Messages of a thread, and its state.",
 		may("threadId", threadID), may("messages", list(ref("ThreadMessage"), "")), may("state", object("The thread's state.")),
 		says("lastEventId", "The last event that is in it; `after_event_id` of a stream that goes on from here."))

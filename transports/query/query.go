@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -64,10 +63,10 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	if f.Statuses, err = statuses(q.Statuses); err != nil {
 		return f, "", err
 	}
-	if f.Since, err = moment("since", q.Since); err != nil {
+	if f.Since, err = wire.Moment("since", q.Since); err != nil {
 		return f, "", err
 	}
-	if f.Until, err = moment("until", q.Until); err != nil {
+	if f.Until, err = wire.Moment("until", q.Until); err != nil {
 		return f, "", err
 	}
 	if q.ThreadID != "" {
@@ -96,18 +95,6 @@ func statuses(asked []string) (list []runtime.Status, err error) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list), nil
-}
-
-// moment is the time that a parameter names, zero for none.
-func moment(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		err = wire.Refuse("invalid_request", "%s must be a time like 2024-01-15T10:00:00Z", name)
-	}
-	return at, err
 }
 
 // Asks returns the open questions of a run that the caller may see.

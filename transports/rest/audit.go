@@ -2,7 +2,6 @@ package rest
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -12,25 +11,26 @@ import (
 
 // audit answers GET audit: who has asked for what in the project, latest first.
 func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
-	f := runtime.AuditFilter{Actor: c.Query("actor"), Action: c.Query("action")}
+	f := runtime.AuditFilter{Actor: c.Query("actor"), Action: c.Query("action"), User: c.Query("user"), Run: c.Query("run")}
 	var err error
-	if since := c.Query("since"); since != "" {
-		if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			return wire.Refuse("invalid_request", "since must be a time like 2024-01-15T10:00:00Z")
-		}
+	if f.Since, err = wire.Moment("since", c.Query("since")); err != nil {
+		return err
 	}
-	list := wire.List(fmt.Sprintf("audit %q %q %q %d", who.Project(), f.Actor, f.Action, f.Since.UnixMilli()))
+	if f.Until, err = wire.Moment("until", c.Query("until")); err != nil {
+		return err
+	}
+	list := wire.List(fmt.Sprintf("audit %q %q %q %q %q %d %d", who.Project(), f.Actor, f.Action, f.User, f.Run, f.Since.UnixMilli(), f.Until.UnixMilli()))
 	if f.Limit, err = wire.Limit(c.Query("limit")); err != nil {
 		return err
 	}
-	if f.BeforeKey, err = list.Position(c.Query("cursor")); err != nil {
+	if err = wire.AuditAfter(list, c.Query("cursor"), &f); err != nil {
 		return err
 	}
 	page, err := t.Runtime.AuditOf(c.UserContext(), who, f)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewPage(list, page, wire.NewAudited, func(a *runtime.Audit) int64 { return a.Key }))
+	return c.JSON(wire.NewAudit(list, page))
 }
 
 // deleteUser answers DELETE of all that a user has.

@@ -36,6 +36,7 @@ func (t Transport) startTool(c *fiber.Ctx, who runtime.Caller) error {
 	if req.Idempotency, err = transports.Idempotency(c, who, c.Path(), req.BodyHash); err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	started, err := t.detached(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -88,6 +89,7 @@ func (t Transport) append(c *fiber.Ctx, who runtime.Caller) error {
 	if req.Idempotency, err = key(c, who); err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	run, err := t.Runtime.Run(c.UserContext(), who, runID(c)) // the answer has its first name
 	if err != nil {
 		return err

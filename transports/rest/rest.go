@@ -37,6 +37,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true, Once: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: on(runtime.RoleViewer, t.get)},
 		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: on(runtime.RoleAdmin, t.delete)},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/definition", Known: on(runtime.RoleViewer, t.definition)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: on(runtime.RoleViewer, t.steps)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: on(runtime.RoleViewer, t.nodes)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages)},
@@ -45,6 +46,8 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume), Once: true},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/interrupts", Known: on(runtime.RoleViewer, t.questions)},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/threads", Known: on(runtime.RoleViewer, t.allThreads)},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/users", Known: t.users},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/stats", Known: t.stats},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
 		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
@@ -54,6 +57,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot},
 
 		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: on(runtime.RoleViewer, t.threads)},
+		{Method: fiber.MethodGet, Path: thread, Known: t.thread},
 		{Method: fiber.MethodPatch, Path: thread, Known: t.updateThread},
 		{Method: fiber.MethodDelete, Path: thread, Known: t.deleteThread},
 		{Method: fiber.MethodGet, Path: thread + "/messages", Known: t.threadMessages},

@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/query"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -40,6 +41,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	if req.Idempotency, err = key(c, who); err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	started, err := t.detached(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err
@@ -78,6 +80,15 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(shown)
 }
 
+// definition answers GET definition: what the run was started with.
+func (t Transport) definition(c *fiber.Ctx, who runtime.Caller) error {
+	w, err := t.Runtime.Workflow(c.UserContext(), who, runID(c))
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewWorkflow(w))
+}
+
 // delete answers DELETE of a run that is over.
 func (t Transport) delete(c *fiber.Ctx, who runtime.Caller) error {
 	if err := t.Runtime.Delete(c.UserContext(), who, runID(c)); err != nil {
@@ -105,6 +116,7 @@ func (t Transport) resume(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	run, err := t.Runtime.ResumeOnce(c.UserContext(), who, runID(c), entries, key)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -11,11 +12,23 @@ import (
 
 // threads answers GET threads: the caller's own, or those of the user that a viewer names, those with the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
+	return t.listThreads(c, who, wire.OwnThreads(who), t.Runtime.Threads)
+}
+
+// allThreads answers GET threads of a project: those that the caller may see.
+func (t Transport) allThreads(c *fiber.Ctx, who runtime.Caller) error {
+	return t.listThreads(c, who, wire.AllThreads(who), t.Runtime.ThreadsOfAll)
+}
+
+// readThreads reads a page of threads.
+type readThreads func(ctx context.Context, who runtime.Caller, f runtime.ThreadFilter) (runtime.Page[runtime.ListedThread], error)
+
+func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, list wire.List, read readThreads) error {
 	limit, err := wire.Limit(c.Query("limit"))
 	if err != nil {
 		return err
 	}
-	f, err := wire.ThreadsAfter(who, c.Query("cursor"), limit)
+	f, err := wire.ThreadsAfter(list, c.Query("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -27,11 +40,29 @@ func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	default:
 		return wire.Refuse("invalid_request", "archived must be true or false")
 	}
-	threads, err := t.Runtime.Threads(c.UserContext(), who, f)
+	threads, err := read(c.UserContext(), who, f)
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewThreads(who, threads))
+	return c.JSON(wire.NewThreads(list, threads))
+}
+
+// users answers GET users of a project: those who have threads there.
+func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
+	list := wire.Users(who)
+	f := runtime.UserFilter{Text: strings.TrimSpace(c.Query("q"))}
+	var err error
+	if f.Limit, err = wire.Limit(c.Query("limit")); err != nil {
+		return err
+	}
+	if f.After, err = list.Name(c.Query("cursor")); err != nil {
+		return err
+	}
+	users, err := t.Runtime.Users(c.UserContext(), who, f)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewUsers(list, users))
 }
 
 // threadMessages answers GET messages of a thread, for front ends that load it before they connect.
@@ -54,6 +85,15 @@ func (t Transport) threadMessages(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	client := wire.RunRequest{ProtocolVersion: c.Query("protocolVersion")}
 	return c.JSON(wire.NewThreadMessages(&th, &snap, client.Dialect()))
+}
+
+// thread answers GET of a thread.
+func (t Transport) thread(c *fiber.Ctx, who runtime.Caller) error {
+	th, err := t.Runtime.ThreadAsListed(c.UserContext(), who, wire.Unescape(c.Params("threadId")))
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewThread(&th))
 }
 
 // updateThread answers PATCH of a thread.

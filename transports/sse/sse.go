@@ -49,6 +49,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
+	transports.Decoded(c)
 	shown := c.Accepts(fiber.MIMEApplicationJSON, "text/event-stream") == "text/event-stream"
 	if shown {
 		if err := t.Streams.Reserve(c); err != nil {

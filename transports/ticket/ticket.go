@@ -59,6 +59,7 @@ type Tickets struct {
 var (
 	_ auth.Authenticator = (*Tickets)(nil)
 	_ auth.Watcher       = (*Tickets)(nil)
+	_ auth.Signed        = (*Tickets)(nil)
 	_ transports.Mounter = (*Tickets)(nil)
 )
 
@@ -136,6 +137,15 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	return auth.Identity{
 		User: c.User, Projects: []string{c.Project}, Role: role, Credential: c.Credential, Expires: time.Unix(c.Expires, 0), Streams: true,
 	}, nil
+}
+
+// Signed reports that a ticket is, and of what else it is next's.
+func (t *Tickets) Signed(r *http.Request) bool {
+	if r.URL.Query().Has("ticket") {
+		return true
+	}
+	next, ok := t.next.(auth.Signed)
+	return ok && next.Signed(r)
 }
 
 // Valid is next's.

@@ -31,6 +31,7 @@ type Run struct {
 	FinishedAt     *time.Time        `json:"finishedAt"`
 	ContextItemIDs []string          `json:"contextItemIds"`
 	ThreadID       string            `json:"threadId"`
+	ThreadTitle    *string           `json:"threadTitle"`
 	ConversationID string            `json:"conversationId"`
 	Agent          *string           `json:"agent"` // null for a workflow
 	Error          *agui.OutputError `json:"error"`
@@ -75,7 +76,7 @@ func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 		ContextItemIDs: list(r.ContextItemIDs), ThreadID: r.ThreadID, ConversationID: r.ConversationID,
 		Agent: orNull(r.Agent), Error: r.Error, Generation: r.Generation, Usage: list(r.Usage),
 		CreatedAt: stamp(r.CreatedAt), ParentRunID: orNull(r.ParentRun), Interrupts: list(interrupts),
-		User: r.User, Cost: cost,
+		User: r.User, Cost: cost, ThreadTitle: orNull(r.ThreadTitle),
 	}
 	if r.StartedAt != nil {
 		run.Attempts = r.Attempt + 1

@@ -20,6 +20,25 @@ type Audited struct {
 	Subject    *string   `json:"subject"` // what else it was about
 }
 
+// AuditAfter has a filter begin where a cursor leads to in that list.
+func AuditAfter(l List, cursor string, f *runtime.AuditFilter) error {
+	at, err := l.positions(cursor, 2)
+	if err == nil && cursor != "" {
+		f.BeforeTime, f.BeforeKey = time.UnixMilli(at[0]), at[1]
+	}
+	return err
+}
+
+// NewAudit makes a page of the audit, which was read with the filter of AuditAfter.
+func NewAudit(l List, read runtime.Page[runtime.Audit]) Page[Audited] {
+	return newPage(read, NewAudited, func(a *runtime.Audit) string {
+		if read.Behind != 0 {
+			return l.Cursor(read.BehindAt.UnixMilli(), read.Behind)
+		}
+		return l.Cursor(a.At.UnixMilli(), a.Key)
+	})
+}
+
 // NewAudited returns a row of the audit.
 func NewAudited(a *runtime.Audit) Audited {
 	return Audited{

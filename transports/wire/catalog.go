@@ -104,7 +104,7 @@ func NewCatalog(reg *plugins.Registry, inside bool) Catalog {
 func NewCatalogWorkflows(reg *plugins.Registry, inside bool) CatalogWorkflows {
 	c := CatalogWorkflows{[]CatalogWorkflow{}}
 	for _, w := range reg.Workflows() {
-		c.Workflows = append(c.Workflows, CatalogWorkflow{newWorkflow(w), newAbout(reg, w, inside)})
+		c.Workflows = append(c.Workflows, CatalogWorkflow{NewWorkflow(w), newAbout(reg, w, inside)})
 	}
 	return c
 }

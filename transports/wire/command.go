@@ -38,9 +38,9 @@ func DecodeCommand(body []byte) (Command, error) {
 			r.need("threadId", cmd.ThreadID)
 		case "append", "cancel", "resume":
 			r.need("runId", cmd.RunID)
-		case "run":
+		case "run", "watch", "unwatch":
 		default:
-			r.err = Refuse("unknown_op", "op must be subscribe, unsubscribe, run, append, cancel or resume")
+			r.err = Refuse("unknown_op", "op must be subscribe, unsubscribe, watch, unwatch, run, append, cancel or resume")
 		}
 	}
 	cmd.request = r

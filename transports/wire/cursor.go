@@ -61,6 +61,32 @@ func (l List) positions(cursor string, n int) ([]int64, error) {
 	return position, nil
 }
 
+// CursorBehind returns the cursor that leads on behind a name, in a list that is read in the order of names.
+func (l List) CursorBehind(name string) string {
+	raw := append([]byte{cursorVersion}, l.sumOf(name)...)
+	return cursorText.EncodeToString(append(raw, name...))
+}
+
+// Name returns the name behind which a cursor of CursorBehind leads on, "" for no cursor.
+func (l List) Name(cursor string) (string, error) {
+	if cursor == "" {
+		return "", nil
+	}
+	raw, err := cursorText.DecodeString(cursor)
+	if err != nil || len(raw) <= 1+cursorSum {
+		return "", errCursor
+	}
+	if name := string(raw[1+cursorSum:]); runtime.ValidName(name) && l.CursorBehind(name) == cursor { // not every database can be asked for others
+		return name, nil
+	}
+	return "", errCursor
+}
+
+func (l List) sumOf(name string) []byte {
+	sum := sha256.Sum256([]byte("baton cursor\x00" + strconv.Quote(name) + string(l)))
+	return sum[:cursorSum]
+}
+
 var errCursor = Refuse("invalid_cursor", "The cursor is not one that this list has given")
 
 func (l List) sum(position []int64) []byte {
@@ -110,7 +136,7 @@ func newPage[R, T any](read runtime.Page[R], item func(*R) T, cursor func(*R) st
 	for i := range read.Rows {
 		page.Items[i] = item(&read.Rows[i])
 	}
-	if n := len(read.Rows); read.More && (n > 0 || read.Behind != 0) {
+	if n := len(read.Rows); read.More && (n > 0 || read.Behind != 0 || read.BehindOne != "") {
 		var last *R
 		if n > 0 {
 			last = &read.Rows[n-1]

@@ -57,6 +57,9 @@ func DecodeKey(body []byte) (KeyRequest, error) {
 		if req.ExpiresAt, err = time.Parse(time.RFC3339, expires); err != nil {
 			return req, Refuse(codeRequest, "expiresAt must be a time like 2024-01-15T10:00:00Z")
 		}
+		if !time.Now().Before(req.ExpiresAt) || req.ExpiresAt.UTC().Year() > 9999 { // which nobody could be told
+			return req, Refuse(codeRequest, "expiresAt must be a time to come, before the year 10000")
+		}
 	}
 	return req, nil
 }

@@ -10,7 +10,7 @@ import (
 // Limits are what a caller may have and ask for, and what is used of it now.
 type Limits struct {
 	User        Share        `json:"user"`
-	Project     Share        `json:"project"` // all its users together
+	Project     ProjectShare `json:"project"` // all its users together
 	Server      ServerLimits `json:"server"`
 	Sizes       SizeLimits   `json:"sizes"`
 	Timeouts    TimeLimits   `json:"timeouts"`
@@ -21,9 +21,32 @@ type Limits struct {
 // Share is what a user or a project has of a server.
 type Share struct {
 	Requests RateQuota `json:"requests"`
-	Streams  Quota     `json:"streams"` // open at a time
-	Running  Quota     `json:"running"` // runs executed at once
-	Queued   Quota     `json:"queued"`  // runs that wait for their turn
+	Streams  Quota     `json:"streams"`  // open at a time
+	Running  Quota     `json:"running"`  // runs executed at once
+	Queued   Quota     `json:"queued"`   // runs that wait for their turn
+	InFlight ByteQuota `json:"inFlight"` // bytes of requests, messages and answers that are held at a time
+}
+
+// ProjectShare is what a project has of a server.
+type ProjectShare struct {
+	Requests     RateQuota  `json:"requests"`
+	Streams      Quota      `json:"streams"`      // open at a time
+	Running      Quota      `json:"running"`      // runs executed at once
+	Queued       Quota      `json:"queued"`       // runs that wait for their turn
+	InFlight     ByteQuota  `json:"inFlight"`     // bytes of requests, messages and answers that are held at a time
+	TokensPerDay TokenQuota `json:"tokensPerDay"` // that calls of models took in the last 24 hours, by quarters of an hour
+}
+
+// TokenQuota is a limit on tokens and what is used of it.
+type TokenQuota struct {
+	Limit *int64 `json:"limit"` // null for none
+	Used  int64  `json:"used"`
+}
+
+// ByteQuota is a limit on bytes and what is used of it.
+type ByteQuota struct {
+	Limit *int64 `json:"limit"` // null for none
+	Used  int64  `json:"used"`
 }
 
 // Quota is a limit and what is used of it.
@@ -41,9 +64,16 @@ type RateQuota struct {
 
 // ServerLimits are those of all projects together. What is used of them is not told: it would tell of other projects.
 type ServerLimits struct {
-	Running         int `json:"running"` // runs executed at once
-	Queued          int `json:"queued"`
-	QueuedPerThread int `json:"queuedPerThread"`
+	Running         int   `json:"running"`      // runs executed at once
+	RunningBytes    int64 `json:"runningBytes"` // that those are asked together; what is asked with little does not count
+	Queued          int   `json:"queued"`
+	QueuedPerThread int   `json:"queuedPerThread"`
+
+	InFlight           int64 `json:"inFlight"`           // bytes of requests, messages and answers that are held at a time
+	LeastRate          int   `json:"leastRate"`          // bytes that clients send and take a second, on the average
+	Connections        *int  `json:"connections"`        // open at a time; null where the server has no listener of its own
+	ConnectionsPerPeer *int  `json:"connectionsPerPeer"` // from one address; null likewise
+	GuessesPerPeer     *int  `json:"guessesPerPeer"`     // credentials of one address that are wrong in a minute; null for no limit
 }
 
 // SizeLimits are in bytes.
@@ -55,10 +85,30 @@ type SizeLimits struct {
 
 // TimeLimits are in seconds.
 type TimeLimits struct {
-	Run      int `json:"run"`      // from its start to its end
-	Step     int `json:"step"`     // one execution of an agent
-	Tool     int `json:"tool"`     // one call
-	Approval int `json:"approval"` // what waits for a person
+	Run      float64 `json:"run"`      // from its start to its end
+	Step     float64 `json:"step"`     // one execution of an agent
+	Tool     float64 `json:"tool"`     // one call
+	Approval float64 `json:"approval"` // what waits for a person
+
+	OnDisconnectGrace float64 `json:"onDisconnectGrace"` // a dropped client, until its run is cancelled
+	RequestHead       float64 `json:"requestHead"`       // a request's line and headers
+	RequestBody       float64 `json:"requestBody"`       // the whole of its body
+	Answer            float64 `json:"answer"`            // the whole of an answer that is no stream, until it is taken
+	Stall             float64 `json:"stall"`             // a body that does not get on, or an answer that is not taken
+	Idle              float64 `json:"idle"`              // a connection between two requests
+	Write             float64 `json:"write"`             // one write to the reader of a stream
+}
+
+// ServerSettings are what a server, and not its engine, is told.
+type ServerSettings struct {
+	Sizes    SizeLimits
+	InFlight int64
+	Rate     int
+	Conns    int // 0 for a server without a listener
+	PerPeer  int
+	Guesses  int // 0 for no limit
+
+	Grace, Head, Body, Answer, Stall, Idle, Write time.Duration
 }
 
 // RunLimits are those of one run.
@@ -82,17 +132,26 @@ type FilesUsed struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// NewLimits returns what a caller's standing and a server's rates and sizes come to.
-func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, sizes SizeLimits) Limits {
-	sizes.Messages = s.MessageBytes
+// NewLimits returns what a caller's standing, and a server's rates and settings, come to.
+func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, of *ServerSettings) Limits {
+	all := share(cfg.Project, project, s.RunningOfProject, s.QueuedOfProject)
 	l := Limits{
 		User:    share(cfg.User, user, s.Running, s.Queued),
-		Project: share(cfg.Project, project, s.RunningOfProject, s.QueuedOfProject),
-		Server:  ServerLimits{s.RunningOfAll, s.QueuedOfAll, s.QueuedPerThread},
-		Sizes:   sizes,
-		Timeouts: TimeLimits{
-			Run: seconds(s.RunTimeout), Step: seconds(s.StepTimeout), Tool: seconds(s.ToolTimeout), Approval: seconds(s.ApprovalTimeout),
+		Project: ProjectShare{all.Requests, all.Streams, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
+		Server: ServerLimits{
+			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, Queued: s.QueuedOfAll, QueuedPerThread: s.QueuedPerThread, InFlight: of.InFlight, LeastRate: of.Rate,
+			Connections: limitOf(of.Conns), ConnectionsPerPeer: limitOf(of.PerPeer), GuessesPerPeer: limitOf(of.Guesses),
 		},
+		Sizes: of.Sizes,
+		Timeouts: TimeLimits{
+			Run: s.RunTimeout.Seconds(), Step: s.StepTimeout.Seconds(), Tool: s.ToolTimeout.Seconds(), Approval: s.ApprovalTimeout.Seconds(),
+			OnDisconnectGrace: of.Grace.Seconds(), RequestHead: of.Head.Seconds(), RequestBody: of.Body.Seconds(),
+			Answer: of.Answer.Seconds(), Stall: of.Stall.Seconds(), Idle: of.Idle.Seconds(), Write: of.Write.Seconds(),
+		},
+	}
+	l.Sizes.Messages = s.MessageBytes
+	if s.Tokens.Limit > 0 {
+		l.Project.TokensPerDay.Limit = &s.Tokens.Limit
 	}
 	if s.RunEvents > 0 {
 		l.Run.Events = &s.RunEvents
@@ -111,7 +170,13 @@ func share(l rates.Limits, used rates.Used, running, queued runtime.Quota) Share
 	if l.Requests > 0 {
 		r.PerSecond, r.Burst = &l.Requests, new(max(l.Requests, l.Burst))
 	}
-	return Share{Requests: r, Streams: quota(runtime.Quota{Limit: l.Streams, Used: used.Streams}), Running: quota(running), Queued: quota(queued)}
+	held := ByteQuota{Used: used.Bytes}
+	if l.Bytes > 0 {
+		held.Limit = &l.Bytes
+	}
+	return Share{
+		Requests: r, Streams: quota(runtime.Quota{Limit: l.Streams, Used: used.Streams}), Running: quota(running), Queued: quota(queued), InFlight: held,
+	}
 }
 
 func quota(q runtime.Quota) Quota {
@@ -121,4 +186,10 @@ func quota(q runtime.Quota) Quota {
 	return Quota{&q.Limit, q.Used}
 }
 
-func seconds(d time.Duration) int { return int(d / time.Second) }
+// limitOf is a limit, nil for 0, which is none.
+func limitOf(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"unicode/utf8"
+
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // member is a member of a request's object. Its value is a part of the body.
@@ -48,6 +50,7 @@ type scanner struct {
 	members []member // of the object that the text is
 	counts  bool     // the member that is read holds elements that are decoded one by one
 	n       int      // how many there were
+	all     int      // values, of which who asks for them may decode each: a state's, arguments', an answer's
 }
 
 // counted are the members whose elements each become a struct, and so do elements of theirs: a message's calls and parts.
@@ -107,6 +110,9 @@ func (s *scanner) peek() byte {
 }
 
 func (s *scanner) value() error {
+	if s.all++; s.all > agui.MostValues(len(s.text)) {
+		return tooMany()
+	}
 	switch b := s.peek(); b {
 	case '{':
 		return s.list('}', s.member)

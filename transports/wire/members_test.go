@@ -60,8 +60,11 @@ func TestElementsAreCounted(t *testing.T) {
 		"two lists":           {`{"tools":` + list(900, "{}") + `,"messages":` + list(900, "{}") + `}`, false},
 		"real messages":       {`{"messages":` + list(40_000, `{"id":"0123456789","role":"user","content":""}`) + `}`, true},
 		"too many of them":    {`{"messages":` + list(60_000, `{"id":"0123456789","role":"user","content":""}`) + `}`, false},
-		"state is not read":   {`{"state":{"a":{"b":` + list(100_000, "{}") + `}}}`, true},
-		"nor is metadata":     {`{"messages":[{"metadata":{"a":{"b":` + list(100_000, "{}") + `}}}]}`, true},
+		"a real state":        {`{"state":{"a":{"b":` + list(100_000, "0.12345678901") + `}}}`, true},
+		"a crowded state":     {`{"state":{"a":{"b":` + list(100_000, "{}") + `}}}`, false},
+		"crowded metadata":    {`{"messages":[{"metadata":{"a":{"b":` + list(100_000, "{}") + `}}}]}`, false},
+		"crowded arguments":   {`{"arguments":{"x":` + list(100_000, "0") + `}}`, false},
+		"crowded members":     {`{"forwardedProps":` + list(100_000, `{"":0}`) + `}`, false},
 		"members of no known": {`{"a":0` + strings.Repeat(`,"a":0`, maxMembers) + `}`, false},
 	} {
 		_, err := members([]byte(test.body))

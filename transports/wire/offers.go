@@ -70,12 +70,13 @@ type WorkflowNode struct {
 func NewWorkflows(reg *plugins.Registry) Workflows {
 	offers := Workflows{Workflows: []Workflow{}}
 	for _, w := range reg.Workflows() {
-		offers.Workflows = append(offers.Workflows, newWorkflow(w))
+		offers.Workflows = append(offers.Workflows, NewWorkflow(w))
 	}
 	return offers
 }
 
-func newWorkflow(w plugins.Workflow) Workflow {
+// NewWorkflow returns a workflow as clients learn of it.
+func NewWorkflow(w plugins.Workflow) Workflow {
 	nodes := make([]WorkflowNode, len(w.Nodes))
 	for i, n := range w.Nodes {
 		nodes[i] = WorkflowNode{n.ID, orNull(n.Agent), orNull(n.Tool), list(n.Needs), orNull(n.When)}

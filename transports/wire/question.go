@@ -19,6 +19,9 @@ type Question struct {
 	Metadata       json.RawMessage `json:"metadata,omitempty"`
 	SubagentRunID  string          `json:"subagentRunId,omitempty"`
 
+	ToolName  *string         `json:"toolName"`  // of a call that is to be approved, or answered by the client
+	Arguments json.RawMessage `json:"arguments"` // likewise; null when they are too large for a list
+
 	RunID          string    `json:"runId"`
 	ThreadID       string    `json:"threadId"`
 	ConversationID string    `json:"conversationId"`
@@ -30,7 +33,15 @@ type Question struct {
 // NewQuestion returns a question as lists show it.
 func NewQuestion(q *runtime.Asked) Question {
 	i := &q.Interrupt
+	var call struct {
+		ToolName string          `json:"toolName"`
+		Args     json.RawMessage `json:"args"`
+	}
+	if i.ToolCallID != "" {
+		_ = json.Unmarshal(i.Metadata, &call) // agents may put anything there
+	}
 	return Question{
+		ToolName: orNull(call.ToolName), Arguments: call.Args,
 		ID: i.ID, Reason: i.Reason, Message: i.Message, ToolCallID: i.ToolCallID, ResponseSchema: i.ResponseSchema,
 		ExpiresAt: i.ExpiresAt, Metadata: i.Metadata, SubagentRunID: i.SubagentRunID,
 		RunID: q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,

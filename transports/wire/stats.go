@@ -22,6 +22,7 @@ type Stats struct {
 	Agents    []StatsAgent   `json:"agents"`   // those first that have most runs
 	Now       StatsNow       `json:"now"`
 	Instances []Instance     `json:"instances"` // those first that came last
+	Counting  bool           `json:"counting"`  // so much is not counted yet that some is left out
 }
 
 // StatsTotals are what some runs came to.
@@ -91,13 +92,13 @@ type Instance struct {
 // NewStats returns statistics as they are shown by the server of that version, to which cost tells what tokens cost.
 func NewStats(s *runtime.Statistics, version string, cost func(agent string, usage []agui.TokenUsage) *float64) Stats {
 	shown := Stats{
-		Window: s.Window, From: stamp(s.From), To: stamp(s.To), Step: seconds(s.Step),
+		Window: s.Window, From: stamp(s.From), To: stamp(s.To), Step: int(s.Step / time.Second),
 		Buckets: make([]StatsBucket, len(s.Buckets)), Totals: totals(&s.Totals), Failures: []StatsFailure{}, Agents: []StatsAgent{},
 		Now: StatsNow{
 			Running: s.Running.Runs, Queued: s.Queued.Runs, Waiting: s.Waiting.Runs,
 			OldestQueuedAt: since(s.Queued), OldestWaitingAt: since(s.Waiting),
 		},
-		Instances: make([]Instance, len(s.Instances)),
+		Counting: s.Counting, Instances: make([]Instance, len(s.Instances)),
 	}
 	for i := range s.Buckets {
 		t := totals(&s.Buckets[i].Tally)

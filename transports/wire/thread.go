@@ -14,6 +14,7 @@ import (
 type Thread struct {
 	ThreadID       string          `json:"threadId"`
 	ConversationID string          `json:"conversationId"`
+	User           string          `json:"user"`
 	Title          *string         `json:"title"`
 	Metadata       json.RawMessage `json:"metadata"` // an object
 	Archived       bool            `json:"archived"` // put away
@@ -21,6 +22,7 @@ type Thread struct {
 	RunID     *string         `json:"runId"`
 	Agent     *string         `json:"agent"` // the agent's or the workflow's name
 	Status    *runtime.Status `json:"status"`
+	Asked     *string         `json:"asked"` // how what it was asked begins
 	CreatedAt time.Time       `json:"createdAt"`
 	UpdatedAt time.Time       `json:"updatedAt"` // of the latest activity
 }
@@ -28,8 +30,8 @@ type Thread struct {
 // NewThread returns a thread as lists show it.
 func NewThread(t *runtime.ListedThread) Thread {
 	th := Thread{
-		ThreadID: t.ID, ConversationID: t.ConversationID, Title: orNull(t.Title), Metadata: t.Metadata, Archived: t.Archived,
-		RunID: orNull(t.RunID), Agent: orNull(t.Agent), CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt),
+		ThreadID: t.ID, ConversationID: t.ConversationID, User: t.User, Title: orNull(t.Title), Metadata: t.Metadata, Archived: t.Archived,
+		RunID: orNull(t.RunID), Agent: orNull(t.Agent), Asked: orNull(t.Asked), CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt),
 	}
 	if th.Metadata == nil {
 		th.Metadata = json.RawMessage("{}")
@@ -61,14 +63,20 @@ func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projectio
 	return answer
 }
 
-func threads(who runtime.Caller) List {
+// OwnThreads is the list of the caller's own threads.
+func OwnThreads(who runtime.Caller) List {
 	return List(fmt.Sprintf("threads %q %q", who.Project(), who.User()))
 }
 
-// ThreadsAfter returns the filter for a page of the caller's threads, the one that a cursor leads to.
-func ThreadsAfter(who runtime.Caller, cursor string, limit int) (runtime.ThreadFilter, error) {
+// AllThreads is the list of the threads that the caller may see.
+func AllThreads(who runtime.Caller) List {
+	return List(fmt.Sprintf("all threads %q %q %s", who.Project(), who.User(), who.Role()))
+}
+
+// ThreadsAfter returns the filter for a page of a list of threads, the one that a cursor leads to.
+func ThreadsAfter(l List, cursor string, limit int) (runtime.ThreadFilter, error) {
 	f := runtime.ThreadFilter{Limit: limit}
-	at, err := threads(who).positions(cursor, 2)
+	at, err := l.positions(cursor, 2)
 	if err == nil && cursor != "" {
 		f.BeforeTime, f.BeforeKey = time.UnixMilli(at[0]), at[1]
 	}
@@ -77,17 +85,17 @@ func ThreadsAfter(who runtime.Caller, cursor string, limit int) (runtime.ThreadF
 
 // ThreadsCursor returns the cursor that leads on behind the thread of that key with the latest activity at that
 // time.
-func ThreadsCursor(who runtime.Caller, at time.Time, key int64) string {
-	return threads(who).Cursor(at.UnixMilli(), key)
+func ThreadsCursor(l List, at time.Time, key int64) string {
+	return l.Cursor(at.UnixMilli(), key)
 }
 
-// NewThreads makes a page of the caller's threads, which were read with the filter of ThreadsAfter.
-func NewThreads(who runtime.Caller, read runtime.Page[runtime.ListedThread]) Page[Thread] {
+// NewThreads makes a page of a list of threads, which were read with the filter of ThreadsAfter.
+func NewThreads(l List, read runtime.Page[runtime.ListedThread]) Page[Thread] {
 	return newPage(read, NewThread, func(t *runtime.ListedThread) string {
 		if read.Behind != 0 {
-			return ThreadsCursor(who, read.BehindAt, read.Behind)
+			return ThreadsCursor(l, read.BehindAt, read.Behind)
 		}
-		return ThreadsCursor(who, t.UpdatedAt, t.Key)
+		return ThreadsCursor(l, t.UpdatedAt, t.Key)
 	})
 }
 

@@ -62,3 +62,15 @@ func list[T any](s []T) []T {
 	}
 	return s
 }
+
+// Moment is the time that a parameter names, zero for none.
+func Moment(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		err = Refuse("invalid_request", "%s must be a time like 2024-01-15T10:00:00Z", name)
+	}
+	return at, err
+}

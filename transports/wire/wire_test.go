@@ -34,19 +34,19 @@ func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	at := time.UnixMilli(1_760_000_000_123)
 	rows := make([]runtime.ListedThread, 1)
 	rows[0].Key, rows[0].UpdatedAt = 7, at
-	cursor := *wire.NewThreads(ann, runtime.Page[runtime.ListedThread]{Rows: rows, More: true, Total: 2}).NextCursor
-	f, err := wire.ThreadsAfter(ann, cursor, 10)
+	cursor := *wire.NewThreads(wire.OwnThreads(ann), runtime.Page[runtime.ListedThread]{Rows: rows, More: true, Total: 2}).NextCursor
+	f, err := wire.ThreadsAfter(wire.OwnThreads(ann), cursor, 10)
 	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 10 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	first, err := wire.ThreadsAfter(ann, "", 10)
+	first, err := wire.ThreadsAfter(wire.OwnThreads(ann), "", 10)
 	if diff := cmp.Diff(runtime.ThreadFilter{Limit: 10}, first); diff != "" || err != nil {
 		t.Errorf("no cursor: %v, %s", err, diff)
 	}
-	_, err = wire.ThreadsAfter(runtime.MustCaller("p", "bob", runtime.RoleUser), cursor, 10)
+	_, err = wire.ThreadsAfter(wire.OwnThreads(runtime.MustCaller("p", "bob", runtime.RoleUser)), cursor, 10)
 	refused(t, err, "invalid_cursor", "cursor")
 	for _, bad := range []string{cursor[:len(cursor)-1], cursor + "A", wire.List("threads \"p\" \"ann\"").Cursor(7), "x"} {
-		_, err := wire.ThreadsAfter(ann, bad, 10)
+		_, err := wire.ThreadsAfter(wire.OwnThreads(ann), bad, 10)
 		refused(t, err, "invalid_cursor", "cursor")
 	}
 }
@@ -194,6 +194,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "finishedAt": null,
   "contextItemIds": [],
   "threadId": "",
+  "threadTitle": null,
   "conversationId": "",
   "agent": null,
   "error": null,

@@ -45,13 +45,18 @@ func (d *desk) read(kind int, msg []byte) (wire.Command, error) {
 // do returns a command's result, and what is to be done once that has been said. Once begun, a command is not
 // given up when the client leaves.
 func (d *desk) do(ctx context.Context, s *socket, cmd *wire.Command) (result any, then func(), err error) {
-	if cmd.Op == "subscribe" {
+	switch cmd.Op {
+	case "subscribe":
 		return d.subscribe(ctx, s, cmd.ThreadID, cmd.After)
+	case "watch":
+		return d.watch(ctx, s)
 	}
 	ctx = context.WithoutCancel(ctx)
 	switch cmd.Op {
 	case "unsubscribe":
 		result, err = d.unsubscribe(cmd.ThreadID)
+	case "unwatch":
+		result, err = d.unwatch()
 	case "run":
 		result, err = d.run(ctx, cmd)
 	case "append":

@@ -48,3 +48,11 @@ func (p Panicking) Routes() (all []transports.Route) {
 	})
 	return all
 }
+
+// InTurn is a subscription's cursor, which has records while it holds turn.
+func InTurn(cur *runtime.Cursor, turn chan struct{}) interface {
+	Next(ctx context.Context) ([]*runtime.Record, error)
+	Waits() bool
+} {
+	return &reader{cur, turn, false}
+}

@@ -31,8 +31,9 @@ type desk struct {
 	who     runtime.Caller
 	project string // that the query names
 
-	subs map[string]*subscription // by the name the client uses; of the reading goroutine
-	turn chan struct{}            // holds one while a subscription has events to write
+	subs  map[string]*subscription // by the name the client uses; of the reading goroutine
+	lists *subscription            // to the project's lists, nil for none; of the reading goroutine
+	turn  chan struct{}            // holds one while a subscription has events to write
 
 	mu    sync.Mutex     // guards the fields below
 	all   sync.WaitGroup // the goroutines of subscriptions
@@ -144,6 +145,7 @@ func (r *reader) Next(ctx context.Context) ([]*runtime.Record, error) {
 func (r *reader) Waits() bool {
 	if r.has {
 		r.has = false
+		r.Forget() // before it waits for its next turn, as all others do
 		<-r.turn
 	}
 	return r.Cursor.Waits()
@@ -218,6 +220,12 @@ var (
 	}
 	errNotSubscribed = &runtime.Error{
 		Kind: runtime.KindNotFound, Code: "not_subscribed", Detail: "This socket does not show that thread",
+	}
+	errWatching = &runtime.Error{
+		Kind: runtime.KindConflict, Code: "already_subscribed", Detail: "This socket is told of changes already",
+	}
+	errNotWatching = &runtime.Error{
+		Kind: runtime.KindNotFound, Code: "not_subscribed", Detail: "This socket is not told of changes",
 	}
 	errSubscriptions = &runtime.Error{
 		Kind: runtime.KindOverloaded, Code: "too_many_subscriptions", Detail: "A socket shows at most 256 threads; open another",

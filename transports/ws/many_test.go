@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/fasthttp/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/transporttest"
+	"github.com/batonrun/baton/transports/ws"
 )
 
 // many opens the socket for many threads.
@@ -48,12 +52,12 @@ func (c *socket) reply() (r reply) {
 	return r
 }
 
-// do sends a command and returns the answer to it, which must be the next frame that is no event.
+// do sends a command and returns the answer to it, which must be the next frame that shows nothing.
 func (c *socket) do(command string) reply {
 	c.s.Helper()
 	c.send(command)
 	for {
-		if r := c.reply(); r.Op != "event" {
+		if r := c.reply(); r.Op != "event" && r.Op != "changed" {
 			return r
 		}
 	}
@@ -281,6 +285,46 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 	c.done(`{"op": "unsubscribe", "threadId": "t7"}`)
 	c.done(last)
+}
+
+// TestASubscriptionWithoutItsTurnHoldsNoRecords: a socket has one page of events in memory, however many threads it shows.
+func TestASubscriptionWithoutItsTurnHoldsNoRecords(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	run := s.Script("t", `{"tokens": 5000}`) // more than a ring or a page has
+	s.Await(run.RunID, runtime.Completed)
+	th, err := s.Runtime.Thread(t.Context(), local, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := s.Runtime.Read(t.Context(), th, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	turn := make(chan struct{}, 1)
+	sub := ws.InTurn(cur, turn)
+	recs, err := sub.Next(t.Context())
+	if err != nil || sub.Waits() {
+		t.Fatal("there is no second page", err)
+	}
+	first := weak.Make(recs[0])
+	turn <- struct{}{} // it is another's turn
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := sub.Next(ctx)
+		ended <- err
+	}()
+	for deadline := time.Now().Add(patience); first.Value() != nil && time.Now().Before(deadline); {
+		goruntime.GC()
+	}
+	if first.Value() != nil {
+		t.Error("it holds the page that it has shown")
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it had events without its turn")
+	}
 }
 
 func TestRunsOfASocketOutliveIt(t *testing.T) {

@@ -40,13 +40,13 @@ type socket struct {
 }
 
 // serve is a socket's life.
-func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *conversation) {
+func (s *socket) serve(ctx context.Context, streams *transports.Streams, of budget.Payer, conv *conversation) {
 	s.conn.SetReadLimit(conv.limit)
 	deaf := make(chan struct{})
 	go func() { // ends when nothing more can be read, at the latest at the deadline set below
 		defer close(deaf)
 		defer s.w.Leave()
-		streams.Guard(func() { s.listen(ctx, conv, streams.Budget) })
+		streams.Guard(func() { s.listen(ctx, conv, streams.Budget, of) })
 	}()
 	wait := time.Duration(0) // also when talk panics: the reader must not outlive the connection
 	defer func() {
@@ -64,9 +64,9 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, conv *c
 }
 
 // listen reads what the client sends until it has left.
-func (s *socket) listen(ctx context.Context, conv *conversation, b *budget.Budget) {
+func (s *socket) listen(ctx context.Context, conv *conversation, b *budget.Budget, of budget.Payer) {
 	for {
-		held := b.Hold()
+		held := b.Hold().For(of)
 		kind, msg, err := s.message(held, int(conv.limit))
 		if err != nil {
 			held.Release()
@@ -101,9 +101,12 @@ func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 			err = s.abort(closeStatus+408, "The message took too long to arrive")
 		}
 	}
+	var refused *runtime.Error
 	switch {
 	case errors.Is(err, budget.ErrSpent):
 		return 0, nil, s.abort(closeStatus+503, budget.ErrSpent.Detail)
+	case errors.As(err, &refused) && refused.Kind == runtime.KindOverloaded:
+		return 0, nil, s.abort(closeStatus+429, refused.Detail)
 	case errors.Is(err, websocket.ErrReadLimit): // the library has said so, unless the length is none
 		_ = s.abort(websocket.CloseProtocolError, "A frame must have a length")
 	case err == nil && kind == websocket.TextMessage && !utf8.Valid(msg):

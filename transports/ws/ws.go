@@ -121,7 +121,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 					w.Heard()
 					return nil
 				})
-				s.serve(ctx, t.Streams, &conv)
+				s.serve(ctx, t.Streams, t.Streams.Payer(holder), &conv)
 			})
 		})
 	}, cfg)(c)

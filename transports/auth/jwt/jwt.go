@@ -105,9 +105,13 @@ type Tokens struct {
 	cfg        Config
 	algorithms []jose.SignatureAlgorithm
 	keys       *keySet // nil with a secret
+	known      known
 }
 
-var _ auth.Authenticator = (*Tokens)(nil)
+var (
+	_ auth.Authenticator = (*Tokens)(nil)
+	_ auth.Signed        = (*Tokens)(nil)
+)
 
 // New checks cfg. It fetches nothing: that is done when it is needed.
 func New(cfg Config) (*Tokens, error) {
@@ -137,35 +141,96 @@ func (t *Tokens) Authenticate(r *http.Request) (auth.Identity, error) {
 	return t.identify(r.Context(), text, time.Now())
 }
 
+// Signed reports that all tokens are.
+func (t *Tokens) Signed(*http.Request) bool { return true }
+
 // identify reads a token. Its errors never hold any of it.
 func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth.Identity, error) {
-	token, err := jwt.ParseSigned(text, t.algorithms)
-	if err != nil || len(token.Headers) != 1 {
-		return auth.Identity{}, errMalformed
+	sum := sha256.Sum256([]byte(text))
+	if v := t.known.get(sum); v != nil {
+		key, err := t.keyFor(ctx, v.header)
+		if err != nil {
+			return auth.Identity{}, err
+		}
+		if same(key, v.key) {
+			if err := t.valid(&v.std, now); err != nil {
+				return auth.Identity{}, err
+			}
+			return v.id, nil
+		}
 	}
-	key, err := t.keyFor(ctx, token.Headers[0])
+	v, claims, err := t.verify(ctx, text)
 	if err != nil {
 		return auth.Identity{}, err
 	}
-	var std jwt.Claims
-	var claims map[string]json.RawMessage
-	if err := token.Claims(key, &std, &claims); err != nil {
-		return auth.Identity{}, errSignature
-	}
-	if err := t.valid(&std, now); err != nil {
+	if err := t.valid(&v.std, now); err != nil {
 		return auth.Identity{}, err
 	}
-	id := auth.Identity{Expires: std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(std.ID, text), Scheme: auth.SchemeJWT}
-	if id.User = one(claim(claims, t.cfg.UserClaim)); id.User == "" {
+	v.id = auth.Identity{Expires: v.std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(v.std.ID, text), Scheme: auth.SchemeJWT}
+	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" {
 		return auth.Identity{}, errUser
 	}
-	if id.Projects = several(claim(claims, t.cfg.ProjectsClaim)); len(id.Projects) == 0 {
+	if v.id.Projects = several(claim(claims, t.cfg.ProjectsClaim)); len(v.id.Projects) == 0 {
 		return auth.Identity{}, errProjects
 	}
-	if id.Role = t.role(claim(claims, t.cfg.RolesClaim)); id.Role == 0 {
+	if v.id.Role = t.role(claim(claims, t.cfg.RolesClaim)); v.id.Role == 0 {
 		return auth.Identity{}, errRole
 	}
-	return id, nil
+	t.known.put(sum, v)
+	return v.id, nil
+}
+
+// verify checks a token's signature, and reads its claims.
+func (t *Tokens) verify(ctx context.Context, text string) (v *verified, claims map[string]json.RawMessage, err error) {
+	token, err := jwt.ParseSigned(text, t.algorithms)
+	if err != nil || len(token.Headers) != 1 {
+		return nil, nil, errMalformed
+	}
+	v = &verified{header: token.Headers[0]}
+	if v.key, err = t.keyFor(ctx, v.header); err != nil {
+		return nil, nil, err
+	}
+	switch err := token.Claims(v.key, &claims); {
+	case errors.Is(err, jose.ErrCryptoFailure):
+		return nil, nil, errSignature
+	case err != nil, claims == nil:
+		return nil, nil, errObject
+	}
+	if err := t.mistyped(claims); err != nil {
+		return nil, nil, err
+	}
+	if token.UnsafeClaimsWithoutVerification(&v.std) != nil { // they were verified above
+		return nil, nil, errObject
+	}
+	return v, claims, nil
+}
+
+// mistyped refuses a token that is signed well, and of whose claims one is of another type than it has to be.
+func (t *Tokens) mistyped(claims map[string]json.RawMessage) error {
+	for _, c := range []struct {
+		name, want string
+		into       []any // any of them
+	}{
+		{"iss", "a text", []any{new(string)}},
+		{"aud", "a text or a list of texts", []any{new(string), new([]string)}},
+		{"exp", "a time in seconds", []any{new(jwt.NumericDate)}},
+		{"nbf", "a time in seconds", []any{new(jwt.NumericDate)}},
+		{"iat", "a time in seconds", []any{new(jwt.NumericDate)}},
+		{"jti", "a text", []any{new(string)}},
+		{"sub", "a text", []any{new(string)}},
+		{t.cfg.UserClaim, "a text", []any{new(string)}},
+		{t.cfg.ProjectsClaim, "a text or a list of texts", []any{new(string), new([]string)}},
+		{t.cfg.RolesClaim, "a text or a list of texts", []any{new(string), new([]string)}},
+	} {
+		text := claim(claims, c.name)
+		if text == nil || string(text) == "null" {
+			continue
+		}
+		if !slices.ContainsFunc(c.into, func(into any) bool { return json.Unmarshal(text, into) == nil }) {
+			return refuse(fmt.Sprintf("The token's claim %s must be %s", c.name, c.want))
+		}
+	}
+	return nil
 }
 
 // Reach fails when the keys of the JWKS are not to be had now. With a secret it does nothing.
@@ -220,6 +285,7 @@ func (t *Tokens) role(names json.RawMessage) runtime.Role {
 var (
 	errMalformed = refuse("This is no JSON Web Token that is signed as this server wants it")
 	errSignature = refuse("The token's signature is wrong")
+	errObject    = refuse("What the token holds is no JSON object of claims")
 	errNoKeyID   = refuse("The token's header must name its key (kid)")
 	errNoKey     = refuse("The token's key is none of its issuer's")
 	errNoExpiry  = refuse("The token must say when it expires (exp)")

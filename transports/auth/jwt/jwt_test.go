@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
@@ -371,6 +372,74 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	} {
 		if _, err := jwt.New(cfg); err == nil {
 			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// A token that is brought again says the same without being checked again, until it has expired; another of the same words
+// with another signature says nothing.
+func TestTokensAreRemembered(t *testing.T) {
+	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
+	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
+	text := secret.sign(t, claims(nil))
+	first, err := ask(tokens, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ask(tokens, text)
+	if diff := cmp.Diff(first, again); diff != "" || err != nil {
+		t.Errorf("%v, %s", err, diff)
+	}
+	checked := testing.AllocsPerRun(10, func() { _, _ = ask(newTokens(t, jwt.Config{Secret: secret.private.([]byte)}), text) })
+	if known := testing.AllocsPerRun(10, func() { _, _ = ask(tokens, text) }); known > checked/3 {
+		t.Errorf("a token that is known takes %v allocations, another %v", known, checked)
+	}
+	refused(t, tokens, "another signature", text[:strings.LastIndex(text, ".")+1]+strings.Repeat("A", 43))
+	for _, later := range []time.Duration{0, 2 * time.Hour} {
+		_, err := tokens.IdentifyAt(text, time.Now().Add(later))
+		if (err == nil) != (later == 0) {
+			t.Errorf("after %v: %v", later, err)
+		}
+	}
+}
+
+// However many tokens are brought, no more are remembered than two generations of them.
+func TestFewTokensAreRemembered(t *testing.T) {
+	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
+	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
+	for i := range 5000 {
+		if _, err := ask(tokens, secret.sign(t, claims(map[string]any{"sub": fmt.Sprint("user-", i)}))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := tokens.Remembered(); n == 0 || n > 4096 {
+		t.Errorf("%d tokens are remembered", n)
+	}
+}
+
+// A token that is signed well, and in which something is of a wrong type, is told what; one that is not signed well never is.
+func TestClaimsOfAWrongTypeAreNamed(t *testing.T) {
+	secret := pair{"", "HS256", bytes.Repeat([]byte("s"), 32), nil}
+	stranger := pair{"", "HS256", bytes.Repeat([]byte("x"), 32), nil}
+	tokens := newTokens(t, jwt.Config{Secret: bytes.Repeat([]byte("s"), 32), ProjectsClaim: "at.projects", Role: runtime.RoleUser})
+	fine := func(more map[string]any) map[string]any {
+		c := map[string]any{"sub": "u", "exp": time.Now().Add(time.Hour).Unix(), "at": map[string]any{"projects": []string{"p"}}}
+		maps.Copy(c, more)
+		return c
+	}
+	if _, err := ask(tokens, secret.sign(t, fine(nil))); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]map[string]any{
+		"exp": {"exp": "tomorrow"}, "nbf": {"nbf": []int{1}}, "iat": {"iat": map[string]any{}}, "aud": {"aud": 5}, "iss": {"iss": 7}, "jti": {"jti": true},
+		"sub": {"sub": 7}, "at.projects": {"at": map[string]any{"projects": []any{1}}}, "roles": {"roles": 7},
+	} {
+		want := "The token's claim " + name + " must be "
+		if _, err := ask(tokens, secret.sign(t, fine(c))); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", c, err, want)
+		}
+		if _, err := ask(tokens, stranger.sign(t, fine(c))); err == nil || err.Error() != "The token's signature is wrong" {
+			t.Errorf("signed by a stranger, %v: %v", c, err)
 		}
 	}
 }

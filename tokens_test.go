@@ -1,0 +1,225 @@
+package baton_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// spends is a worker that uses 100 tokens, and asks somebody when it is told to.
+type spends struct{}
+
+func (spends) Info() plugins.Info { return plugins.Info{Name: "spends"} }
+
+func (spends) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	if err := run.Usage(ctx, agui.TokenUsage{Provider: "p", Model: "m", InputTokens: 70, OutputTokens: 30}); err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	if run.Input.Query == "ask" {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "?"})
+		return agui.WorkerOutput{}, err
+	}
+	return agui.WorkerOutput{Answer: "spent"}, nil
+}
+
+type idleTool struct{}
+
+func (idleTool) Info() plugins.Info { return plugins.Info{Name: "idle"} }
+
+func (idleTool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{ResultSummary: "fine"}, nil
+}
+
+// TestTokensAreLimitedAtEveryDoor uses a project's tokens up and asks for more at all places where runs begin or go on, also of a
+// server that takes the database over.
+func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		serve := func() (*baton.Server, string) {
+			s := open(t, baton.Config{
+				Listen: "127.0.0.1:0", Database: database, APIKeys: true, Plugins: []plugins.Plugin{spends{}, idleTool{}},
+				Limits: baton.Limits{TokensPerDay: 150}, Attachments: baton.Attachments{Directory: t.TempDir()},
+			})
+			text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1", "p2"}, runtime.RoleOperator, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, "Bearer " + text
+		}
+		s, key := serve()
+		post := func(path, body string, header ...string) response {
+			return send(t, "POST", s.URL()+path, body, append(header, "Authorization", key)...)
+		}
+		begin := func(path, body, status string, header ...string) string {
+			t.Helper()
+			var got struct{ RunID, Status string }
+			res := post(path, body, header...)
+			if text := answer(t, res); json.Unmarshal([]byte(text), &got) != nil || got.RunID == "" {
+				t.Fatalf("%s: %s", res.Status, text)
+			}
+			for end := time.Now().Add(patience); got.Status != status; <-time.After(10 * time.Millisecond) {
+				text := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/agent-runs/"+got.RunID, "", "Authorization", key))
+				if json.Unmarshal([]byte(text), &got) != nil || time.Now().After(end) {
+					t.Fatalf("want %s: %s", status, text)
+				}
+			}
+			return got.RunID
+		}
+		const first = `{"agent":"spends","threadId":"main","content":"x"}`
+		done := begin("/api/v1/agent/runs", first, "COMPLETED", "Idempotency-Key", "k")
+		asks := begin("/api/v1/agent/runs", `{"agent":"spends","threadId":"asks","content":"ask"}`, "WAITING")
+		asked := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/interrupts", "", "Authorization", key))
+		var open struct{ Items []struct{ ID string } }
+		if err := json.Unmarshal([]byte(asked), &open); err != nil || len(open.Items) != 1 {
+			t.Fatal(asked)
+		}
+		resume := fmt.Sprintf(`{"resume":[{"interruptId":%q,"status":"resolved"}]}`, open.Items[0].ID)
+		messages := `"messages":[{"id":"m","role":"user","content":"x"}],"tools":[],"context":[],"state":{},"forwardedProps":{}`
+		call := func(tool, args string) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, args)
+		}
+		stream := []string{"Accept", "text/event-stream"}
+		doors := func() {
+			t.Helper()
+			for _, d := range []struct {
+				path, body string
+				header     []string
+			}{
+				{"/api/v1/agent/runs", `{"agent":"spends","content":"x"}`, nil},
+				{"/api/v1/agent/runs", `{"agent":"spends","content":"x"}`, stream},
+				{"/api/v1/agent/runs", `{"threadId":"asks",` + resume[1:], nil},
+				{"/api/projects/p1/agent-runs", `{"agent":"spends","content":"x"}`, nil},
+				{"/api/projects/p1/agent-runs/" + asks + "/resume", resume, nil},
+				{"/api/projects/p1/agent-runs/" + done + "/messages", `{"content":"again"}`, nil},
+				{"/api/v1/tools/idle/runs", `{"arguments":{}}`, nil},
+				{"/api/v1/agui/spends", `{"threadId":"t","runId":"r",` + messages + `}`, stream},
+				{"/api/v1/agui/spends", `{"threadId":"asks","runId":"r",` + resume[1:len(resume)-1] + `,` + messages + `}`, stream},
+				{"/api/copilotkit/agent/spends/run", `{"threadId":"t","runId":"r",` + messages + `}`, stream},
+				{"/api/copilotkit", `{"method":"agent/run","params":{"agentId":"spends"},"body":{"threadId":"t","runId":"r",` + messages + `}}`, stream},
+			} {
+				res := post(d.path, d.body, d.header...)
+				if text := answer(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, `"code":"tokens_exceeded"`) ||
+					!strings.Contains(text, "150 tokens") || len(res.Header.Get("Retry-After")) != 5 { // a day in seconds
+					t.Errorf("%s: %s, Retry-After %q: %.300s", d.path, res.Status, res.Header.Get("Retry-After"), text)
+				}
+			}
+			for tool, args := range map[string]string{
+				"start_agent_run": `{"agent":"spends","content":"x"}`, "append_agent_message": `{"run_id":"` + done + `","content":"x"}`,
+				"resume_agent_run": `{"run_id":"` + asks + `",` + resume[1:],
+			} {
+				if got := answer(t, post("/mcp", call(tool, args), "Accept", "application/json, text/event-stream")); !strings.Contains(got, "150 tokens") {
+					t.Errorf("%s: %.500s", tool, got)
+				}
+			}
+			socket, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {key}})
+			for _, command := range []string{
+				`{"op":"run","ref":"1","agent":"spends","content":"x"}`, `{"op":"append","ref":"2","runId":"` + done + `","content":"again"}`,
+				`{"op":"resume","ref":"3","runId":"` + asks + `",` + resume[1:],
+			} {
+				_ = socket.WriteMessage(websocket.TextMessage, []byte(command))
+				hear(t, socket, `"code":"tokens_exceeded"`)
+			}
+			_ = socket.Close()
+			one, _ := dial(t, s.URL()+"/api/v1/agui/spends/ws", http.Header{"Authorization": {key}})
+			_ = one.WriteMessage(websocket.TextMessage, []byte(`{"threadId":"t","runId":"r",`+messages+`}`))
+			if _, said, err := one.ReadMessage(); !websocket.IsCloseError(err, 4429) || !strings.Contains(err.Error(), "150 tokens") {
+				t.Errorf("a socket for one run: %s, %v", said, err)
+			}
+			_ = one.Close()
+			if got := answer(t, post("/api/v1/agent/runs", first, "Idempotency-Key", "k")); !strings.Contains(got, done) {
+				t.Errorf("a repeat: %s", got)
+			}
+			if res := post("/api/v1/agent/runs?projectId=p2", `{"agent":"spends","content":"ask"}`); res.StatusCode != http.StatusAccepted {
+				t.Errorf("another project: %s", res.Status)
+			}
+			limits := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", key))
+			if !strings.Contains(limits, `"tokensPerDay":{"limit":150,"used":200}`) {
+				t.Errorf("limits: %s", limits)
+			}
+		}
+		doors()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, key = serve()
+		doors()
+	})
+}
+
+// TestGuessesAreLimited tries keys until they are not looked at any more.
+func TestGuessesAreLimited(t *testing.T) {
+	s := bounded(t, baton.Limits{GuessesPerPeer: 5, RequestsPerUser: -1})
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	late, _ := newKey(t, s, "bob", time.Time{})
+	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", alice); got != 200 {
+		t.Fatal(got)
+	}
+	guess := func(i int) response {
+		return send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", fmt.Sprintf("Bearer baton_%024d_%032d", i, i))
+	}
+	for i := range 5 {
+		if res := guess(i); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("guess %d: %s", i, res.Status)
+		}
+	}
+	refusedFor(t, guess(5), "too_many_guesses", "credentials")
+	refusedFor(t, send(t, "GET", s.URL()+"/api/v1/ws?ticket=x.y", ""), "too_many_guesses", "credentials")
+	refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", late), "too_many_guesses", "credentials")
+	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", alice); got != 200 {
+		t.Errorf("a key that was good: %d", got)
+	}
+	if got := status(t, "GET", s.URL()+"/api/v1/agents"); got != 401 {
+		t.Errorf("no key: %d", got)
+	}
+	// A ticket is signed and cannot be guessed: who guesses shuts out nobody behind the same address who opens a stream.
+	ticket, _ := ticketFor(t, s, alice, "/api/v1/events")
+	if got := status(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket); got != 200 {
+		t.Errorf("a ticket that is new: %d", got)
+	}
+	for end := time.Now().Add(2 * patience); status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", late) != 200; <-time.After(time.Second) {
+		if time.Now().After(end) {
+			t.Fatal("a new key is never looked at")
+		}
+	}
+}
+
+func TestLimitsTellWhatTheServerHolds(t *testing.T) {
+	s := open(t, baton.Config{
+		Listen: "127.0.0.1:0", APIKeys: true,
+		Limits: baton.Limits{InFlight: 9 << 20, Connections: 77, ConnectionsPerPeer: 33, LeastRate: 1000, GuessesPerPeer: 44},
+		Timeouts: baton.Timeouts{
+			RequestHead: 1500 * time.Millisecond, RequestBody: 2 * time.Second, Answer: 3 * time.Second, Stall: 4 * time.Second, Idle: 5 * time.Second,
+			OnDisconnectGrace: 6 * time.Second,
+		},
+		Stream: baton.Stream{WriteTimeout: 7 * time.Second},
+	})
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))
+	for _, want := range []string{
+		`"inFlight":9437184,"leastRate":1000,"connections":77,"connectionsPerPeer":33,"guessesPerPeer":44}`,
+		`"onDisconnectGrace":6,"requestHead":1.5,"requestBody":2,"answer":3,"stall":4,"idle":5,"write":7}`,
+		`"tokensPerDay":{"limit":null,"used":0}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	usual := open(t, baton.Config{Listen: "127.0.0.1:0"})
+	var told struct {
+		Server struct{ Connections, ConnectionsPerPeer, GuessesPerPeer *int }
+	}
+	if err := json.Unmarshal([]byte(answer(t, send(t, "GET", usual.URL()+"/api/v1/limits", ""))), &told); err != nil ||
+		told.Server.Connections == nil || *told.Server.ConnectionsPerPeer != *told.Server.Connections/2 {
+		t.Errorf("the defaults: %+v, %v", told, err)
+	}
+}

@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// ThreadUser is somebody who has threads in a project.
+type ThreadUser struct {
+	User         string    `json:"user"`
+	Threads      int       `json:"threads"` // counting stops at 1 000
+	LastActiveAt time.Time `json:"lastActiveAt"`
+}
+
+// Users is the list of those who have threads in the caller's project.
+func Users(who runtime.Caller) List { return List(fmt.Sprintf("users %q", who.Project())) }
+
+// NewUsers makes a page of Users.
+func NewUsers(l List, read runtime.Page[runtime.ThreadUser]) Page[ThreadUser] {
+	return newPage(read, func(u *runtime.ThreadUser) ThreadUser {
+		return ThreadUser{u.User, u.Threads, stamp(u.LastActiveAt)}
+	}, func(u *runtime.ThreadUser) string {
+		if read.BehindOne != "" {
+			return l.CursorBehind(read.BehindOne)
+		}
+		return l.CursorBehind(u.User)
+	})
+}

@@ -1,0 +1,60 @@
+package ws
+
+import (
+	"context"
+	"time"
+)
+
+// changesPause is how long a client that was told of a change is told of no other: what changes all the time would have it ask
+// all the time.
+const changesPause = 250 * time.Millisecond
+
+// changed is the frame that tells of a change.
+var changed = textFrame(encode(reply{Op: "changed"}))
+
+// watched is the answer to watch and unwatch.
+type watched struct {
+	ProjectID string `json:"projectId"`
+}
+
+// watch returns what tells the client whenever there is something else to see in its project's lists.
+func (d *desk) watch(ctx context.Context, s *socket) (any, func(), error) {
+	if d.lists != nil {
+		return nil, nil, errWatching
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	sub := &subscription{cancel, make(chan struct{})}
+	d.lists = sub
+	w := d.t.Runtime.Watch(d.who)
+	return watched{d.who.Project()}, func() {
+		d.begin(func() {
+			defer close(sub.done)
+			defer w.Close()
+			d.t.Streams.Guard(func() {
+				for w.Next(ctx) == nil && s.w.Batch(func() { _, _ = s.w.Write(changed) }) == nil {
+					pause(ctx, changesPause)
+				}
+			})
+		})
+	}, nil
+}
+
+// unwatch ends a watch: when it returns the client is told nothing more.
+func (d *desk) unwatch() (any, error) {
+	if d.lists == nil {
+		return nil, errNotWatching
+	}
+	d.lists.cancel()
+	<-d.lists.done
+	d.lists = nil
+	return watched{d.who.Project()}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
