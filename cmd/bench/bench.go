@@ -109,6 +109,7 @@ func suite() []bench {
 		defaultIdle().bench, // first: later the server has memory to spare
 		runs(runsOptions{total: 100, atOnce: 1, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 500, atOnce: 50, viewers: 1, projection: "agui"}),
+		(&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench, // what runs cost that say little
 		runs(runsOptions{total: 150, atOnce: 50, delay: 5 * time.Millisecond, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
 		defaultViewers().bench,

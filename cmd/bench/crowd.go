@@ -83,7 +83,7 @@ func (o *crowdOptions) on(ctx context.Context, database string) (_ []report, err
 	for i := range o.users {
 		group.Go(func() error { return o.press(crowded, t, key, i, &c) })
 	}
-	if err := pause(ctx, time.Second+5*time.Second/time.Duration(o.limit)); err != nil { // until their bursts are spent
+	if err := pause(ctx, time.Second+6*time.Second/time.Duration(o.limit)); err != nil { // until their bursts are spent
 		return nil, err
 	}
 	began, before := time.Now(), c.counted()
@@ -151,8 +151,10 @@ func (o *crowdOptions) press(ctx context.Context, t *target, key []byte, user in
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	gap := time.Second / time.Duration(o.times*o.limit)
-	if pause(ctx, gap*time.Duration(user)/time.Duration(o.users)) != nil { // not all at the same moment
+	gap, turn := time.Second/time.Duration(o.times*o.limit), time.Second/time.Duration(o.limit)
+	// What is taken of a user comes once a turn, counted from the first request: users who all began within one gap would
+	// stay in step and have all their runs taken within one gap of each turn.
+	if pause(ctx, turn*time.Duration(user)/time.Duration(o.users)) != nil {
 		return nil
 	}
 	ticks := time.NewTicker(gap)

@@ -102,6 +102,7 @@ func (o *runsOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	r.add("bytes of a run to a viewer", "B", float64(bytes)/float64(o.total))
 	if t.pid != 0 {
 		r.add("server CPU per stored event", "µs", micros(used)/float64(stored))
+		r.add("server CPU per run", "µs", micros(used)/float64(o.total))
 		r.add("server CPU per delivery", "µs", micros(used)/float64(delivered))
 		r.add("server CPU", "% of a core", 100*used.Seconds()/took.Seconds())
 		r.add("server memory", "MiB", float64(rss(t.pid))/(1<<20))

@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +44,9 @@ func TestCancelAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := stalling(t)
+		profiles := unused(t)
 		w := declare(t, db, `
+admin_listen: $ADMIN
 agents:
   stalls: {$PROVIDER, model: stalls}
   middle: {$PROVIDER, model: middle, tools: [stalls]}
@@ -53,7 +57,7 @@ agents:
   far:    {agui: {url: $FAR}}
 mcp:
   tools: {$TOOLS}
-`, hanging, "$DEAF", program, "$FAR", far.url)
+`, hanging, "$DEAF", program, "$FAR", far.url, "$ADMIN", profiles)
 
 		for _, c := range []struct {
 			agent  string
@@ -93,13 +97,16 @@ mcp:
 				t.Errorf("the next run of %s is %v, says %v: %v", agent, row["status"], row["outputSummary"], row["error"])
 			}
 		}
-		for _, stack := range w.stacks() {
-			for _, own := range []string{"plugins/llm.", "plugins/remote.", "work.(*step)", "work.(*live)", "process.(*session)"} {
-				if strings.Contains(stack, own) {
-					t.Errorf("a goroutine is left:\n%s", stack)
-				}
+		var left string
+		defer func() {
+			if left != "" {
+				t.Errorf("goroutines are left:\n%s", left)
 			}
-		}
+		}()
+		w.until("without a goroutine of a run", func() bool {
+			left = w.stacks(profiles, "plugins/llm.", "plugins/remote.", "work.(*step)", "work.(*live)", "process.(*session)")
+			return left == ""
+		})
 	})
 }
 
@@ -166,21 +173,33 @@ func (w *world) noProgram(path string) func() bool {
 	}
 }
 
-// stacks ends the server and returns the stack of each of its goroutines.
-func (s *server) stacks() []string {
-	s.t.Helper()
-	before := len(s.output())
-	s.signal(syscall.SIGQUIT)
-	var list []string
-	for stack := range strings.SplitSeq(s.output()[before:], "\n\n") {
-		if strings.HasPrefix(stack, "goroutine ") {
-			list = append(list, stack)
-		}
+// stacks returns the stacks of the server's goroutines that are in any of these functions.
+func (w *world) stacks(profiles string, functions ...string) string {
+	w.t.Helper()
+	res, err := client.Get("http://" + profiles + "/debug/pprof/goroutine?debug=2")
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	if len(list) < 5 {
-		s.t.Errorf("the server has told of %d goroutines:\n%s", len(list), s.output()[before:])
+	text, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	list := strings.Split(string(text), "\n\n")
+	if err != nil || res.StatusCode != http.StatusOK || len(list) < 5 {
+		w.t.Fatalf("profiles: %s, %v: %s", res.Status, err, text)
 	}
-	return list
+	return strings.Join(slices.DeleteFunc(list, func(stack string) bool {
+		return !slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f) })
+	}), "\n\n")
+}
+
+// unused returns an address that nobody listens at.
+func unused(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ln.Close()
+	return ln.Addr().String()
 }
 
 // remote is an AG-UI agent that begins to speak and stalls.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -97,12 +96,7 @@ func start(t *testing.T, db database, env ...string) *server {
 // launch is start that does not wait.
 func launch(t *testing.T, db database, env ...string) *server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, db: db, addr: ln.Addr().String(), env: env}
-	_ = ln.Close()
+	s := &server{t: t, db: db, addr: unused(t), env: env}
 	s.launch()
 	t.Cleanup(func() {
 		s.kill()

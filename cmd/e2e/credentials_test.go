@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// keys runs baton keys beside the server, and returns what it prints.
+func (s *server) keys(args ...string) string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), binary, append([]string{"keys", args[0], "--database", s.db.url}, args[1:]...)...)
+	cmd.Dir = s.t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("keys %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// status opens a path, and returns the status of the answer.
+func (s *server) status(path string, headers ...string) (int, http.Header) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url(path), http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode, res.Header
+}
+
+// A ticket opens its stream again after a stop and after a crash, and does no more once its key was revoked or has expired,
+// however often it is sent.
+func TestTicketsEndWithTheirKeysAcrossRestarts(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		s := start(t, db, "BATON_AUTH=api-key")
+		const path = "/api/v1/events"
+		ticketOf := func(key string) string {
+			t.Helper()
+			status, got := s.call(http.MethodPost, "/api/v1/stream-tickets", map[string]string{"path": path}, "Authorization", "Bearer "+key)
+			if status != http.StatusCreated {
+				t.Fatal(status, got)
+			}
+			return path + "?ticket=" + got["ticket"].(string)
+		}
+		expect := func(when, url string, want int) {
+			t.Helper()
+			if got, _ := s.status(url); got != want {
+				t.Errorf("%s: %d, want %d", when, got, want)
+			}
+		}
+		key := s.keys("create", "--user", "alice", "--project", "p1")
+		ticket := ticketOf(key)
+		expect("at first", ticket, 200)
+		expect("on another path", strings.Replace(ticket, path, "/api/v1/agui/events", 1), 401)
+		s.stop()
+		s.up()
+		expect("after a stop", ticket, 200)
+		short := ticketOf(s.keys("create", "--user", "bob", "--project", "p1", "--expires", "3s"))
+		expect("of a key that expires", short, 200)
+		s.until("refused, the ticket of a key that has expired", func() bool {
+			got, _ := s.status(short)
+			return got == 401
+		})
+		s.kill()
+		s.keys("revoke", strings.Split(key, "_")[1])
+		s.up()
+		for range 3 {
+			expect("of a key that was revoked", ticket, 401)
+			expect("of a key that has expired, after a crash", short, 401)
+		}
+		for _, secret := range []string{key, ticket[strings.IndexByte(ticket, '=')+1:], short[strings.IndexByte(short, '=')+1:]} {
+			if strings.Contains(s.output(), secret) {
+				t.Error("the log holds a credential")
+			}
+		}
+	})
+}
+
+// While the keys of tokens are not to be had, as their provider sends megabytes without an end, is gone or fails, tokens are answered
+// with 503, and once they were had they are enough for a while.
+func TestTokensWhileTheirKeysAreAway(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "k", Algorithm: "EdDSA", Use: "sig"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var well atomic.Bool
+	var sent atomic.Int64
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if well.Load() {
+			_, _ = w.Write(set)
+			return
+		}
+		_, _ = w.Write([]byte(`{"keys":[`))
+		for text := []byte(strings.Repeat("{},", 20_000)); ; { // until nobody takes it any more
+			n, err := w.Write(text)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}))
+	defer provider.Close()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: private, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := json.Marshal(map[string]any{"iss": "i", "aud": "a", "sub": "u", "projects": []string{"p"}, "exp": time.Now().Add(time.Hour).Unix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, database{url: "sqlite:" + t.TempDir() + "/baton.db"},
+		"BATON_AUTH=jwt", "BATON_JWKS_URL="+provider.URL, "BATON_JWT_ISSUER=i", "BATON_JWT_AUDIENCE=a")
+	ask := func() (int, http.Header) { return s.status("/api/v1/agents", "Authorization", "Bearer "+text) }
+	for range 3 {
+		if got, head := ask(); got != http.StatusServiceUnavailable || head.Get("Retry-After") == "" {
+			t.Errorf("keys without an end: %d, Retry-After %q", got, head.Get("Retry-After"))
+		}
+	}
+	if n := sent.Load(); n > 32<<20 { // what the kernels hold, too
+		t.Errorf("%d bytes of them were taken", n)
+	}
+	well.Store(true)
+	s.until("known, once the keys are there", func() bool {
+		got, _ := ask()
+		return got == http.StatusOK
+	})
+	provider.CloseClientConnections()
+	provider.Close()
+	if got, _ := ask(); got != http.StatusOK {
+		t.Errorf("while the provider is gone: %d", got)
+	}
+}
