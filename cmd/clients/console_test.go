@@ -39,20 +39,29 @@ func TestConsole(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := start(t, database, "BATON_CONFIG="+settings)
-		mux := http.NewServeMux()
-		mux.HandleFunc("POST /crash", s.onCrash)
-		control := httptest.NewServer(mux)
-		t.Cleanup(control.Close)
-		judge(t, "browser", "console.mjs", nil, "BATON_URL="+s.url(""), "CONTROL="+control.URL, chromium)
+		judge(t, "browser", "console.mjs", nil, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
+}
+
+// control returns the setting that tells a script where to ask for a crash.
+func (s *server) control(t *testing.T) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /crash", s.onCrash)
+	control := httptest.NewServer(mux)
+	t.Cleanup(control.Close)
+	return "CONTROL=" + control.URL
 }
 
 // The pages on which a person talks, answers and tries things, with both databases.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
+	needs(t, "agui1") // whose client the programs use that the playground shows
+	needs(t, web)
 	onEachDatabase(t, func(t *testing.T, database string) {
-		judge(t, "browser", "console-pages.mjs", nil, "BATON_URL="+start(t, database).url(""), chromium)
+		s := start(t, database)
+		judge(t, "browser", "console-pages.mjs", nil, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
 }
 

@@ -8,7 +8,9 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"mime"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -78,12 +80,36 @@ func (t *Transport) Routes() []transports.Route {
 
 // page answers browsers. Others get what a server without a console says.
 func (t *Transport) page(c *fiber.Ctx) error {
-	if !strings.Contains(c.Get(fiber.HeaderAccept), "text/html") {
+	c.Vary(fiber.HeaderAccept)
+	if !browses(c.Get(fiber.HeaderAccept)) {
 		return c.Next()
 	}
-	c.Vary(fiber.HeaderAccept)
 	c.Set(fiber.HeaderContentSecurityPolicy, policy)
 	return t.index.Send(c, static.Asked)
+}
+
+// browses reports whether who accepts that asks for pages: it names them, and wants JSON no more than them.
+func browses(accept string) bool {
+	html, json := 0.0, 0.0
+	for one := range strings.SplitSeq(accept, ",") {
+		kind, params, err := mime.ParseMediaType(one)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		switch kind {
+		case fiber.MIMETextHTML:
+			html = q
+		case fiber.MIMEApplicationJSON:
+			json = q
+		}
+	}
+	return html > 0 && html >= json
 }
 
 // asset answers with a file, whose name has its hash.

@@ -60,8 +60,11 @@ func TestPagesAreForBrowsers(t *testing.T) {
 		if got := get(t, app, path, "Accept", browser); got.StatusCode != http.StatusOK || !strings.Contains(got.body, `id="root"`) {
 			t.Errorf("%s: a browser gets %d, %q", path, got.StatusCode, got.body)
 		}
-		if got := get(t, app, path, "Accept", "application/json"); got.StatusCode != http.StatusTeapot {
-			t.Errorf("%s: a program gets %d", path, got.StatusCode)
+		for _, accept := range []string{"application/json", "text/html;q=0", "text/html; q=0.0, */*", "application/json, text/html;q=0.9", "*/*", ""} {
+			got := get(t, app, path, "Accept", accept)
+			if got.StatusCode != http.StatusTeapot || got.Header.Get("Vary") != "Accept" {
+				t.Errorf("%s: a program that takes %q gets %d, which varies by %q", path, accept, got.StatusCode, got.Header.Get("Vary"))
+			}
 		}
 	}
 	for _, path := range []string{"/api/v1/agents", "/openapi.json", "/nowhere", "/run"} {

@@ -2,7 +2,7 @@
 // after p1, which adam administers, and nell is of p2.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { browse, call, leave, looks, quiet, sound, visit } from "./console-page.mjs";
+import { browse, call, leave, looks, quiet, sound, soundInEachLook, visit } from "./console-page.mjs";
 
 const keys = JSON.parse(process.env.KEYS);
 
@@ -20,14 +20,10 @@ const script = (...list) => JSON.stringify({ do: list });
 const refused = /401/;
 
 test("a person signs in with a key, which no address ever has, and out", async () => {
-  for (const look of looks) {
-    const page = await visit(browser, "/", look);
-    await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    page.complaints = [];
-    await sound(page, `signing in at ${look.width} px, ${look.theme}`);
-    await leave(page);
-  }
   const page = await visit(browser, "/runs");
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  page.complaints = [];
+  await soundInEachLook(page, "signing in");
   await page.getByLabel("Key or token").fill("baton_wrong");
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("alert").waitFor();
@@ -55,6 +51,22 @@ test("a run is watched with a ticket", async () => {
   await leave(page);
 });
 
+test("a key that is revoked under an open page is told of, and another one signs in", async () => {
+  const made = await call("POST", "/api/projects/p1/keys", { user: "alice", role: "user", name: "brief" }, as("adam"));
+  const { runId } = await begin("alice", { agent: "scripted", content: script({ say: "before" }, { ask: { message: "still there?" } }) });
+  const page = await visit(browser, `/runs/${runId}`, looks[0], { credential: made.key });
+  await page.getByRole("heading", { name: "still there?", exact: true }).waitFor();
+  await call("DELETE", `/api/projects/p1/keys/${made.id}`, undefined, as("adam"));
+  await page.getByRole("alert").filter({ hasText: "no longer good" }).waitFor();
+  assert.equal(await page.getByText("still there?").count(), 0);
+  page.complaints = page.complaints.filter((c) => !refused.test(c));
+  await soundInEachLook(page, "a key that is no longer good");
+  await page.getByLabel("Key or token").fill(keys.alice);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "still there?", exact: true }).waitFor();
+  await leave(page);
+});
+
 test("nobody sees a neighbour's, and nobody is shown what they may not do", async () => {
   const secret = await begin("alice", { agent: "scripted", content: script({ say: "a secret" }, { ask: { message: "alice?" } }) });
   const own = await visit(browser, `/runs/${secret.runId}`, looks[0], { credential: keys.alice });
@@ -77,27 +89,50 @@ test("nobody sees a neighbour's, and nobody is shown what they may not do", asyn
   for (const name of ["Cancel", "Say something", "Answer", "Delete"]) {
     assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   }
-  await sound(page, "another's run");
+  await soundInEachLook(page, "another's run");
   await page.goto(new URL("/", page.url()).href);
   await page.getByRole("link", { name: "alice?" }).waitFor();
   await quiet(page, "the overview of who looks after a project");
   await leave(page);
 });
 
+test("who looks after a project sees the threads of its users, all or one's, and may not change them", async () => {
+  for (const name of ["alice", "bob"]) await begin(name, { agent: "echo", content: `a thread of ${name}`, threadId: "shared name" });
+  const page = await visit(browser, "/threads", looks[0], { credential: keys.vera });
+  await page.getByRole("link", { name: /a thread of bob/ }).waitFor();
+  await soundInEachLook(page, "the threads of a project");
+  await page.getByLabel("User", { exact: true }).selectOption("alice");
+  await page.getByRole("link", { name: /a thread of bob/ }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: /a thread of alice/ }).click();
+  await page.getByText("of alice", { exact: true }).waitFor();
+  await page.locator(".day .message[data-role=assistant]", { hasText: "a thread of alice" }).waitFor();
+  for (const name of ["Rename", "Archive", "Delete"]) assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+  await quiet(page, "another's thread");
+  await leave(page);
+  const nell = await visit(browser, "/threads", looks[0], { credential: keys.nell });
+  await nell.getByText("No threads").waitFor();
+  assert.equal(await nell.getByLabel("User", { exact: true }).count(), 0);
+  await leave(nell);
+});
+
 test("an admin makes a key, which works until it is revoked, and sees who did what", async () => {
   await begin("alice", { agent: "echo", content: "for the audit" });
-  for (const look of looks) {
-    const page = await visit(browser, "/admin", look, { credential: keys.adam });
-    for (const tab of await page.getByRole("tab").allTextContents()) {
-      await page.getByRole("tab", { name: tab }).click();
-      await page.getByRole("tab", { name: tab, selected: true }).waitFor();
-      await sound(page, `${tab} at ${look.width} px, ${look.theme}`);
-    }
-    await leave(page);
-  }
   const page = await visit(browser, "/admin", looks[0], { credential: keys.adam });
+  await page.getByRole("tab", { name: "Keys" }).waitFor();
+  for (const tab of await page.getByRole("tab").allTextContents()) {
+    await page.getByRole("tab", { name: tab }).click();
+    await page.getByRole("tab", { name: tab, selected: true }).waitFor();
+    await soundInEachLook(page, tab);
+  }
+  await page.getByRole("tab", { name: "Limits" }).click();
+  await page.getByLabel("User", { exact: true }).fill("alice");
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByRole("heading", { name: "alice", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "Attachments of alice" }).waitFor();
+  await soundInEachLook(page, "what a user has of its limits");
   await page.getByRole("tab", { name: "Keys" }).click();
   await page.getByRole("button", { name: "Make a key" }).click();
+  await soundInEachLook(page, "making a key");
   await page.getByLabel("User").fill("carol");
   await page.getByLabel("Name (optional)").fill("laptop");
   await page.getByRole("button", { name: "Make it" }).click();
@@ -112,6 +147,14 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await assert.rejects(call("GET", "/api/v1/me", undefined, carol), refused);
   await page.getByRole("tab", { name: "Audit" }).click();
   for (const done of ["start", "key"]) await page.getByRole("row", { name: new RegExp(done) }).first().waitFor();
+  await page.getByLabel("Who", { exact: true }).fill("alice");
+  await page.getByRole("row", { name: /create key/ }).first().waitFor({ state: "detached" });
+  await page.getByLabel("What", { exact: true }).selectOption("answer");
+  await page.getByText("Nothing was done").waitFor();
+  await page.getByLabel("What", { exact: true }).selectOption("start");
+  await page.getByRole("row", { name: /alice start alice/ }).first().waitFor();
+  await page.getByLabel("until").fill("2001-01-01T00:00");
+  await page.getByText("Nothing was done").waitFor();
   assert.equal(await page.getByText(key).count(), 0);
   await quiet(page, "the keys of a project");
   await leave(page);

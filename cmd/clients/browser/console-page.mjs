@@ -17,12 +17,31 @@ export const looks = [
 
 export const browse = launch;
 
+// inEachLook does something with a page at every size and in every theme: the page is the same, as it is for whoever turns a screen.
+export async function inEachLook(page, what) {
+  for (const { width, height, theme } of looks) {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme });
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await what(`at ${width} px, ${theme}`);
+  }
+  await page.setViewportSize(looks[0]);
+  await page.emulateMedia({ colorScheme: looks[0].theme });
+}
+
+// The pages are tabs of one browser, which has loaded the console's files once. A page that has another beside it, or a clock of its own, is apart: of a window's tabs one is drawn.
+async function tab(browser, apart) {
+  const [context] = apart ? [] : browser.contexts().filter((c) => c.shared);
+  if (context) return context.newPage();
+  const own = await browser.newContext({ reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"] });
+  return Object.assign(own, { shared: !apart }).newPage();
+}
+
 // visit opens a page of the console, and notes what it asks and what it complains about.
-export async function visit(browser, path, { width, height, theme } = looks[0], { credential = "" } = {}) {
-  const context = await browser.newContext({
-    viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"],
-  });
-  const page = await context.newPage();
+export async function visit(browser, path, { width, height, theme } = looks[0], { credential = "", apart = false } = {}) {
+  const page = await tab(browser, apart);
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia({ colorScheme: theme });
   page.setDefaultTimeout(60_000);
   const asked = [];
   const complaints = [];
@@ -40,12 +59,12 @@ export async function visit(browser, path, { width, height, theme } = looks[0], 
     if (credential) sessionStorage.setItem("baton.credential", credential);
   }, credential);
   await page.goto(base + path);
-  return Object.assign(page, { asked, complaints, width });
+  return Object.assign(page, { asked, complaints });
 }
 
 // sound holds of every page at any time: it can be used by everybody, fits its width, asks nobody else, and has no complaint.
 export async function sound(page, what) {
-  await page.evaluate(axe);
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await page.evaluate(async () => {
     const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
     return violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} (${n.failureSummary?.slice(0, 240)})`).join("; ")}`);
@@ -53,6 +72,8 @@ export async function sound(page, what) {
   assert.deepEqual(found, [], `${what}: accessibility`);
   const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(sideways <= 0, `${what} is ${sideways} px wider than its window`);
+  const moving = await page.evaluate(() => document.getAnimations().filter((a) => a.playState === "running" && a.effect.getComputedTiming().duration > 1).map((a) => a.animationName ?? a.transitionProperty));
+  assert.deepEqual(moving, [], `${what}: moves, although the person wants no motion`);
   await quiet(page, what);
 }
 
@@ -64,8 +85,22 @@ export async function quiet(page, what) {
   assert.deepEqual(elsewhere, [], `${what}: other servers`);
 }
 
+// soundInEachLook is sound at every size and in every theme.
+export async function soundInEachLook(page, what) {
+  await inEachLook(page, (look) => sound(page, `${what} ${look}`));
+}
+
+// soundInEachTheme is sound at the size that the page has.
+export async function soundInEachTheme(page, what) {
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    await sound(page, `${what}, ${colorScheme}`);
+  }
+}
+
 export async function leave(page) {
-  await page.context().close();
+  const context = page.context();
+  await (context.shared ? page : context).close();
 }
 
 // call asks the API.

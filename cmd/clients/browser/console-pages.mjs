@@ -1,7 +1,13 @@
-// A person talks in the playground, looks at threads and at what is offered, and answers what waits, in the console of Baton at BATON_URL.
+// A person talks in the playground, looks at threads and at what is offered, and answers what waits, in the console of Baton at
+// BATON_URL, which POST CONTROL/crash kills and starts.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { after, before, test } from "node:test";
-import { browse, call, did, ended, leave, looks, quiet, sound, start, visit } from "./console-page.mjs";
+import { browse, call, did, ended, leave, logged, looks, quiet, sound, soundInEachLook, soundInEachTheme, start, visit } from "./console-page.mjs";
 
 let browser;
 before(async () => (browser = await browse()));
@@ -12,7 +18,7 @@ const script = (...ops) => JSON.stringify({ do: ops });
 
 test("what is said in the playground is there in every tab and after a reload, and can be said otherwise", async () => {
   const page = await visit(browser, "/playground/talk?agent=echo");
-  const other = await visit(browser, "/playground/talk", looks[1]);
+  const other = await visit(browser, "/playground/talk", looks[1], { apart: true });
   await page.getByRole("textbox", { name: "Message" }).fill(`hello ${hostile}`);
   await page.keyboard.press("Enter");
   for (const tab of [page, other]) await tab.locator(".message[data-role=assistant]", { hasText: "hello" }).waitFor();
@@ -27,20 +33,30 @@ test("what is said in the playground is there in every tab and after a reload, a
     await tab.locator(".message[data-role=assistant]", { hasText: "goodbye" }).waitFor();
     assert.equal(await tab.locator(".message", { hasText: "hello" }).count(), 0);
     assert.equal(await tab.evaluate(() => window.hacked), undefined);
-    await sound(tab, "the playground");
-    await leave(tab);
   }
+  await sound(other, "the playground on a telephone");
+  await soundInEachLook(page, "the playground");
+  for (const tab of [page, other]) await leave(tab);
 });
 
 test("a tool is mocked by hand, a question is answered, and a run is stopped", async () => {
   const page = await visit(browser, "/playground/mock?agent=scripted");
+  await page.getByRole("heading", { name: "Talk to scripted" }).waitFor();
+  await soundInEachLook(page, "an empty playground");
   await page.getByRole("tab", { name: "Tools" }).click();
   await page.getByRole("button", { name: "Add a tool" }).click();
+  await sound(page, "a tool that is described");
   await page.getByRole("button", { name: "Keep it" }).click();
+  await page.setViewportSize(looks[1]);
+  await page.getByRole("button", { name: "Settings" }).click();
+  await page.getByRole("dialog", { name: "Settings" }).getByText("get_location").waitFor(); // where the person was, on a screen that was turned
+  await soundInEachTheme(page, "the settings on a telephone");
+  await page.keyboard.press("Escape");
+  await page.setViewportSize(looks[0]);
   await page.getByRole("textbox", { name: "Message" }).fill(script({ tool: "get_location", args: {} }, { ask: { message: "Go on?", schema: { type: "string" } } }, { say: "it is done" }));
   await page.keyboard.press("Enter");
   await page.getByRole("textbox", { name: "Result" }).fill('{"city":"Bergen"}');
-  await sound(page, "a call that waits");
+  await soundInEachLook(page, "a call that waits");
   await page.getByRole("button", { name: "Return it" }).click();
   await page.getByRole("heading", { name: "Go on?" }).waitFor();
   await page.getByRole("textbox", { name: "Value" }).fill("yes");
@@ -56,40 +72,104 @@ test("a tool is mocked by hand, a question is answered, and a run is stopped", a
   await leave(page);
 });
 
-test("what waits is answered where it stands", async () => {
-  const { runId } = await start({ do: [{ ask: { message: "Shall it be so?" } }], threadId: "waits" });
-  await ended(runId, "WAITING");
-  for (const look of looks) {
-    const page = await visit(browser, "/waiting", look);
-    await page.getByRole("heading", { name: "Shall it be so?" }).waitFor();
-    await sound(page, `what waits at ${look.width} px, ${look.theme}`);
-    await leave(page);
+test("what waits is answered where it stands, and is gone when it was answered elsewhere", async () => {
+  const ask = { message: "Where shall it go?", schema: {
+    type: "object", required: ["place", "replicas", "notify"],
+    properties: {
+      place: { title: "Place", oneOf: [{ const: "a", title: "Staging" }, { const: "b", title: "Production" }] },
+      replicas: { type: "integer", title: "Replicas", minimum: 1, maximum: 9 },
+      tags: { type: "array", title: "Tags", maxItems: 2, items: { type: "string", minLength: 2 } },
+      days: { type: "array", title: "Days", uniqueItems: true, items: { enum: ["Monday", "Friday"] } },
+      notify: { title: "Notify", oneOf: [
+        { title: "Nobody", type: "object", properties: { kind: { const: "none" } } },
+        { title: "By mail", type: "object", required: ["kind", "to"], properties: { kind: { const: "mail" }, to: { $ref: "#/$defs/address" } } },
+      ] },
+      owner: { type: "object", title: "Owner", required: ["name"], properties: { name: { type: "string", title: "Name" } } },
+    },
+    $defs: { address: { type: "string", format: "email", title: "Address" } },
+  } };
+  const [asks, leaves, own] = await Promise.all([
+    start({ do: [{ ask }, { say: "thanks" }], threadId: "waits" }),
+    start({ do: [{ ask: { message: "Shall it be so?" } }], threadId: "leaves" }),
+    start({ agent: "scripted", threadId: "owns", content: script({ tool: "locate", args: { precision: "street" } }), tools: [{ name: "locate", description: "", parameters: { type: "object" } }] }),
+  ]);
+  await Promise.all([asks, leaves, own].map(({ runId }) => ended(runId, "WAITING")));
+  const [page, other] = [await visit(browser, "/waiting"), await visit(browser, "/waiting", looks[1], { apart: true })];
+  await page.getByRole("heading", { name: "Shall it be so?" }).waitFor();
+  await soundInEachLook(page, "what waits");
+  const form = page.locator(".panel", { hasText: "Where shall it go?" });
+  await other.getByRole("heading", { name: "Where shall it go?" }).waitFor();
+  await form.getByRole("button", { name: "Answer", exact: true }).click();
+  await form.getByText("This is needed.").first().waitFor();
+  await form.getByLabel("Place").selectOption("Production");
+  await form.getByLabel("Replicas").fill("12");
+  await form.getByRole("button", { name: /^Tags/ }).click();
+  for (const [n, tag] of ["eu", "u"].entries()) {
+    await form.getByRole("button", { name: "Add to Tags" }).click();
+    await form.getByLabel(`Tags ${n + 1}`, { exact: true }).fill(tag);
   }
-  const page = await visit(browser, "/waiting");
+  await form.getByLabel("Friday").check();
+  await form.getByLabel("Kind").selectOption("By mail");
+  await form.getByLabel("Address").fill("a@example.org");
+  await form.getByRole("button", { name: /^Owner/ }).click();
+  await form.getByLabel("Name").fill("Ada");
+  await form.getByRole("button", { name: "Answer", exact: true }).click();
+  for (const problem of ["At most 9.", "At least 2 characters."]) await form.getByText(problem).waitFor();
+  await form.getByLabel("Replicas").fill("3");
+  await form.getByRole("button", { name: "Remove Tags 2" }).click();
+  await soundInEachLook(page, "a form");
+  await form.getByRole("button", { name: "Answer", exact: true }).click();
+  const said = (await logged(await ended(asks.runId))).map(({ event }) => event.delta ?? "").join(""); // what it was answered, and its thanks
+  assert.deepEqual(JSON.parse(said.replace(/^answer: |thanks$/g, "")), {
+    place: "b", replicas: 3, notify: { kind: "mail", to: "a@example.org" }, tags: ["eu"], days: ["Friday"], owner: { name: "Ada" },
+  });
+
+  const call = page.locator(".panel", { hasText: "The tool locate is yours: what does it return?" });
+  await call.getByText('"street"').waitFor();
+  await call.getByRole("textbox", { name: "Result" }).fill("here");
+  await page.locator(".asked-list").evaluate((list) => {
+    new MutationObserver(() => (window.pressable = getComputedStyle(list).pointerEvents !== "none")).observe(list, { childList: true });
+  });
+  await call.getByRole("button", { name: "Return it" }).click();
+  await ended(own.runId);
+  await call.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => window.pressable), false, "what has moved under the pointer takes a press at once");
   await page.locator(".panel", { hasText: "Shall it be so?" }).getByRole("button", { name: "Allow" }).click();
-  await ended(runId);
-  await page.getByRole("heading", { name: "Shall it be so?" }).waitFor({ state: "detached" });
-  await leave(page);
+  await ended(leaves.runId);
+  for (const tab of [page, other]) {
+    for (const name of ["Where shall it go?", "Shall it be so?"]) await tab.getByRole("heading", { name }).waitFor({ state: "detached" });
+    await quiet(tab, "what waits");
+    await leave(tab);
+  }
 });
 
 test("a thread is found, renamed, put away and deleted", async () => {
   const run = await did({ agent: "echo", content: `said ${hostile}`, threadId: "kept" });
-  for (const look of looks) {
-    const page = await visit(browser, `/threads/${run.conversationId}`, look);
-    await page.locator(".day .message[data-role=assistant]", { hasText: "said" }).waitFor();
-    assert.equal(await page.evaluate(() => window.hacked), undefined);
-    await sound(page, `a thread at ${look.width} px, ${look.theme}`);
-    await leave(page);
+  const page = await visit(browser, `/threads/${run.conversationId}`);
+  await page.locator(".day .message[data-role=assistant]", { hasText: "said" }).waitFor();
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  await soundInEachLook(page, "a thread");
+  await page.goto(new URL("/threads", page.url()).href);
+  await page.getByRole("link", { name: /^said .*kept/ }).click(); // it has no title: it is called what it was asked
+  for (const [old, title] of [["", "A kept thread"], ["A kept thread", "A kept and named thread"]]) {
+    await page.getByRole("button", { name: "Rename" }).click();
+    const field = page.getByLabel("New title");
+    assert.equal(await field.inputValue(), old);
+    await field.fill(title);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: title, exact: true }).waitFor();
   }
-  const page = await visit(browser, "/threads");
-  await page.getByRole("link", { name: /^kept/ }).click();
-  await page.getByRole("button", { name: "Rename" }).click();
-  await page.getByLabel("New title").fill("A kept thread");
-  await page.keyboard.press("Enter");
-  await page.getByLabel("Title", { exact: true }).fill("kept thread");
-  await page.getByRole("link", { name: /^A kept thread/ }).waitFor();
+  await page.getByRole("tab", { name: /^Runs/ }).click();
+  await page.locator(".thread-runs").getByRole("link", { name: /^said/ }).waitFor();
+  await soundInEachLook(page, "a thread's runs");
+  await page.getByLabel("Title", { exact: true }).fill("named thread");
+  await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
   await page.getByRole("button", { name: "Archive" }).click();
-  await page.getByRole("link", { name: /^A kept thread/ }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor({ state: "detached" });
+  await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href); // its address does not say that it is put away
+  await page.getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
+  await page.getByRole("button", { name: "Archive" }).waitFor();
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete it" }).click();
   await page.getByText("The thread is deleted.").waitFor();
@@ -98,21 +178,47 @@ test("a thread is found, renamed, put away and deleted", async () => {
 });
 
 test("what is offered is shown, and a tool is tried", async () => {
-  for (const look of looks) {
-    for (const path of ["/agents", "/agents?tab=tools", "/agents?tab=workflows", "/admin", "/admin?tab=limits", "/admin?tab=retention"]) {
-      const page = await visit(browser, path, look);
-      await page.locator(".tab-panel .panel").first().waitFor();
-      await sound(page, `${path} at ${look.width} px, ${look.theme}`);
-      await leave(page);
+  const page = await visit(browser, "/admin");
+  for (const [path, tabs] of [["/admin", ["You", "Limits", "Retention"]], ["/agents", ["Agents", "Servers", "Workflows", "Tools"]]]) {
+    if (path !== "/admin") await page.goto(new URL(path, page.url()).href);
+    for (const tab of tabs) {
+      await page.getByRole("tab", { name: new RegExp(`^${tab}`) }).click();
+      await page.getByRole("tab", { name: new RegExp(`^${tab}`), selected: true }).waitFor();
+      await page.locator(".tab-panel").locator(".panel, .empty").first().waitFor();
+      await soundInEachLook(page, `${path}, ${tab}`);
     }
   }
-  const page = await visit(browser, "/agents?tab=tools");
   const tool = page.locator(".panel", { has: page.getByRole("heading", { name: "calculator" }) });
   await tool.getByRole("button", { name: "Try this tool" }).click();
   await tool.getByRole("textbox", { name: "expression" }).fill("6*7");
   await tool.getByRole("button", { name: "Call it" }).click();
   await tool.getByText("42", { exact: true }).waitFor();
   await quiet(page, "a tool that is tried");
+  await leave(page);
+});
+
+// give drops files on the message, or pastes them.
+const give = (page, how, files) =>
+  page.getByRole("textbox", { name: "Message" }).evaluate((field, { how, files }) => {
+    const data = new DataTransfer();
+    for (const [name, size] of files) data.items.add(new File(["x".repeat(size)], name, { type: "text/plain" }));
+    field.dispatchEvent(how === "drop" ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }) : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  }, { how, files });
+
+test("of a long thread the playground has in the page what is looked at", async () => {
+  const messages = Array.from({ length: 600 }, (_, i) => ({ id: `m${i}`, role: i % 2 ? "assistant" : "user", content: `message number ${i}` }));
+  const { runId } = await start({ agent: "echo", threadId: "long", messages: [...messages, { id: "last", role: "user", content: "the last" }] });
+  await ended(runId);
+  const page = await visit(browser, "/playground/long");
+  await page.locator(".message[data-role=assistant]", { hasText: "the last" }).waitFor();
+  assert.ok((await page.locator(".message").count()) < 60);
+  const conversation = page.getByRole("region", { name: "Conversation" });
+  for (;;) {
+    await conversation.evaluate((e) => e.scrollTo(0, 0)); // rows above are measured as they come
+    if (await page.getByText("message number 0", { exact: true }).isVisible()) break;
+  }
+  assert.ok((await page.locator(".message").count()) < 60);
+  await soundInEachLook(page, "a long thread");
   await leave(page);
 });
 
@@ -127,6 +233,14 @@ test("files go with a message, and are there after a reload", async () => {
   await page.getByText(/tool\.exe: /).waitFor(); // it is refused, and said to be
   const attached = page.getByRole("list", { name: "Attached to this message" });
   await attached.getByText("dot.png").waitFor();
+  await give(page, "drop", [["dropped.txt", 12], ["large.bin", 21 << 20]]); // what is too large is not even sent
+  await page.getByText(/large\.bin: It has 21\.0 MiB; a file may have 20\.0 MiB/).waitFor();
+  await attached.getByText("dropped.txt").waitFor();
+  await give(page, "paste", [["pasted.txt", 7]]);
+  await attached.getByText("pasted.txt").waitFor();
+  await page.getByRole("button", { name: "Take dropped.txt off" }).click();
+  page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/415/.test(c))); // of the one that is refused
+  await soundInEachLook(page, "files that go with a message, and some that do not");
   await page.getByRole("textbox", { name: "Message" }).fill("look at these");
   await page.keyboard.press("Enter");
   for (const reloads of [1, 0]) {
@@ -137,7 +251,104 @@ test("files go with a message, and are there after a reload", async () => {
     await page.waitForFunction(() => document.querySelector(".files img")?.naturalWidth === 1);
     if (reloads) await page.reload();
   }
-  page.complaints = page.complaints.filter((c) => !/415/.test(c)); // of the one that is refused
   await quiet(page, "files in the playground");
+  await leave(page);
+});
+
+test("the server is killed while an answer comes: the page goes on by itself, and shows what it shows after a reload", async () => {
+  const page = await visit(browser, "/playground/killed?agent=scripted");
+  await page.getByRole("textbox", { name: "Message" }).fill(script({ say: "begin" }, { tokens: 400, delayMs: 10 }, { say: "the very end" }));
+  await page.keyboard.press("Enter");
+  await page.evaluate(() => (window.kept = true));
+  await page.getByText(/000 001 002/).first().waitFor();
+  assert.equal((await fetch(`${process.env.CONTROL}/crash`, { method: "POST" })).status, 200);
+  await page.getByText("the very end", { exact: true }).waitFor();
+  await page.locator(".outcome [data-status=COMPLETED]").waitFor();
+  assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
+  const shown = () => page.locator(".message").evaluateAll((list) => list.map((m) => m.innerText.replace(/^.*\n[\d:]*\s*/, "").trim()));
+  const live = await shown();
+  await page.reload();
+  await page.getByText("the very end", { exact: true }).waitFor();
+  assert.deepEqual(live, await shown());
+  // While nobody listens a browser complains itself.
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  await leave(page);
+});
+
+const execute = promisify(execFile);
+const strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "--types", "node", "--typeRoots", resolve("../../../transports/console/web/node_modules/@types")];
+
+test("the request that a message makes is what a terminal and a program can send", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "baton-snippet-"));
+  await symlink(resolve("../agui1/node_modules"), join(dir, "node_modules"));
+  const page = await visit(browser, "/playground/snippet?agent=echo");
+  const said = `it's "quoted" & <b>`;
+  await page.getByRole("textbox", { name: "Message" }).fill(said);
+  await page.getByRole("tab", { name: "Context" }).click();
+  await page.getByRole("button", { name: "Add context" }).click();
+  await page.getByLabel("What context 1 is").fill("time");
+  await page.getByLabel("Value of context 1").fill("noon");
+  await page.getByRole("tab", { name: "Request" }).click();
+  await soundInEachTheme(page, "the request of a message");
+  const [curl, agent] = await page.locator(".side pre").allTextContents();
+  const { stdout: events } = await execute("sh", ["-c", curl]);
+  assert.ok(events.includes(JSON.stringify(said).slice(1, -1)) && events.includes("RUN_FINISHED"), events);
+  await page.getByLabel("Who answers").selectOption("workflow:demo");
+  const workflow = await page.getByLabel("TypeScript, with @ag-ui/client", { exact: true }).textContent();
+  await writeFile(join(dir, "agent.mts"), agent);
+  await writeFile(join(dir, "workflow.mts"), workflow);
+  await execute("node", [resolve("../../../transports/console/web/node_modules/.bin/tsc"), ...strict, "agent.mts", "workflow.mts"], { cwd: dir });
+  for (const program of ["agent.mjs", "workflow.mjs"]) {
+    const { stdout } = await execute("node", [program], { cwd: dir });
+    assert.ok(stdout.includes(program === "agent.mjs" ? said : "I found 3 sources"), stdout);
+  }
+  await page.locator(".message[data-role=assistant]", { hasText: said }).last().waitFor(); // the thread is the page's
+  await quiet(page, "the request of a message");
+  await leave(page);
+  await rm(dir, { recursive: true });
+});
+
+// look hides the page, or has it looked at again.
+const look = (page, hidden) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (hidden ? "hidden" : "visible") });
+    document.dispatchEvent(new Event("visibilitychange"));
+    window.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+
+test("lists are told of what changes: nothing is asked for while nothing does, or while nobody looks", async () => {
+  const page = await visit(browser, "/runs?q=news", looks[0], { apart: true });
+  const told = [];
+  page.on("websocket", (ws) => ws.on("framereceived", ({ payload }) => told.push(String(payload))));
+  await page.clock.install();
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector(".empty"));
+  await did({ agent: "echo", content: "news 1" });
+  await page.getByRole("link", { name: "news 1" }).waitFor();
+  await page.locator(".runs [data-status=COMPLETED]").waitFor();
+  const lists = () => page.asked.filter((url) => /agent-runs|interrupts|threads/.test(url)).length;
+  await page.clock.runFor(10_000); // what was told of last is looked at
+  const before = lists();
+  await page.clock.runFor(120_000);
+  assert.equal(lists(), before, "lists are asked for again and again");
+
+  await look(page, true);
+  const frames = told.length;
+  await did({ agent: "echo", content: "news 2" });
+  while (!told.slice(frames).some((f) => f.includes("changed"))) await page.evaluate(() => 0);
+  await page.clock.runFor(10_000);
+  assert.equal(lists(), before, "a page that nobody looks at asks");
+  await look(page, false);
+  await page.getByRole("link", { name: "news 2" }).waitFor();
+
+  await look(page, true); // for long: it lets its connection go
+  await page.clock.runFor(60_000);
+  await did({ agent: "echo", content: "news 3" });
+  await look(page, false);
+  await page.getByRole("link", { name: "news 3" }).waitFor();
+  await did({ agent: "echo", content: "news 4" });
+  await page.getByRole("link", { name: "news 4" }).waitFor();
+  await quiet(page, "lists that are told");
   await leave(page);
 });

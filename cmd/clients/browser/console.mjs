@@ -1,7 +1,7 @@
 // A person looks at the overview, the runs and one run in the console of Baton at BATON_URL, which POST CONTROL/crash kills and starts.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { browse, call, did, ended, leave, logged, looks, quiet, sound, start, visit } from "./console-page.mjs";
+import { browse, call, did, ended, leave, logged, quiet, sound, soundInEachLook, start, visit } from "./console-page.mjs";
 
 const { CONTROL } = process.env;
 
@@ -40,16 +40,12 @@ test("the overview tells how things are", async () => {
   await did({ agent: "echo", content: "fine" });
   await did({ do: [{ fail: "it is broken", code: "broken" }] }, "FAILED");
   const asks = await did({ do: [{ ask: { message: "Shall we?" } }], threadId: "asks" }, "WAITING");
-  for (const look of looks) {
-    const page = await visit(browser, "/", look);
-    await page.getByRole("heading", { name: "Overview" }).waitFor();
-    const failed = page.locator(".panel", { hasText: "Failed last" });
-    await failed.getByText("it is broken").first().waitFor();
-    await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("link", { name: "Shall we?" }).waitFor();
-    await sound(page, `the overview at ${look.width} px, ${look.theme}`);
-    await leave(page);
-  }
   const page = await visit(browser, "/");
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  const failed = page.locator(".panel", { hasText: "Failed last" });
+  await failed.getByText("it is broken").first().waitFor();
+  await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("link", { name: "Shall we?" }).waitFor();
+  await soundInEachLook(page, "the overview");
   await page.getByRole("link", { name: "Shall we?" }).first().click();
   await page.waitForURL(`**/runs/${asks.id}**`);
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -61,13 +57,13 @@ test("the overview tells how things are", async () => {
 test("the list of runs is live, is filtered by its address, and is walked with keys", async () => {
   await did({ agent: "echo", content: "needle in a haystack" });
   await did({ do: [{ fail: "no", code: "nope" }] }, "FAILED");
-  for (const look of looks) {
-    const page = await visit(browser, "/runs", look);
-    await page.getByRole("link", { name: "needle in a haystack" }).waitFor();
-    await sound(page, `the runs at ${look.width} px, ${look.theme}`);
-    await leave(page);
-  }
   const page = await visit(browser, "/runs");
+  await page.getByRole("link", { name: "needle in a haystack" }).waitFor();
+  await soundInEachLook(page, "the runs");
+  await page.setViewportSize({ width: 3840, height: 2160 }); // letters are larger there, and columns with them
+  const [badge, link] = await Promise.all([".badge", "a"].map((part) => page.locator(`.runs li ${part}`).first().boundingBox()));
+  assert.ok(badge.x + badge.width <= link.x, "a run's status stands on what it was asked");
+  await page.setViewportSize({ width: 1440, height: 900 });
   await page.getByRole("group", { name: "Status" }).getByRole("button", { name: "Failed" }).click();
   await page.waitForURL("**/runs?status=failed");
   await page.getByRole("link", { name: "needle in a haystack" }).waitFor({ state: "detached" });
@@ -95,7 +91,7 @@ test("the list of runs is live, is filtered by its address, and is walked with k
   await page.waitForURL(/\/runs$/);
   await page.keyboard.press("?");
   await page.getByRole("dialog", { name: "Keys" }).getByText("the next run").waitFor();
-  await sound(page, "the list of keys");
+  await soundInEachLook(page, "the list of keys");
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await leave(page);
@@ -106,8 +102,16 @@ test("runs are cancelled and deleted many at a time", async () => {
   await Promise.all(open.map((r) => ended(r.runId, "WAITING")));
   const page = await visit(browser, "/runs?status=waiting&q=wait");
   await page.locator(".runs li").nth(2).waitFor();
-  await page.getByLabel("Pick all that are loaded").check();
+  await page.locator("h1").click();
+  for (const key of ["j", "x", "j", "x", "c"]) await page.keyboard.press(key);
+  const asks = page.getByRole("dialog", { name: "Cancel 2 runs?" });
+  await asks.getByText("What they have said so far stays.").waitFor();
+  await soundInEachLook(page, "what is asked before runs are cancelled");
+  await asks.getByRole("button", { name: "Keep" }).click();
+  await page.getByText("2 picked").waitFor();
+  await page.keyboard.press("a");
   await page.getByRole("button", { name: "Cancel 3" }).click();
+  await page.getByRole("button", { name: "Cancel them" }).click();
   await page.getByText("3 runs cancelled.").waitFor();
   await Promise.all(open.map((r) => ended(r.runId, "CANCELLED")));
   await page.goto(new URL("/runs?status=cancelled&q=wait", page.url()).href);
@@ -125,33 +129,31 @@ test("runs are cancelled and deleted many at a time", async () => {
 test("a run shows its timeline, graph, messages, state, events and input", async () => {
   const run = await did({ workflowId: "demo", content: "a picnic" });
   const log = await logged(run);
-  for (const look of looks) {
-    const page = await visit(browser, `/runs/${run.id}`, look);
-    await page.getByRole("heading", { name: "a picnic" }).waitFor();
-    await page.locator(".node", { hasText: "review" }).locator("[data-status=COMPLETED]").waitFor();
-    await page.getByRole("button", { name: /^step retrieve/ }).click();
-    await page.getByRole("button", { name: /^tool clock/ }).waitFor();
-    await sound(page, `the timeline at ${look.width} px, ${look.theme}`);
-    await tab(page, "Messages");
-    await page.getByText("I found 3 sources.").waitFor();
-    await page.locator(".reasoning summary").first().click();
-    await page.getByText("The reader wants to know").waitFor();
-    await sound(page, `the messages at ${look.width} px, ${look.theme}`);
-    await tab(page, "State");
-    await page.getByText('"approved"').waitFor();
-    await page.getByRole("slider").press("Home");
-    await page.getByText('"approved"').waitFor({ state: "detached" });
-    await sound(page, `the state at ${look.width} px, ${look.theme}`);
-    await tab(page, "Events");
-    await page.getByText(`${log.length} events`).waitFor();
-    await sound(page, `the events at ${look.width} px, ${look.theme}`);
-    await tab(page, "Input");
-    await page.getByText("State, tools and context").waitFor();
-    await sound(page, `the input at ${look.width} px, ${look.theme}`);
-    await leave(page);
-  }
-  const page = await visit(browser, `/runs/${run.id}?tab=events`);
+  const page = await visit(browser, `/runs/${run.id}`);
+  await page.getByRole("heading", { name: "a picnic" }).waitFor();
+  await page.locator(".node", { hasText: "review" }).locator("[data-status=COMPLETED]").waitFor();
+  await page.getByRole("button", { name: /^step retrieve/ }).click();
+  await page.getByRole("button", { name: /^tool clock/ }).waitFor();
+  await soundInEachLook(page, "the timeline");
+  await tab(page, "Messages");
+  await page.getByText("I found 3 sources.").waitFor();
+  await page.locator(".reasoning summary").first().click();
+  await page.getByText("The reader wants to know").waitFor();
+  await soundInEachLook(page, "the messages");
+  await tab(page, "State");
+  await page.getByText('"approved"').waitFor();
+  await soundInEachLook(page, "the state");
+  await page.getByRole("slider").press("Home");
+  await page.getByText('"approved"').waitFor({ state: "detached" });
+  await tab(page, "Input");
+  await page.getByText("The workflow demo, as the run was started with it").waitFor();
+  const input = page.getByRole("group", { name: "How to show the workflow" });
+  await input.getByRole("button", { name: "Lines" }).click();
+  await page.getByLabel("the workflow", { exact: true }).getByText("retrieve").first().waitFor();
+  await soundInEachLook(page, "the input");
+  await tab(page, "Events");
   await page.getByText(`${log.length} events`).waitFor();
+  await soundInEachLook(page, "the events");
   assert.deepEqual(await shown(page), log.map((l) => l.event_id));
   const deltas = log.filter((l) => l.event.type === "STATE_DELTA");
   await page.getByRole("group", { name: "Types" }).getByRole("button", { name: /^state delta/ }).click();
@@ -168,13 +170,9 @@ test("a run shows its timeline, graph, messages, state, events and input", async
 test("a run is watched, answered, said more to, and run again", async () => {
   const schema = { type: "object", properties: { colour: { type: "string", enum: ["red", "blue"] }, count: { type: "integer", minimum: 1 } }, required: ["colour"] };
   const first = await start({ do: [{ say: "before" }, { ask: { message: "Which colour?", schema } }, { say: "after" }] });
-  for (const look of looks) {
-    const page = await visit(browser, `/runs/${first.runId}`, look);
-    await page.getByRole("heading", { name: "Which colour?", exact: true }).waitFor();
-    await sound(page, `a question at ${look.width} px, ${look.theme}`);
-    await leave(page);
-  }
   const page = await visit(browser, `/runs/${first.runId}?tab=messages`);
+  await page.getByRole("heading", { name: "Which colour?", exact: true }).waitFor();
+  await soundInEachLook(page, "a question");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await page.getByText("This is needed.").waitFor();
   await page.getByLabel("colour").selectOption("blue");
@@ -194,17 +192,17 @@ test("a run is watched, answered, said more to, and run again", async () => {
 
   await page.getByRole("button", { name: "Run again" }).click();
   await page.getByLabel("What it is asked").fill('{"do":[{"say":"again"},{"ask":{"message":"wait"}}]}');
-  await sound(page, "run again");
+  await soundInEachLook(page, "run again");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(first.runId));
   await page.getByRole("heading", { name: "wait", exact: true }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator(".run-head [data-status=CANCELLED]").waitFor();
 
-  await page.getByRole("button", { name: "curl" }).click();
+  await page.getByRole("button", { name: "curl", exact: true }).click();
   const command = await page.getByRole("dialog").locator("pre").first().textContent();
   assert.match(command, /^curl 'http:\/\/.*\/agent-runs\//);
-  await sound(page, "curl");
+  await soundInEachLook(page, "curl");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete it" }).click();
@@ -224,7 +222,7 @@ test("approvals are given in place, with other arguments, or refused", async () 
   await page.keyboard.type('{"expression":"6*7"');
   await page.keyboard.press("Delete"); // the brace that the editor closes
   await page.keyboard.type("}");
-  await sound(page, "an approval");
+  await soundInEachLook(page, "an approval");
   await page.getByRole("button", { name: "Allow with these arguments" }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED]").waitFor();
@@ -260,6 +258,129 @@ test("the server is killed under an open run: no event is missing, none is there
   await leave(page);
 });
 
+test("the server is killed under the playground in the middle of an answer: it is whole, and nobody reloads", async () => {
+  const page = await visit(browser, "/playground/killed?agent=scripted");
+  await page.evaluate(() => (window.kept = true));
+  await page.getByRole("textbox", { name: "Message" }).fill(JSON.stringify({ do: [{ say: "begin" }, { tokens: 400, delayMs: 10 }, { say: "the end" }] }));
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  const answers = page.locator(".message[data-role=assistant]");
+  await page.waitForFunction(() => [...document.querySelectorAll(".message[data-role=assistant]")].some((m) => m.textContent.length > 200));
+  assert.equal((await fetch(`${CONTROL}/crash`, { method: "POST" })).status, 200);
+  await answers.filter({ hasText: "the end" }).waitFor();
+  await page.locator(".outcome [data-status=COMPLETED]").waitFor();
+  const { messages } = await call("GET", "/api/v1/threads/killed/messages");
+  const words = (text) => text.replaceAll(/\s+/g, " ").trim();
+  const said = messages.filter((m) => m.role === "assistant").map((m) => words(m.content));
+  const seen = await answers.locator(".prose").evaluateAll((list) => list.map((e) => e.textContent));
+  assert.deepEqual(seen.map(words), said); // what was cut is said anew, and stands there once
+  assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  await leave(page);
+});
+
+test("a long run is read once, whatever it is made of has few rows in the page, and what is huge is shown in part", async () => {
+  const run = await did({ do: [{ tokens: 4_000 }, ...Array(300).fill({ tool: "clock" }), { state: { list: [1] } }, { tokens: 1, size: 900_000 }, { state: { huge: "x".repeat(900_000) } }] });
+  const last = (await logged(run)).length;
+  const page = await visit(browser, `/runs/${run.id}?tab=events`);
+  await page.locator(".run-head [data-whole=true]", { hasText: last.toLocaleString("en") }).waitFor();
+  const asked = page.asked.filter((url) => url.includes("/events?"));
+  assert.ok(asked.length <= Math.ceil(last / 500) + 4 && new Set(asked).size === asked.length, asked.join("\n"));
+  const rows = page.getByRole("region", { name: "Events", exact: true });
+  await rows.evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await rows.locator(".event", { hasText: "RUN_FINISHED" }).waitFor();
+  assert.ok((await rows.locator(".event").count()) < 100);
+  await tab(page, "Timeline");
+  await page.getByText(/^30\d lines$/).waitFor();
+  assert.ok((await page.locator(".line").count()) < 100);
+  await tab(page, "Messages");
+  await page.getByRole("region", { name: "Messages" }).evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await page.getByText(/more characters/).first().waitFor();
+  assert.ok((await page.locator(".call").count()) < 200);
+  assert.ok((await page.content()).length < 1_500_000);
+  await tab(page, "State");
+  await page.getByRole("button", { name: /more characters/ }).waitFor();
+  await page.getByRole("button", { name: "The change before" }).click();
+  await page.getByRole("button", { name: /more characters/ }).waitFor({ state: "detached" });
+  await sound(page, "a long run");
+  await page.goto(new URL("/runs", page.url()).href);
+  await page.locator(".runs li").first().waitFor();
+  assert.ok((await page.content()).length < 200_000, "the list has what runs were asked in full");
+  await leave(page);
+});
+
+test("a thread's runs have one state, and what one was asked is asked otherwise in its place", async () => {
+  const one = await did({ do: [{ state: { first: 1 } }, { say: "one" }], threadId: "states" });
+  const two = await did({ do: [{ state: { second: 2 } }, { say: "two" }], threadId: "states" });
+  await call("PATCH", `/api/v1/threads/${one.conversationId}`, { title: "A thread with a name" });
+  const page = await visit(browser, `/runs/${two.id}?tab=state`);
+  await page.getByRole("link", { name: "A thread with a name" }).waitFor();
+  await page.getByText("1 of 1").waitFor();
+  await page.getByLabel("Over all runs of the thread").check();
+  await page.getByText("2 of 2").waitFor();
+  for (const name of ["first", "second"]) await page.locator(".state-tree").getByText(`${name}:`).waitFor();
+  await page.getByRole("slider").press("Home");
+  await page.locator(".state-tree").getByText("second:").waitFor({ state: "detached" });
+  await soundInEachLook(page, "the state of a thread");
+  await page.getByRole("link", { name: /^Event \d+ of run/ }).click();
+  await page.waitForURL(`**/runs/${one.id}?**`);
+
+  await page.goto(new URL(`/runs/${two.id}`, page.url()).href);
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByLabel("What it is asked").fill('{"do":[{"say":"otherwise"}]}');
+  await page.getByLabel(/in the place of what was asked/).check();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.waitForURL("**/runs/edit-**");
+  await page.locator(".run-head [data-status=COMPLETED]").waitFor();
+  const { messages } = await call("GET", "/api/v1/threads/states/messages");
+  assert.deepEqual(messages.filter((m) => m.role === "assistant").map((m) => m.content), ["one", "otherwise"]);
+  await quiet(page, "an edited run");
+  await leave(page);
+});
+
+test("all is done with keys alone", async () => {
+  await did({ agent: "echo", content: "by keys" });
+  const page = await visit(browser, "/");
+  const { keyboard } = page;
+  for (const [key, path] of [["t", "/threads"], ["p", "/playground"], ["a", "/agents"], ["w", "/waiting"], ["m", "/admin"], ["o", "/"], ["r", "/runs"]]) {
+    await page.locator("h1").first().waitFor();
+    await keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).getByText("search", { exact: true }).waitFor();
+    await keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.evaluate(() => document.activeElement?.blur());
+    await keyboard.press("g");
+    await keyboard.press(key);
+    await page.waitForURL((url) => url.pathname.startsWith(path) && (path !== "/" || url.pathname === "/"));
+  }
+  await keyboard.press("/");
+  await page.getByRole("combobox", { name: "Search" }).waitFor();
+  await keyboard.type("by keys");
+  await page.getByRole("option", { name: /by keys/ }).first().waitFor();
+  await keyboard.press("Enter");
+  await page.waitForURL("**/runs/**");
+  await page.getByRole("heading", { name: "by keys" }).waitFor();
+  for (const [key, name] of [["2", "Messages"], ["3", "State"], ["4", "Events"], ["5", "Input"], ["1", "Timeline"]]) {
+    await keyboard.press(key);
+    await page.getByRole("tab", { name: new RegExp(`^${name}`), selected: true }).waitFor();
+  }
+  await keyboard.press("e");
+  await page.getByLabel("What it is asked").waitFor();
+  await keyboard.press("Control+a");
+  await keyboard.type("asked by keys");
+  for (let tries = 0; tries < 10 && (await page.evaluate(() => document.activeElement.textContent)) !== "Run"; tries++) await keyboard.press("Tab");
+  await keyboard.press("Enter");
+  await page.getByRole("heading", { name: "asked by keys" }).waitFor();
+  await page.locator(".run-head [data-status=COMPLETED]").waitFor();
+  await keyboard.press("a");
+  await page.getByRole("textbox", { name: "Message" }).waitFor();
+  await keyboard.type("and more by keys");
+  for (let tries = 0; tries < 5 && (await page.evaluate(() => document.activeElement.textContent)) !== "Send"; tries++) await keyboard.press("Tab");
+  await keyboard.press("Enter");
+  await page.locator(".facts").getByText("Generation").waitFor();
+  await quiet(page, "what keys do");
+  await leave(page);
+});
+
 test("names, messages, results, state and errors full of markup run no script", async () => {
   const run = await did({
     do: [{ say: hostile }, { reason: hostile }, { tool: "fail", args: { message: hostile } }, { state: { [hostile]: hostile } }, { fail: hostile, code: "x<b>" }],
@@ -273,7 +394,7 @@ test("names, messages, results, state and errors full of markup run no script", 
   }
   await tab(page, "Messages");
   await page.locator(".reasoning summary").click();
-  await sound(page, "a hostile run");
+  await soundInEachLook(page, "a hostile run");
   assert.equal(await page.locator("a[href^=javascript]").count(), 0);
   for (const path of ["/", "/runs"]) {
     await page.goto(new URL(path, page.url()).href);

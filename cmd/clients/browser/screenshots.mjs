@@ -1,35 +1,61 @@
 // Takes the pictures of the console that the documentation shows: node screenshots.mjs <baton> <folder>.
-import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { serve } from "./program.mjs";
 
 const [baton, folder] = process.argv.slice(2).map((p) => resolve(p));
 process.env.CHROMIUM ??= "/usr/bin/chromium";
 
-const dir = await mkdtemp(join(tmpdir(), "baton-screenshots-"));
-const port = await new Promise((done) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const { port } = server.address();
-    server.close(() => done(port));
-  });
-});
-process.env.BATON_URL = `http://127.0.0.1:${port}`;
-const server = spawn(baton, ["serve", "--listen", `127.0.0.1:${port}`], { cwd: dir, stdio: "ignore" });
-for (let up = false; !up; ) {
-  await new Promise((done) => setTimeout(done, 100));
-  up = await fetch(`${process.env.BATON_URL}/readyz`).then((r) => r.ok, () => false);
-}
+// What the pictures are of: workflows that do what a script says, whatever they are asked.
+const scripted = (...list) => ({ agent: "scripted", input: `'${JSON.stringify({ do: list }).replaceAll("\\", "\\\\")}'` });
+const workflows = {
+  support: {
+    description: "Answers customers from the orders and the handbook.",
+    nodes: {
+      orders: scripted({ tool: "clock", args: {} }, { state: { order: 7731, carrier: "DHL" } }, { say: "Order 7731 left the warehouse on Monday." }),
+      handbook: scripted({ reason: "Which page speaks of late parcels?" }, { say: "A parcel is late after five days." }),
+      answer: {
+        ...scripted(
+          { reason: "It left three days ago, so it is not late yet." }, { tool: "calculator", args: { expression: "5 - 3" } },
+          { say: "Your order **7731** is on its way:\n\n| what | when |\n|---|---|\n| left the warehouse | Monday |\n| arrives | within two days |\n\nIf it has not come by then, write to us again.", delayMs: 6 },
+          { state: { order: 7731, carrier: "DHL", answered: true } },
+        ),
+        needs: ["orders", "handbook"],
+      },
+    },
+  },
+  refund: {
+    description: "Pays customers back, large sums with leave.",
+    nodes: {
+      check: scripted({ say: "The parcel came back on Friday." }),
+      pay: {
+        ...scripted({ ask: { message: "The refund is over 500 €. How shall it be paid?", schema: {
+          type: "object", required: ["way", "amount"],
+          properties: {
+            way: { type: "string", title: "Way", enum: ["bank transfer", "voucher"] }, amount: { type: "number", title: "Amount in €", minimum: 0, maximum: 900 },
+            note: { type: "string", title: "Note to the customer" },
+          },
+        } } }),
+        needs: ["check"],
+      },
+    },
+  },
+  report: { description: "Adds up the week.", nodes: { sum: { tool: "calculator", input: { expression: "'1204 + 998'" }, approval: "required" } } },
+  mailbox: { description: "Watches a mailbox.", nodes: { watch: scripted({ say: "Watching the mailbox" }, { tokens: 3000, delayMs: 20 }) } },
+  import: { description: "Reads the catalogue.", nodes: { read: scripted({ fail: "The provider refused the request: too many tokens", code: "provider_error" }) } },
+};
+const program = await serve(baton, { workflows });
+process.env.BATON_URL = program.url;
 
 const { browse, did, leave, start, visit } = await import("./console-page.mjs");
-const script = (...list) => ({ do: list });
-const topics = ["a picnic for twelve", "the quarterly report", "a bicycle tour along the river", "moving to a new office"];
-await Promise.all(topics.map((content) => did({ workflowId: "demo", content })));
-for (const n of [1, 2, 3, 4, 5]) await did({ agent: "echo", content: `Summarise ticket ${4100 + n}` });
-await did(script({ say: "Looking it up" }, { fail: "The provider refused the request: too many tokens", code: "provider_error" }), "FAILED");
-await did({ ...script({ ask: { message: "The refund is over 500 €. May it be paid?" } }), threadId: "refund 7731" }, "WAITING");
-await start(script({ say: "Watching the mailbox" }, { tokens: 3000, delayMs: 20 }));
+const customers = ["Where is my order 7731?", "My parcel has not come yet", "When does the blue one arrive?", "Did you send it to the right address?"];
+await Promise.all(customers.map((content) => did({ workflowId: "support", content })));
+for (const n of [1, 2, 3]) await did({ agent: "echo", content: `Summarise ticket ${4100 + n}` });
+await did({ workflowId: "demo", content: "a bicycle tour along the river" });
+await did({ workflowId: "import", content: "The spring catalogue" }, "FAILED");
+await did({ workflowId: "refund", content: "Pay back order 7702", threadId: "refund 7702" }, "WAITING");
+await did({ workflowId: "report", content: "The week’s sales", threadId: "week 47" }, "WAITING");
+await start({ workflowId: "mailbox", content: "Watch the mailbox" });
+await did({ workflowId: "support", content: "Where is my order 7731?", threadId: "order-7731" });
 const run = await did({ workflowId: "demo", content: "a picnic by the sea" });
 
 const browser = await browse();
@@ -38,6 +64,8 @@ const pictures = [
   { name: "overview", path: "/", look: wide, until: ".chart canvas" },
   { name: "run", path: `/runs/${run.id}`, look: wide, until: ".line" },
   { name: "runs-dark", path: "/runs", look: { ...wide, theme: "dark" }, until: ".runs li" },
+  { name: "playground", path: "/playground/order-7731", look: wide, until: ".outcome [data-status=COMPLETED]" },
+  { name: "waiting", path: "/waiting", look: wide, until: ".question" },
   { name: "run-phone", path: `/runs/${run.id}`, look: { width: 390, height: 800, theme: "dark" }, until: ".line" },
 ];
 for (const { name, path, look, until } of pictures) {
@@ -48,6 +76,4 @@ for (const { name, path, look, until } of pictures) {
   await leave(page);
 }
 await browser.close();
-server.kill();
-await new Promise((done) => server.once("exit", done));
-await rm(dir, { recursive: true });
+await program.stop();

@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProject } from "../app/context";
 import { ask } from "./client";
 import type { components } from "./schema";
@@ -51,17 +51,27 @@ export function useRetention() {
   return useQuery({ queryKey: ["retention", project], queryFn: () => ask<Retention>(`/api/projects/${project}/retention`) });
 }
 
+export interface AuditFilter {
+  actor: string;
+  action: string;
+  user: string; // whose thread it was
+  run: string;
+  since: string; // times, "" for any
+  until: string;
+}
+
 /** useAudit is who has done what, latest first. */
-export function useAudit(actor: string, action: string) {
+export function useAudit(filter: AuditFilter) {
   const project = encodeURIComponent(useProject());
   return useInfiniteQuery({
-    queryKey: ["audit", project, actor, action],
+    queryKey: ["audit", project, filter],
     initialPageParam: "",
     queryFn: ({ pageParam }) => {
       const query = new URLSearchParams({ limit: "100" });
-      for (const [name, value] of Object.entries({ actor, action, cursor: pageParam })) if (value) query.set(name, value);
+      for (const [name, value] of Object.entries({ ...filter, cursor: pageParam })) if (value) query.set(name, value);
       return ask<{ items: Audited[]; nextCursor: string | null }>(`/api/projects/${project}/audit?${query}`);
     },
     getNextPageParam: (page) => page.nextCursor,
+    placeholderData: keepPreviousData,
   });
 }

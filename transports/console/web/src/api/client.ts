@@ -57,8 +57,13 @@ export function onRefused(tell: () => void) {
   return () => refusals.delete(tell);
 }
 
+/** ended says that the server no longer knows the credential. */
+export function ended() {
+  for (const tell of refusals) tell();
+}
+
 function refused(p: Problem): Problem {
-  if (p.status === 401) for (const tell of refusals) tell();
+  if (p.status === 401) ended();
   return p;
 }
 

@@ -5,7 +5,6 @@ import { missing } from "./problem";
 import type { Limits, Me, Run, Stats, Waiting, Window } from "./types";
 
 /** How often what may change without a word is asked for again, in milliseconds, while its page is looked at. */
-const soon = 2_000;
 const later = 10_000;
 
 /** who asks the server who the caller is. */
@@ -13,7 +12,7 @@ export async function who(): Promise<Me> {
   return ask<Me>("/api/v1/me");
 }
 
-/** useRun is a run, looked at anew while it is open, and now and then when it is over: a message restarts it. */
+/** useRun is a run, looked at anew when it changes. */
 export function useRun(runId: string, user?: string, enabled = true) {
   const projectId = useProject();
   return useQuery({
@@ -21,7 +20,7 @@ export function useRun(runId: string, user?: string, enabled = true) {
     enabled,
     queryFn: () =>
       ok(api.GET("/api/projects/{projectId}/agent-runs/{runId}", { params: { path: { projectId, runId }, query: { user } } })) as Promise<Run>,
-    refetchInterval: ({ state }) => (state.data && over(state.data.status) ? later : soon),
+    refetchInterval: ({ state }) => (!state.data || state.data.status === "RUNNING" ? later : false), // what it has used moves without a word
     retry: (n, error) => !missing(error) && n < 3,
   });
 }
@@ -77,13 +76,14 @@ export function useWorkflows() {
   });
 }
 
-/** useLimits are what the caller and the project may have, and have. */
-export function useLimits() {
+/** useLimits are what the caller, or a user whom an admin names, and the project may have, and have: live, what they have is asked for again and again. */
+export function useLimits(live = true, user = "") {
   const projectId = useProject();
   return useQuery({
-    queryKey: ["limits", projectId],
-    queryFn: () => ask<Limits>(`/api/v1/limits?projectId=${encodeURIComponent(projectId)}`),
-    refetchInterval: later,
+    queryKey: ["limits", projectId, user],
+    queryFn: () => ask<Limits>(`/api/v1/limits?projectId=${encodeURIComponent(projectId)}${user && `&user=${encodeURIComponent(user)}`}`),
+    placeholderData: keepPreviousData,
+    refetchInterval: live && later,
   });
 }
 
@@ -94,7 +94,7 @@ export function useStats(window: Window) {
     queryKey: ["stats", projectId, window],
     queryFn: () => ask<Stats>(`/api/projects/${encodeURIComponent(projectId)}/stats?window=${window}`),
     placeholderData: keepPreviousData,
-    refetchInterval: 5_000,
+    refetchInterval: 30_000, // the window moves on
     retry: (n, error) => !missing(error) && n < 3,
   });
 }
@@ -106,7 +106,6 @@ export function useWaiting() {
     queryKey: ["waiting", projectId],
     queryFn: () =>
       ask<{ items: Waiting[]; nextCursor: string | null }>(`/api/projects/${encodeURIComponent(projectId)}/interrupts?limit=200`),
-    refetchInterval: 5_000,
     retry: (n, error) => !missing(error) && n < 3,
   });
 }

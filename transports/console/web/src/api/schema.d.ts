@@ -145,6 +145,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/agent-runs/{runId}/definition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the workflow that a run was started with
+         * @description As it was then, whatever it is now. That of an agent's run is one node.
+         */
+        get: operations["getDefinition"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/agent-runs/{runId}/steps": {
         parameters: {
             query?: never;
@@ -297,6 +317,71 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the threads of all users that you may see, those with the latest activity first
+         * @description A user's own; with a role that sees others' threads those of the project. Else as listThreads.
+         */
+        get: operations["listProjectThreads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List those who have threads in the project, by name
+         * @description With `q` a page looks at 1 000 users and ends there, short or empty, with a `nextCursor` that goes on; `total` is always null. With accounts it is not for users.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/threads/{thread_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a thread as lists show it */
+        get: operations["getThread"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a thread with all its runs
+         * @description Runs that are not over are cancelled first.
+         */
+        delete: operations["deleteThread"];
+        options?: never;
+        head?: never;
+        /**
+         * Give a thread a title, or put it away
+         * @description What is absent stays, what is null is taken away.
+         */
+        patch: operations["updateThread"];
+        trace?: never;
+    };
     "/api/v1/threads/{thread_id}/messages": {
         parameters: {
             query?: never;
@@ -315,30 +400,6 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
-        trace?: never;
-    };
-    "/api/v1/threads/{thread_id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Delete a thread with all its runs
-         * @description Runs that are not over are cancelled first.
-         */
-        delete: operations["deleteThread"];
-        options?: never;
-        head?: never;
-        /**
-         * Give a thread a title, or put it away
-         * @description What is absent stays, what is null is taken away.
-         */
-        patch: operations["updateThread"];
         trace?: never;
     };
     "/api/v1/agent/attachments": {
@@ -427,7 +488,7 @@ export interface paths {
         };
         /**
          * List who has asked for what, latest first
-         * @description Each request that has changed something while accounts were on: written in the transaction of what it has changed. For admins.
+         * @description Each request that has changed something while accounts were on: written in the transaction of what it has changed. With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on, and `total` is null. For admins.
          */
         get: operations["listAudit"];
         put?: never;
@@ -729,6 +790,9 @@ export interface paths {
          * @description A bad frame or a refused command is answered, and the socket stays open. Runs started here are ended only by cancel.
          *
          *     ```
+         *     → {"op": "watch", "ref": 0}
+         *     ← {"op": "ack", "ref": 0, "result": {"projectId": "default"}}
+         *     ← {"op": "changed"}
          *     → {"op": "subscribe", "ref": 1, "threadId": "main", "afterEventId": 56}
          *     ← {"op": "ack", "ref": 1, "result": {"threadId": "main", "afterEventId": 56}}
          *     ← {"op": "event", "threadId": "main", "id": 57, "event": {"type": "RUN_STARTED", "threadId": "main", "runId": "run-1", "agent": "echo"}}
@@ -1008,10 +1072,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the server does, for Prometheus
-         * @description With accounts on, or with an admin listener, the metrics are on that listener alone and here is nothing.
-         */
+        /** What the server does, for Prometheus */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -1931,6 +1992,12 @@ export interface components {
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
         };
+        /** @description A workflow as a run has it. */
+        Definition: {
+            name: string;
+            description: string;
+            nodes: components["schemas"]["WorkflowNode"][];
+        };
         /** @description A page of a run's log. */
         EventPage: {
             data: {
@@ -2583,7 +2650,7 @@ export interface components {
         /** @description What a caller may have and ask for. */
         Limits: {
             user: components["schemas"]["Share"];
-            project: components["schemas"]["Share"];
+            project: components["schemas"]["ProjectShare"];
             server: components["schemas"]["ServerLimits"];
             sizes: components["schemas"]["SizeLimits"];
             timeouts: components["schemas"]["TimeLimits"];
@@ -3116,6 +3183,10 @@ export interface components {
             expiresAt?: string;
             metadata?: Record<string, never>;
             subagentRunId?: string;
+            /** @description Of a call that is to be approved, or that the client answers. */
+            toolName: null | string;
+            /** @description The call's, null when there are none to show or they are larger than 64 KiB: the log has them. */
+            arguments: unknown;
             runId: string;
             threadId: string;
             conversationId: string;
@@ -3177,6 +3248,22 @@ export interface components {
             code: string;
             /** @description With status 500 only: what the server's log calls the request. */
             requestId?: string;
+        };
+        /** @description What a project has of a server. */
+        ProjectShare: {
+            requests: components["schemas"]["RateQuota"];
+            /** @description Open at a time. */
+            streams: components["schemas"]["Quota"];
+            /** @description Runs executed at once. */
+            running: components["schemas"]["Quota"];
+            /** @description Runs that wait for their turn. */
+            queued: components["schemas"]["Quota"];
+            inFlight: {
+                limit: null | number;
+                used: number;
+            };
+            /** @description What calls of models took in the last 24 hours, by quarters of an hour. */
+            tokensPerDay: components["schemas"]["TokenQuota"];
         };
         /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}` and, where events were removed, `log-reset` `{from, to}`. */
         PublicCustom: {
@@ -3571,6 +3658,8 @@ export interface components {
             contextItemIds: string[];
             /** @description The thread, as its client named it. */
             threadId: string;
+            /** @description Null when it has none. */
+            threadTitle: null | string;
             /** @description The thread, as Baton names it: a UUID. */
             conversationId: string;
             /** @description Null for a workflow. */
@@ -4291,8 +4380,19 @@ export interface components {
         /** @description Those of all projects together. */
         ServerLimits: {
             running: number;
+            runningBytes: number;
             queued: number;
             queuedPerThread: number;
+            /** @description Bytes of requests, messages and answers that are held at a time. */
+            inFlight: number;
+            /** @description Bytes that clients send and take a second, on the average. */
+            leastRate: number;
+            /** @description Open at a time; null where the server has no listener of its own. */
+            connections: null | number;
+            /** @description From one address; null likewise. */
+            connectionsPerPeer: null | number;
+            /** @description Credentials of one address that are wrong in a minute; null for no limit. */
+            guessesPerPeer: null | number;
         };
         /** @description What a user or a project has of a server. */
         Share: {
@@ -4303,6 +4403,10 @@ export interface components {
             running: components["schemas"]["Quota"];
             /** @description Runs that wait for their turn. */
             queued: components["schemas"]["Quota"];
+            inFlight: {
+                limit: null | number;
+                used: number;
+            };
         };
         /** @description Where an attachment is for a while. */
         SignedURL: {
@@ -4336,6 +4440,16 @@ export interface components {
             ref?: string | number;
             /** @description The thread. */
             threadId: string;
+        } | {
+            /** @constant */
+            op: "watch";
+            /** @description What the answer refers to. */
+            ref?: string | number;
+        } | {
+            /** @constant */
+            op: "unwatch";
+            /** @description What the answer refers to. */
+            ref?: string | number;
         } | {
             /** @constant */
             op: "run";
@@ -4420,6 +4534,9 @@ export interface components {
             event: components["schemas"]["SeedEvent"];
         } | {
             /** @constant */
+            op: "changed";
+        } | {
+            /** @constant */
             op: "ack";
             /** @description What the answer refers to. */
             ref?: string | number;
@@ -4430,6 +4547,8 @@ export interface components {
                 afterEventId: number;
             } | {
                 threadId: string;
+            } | {
+                projectId: string;
             } | components["schemas"]["Started"] | components["schemas"]["Message"] | components["schemas"]["Cancelled"] | components["schemas"]["Resumed"];
         } | {
             /** @constant */
@@ -4477,6 +4596,8 @@ export interface components {
             now: components["schemas"]["StatsNow"];
             /** @description Those first that came last. */
             instances: components["schemas"]["Instance"][];
+            /** @description Runs of before are still being counted, as after an upgrade: the numbers are too small. */
+            counting: boolean;
         };
         /** @description What the runs of an agent or a workflow came to. */
         StatsAgent: {
@@ -4575,6 +4696,8 @@ export interface components {
             threadId: string;
             /** @description The thread, as Baton names it: a UUID. */
             conversationId: string;
+            /** @description Whose it is. */
+            user: string;
             title: null | string;
             metadata: Record<string, never>;
             /** @description It is put away: front ends show it apart. */
@@ -4584,6 +4707,8 @@ export interface components {
             /** @description The agent or workflow of that run. */
             agent: null | string;
             status: ("QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED") | null;
+            /** @description The first 200 characters of what that run was asked; null for nothing, and for more than 64 KiB. */
+            asked: null | string;
             /** Format: date-time */
             createdAt: string;
             /**
@@ -4631,12 +4756,43 @@ export interface components {
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
             total: null | number;
         };
+        /** @description Somebody who has threads in a project. */
+        ThreadUser: {
+            user: string;
+            /** @description Counting stops at 1 000. */
+            threads: number;
+            /**
+             * Format: date-time
+             * @description When something last happened on one of them.
+             */
+            lastActiveAt: string;
+        };
         /** @description In seconds. */
         TimeLimits: {
             run: number;
             step: number;
             tool: number;
             approval: number;
+            /** @description For a dropped client to come back, until its run is cancelled. */
+            onDisconnectGrace: number;
+            /** @description For a request's line and headers. */
+            requestHead: number;
+            /** @description For the whole of its body. */
+            requestBody: number;
+            /** @description Until an answer that is no stream is taken. */
+            answer: number;
+            /** @description For which a body may not get on, or an answer not be taken. */
+            stall: number;
+            /** @description Between two requests of a connection. */
+            idle: number;
+            /** @description For one write to the reader of a stream. */
+            write: number;
+        };
+        /** @description A limit on tokens and what is used of it. */
+        TokenQuota: {
+            /** @description Null for none. */
+            limit: null | number;
+            used: number;
         };
         /** @description Tokens of one provider and model. Input and output are totals, the others parts of them. */
         TokenUsage: {
@@ -4700,6 +4856,14 @@ export interface components {
             health: components["schemas"]["Health"] | null;
             /** @description How many it has now. */
             tools: number;
+        };
+        /** @description A page of a list. */
+        UserPage: {
+            items: components["schemas"]["ThreadUser"][];
+            /** @description The `cursor` of the next page, null on the last. */
+            nextCursor: null | string;
+            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            total: null | number;
         };
         /** @description What a worker returned. */
         WorkerAgentOutput: {
@@ -5322,6 +5486,7 @@ export interface operations {
                      *             "ctx_2"
                      *           ],
                      *           "threadId": "main",
+                     *           "threadTitle": null,
                      *           "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
                      *           "agent": "scripted",
                      *           "error": null,
@@ -5479,6 +5644,7 @@ export interface operations {
                      *         "ctx_2"
                      *       ],
                      *       "threadId": "main",
+                     *       "threadTitle": null,
                      *       "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
                      *       "agent": "scripted",
                      *       "error": null,
@@ -5542,6 +5708,68 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDefinition: {
+        parameters: {
+            query?: {
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workflow. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "demo",
+                     *       "description": "",
+                     *       "nodes": [
+                     *         {
+                     *           "id": "search",
+                     *           "agent": "searcher",
+                     *           "tool": null,
+                     *           "needs": [],
+                     *           "when": null
+                     *         },
+                     *         {
+                     *           "id": "write",
+                     *           "agent": "writer",
+                     *           "tool": null,
+                     *           "needs": [
+                     *             "search"
+                     *           ],
+                     *           "when": "len(nodes.search.text) > 0"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Definition"];
+                };
+            };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -5919,6 +6147,8 @@ export interface operations {
                      *               }
                      *             }
                      *           },
+                     *           "toolName": null,
+                     *           "arguments": null,
                      *           "runId": "run-1",
                      *           "threadId": "main",
                      *           "conversationId": "01890a5d-ac96-774b-bcce-b302099a8056",
@@ -6118,12 +6348,14 @@ export interface operations {
                      *         {
                      *           "threadId": "main",
                      *           "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *           "user": "alice",
                      *           "title": "Plans",
                      *           "metadata": {},
                      *           "archived": false,
                      *           "runId": "run_123",
                      *           "agent": "scripted",
                      *           "status": "COMPLETED",
+                     *           "asked": "What shall we do next week?",
                      *           "createdAt": "2024-01-15T10:00:00Z",
                      *           "updatedAt": "2024-01-15T10:05:00Z"
                      *         }
@@ -6152,17 +6384,144 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    listThreadMessages: {
+    listProjectThreads: {
         parameters: {
             query?: {
-                /** @description A message's id: those before it. */
-                before?: string;
-                /** @description Absent: as many as fit. */
+                /** @description Only threads with this text in the title or the threadId, in upper or lower case. */
+                q?: string;
+                /** @description Only threads that are put away, or only the others. */
+                archived?: boolean;
+                /** @description With a role that sees others' threads: whose they are. */
+                user?: string;
+                /** @description The `nextCursor` of the page before. */
+                cursor?: string;
+                /** @description How many items the page may hold. */
                 limit?: number;
-                /** @description Also what edits, other answers and rewinds have hidden; then only what is stored. */
-                hidden?: boolean;
-                /** @description AG-UI's, as in a request for a run. */
-                protocolVersion?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of threads. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "threadId": "main",
+                     *           "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *           "user": "alice",
+                     *           "title": "Plans",
+                     *           "metadata": {},
+                     *           "archived": false,
+                     *           "runId": "run_123",
+                     *           "agent": "scripted",
+                     *           "status": "COMPLETED",
+                     *           "asked": "What shall we do next week?",
+                     *           "createdAt": "2024-01-15T10:00:00Z",
+                     *           "updatedAt": "2024-01-15T10:05:00Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadPage"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description Only users with this text in the name, in upper or lower case. */
+                q?: string;
+                /** @description The `nextCursor` of the page before. */
+                cursor?: string;
+                /** @description How many items the page may hold. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of users. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "user": "alice",
+                     *           "threads": 12,
+                     *           "lastActiveAt": "2024-01-15T10:05:00Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "total": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getThread: {
+        parameters: {
+            query?: {
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };
@@ -6178,7 +6537,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The messages. */
+            /** @description The thread. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6187,36 +6546,23 @@ export interface operations {
                     /**
                      * @example {
                      *       "threadId": "main",
-                     *       "messages": [
-                     *         {
-                     *           "id": "m-1",
-                     *           "role": "user",
-                     *           "content": "What is 6*7?"
-                     *         },
-                     *         {
-                     *           "id": "m-2",
-                     *           "role": "assistant",
-                     *           "content": "It is 42."
-                     *         }
-                     *       ],
-                     *       "state": {
-                     *         "answers": 1
-                     *       },
-                     *       "lastEventId": 9
+                     *       "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *       "user": "alice",
+                     *       "title": "Plans",
+                     *       "metadata": {},
+                     *       "archived": false,
+                     *       "runId": "run_123",
+                     *       "agent": "scripted",
+                     *       "status": "COMPLETED",
+                     *       "asked": "What shall we do next week?",
+                     *       "createdAt": "2024-01-15T10:00:00Z",
+                     *       "updatedAt": "2024-01-15T10:05:00Z"
                      *     }
                      */
-                    "application/json": components["schemas"]["ThreadMessages"];
+                    "application/json": components["schemas"]["Thread"];
                 };
             };
-            /** @description A parameter is wrong. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["ThreadNotFound"];
@@ -6303,12 +6649,14 @@ export interface operations {
                      * @example {
                      *       "threadId": "main",
                      *       "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *       "user": "alice",
                      *       "title": "Plans",
                      *       "metadata": {},
                      *       "archived": false,
                      *       "runId": "run_123",
                      *       "agent": "scripted",
                      *       "status": "COMPLETED",
+                     *       "asked": "What shall we do next week?",
                      *       "createdAt": "2024-01-15T10:00:00Z",
                      *       "updatedAt": "2024-01-15T10:05:00Z"
                      *     }
@@ -6338,6 +6686,79 @@ export interface operations {
                 };
             };
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listThreadMessages: {
+        parameters: {
+            query?: {
+                /** @description A message's id: those before it. */
+                before?: string;
+                /** @description Absent: as many as fit. */
+                limit?: number;
+                /** @description Also what edits, other answers and rewinds have hidden; then only what is stored. */
+                hidden?: boolean;
+                /** @description AG-UI's, as in a request for a run. */
+                protocolVersion?: string;
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The thread: your own name for it, or its `conversationId`. Percent-encode what a path cannot hold.
+                 * @example main
+                 */
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "threadId": "main",
+                     *       "messages": [
+                     *         {
+                     *           "id": "m-1",
+                     *           "role": "user",
+                     *           "content": "What is 6*7?"
+                     *         },
+                     *         {
+                     *           "id": "m-2",
+                     *           "role": "assistant",
+                     *           "content": "It is 42."
+                     *         }
+                     *       ],
+                     *       "state": {
+                     *         "answers": 1
+                     *       },
+                     *       "lastEventId": 9
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadMessages"];
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["ThreadNotFound"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6646,7 +7067,8 @@ export interface operations {
                      *           "serving": true,
                      *           "ended": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "counting": false
                      *     }
                      */
                     "application/json": components["schemas"]["Stats"];
@@ -6676,8 +7098,14 @@ export interface operations {
                 actor?: string;
                 /** @description Only this. */
                 action?: "start" | "append" | "answer" | "cancel" | "update" | "delete" | "create_key" | "revoke_key";
+                /** @description Only what was about a thread of this user. */
+                user?: string;
+                /** @description Only what was about the run of this name, its first. */
+                run?: string;
                 /** @description Only what was asked for then or later. */
                 since?: string;
+                /** @description Only what was asked for before. */
+                until?: string;
                 /** @description The `nextCursor` of the page before. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
@@ -6867,7 +7295,12 @@ export interface operations {
     };
     getLimits: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose limits and use of them, instead of one's own. */
+                user?: string;
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -6899,6 +7332,10 @@ export interface operations {
                      *         "queued": {
                      *           "limit": 1000,
                      *           "used": 0
+                     *         },
+                     *         "inFlight": {
+                     *           "limit": 50331648,
+                     *           "used": 0
                      *         }
                      *       },
                      *       "project": {
@@ -6918,12 +7355,26 @@ export interface operations {
                      *         "queued": {
                      *           "limit": 5000,
                      *           "used": 0
+                     *         },
+                     *         "inFlight": {
+                     *           "limit": 75497472,
+                     *           "used": 18612
+                     *         },
+                     *         "tokensPerDay": {
+                     *           "limit": 2000000,
+                     *           "used": 310250
                      *         }
                      *       },
                      *       "server": {
                      *         "running": 2000,
+                     *         "runningBytes": 67108864,
                      *         "queued": 10000,
-                     *         "queuedPerThread": 100
+                     *         "queuedPerThread": 100,
+                     *         "inFlight": 100663296,
+                     *         "leastRate": 4096,
+                     *         "connections": 917504,
+                     *         "connectionsPerPeer": 458752,
+                     *         "guessesPerPeer": 60
                      *       },
                      *       "sizes": {
                      *         "body": 2097152,
@@ -6934,7 +7385,14 @@ export interface operations {
                      *         "run": 3600,
                      *         "step": 600,
                      *         "tool": 120,
-                     *         "approval": 2592000
+                     *         "approval": 2592000,
+                     *         "onDisconnectGrace": 3,
+                     *         "requestHead": 10,
+                     *         "requestBody": 60,
+                     *         "answer": 300,
+                     *         "stall": 10,
+                     *         "idle": 120,
+                     *         "write": 30
                      *       },
                      *       "run": {
                      *         "events": 10000000
@@ -6954,8 +7412,10 @@ export interface operations {
                     "application/json": components["schemas"]["Limits"];
                 };
             };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["ProjectNotFound"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -1,5 +1,4 @@
-import { ticket } from "./client";
-import { session } from "./session";
+import { ended, ticket } from "./client";
 import type { Logged, LogEvent } from "./types";
 
 /** Follower is told what happens on a thread from a place in its log on. */
@@ -15,49 +14,60 @@ export interface Follower {
 interface Feed {
   last: number; // the latest id that was told; -1 before the server has said where it begins
   ref: number; // of the subscription that is asked for
+  begun: boolean; // it was acknowledged: what comes before that is of an earlier one
   followers: Set<Follower>;
 }
 
 interface Frame {
-  op: "ack" | "error" | "event";
+  op: "ack" | "error" | "event" | "changed";
   ref?: number;
   threadId?: string;
   id?: number;
   event?: LogEvent;
   detail?: string;
-  result?: { threadId: string; afterEventId?: number };
+  code?: string;
+  result?: { threadId?: string; afterEventId?: number; projectId?: string };
 }
 
 const path = "/api/v1/ws";
 const unused = 5_000; // ms after which a socket that nobody needs is closed
+const again = 2_000; // ms after which what a busy server has refused is asked for again
+const hopeless = /^(not_found|forbidden|invalid_)/; // codes of what is refused for ever
+const unseen = 20_000; // ms after which that of a tab that is hidden is
 
 /**
- * Socket follows any number of threads over one connection, as browsers allow only six event streams to a server over
- * all tabs. It reconnects by itself behind the last event it has told, so that none is missing and none told twice.
+ * Socket follows any number of threads and the project's lists over one connection, as browsers allow only six event streams to a
+ * server over all tabs. It reconnects by itself behind the last event it has told, so that none is missing and none told twice. A tab
+ * that is hidden for a while has no connection: it goes on when somebody looks at it.
  */
 export class Socket {
   private readonly projectId: string;
   private readonly feeds = new Map<string, Feed>();
   private readonly watchers = new Set<() => void>();
+  private readonly lists = new Set<() => void>();
   private ws: WebSocket | null = null;
   private opening = false;
   private closed = false;
+  private asleep = false;
   private failures = 0;
   private refs = 0;
+  private watching = 0; // the ref of the command to be told of changes
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private hiding: ReturnType<typeof setTimeout> | undefined;
 
   /** Whether the connection is there, or not needed. */
   connected = true;
 
   constructor(projectId: string) {
     this.projectId = projectId;
+    document.addEventListener("visibilitychange", this.look);
   }
 
   /** follow tells follower of a thread until the returned function is called. */
   follow(threadId: string, follower: Follower): () => void {
     let feed = this.feeds.get(threadId);
     if (!feed) {
-      feed = { last: -1, ref: 0, followers: new Set() };
+      feed = { last: -1, ref: 0, begun: false, followers: new Set() };
       this.feeds.set(threadId, feed);
       if (this.open) this.subscribe(threadId, feed);
     } else if (feed.last >= 0) {
@@ -69,6 +79,18 @@ export class Socket {
     return () => this.unfollow(threadId, follower);
   }
 
+  /** changes calls tell when there may be something else to see in the project's lists. */
+  changes(tell: () => void): () => void {
+    this.lists.add(tell);
+    if (this.lists.size === 1) this.ring();
+    void this.connect();
+    return () => {
+      this.lists.delete(tell);
+      if (this.open && this.lists.size === 0) this.send({ op: "unwatch", ref: ++this.refs });
+      this.rest();
+    };
+  }
+
   /** watch calls tell when connected changes. */
   watch(tell: () => void) {
     this.watchers.add(tell);
@@ -77,8 +99,11 @@ export class Socket {
 
   close() {
     this.closed = true;
+    document.removeEventListener("visibilitychange", this.look);
     clearTimeout(this.timer);
+    clearTimeout(this.hiding);
     this.feeds.clear();
+    this.lists.clear();
     this.ws?.close(1000);
   }
 
@@ -86,22 +111,44 @@ export class Socket {
     return this.ws?.readyState === WebSocket.OPEN;
   }
 
+  private get needed() {
+    return !this.closed && !this.asleep && this.feeds.size + this.lists.size > 0;
+  }
+
+  private readonly look = () => {
+    clearTimeout(this.hiding);
+    if (document.hidden) {
+      this.hiding = setTimeout(() => {
+        this.asleep = true;
+        clearTimeout(this.timer);
+        this.ws?.close(1000);
+      }, unseen);
+      return;
+    }
+    this.asleep = false;
+    void this.connect();
+  };
+
   private unfollow(threadId: string, follower: Follower) {
     const feed = this.feeds.get(threadId);
     if (!feed?.followers.delete(follower) || feed.followers.size > 0) return;
     this.feeds.delete(threadId);
     if (this.open) this.send({ op: "unsubscribe", ref: ++this.refs, threadId });
-    if (this.feeds.size === 0) {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.feeds.size === 0 && this.ws?.close(1000), unused);
-    }
+    this.rest();
+  }
+
+  private rest() {
+    if (this.needed) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => !this.needed && this.ws?.close(1000), unused);
   }
 
   private async connect() {
-    if (this.ws || this.opening || this.closed || this.feeds.size === 0) return;
+    if (this.ws || this.opening || !this.needed) return;
     this.opening = true;
     try {
       const query = [`projectId=${encodeURIComponent(this.projectId)}`, await ticket(path, this.projectId)];
+      if (!this.needed) return;
       const url = `${location.origin.replace(/^http/, "ws")}${path}?${query.filter(Boolean).join("&")}`;
       this.begin(new WebSocket(url, "baton.v1"));
     } catch {
@@ -117,17 +164,18 @@ export class Socket {
       this.failures = 0;
       this.tell(true);
       for (const [threadId, feed] of this.feeds) this.subscribe(threadId, feed);
+      this.ring();
     };
     ws.onmessage = ({ data }) => this.take(JSON.parse(String(data)) as Frame);
     ws.onclose = ({ code }) => {
       this.ws = null;
-      if (code === 4401) session.set("");
+      if (code === 4401) ended();
       this.later();
     };
   }
 
   private later() {
-    if (this.closed || this.feeds.size === 0) return;
+    if (!this.needed) return;
     this.tell(false);
     const wait = Math.min(5_000, 250 * 2 ** this.failures++) * (0.75 + Math.random() / 2);
     clearTimeout(this.timer);
@@ -142,7 +190,14 @@ export class Socket {
 
   private subscribe(threadId: string, feed: Feed) {
     feed.ref = ++this.refs;
+    feed.begun = false;
     this.send({ op: "subscribe", ref: feed.ref, threadId, afterEventId: feed.last < 0 ? "latest" : feed.last });
+  }
+
+  private ring() {
+    if (!this.open || this.lists.size === 0) return;
+    this.watching = ++this.refs;
+    this.send({ op: "watch", ref: this.watching });
   }
 
   private send(command: object) {
@@ -151,13 +206,14 @@ export class Socket {
 
   private take(frame: Frame) {
     if (frame.op === "event") this.event(frame);
+    else if (frame.op === "changed") for (const tell of this.lists) tell();
     else if (frame.op === "ack") this.acknowledged(frame);
     else this.refused(frame);
   }
 
   private event({ threadId = "", id, event }: Frame) {
     const feed = this.feeds.get(threadId);
-    if (!feed || !event) return;
+    if (!feed?.begun || !event) return;
     if (id !== undefined) {
       if (id <= feed.last) return;
       feed.last = id;
@@ -166,15 +222,24 @@ export class Socket {
   }
 
   private acknowledged({ ref, result }: Frame) {
+    if (result?.projectId !== undefined) for (const tell of this.lists) tell(); // what was read before may be older
     const feed = this.feeds.get(result?.threadId ?? "");
-    if (!feed || feed.ref !== ref || feed.last >= 0 || result?.afterEventId === undefined) return;
+    if (!feed || feed.ref !== ref || result?.afterEventId === undefined) return;
+    feed.begun = true;
+    if (feed.last >= 0) return;
     feed.last = result.afterEventId;
     for (const f of feed.followers) f.from(feed.last);
   }
 
-  private refused({ ref, threadId, detail = "" }: Frame) {
+  private refused({ ref, threadId, detail = "", code }: Frame) {
+    if (ref === this.watching) setTimeout(() => this.ring(), again);
     for (const [name, feed] of this.feeds) {
       if (name !== threadId && feed.ref !== ref) continue;
+      if (code === "already_subscribed") continue;
+      if (!hopeless.test(code ?? "")) {
+        setTimeout(() => this.open && this.feeds.get(name) === feed && this.subscribe(name, feed), again);
+        continue;
+      }
       this.feeds.delete(name);
       for (const f of feed.followers) f.gone(detail);
     }

@@ -1,10 +1,9 @@
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { useProject } from "../app/context";
+import { useProject, useSeesOthers } from "../app/context";
 import { toast } from "../ui/toast";
 import { ask, begin } from "./client";
 import { missing, say } from "./problem";
-import { over } from "./queries";
 import type { Attachment, Run, RunRequest, Thread, ThreadMessage, ThreadMessages } from "./types";
 
 /** useThreadRuns are the latest runs of a thread, latest first. turns is anything that changes when one begins or ends. */
@@ -15,11 +14,10 @@ export function useThreadRuns(threadId: string, exists: boolean, turns: string) 
   const found = useQuery({
     queryKey: key,
     enabled: exists,
-    queryFn: () =>
-      ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=50&threadId=${encodeURIComponent(threadId)}`)
+    queryFn: ({ signal }) => // who leaves the thread, to delete it perhaps, asks no more
+      ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=50&threadId=${encodeURIComponent(threadId)}`, { signal })
         .then(({ items }) => items)
         .catch((error: unknown) => (missing(error) ? [] : Promise.reject(error))),
-    refetchInterval: ({ state }) => (state.data?.some((r) => !over(r.status)) ? 2_000 : 10_000),
   });
   useEffect(() => {
     if (exists) void queries.invalidateQueries({ queryKey: ["runs", "thread", project, threadId] });
@@ -69,25 +67,50 @@ export interface ThreadFilter {
   archived: boolean;
 }
 
-/** useThreads are threads in pages, those with the latest activity first. */
+/** useThreads are threads in pages, those with the latest activity first: the caller's own, or of who sees others' all that are the project's. */
 export function useThreads({ q, user, archived }: ThreadFilter) {
   const projectId = useProject();
   return useInfiniteQuery({
     queryKey: ["threads", projectId, q, user, archived],
     initialPageParam: "",
     queryFn: ({ pageParam }) => {
-      const query = new URLSearchParams({ projectId, limit: "50", archived: String(archived) });
+      const query = new URLSearchParams({ limit: "50", archived: String(archived) });
       for (const [name, value] of Object.entries({ q, user, cursor: pageParam })) if (value) query.set(name, value);
-      return ask<{ items: Listed[]; nextCursor: string | null }>(`/api/v1/threads?${query}`);
+      return ask<{ items: Thread[]; nextCursor: string | null }>(`/api/projects/${encodeURIComponent(projectId)}/threads?${query}`);
     },
     getNextPageParam: (page) => page.nextCursor,
-    refetchInterval: 10_000,
     placeholderData: keepPreviousData,
   });
 }
 
-/** Listed is a thread, and whose it is where others' are shown. */
-export type Listed = Thread & { user?: string };
+/** User is somebody who has threads in the project. */
+export interface User {
+  user: string;
+  threads: number; // 1 000 for those who have more
+  lastActiveAt: string;
+}
+
+/** useUsers are the users of the project by name, as far as a list of them is any use, for who sees what is others'. */
+export function useUsers() {
+  const project = encodeURIComponent(useProject());
+  const enabled = useSeesOthers();
+  return useQuery({
+    queryKey: ["users", project],
+    enabled,
+    queryFn: () => ask<{ items: User[]; nextCursor: string | null }>(`/api/projects/${project}/users?limit=200`),
+  });
+}
+
+/** useThread is a thread as lists show it. */
+export function useThread(threadId: string) {
+  const project = encodeURIComponent(useProject());
+  return useQuery({
+    queryKey: ["threads", "one", project, threadId],
+    queryFn: ({ signal }) => // who leaves the thread, to delete it perhaps, asks no more
+      ask<Thread>(`/api/v1/threads/${encodeURIComponent(threadId)}?projectId=${project}`, { signal }),
+    retry: (n, error) => !missing(error) && n < 3,
+  });
+}
 
 /** useDays is what was said on a thread, a day at a time, the latest first. */
 export function useDays(threadId: string) {
@@ -95,12 +118,11 @@ export function useDays(threadId: string) {
   return useInfiniteQuery({
     queryKey: ["days", project, threadId],
     initialPageParam: "",
-    queryFn: ({ pageParam }) => {
+    queryFn: ({ pageParam, signal }) => {
       const before = pageParam && `&before=${pageParam}`;
-      return ask<{ snapshot: Day }>(`/api/v1/agent/history?projectId=${project}&threadId=${encodeURIComponent(threadId)}${before}`);
+      return ask<{ snapshot: Day }>(`/api/v1/agent/history?projectId=${project}&threadId=${encodeURIComponent(threadId)}${before}`, { signal });
     },
     getNextPageParam: ({ snapshot }) => (snapshot.hasMore ? snapshot.day : null),
-    refetchInterval: 5_000,
   });
 }
 
@@ -133,3 +155,6 @@ function useThreadChange<A extends object>(send: (url: string, change: A) => Pro
     },
   });
 }
+
+/** isTool reports whether a run is one call of a tool by itself, which is nothing to talk to. */
+export const isTool = ({ workflowId }: Pick<Run, "workflowId">) => workflowId.startsWith("tool:");

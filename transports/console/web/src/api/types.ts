@@ -30,6 +30,7 @@ export interface RunExtras {
   inputTokens: number;
   outputTokens: number;
   attempts: number;
+  threadTitle: string | null;
 }
 
 /** What newer servers say of what they offer. */
@@ -84,6 +85,7 @@ export interface Stats {
   from: string;
   to: string;
   step: number; // seconds
+  counting?: boolean; // older runs are not in it yet
   buckets: StatsBucket[];
   totals: Omit<StatsBucket, "at">;
   failures: { code: string; count: number }[];
@@ -116,6 +118,8 @@ export interface Waiting extends Interrupt {
   agent: string | null;
   user: string;
   createdAt: string;
+  toolName?: string | null; // of a call that waits
+  arguments?: unknown;
 }
 
 /** LogEvent is an event as the log has it. */

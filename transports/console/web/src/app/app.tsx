@@ -32,6 +32,7 @@ const local: Me = {
 export function App() {
   const queries = useQueryClient();
   const [tried, setTried] = useState(false);
+  const [ended, setEnded] = useState(false); // the credential was good, and is no more
   const me = useQuery({
     queryKey: ["me"],
     queryFn: () => who().catch((error: unknown) => (missing(error) ? local : Promise.reject(error))),
@@ -44,6 +45,7 @@ export function App() {
       const off = onRefused(() => {
         if (!session.credential) return;
         session.set("");
+        setEnded(queries.getQueryData(["me"]) !== undefined);
         void queries.resetQueries({ queryKey: ["me"] });
       });
       return () => void off();
@@ -53,10 +55,12 @@ export function App() {
   if (me.error instanceof Problem && me.error.status === 401) {
     const retry = () => {
       setTried(true);
+      setEnded(false);
       queries.clear();
       void me.refetch();
     };
-    return <SignIn wrong={tried && !me.isFetching ? me.error.message : ""} retry={retry} />;
+    const wrong = ended ? "Your key or token is no longer good: it was revoked, or has run out." : tried && !me.isFetching ? me.error.message : "";
+    return <SignIn wrong={wrong} retry={retry} />;
   }
   if (me.error) return <Empty title="The console cannot begin">{say(me.error)}</Empty>;
   if (!me.data) {

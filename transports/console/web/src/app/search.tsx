@@ -5,7 +5,7 @@ import { ask } from "../api/client";
 import { say } from "../api/problem";
 import type { Run, Thread } from "../api/types";
 import { Dialog } from "../ui/dialog";
-import { brief } from "../ui/format";
+import { brief, opening } from "../ui/format";
 import { StatusBadge } from "../ui/status";
 import { useProject } from "./context";
 
@@ -78,7 +78,7 @@ function useHits(text: string) {
         ...threads.map((t) => ({
           path: `/threads/${encodeURIComponent(t.conversationId)}`, title: t.title ?? t.threadId, about: `thread · ${t.agent ?? ""}`,
         })),
-        ...runs.map((r) => ({ path: runPath(r), title: r.inputQuery || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
+        ...runs.map((r) => ({ path: runPath(r), title: opening(r.inputQuery) || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
       ];
     },
   });

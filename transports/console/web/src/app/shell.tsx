@@ -5,6 +5,7 @@ import { session } from "../api/session";
 import * as icons from "../ui/icons";
 import { useMe, useProject, useSocket } from "./context";
 import { useKeys } from "./keys";
+import { useLive } from "./live";
 import { Search } from "./search";
 import { setTheme, theme, type Theme } from "./theme";
 
@@ -31,6 +32,7 @@ export function Shell({ children }: { children: ReactNode }) {
     },
     () => socket.connected,
   );
+  useLive();
   useEffect(() => setMenu(false), [path]);
   useKeys("Everywhere", {
     "/": { does: "search", run: () => setSearching(true) },

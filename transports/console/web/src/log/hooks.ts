@@ -1,4 +1,4 @@
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { useProject, useSocket } from "../app/context";
 import type { Observable } from "./observable";
 import { RunLog } from "./runlog";
@@ -17,15 +17,16 @@ export function useRunLog(conversationId: string, runId: string, open: boolean, 
   const project = useProject();
   const socket = useSocket();
   const [log, setLog] = useState(() => new RunLog(project, conversationId, runId));
+  const known = useRef(stored);
   useEffect(() => {
     const fresh = new RunLog(project, conversationId, runId);
     setLog(fresh);
-    void fresh.read();
+    void fresh.read(known.current);
     return () => fresh.end();
   }, [project, conversationId, runId]);
   useEffect(() => log.follow(open ? socket : null), [log, open, socket]);
   useEffect(() => {
-    if (log.complete && stored > log.last) void log.read();
+    if (log.complete && stored > log.last) void log.read(stored);
   }, [log, stored, open]);
   useObservable(log);
   return log;

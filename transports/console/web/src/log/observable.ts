@@ -11,7 +11,8 @@ export class Observable {
 
   readonly snapshot = () => this.version;
 
-  protected changed() {
+  /** changed tells the watchers, or does so after some milliseconds when more is about to change. */
+  protected changed(after = 0) {
     if (this.due) return;
     this.due = true;
     const tell = () => {
@@ -20,6 +21,7 @@ export class Observable {
       for (const w of this.watchers) w();
     };
     if (document.hidden) setTimeout(tell, 500);
+    else if (after > 0) setTimeout(tell, after);
     else requestAnimationFrame(tell);
   }
 }

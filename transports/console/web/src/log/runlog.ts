@@ -12,6 +12,8 @@ interface Page {
 }
 
 const pageSize = 500;
+const atOnce = 4; // pages that are asked for at the same time
+const pace = 150; // ms between two looks at a log that is being read
 
 /**
  * RunLog is the log of one run: all that is stored, in pages, and what follows, live. Each event is in it once and in
@@ -33,6 +35,7 @@ export class RunLog extends Observable {
   private readonly runId: string;
   private readonly names: Set<string>; // that the run has in its spans
   private early: Logged[] = []; // came live while pages were read
+  private stored = 0; // the id that the log is known to reach
   private reading = false;
   private again = false;
   private ended = false;
@@ -51,8 +54,9 @@ export class RunLog extends Observable {
     return this.events.at(-1)?.id ?? 0;
   }
 
-  /** read reads what is stored and not here yet. */
-  async read() {
+  /** read reads what is stored and not here yet: up to the event stored at least. */
+  async read(stored = 0) {
+    this.stored = Math.max(this.stored, stored);
     this.again = true;
     if (this.reading) return;
     this.reading = true;
@@ -83,7 +87,7 @@ export class RunLog extends Observable {
 
   /** begin says what the thread's state was before the run. */
   begin(state: unknown) {
-    this.transcript.rebase(state, this.events);
+    this.transcript.states.start(state);
     this.changed();
   }
 
@@ -95,9 +99,7 @@ export class RunLog extends Observable {
   private async pages() {
     for (let failures = 0; !this.ended; ) {
       try {
-        const page = await ask<Page>(this.events.length > 0 ? `${this.url}&after_event_id=${this.last}` : this.url);
-        this.add(page.data.map(({ event_id, event }) => ({ id: event_id, event })));
-        if (page.page_info.next === null) return;
+        if (await this.some()) return;
         failures = 0;
       } catch (error) {
         if (!lost(error) && !(error instanceof Problem && error.status === 429)) {
@@ -107,6 +109,26 @@ export class RunLog extends Observable {
         await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures++)));
       }
     }
+  }
+
+  // Some of the pages behind the last event, and whether they are the last. A page is full unless it is the last one, so it reaches
+  // that many ids at least, and those after it need not wait for it: what two of them have is taken once.
+  private async some(): Promise<boolean> {
+    const from = this.last;
+    const many = Math.min(atOnce, Math.max(1, Math.ceil((this.stored - from) / pageSize)));
+    const asked = Array.from({ length: many }, (_, i) => this.page(from + i * pageSize));
+    for (const page of asked) page.catch(() => {}); // it is told of in its turn
+    for (const page of asked) {
+      const { data, page_info } = await page;
+      if (this.ended) return true;
+      this.add(data.map(({ event_id, event }) => ({ id: event_id, event })));
+      if (page_info.next === null) return true;
+    }
+    return false;
+  }
+
+  private page(after: number): Promise<Page> {
+    return ask<Page>(after > 0 ? `${this.url}&after_event_id=${after}` : this.url);
   }
 
   private live(list: Logged[]) {
@@ -128,6 +150,6 @@ export class RunLog extends Observable {
       this.timeline.push(logged);
       this.transcript.push(logged);
     }
-    if (list.length > 0) this.changed();
+    if (list.length > 0) this.changed(this.reading && this.events.length > pageSize ? pace : 0);
   }
 }

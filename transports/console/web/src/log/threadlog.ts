@@ -7,7 +7,7 @@ import { Transcript } from "./transcript";
 
 /** ThreadLog is a thread as people read it: its messages and its state as they are, and as they change, live. */
 export class ThreadLog extends Observable {
-  readonly transcript = new Transcript();
+  readonly transcript = new Transcript(true);
 
   /** Whether the stored messages are here. */
   complete = false;

@@ -1,5 +1,5 @@
-import { immutableJSONPatch, type JSONPatchDocument } from "immutable-json-patch";
 import type { Logged, LogEvent, ThreadMessage } from "../api/types";
+import { patched, States } from "./states";
 
 /** Call is a tool call as people read it. */
 export interface Call {
@@ -23,51 +23,35 @@ export interface Entry {
   eventId: number; // of the event that began it, 0 for one that was loaded
   at: number | null;
   open: boolean; // more of it comes
+  cut: boolean; // its writer was stopped: it is said anew
   calls: Call[];
   version: number;
   message: ThreadMessage | null; // as the server has it, when it was loaded whole
 }
 
-/** Known is the state as of an event. */
-export interface Known {
-  id: number;
-  state: unknown;
-}
-
 /** Transcript is what a log says to people: its messages, and its state over time. Events go in, in order. */
 export class Transcript {
   entries: Entry[] = [];
-  states: Known[] = [];
-  /** Whether the state before the first change is known; where not, changes are shown on an empty one. */
-  based = false;
+  states = new States();
 
+  private readonly tidy: boolean;
   private byId = new Map<string, Entry>();
   private calls = new Map<string, { call: Call; entry: Entry }>();
-  private base: unknown = {};
 
-  /** What was known before the first change. */
-  get before(): unknown {
-    return this.base;
+  /** A tidy transcript leaves out what was cut short, as the server does when it is asked for the messages. */
+  constructor(tidy = false) {
+    this.tidy = tidy;
   }
 
   get state(): unknown {
-    return this.states.at(-1)?.state ?? this.base;
+    return this.states.latest();
   }
 
   /** start sets the messages and the state that the log goes on from. */
   start(messages: ThreadMessage[], state: unknown) {
-    this.base = state;
-    this.based = true;
-    this.states = [];
+    this.states = new States();
+    this.states.start(state);
     this.replace(messages, 0, "");
-  }
-
-  /** rebase says what the state was before the first of those events, and works out anew what it was after each. */
-  rebase(state: unknown, events: Logged[]) {
-    this.base = state;
-    this.based = true;
-    this.states = [];
-    for (const logged of events) if (logged.event.type.startsWith("STATE_")) this.push(logged);
   }
 
   push({ id, event }: Logged) {
@@ -90,9 +74,13 @@ export class Transcript {
         break;
       }
       case "TEXT_MESSAGE_END":
-      case "REASONING_MESSAGE_END":
-        this.end(this.byId.get(text(e.messageId)));
+      case "REASONING_MESSAGE_END": {
+        const entry = this.byId.get(text(e.messageId));
+        if (entry && interrupted(e)) entry.cut = true;
+        this.end(entry);
+        if (entry?.cut && this.tidy && entry.calls.length === 0) this.retract({ messageIds: [entry.id] });
         break;
+      }
       case "TOOL_CALL_START":
         this.call(id, e);
         break;
@@ -109,11 +97,8 @@ export class Transcript {
         this.replace(Array.isArray(e.messages) ? (e.messages as ThreadMessage[]) : [], id, text(e.runId));
         break;
       case "STATE_SNAPSHOT":
-        if (this.states.length === 0) this.based = true;
-        this.states.push({ id, state: e.snapshot });
-        break;
       case "STATE_DELTA":
-        this.states.push({ id, state: patched(this.state, e.delta) });
+        this.states.push({ id, event });
         break;
       case "ACTIVITY_SNAPSHOT": {
         const entry = this.begin(text(e.messageId), "activity", id, e);
@@ -141,7 +126,7 @@ export class Transcript {
 
   private begin(id: string, role: string, eventId: number, e: LogEvent): Entry {
     const entry: Entry = {
-      id, role, eventId, content: "", name: "", runId: text(e.runId), at: stamp(e), open: true, calls: [], version: 0, message: null,
+      id, role, eventId, content: "", name: "", runId: text(e.runId), at: stamp(e), open: true, cut: false, calls: [], version: 0, message: null,
     };
     this.put(entry);
     return entry;
@@ -172,7 +157,7 @@ export class Transcript {
     }
     const entry: Entry = {
       id: m.id, role: m.role, eventId, runId, at, content: m.content ?? "", name: m.name ?? m.activityType ?? "",
-      open: false, calls: [], version: 0, message: m,
+      open: false, cut: false, calls: [], version: 0, message: m,
     };
     for (const c of m.toolCalls ?? []) {
       const call: Call = {
@@ -228,6 +213,12 @@ export class Transcript {
   }
 }
 
+// Reports whether a message ended because the server that wrote it has.
+function interrupted(e: LogEvent): boolean {
+  const output = (e.workerAgentOutput ?? (e.metadata as { workerAgentOutput?: unknown } | undefined)?.workerAgentOutput) as { error?: { code?: unknown } } | undefined;
+  return output?.error?.code === "interrupted";
+}
+
 /** text is a value as text, "" for anything that is none. */
 export function text(value: unknown): string {
   return typeof value === "string" ? value : "";
@@ -248,12 +239,4 @@ export function failure(e: LogEvent): boolean {
 function messagesOf(input: unknown): ThreadMessage[] {
   const list = (input as { messages?: unknown } | undefined)?.messages;
   return Array.isArray(list) ? (list as ThreadMessage[]) : [];
-}
-
-function patched(value: unknown, patch: unknown): unknown {
-  try {
-    return immutableJSONPatch(value ?? {}, patch as JSONPatchDocument);
-  } catch {
-    return value; // it is for another state than this one knows
-  }
 }

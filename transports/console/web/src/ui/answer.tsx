@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { ask } from "../api/client";
-import type { Interrupt, ResumeEntry } from "../api/types";
+import { useOffers } from "../api/queries";
+import type { Interrupt, ResumeEntry, Waiting } from "../api/types";
 import { useProject } from "../app/context";
 import type { Call } from "../log/transcript";
 import "./answer.css";
@@ -74,9 +75,17 @@ interface QuestionProps {
 
 function Question(props: QuestionProps) {
   const { interrupt: i, given } = props;
+  const { tool } = callOf(i, props.call);
+  const about = useOffers().data?.tools.find((t) => t.name === tool)?.description;
   return (
     <section className="question">
-      <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(props.call) : "The run waits for an answer.")}</h3>
+      <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(tool) : "The run waits for an answer.")}</h3>
+      {tool && (
+        <p className="row wraps muted">
+          Tool <span className="mono">{tool}</span>
+          {about && <span className="wrap">{about}</span>}
+        </p>
+      )}
       {i.expiresAt && (
         <p className="muted">
           Refused by itself after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
@@ -92,6 +101,15 @@ function Fields(props: QuestionProps) {
   return isClientCall(props.interrupt) ? <Result {...props} /> : <Form {...props} />;
 }
 
+/** callOf is the call of a tool that an interrupt is about, as far as it is told. */
+export function callOf(i: Interrupt & Partial<Pick<Waiting, "toolName" | "arguments">>, call?: Call): { tool: string | undefined; args: unknown } {
+  const asked = (i.metadata ?? {}) as Asked;
+  return {
+    tool: asked.toolName ?? i.toolName ?? call?.name,
+    args: asked.args ?? i.arguments ?? (call && parsed(call.args)),
+  };
+}
+
 interface Asked {
   toolName?: string;
   args?: unknown;
@@ -101,21 +119,21 @@ interface Asked {
 
 function asksLeave(i: Interrupt) {
   const asked = i.metadata as Asked | undefined;
-  return !isSchema(i.responseSchema) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
+  return !isSchema(i.responseSchema) && !isClientCall(i) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
 }
 
-// A call of a tool that is the client's own says no more than whose call it is.
+// A call of a tool that is the client's own is answered under its own id.
 function isClientCall(i: Interrupt) {
-  return i.reason === "tool_call" && !asksLeave(i) && !isSchema(i.responseSchema);
+  return i.reason === "tool_call" && i.id === i.toolCallId;
 }
 
-const clientCall = (call?: Call) => (call ? `The tool ${call.name} is yours: what does it return?` : "A tool of the client’s own is called: what does it return?");
+const clientCall = (tool?: string) => (tool ? `The tool ${tool} is yours: what does it return?` : "A tool of the client’s own is called: what does it return?");
 
 // What a client's tool returns, written by hand.
 function Result({ interrupt: i, call, give, busy }: QuestionProps) {
   const id = useId();
   const [text, setText] = useState("");
-  const args = parsed(call?.args ?? "");
+  const { args } = callOf(i, call);
   return (
     <form
       className="stack"

@@ -1,4 +1,4 @@
-import { useEffect, useState, type ReactNode } from "react";
+import { useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { say } from "../api/problem";
 import { ago, clock, duration, exactly } from "./format";
 import * as icons from "./icons";
@@ -114,6 +114,18 @@ export function useNow(every: number): number {
     return () => clearInterval(timer);
   }, [every]);
   return now;
+}
+
+/** useMatch reports whether the window is as a media query says, now and when it changes. */
+export function useMatch(query: string): boolean {
+  return useSyncExternalStore(
+    (changed) => {
+      const media = matchMedia(query);
+      media.addEventListener("change", changed);
+      return () => media.removeEventListener("change", changed);
+    },
+    () => matchMedia(query).matches,
+  );
 }
 
 /** Ago is how long a time is past. */

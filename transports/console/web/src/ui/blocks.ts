@@ -20,10 +20,10 @@ export function blocks(text: string): string[] {
   return list;
 }
 
-/** pieces are a text in parts of about a screen, cut where a line or else a word ends. */
-export function pieces(text: string): string[] {
+/** pieces are the first parts of a text, of about a screen each, cut where a line or else a word ends. */
+export function pieces(text: string, most: number): string[] {
   const list: string[] = [];
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < text.length && list.length < most; ) {
     const end = at + piece >= text.length ? text.length : cut(text, at);
     list.push(text.slice(at, end));
     at = end;

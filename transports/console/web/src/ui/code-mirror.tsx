@@ -49,7 +49,7 @@ export default function CodeMirror({ value, onChange, label, height }: Props) {
         doc: value,
         extensions: [
           lineNumbers(), foldGutter(), history(), indentOnInput(), bracketMatching(), json(), theme, syntaxHighlighting(colours),
-          EditorView.lineWrapping, EditorState.readOnly.of(readOnly), EditorView.contentAttributes.of({ "aria-label": label }),
+          EditorView.lineWrapping, EditorState.readOnly.of(readOnly), EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
           readOnly ? [] : linter(jsonParseLinter()),
           keymap.of([...defaultKeymap, ...historyKeymap, ...foldKeymap, ...(readOnly ? [] : [indentWithTab])]),
           EditorView.updateListener.of((update) => {

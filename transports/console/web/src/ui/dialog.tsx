@@ -8,6 +8,7 @@ export function Dialog({ title, onClose, children, footer }: { title: string; on
   useEffect(() => {
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
+    dialog?.querySelector<HTMLElement>(".body input, .body textarea, .body select")?.focus(); // not the cross, which is the first there
     return () => dialog?.close();
   }, []);
   return (

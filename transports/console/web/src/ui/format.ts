@@ -13,13 +13,20 @@ export const compact = (n: number) => (Math.abs(n) < 10_000 ? whole.format(n) : 
 /** duration is a stretch of milliseconds in the unit that suits it. */
 export function duration(ms: number): string {
   if (ms < 1) return "< 1 ms";
+  if (ms < 10) return `${Number(ms.toFixed(1))} ms`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1_000).toFixed(2)} s`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
   const s = Math.floor(ms / 1_000);
-  if (s < 3_600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86_400) return `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3_600)} h`;
+  if (s < 3_600) return both(s, 60, "min", 1, "s");
+  if (s < 86_400) return both(s, 3_600, "h", 60, "min");
+  return both(s, 86_400, "d", 3_600, "h");
+}
+
+// both is a stretch in two units, the smaller only where there is some of it.
+function both(s: number, large: number, one: string, small: number, other: string): string {
+  const rest = Math.floor((s % large) / small);
+  return `${Math.floor(s / large)} ${one}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
 /** clock is a time of today, and a date before. */
@@ -57,3 +64,9 @@ export function bytes(n: number): string {
 
 /** brief is an id in few characters: the end of a UUIDv7 is what tells it from its neighbours. */
 export const brief = (id: string) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? `…${id.slice(-8)}` : id);
+
+/** rate is how many of something there are in a time. */
+export const rate = (n: number) => (n >= 10 ? compact(n) : String(Number(n.toFixed(2))));
+
+/** opening is how a text begins, for where it has one line: texts may have megabytes. */
+export const opening = (text: string) => text.slice(0, 500).trim();

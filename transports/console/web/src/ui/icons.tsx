@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 function icon(shape: ReactNode) {
   return function Icon() {
     return (
-      <svg viewBox="0 0 20 20" width="16" height="16" fill="none" stroke="currentColor" strokeWidth="1.6" strokeLinecap="round" strokeLinejoin="round" aria-hidden="true">
+      <svg viewBox="0 0 20 20" width="1rem" height="1rem" fill="none" stroke="currentColor" strokeWidth="1.6" strokeLinecap="round" strokeLinejoin="round" aria-hidden="true">
         {shape}
       </svg>
     );

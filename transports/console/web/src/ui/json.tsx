@@ -1,7 +1,9 @@
 import { memo, useState } from "react";
+import { number } from "./format";
 import * as icons from "./icons";
 
 const many = 100; // members that are shown before somebody asks for more
+const few = 25; // members that may begin open; of more each is a line
 
 /** JsonTree shows a JSON value as a tree that can be folded. Parts that are not those of before are marked. */
 export const JsonTree = memo(function JsonTree({ value, before, depth = 2 }: { value: unknown; before?: unknown; depth?: number }) {
@@ -27,9 +29,10 @@ function Node({ name, value, before, marks, depth }: { name?: string; value: unk
     );
   }
   const list = Array.isArray(value);
-  const members = Object.entries(value);
-  const size = list ? `[${members.length}]` : `{${members.length}}`;
-  if (members.length === 0) {
+  const names = list ? null : Object.keys(value);
+  const count = names?.length ?? (value as unknown[]).length;
+  const size = list ? `[${count}]` : `{${count}}`;
+  if (count === 0) {
     return (
       <span>
         {label}
@@ -44,7 +47,7 @@ function Node({ name, value, before, marks, depth }: { name?: string; value: unk
         type="button"
         className="toggle"
         aria-expanded={open}
-        aria-label={`${name ?? (list ? "list" : "object")}, ${members.length} ${members.length === 1 ? "member" : "members"}`}
+        aria-label={`${name ?? (list ? "list" : "object")}, ${count} ${count === 1 ? "member" : "members"}`}
         onClick={() => setOpen(!open)}
       >
         {open ? <icons.Down /> : <icons.Right />}
@@ -53,15 +56,15 @@ function Node({ name, value, before, marks, depth }: { name?: string; value: unk
       <span className="null">{size}</span>
       {open && (
         <ul>
-          {members.slice(0, shown).map(([key, member]) => (
+          {(names?.slice(0, shown) ?? Array.from({ length: Math.min(shown, count) }, (_, i) => String(i))).map((key) => (
             <li key={key}>
-              <Node name={key} value={member} before={old[key]} marks={changed} depth={depth - 1} />
+              <Node name={key} value={(value as Record<string, unknown>)[key]} before={old[key]} marks={changed} depth={count > few ? 0 : depth - 1} />
             </li>
           ))}
-          {members.length > shown && (
+          {count > shown && (
             <li>
               <button type="button" className="button plain small" onClick={() => setShown(shown * 10)}>
-                {members.length - shown} more
+                {number(count - shown)} more
               </button>
             </li>
           )}
@@ -73,8 +76,28 @@ function Node({ name, value, before, marks, depth }: { name?: string; value: unk
 
 function Leaf({ value }: { value: unknown }) {
   if (value === null || value === undefined) return <span className="null">null</span>;
-  if (typeof value === "string") return <span className="string">{JSON.stringify(value)}</span>;
+  if (typeof value === "string") return <Text value={value} />;
   return <span className={typeof value}>{String(value)}</span>;
+}
+
+const much = 2_000; // characters of a text that are shown before somebody asks for more
+
+function Text({ value }: { value: string }) {
+  const [shown, setShown] = useState(much);
+  const rest = value.length - shown;
+  return (
+    <>
+      <span className="string">{JSON.stringify(rest > 0 ? value.slice(0, shown) : value)}</span>
+      {rest > 0 && (
+        <>
+          {" "}
+          <button type="button" className="button plain small" onClick={() => setShown(shown * 10)}>
+            {number(rest)} more characters
+          </button>
+        </>
+      )}
+    </>
+  );
 }
 
 /** parsed is a text as JSON, undefined where it is none. */

@@ -1,12 +1,17 @@
-import { memo } from "react";
+import { memo, useDeferredValue, useState } from "react";
 import ReactMarkdown, { defaultUrlTransform, type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 import { CopyIcon } from "./basics";
+import { number } from "./format";
 import { blocks, pieces } from "./blocks";
 import { Picture } from "./picture";
 
 const long = 60_000; // characters beyond which a text is shown as it is: parsing it would make the page wait
 const often = 6_000; // of a part that grows, and is parsed with each word
+
+const little = 500; // what is parsed at once
+const defines = /^ {0,3}\[[^\]]+\]:/m; // a link that is meant elsewhere in the text
+const many = 64; // pieces of a text that are shown before somebody asks for more
 
 const plugins = [remarkGfm];
 
@@ -32,15 +37,28 @@ const components: Components = {
 
 /** Markdown shows a text as it is meant, without any HTML that stands in it. grows says that more of it comes. */
 export const Markdown = memo(function Markdown({ text, grows = false }: { text: string; grows?: boolean }) {
+  if (!grows && text.length > little) return <Later text={text} />;
   if (!grows) return <Block text={text} />;
+  return <Blocks text={text} most={often} />;
+});
+
+// A text that takes its time is shown as it stands, and as it is meant when the page has nothing more urgent to do.
+function Later({ text }: { text: string }) {
+  const ready = useDeferredValue(true, false);
+  if (!ready) return <Plain text={text} />;
+  const whole = text.length <= often || text.length > long || defines.test(text);
+  return whole ? <Block text={text} /> : <Blocks text={text} most={long} />;
+}
+
+function Blocks({ text, most }: { text: string; most: number }) {
   return (
     <div className="blocks">
       {blocks(text).map((block, i) => (
-        <Block key={i} text={block} most={often} />
+        <Block key={i} text={block} most={most} />
       ))}
     </div>
   );
-});
+}
 
 const Block = memo(function Block({ text, most = long }: { text: string; most?: number }) {
   if (text.length > most) return <Plain text={text} />;
@@ -55,11 +73,19 @@ const Block = memo(function Block({ text, most = long }: { text: string; most?: 
 
 /** Plain shows a text as it stands. What of it is not in sight costs nothing. */
 export function Plain({ text }: { text: string }) {
+  const [shown, setShown] = useState(many);
+  const list = pieces(text, shown);
+  const rest = text.length - list.reduce((n, p) => n + p.length, 0);
   return (
     <div className="prose raw">
-      {pieces(text).map((piece, i) => (
+      {list.map((piece, i) => (
         <Piece key={i} text={piece} />
       ))}
+      {rest > 0 && (
+        <button type="button" className="button small" onClick={() => setShown(shown * 2)}>
+          {number(rest)} more characters
+        </button>
+      )}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 import { memo, useState, type ReactNode } from "react";
 import type { Call, Entry } from "../log/transcript";
 import { CopyIcon } from "./basics";
-import { clock, duration, exactly } from "./format";
+import { clock, duration, exactly, number } from "./format";
 import * as icons from "./icons";
 import { JsonTree, parsed } from "./json";
 import { Markdown, Plain } from "./markdown";
@@ -29,12 +29,30 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
       )}
       {!empty && (said(entry) ? <Plain text={String(entry.content)} /> : <Content content={entry.content} grows={entry.open} />)}
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
-      {entry.calls.map((call) => (
-        <ToolCall key={call.id} call={call} version={entry.version} />
-      ))}
+      {entry.cut && <p className="muted">Cut short: the server that wrote it has stopped. It is written anew below.</p>}
+      <Calls calls={entry.calls} version={entry.version} />
     </article>
   );
 });
+
+const many = 20; // calls that are shown before somebody asks for more
+
+function Calls({ calls, version }: { calls: Call[]; version: number }) {
+  const [shown, setShown] = useState(many);
+  const rest = calls.length - shown;
+  return (
+    <>
+      {calls.slice(0, shown).map((call) => (
+        <ToolCall key={call.id} call={call} version={version} />
+      ))}
+      {rest > 0 && (
+        <button type="button" className="button small" onClick={() => setShown(shown + 5 * many)}>
+          {number(rest)} more calls
+        </button>
+      )}
+    </>
+  );
+}
 
 // What a person has typed is shown as it was typed.
 function said(entry: Entry): boolean {
@@ -120,24 +138,28 @@ export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: 
       <summary>
         <icons.Tool />
         <span className="mono clip">{call.name}</span>
-        <span className="muted mono clip grow">{call.args}</span>
+        <span className="muted mono clip grow">{call.args.slice(0, 300)}</span>
         {took && <span className="num muted nowrap">{took}</span>}
         <span className="mark" data-state={pending ? "open" : call.failed ? "bad" : "good"}>
           {pending ? "no result yet" : call.failed ? "failed" : "done"}
         </span>
       </summary>
-      <div className="stack">
-        <Payload title="Arguments" value={call.args} />
-        {!pending && <Payload title={call.failed ? "Failure" : "Result"} value={call.result} />}
-      </div>
+      {(open || call.failed) && (
+        <div className="stack">
+          <Payload title="Arguments" value={call.args} />
+          {!pending && <Payload title={call.failed ? "Failure" : "Result"} value={call.result} />}
+        </div>
+      )}
     </details>
   );
 });
 
-function Payload({ title, value }: { title: string; value: unknown }) {
-  const raw = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  const json = typeof value === "string" ? parsed(value) : undefined;
-  const nested = typeof json === "object" && json !== null;
+const large = 1_000_000; // characters of a text that nobody looks for JSON in
+
+const Payload = memo(function Payload({ title, value }: { title: string; value: unknown }) {
+  const raw = () => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  const json = typeof value === "string" ? (value.length < large ? parsed(value) : undefined) : value;
+  const nested = typeof json === "object" && json !== null && !Array.isArray(value);
   return (
     <div>
       <div className="row payload-head">
@@ -149,10 +171,10 @@ function Payload({ title, value }: { title: string; value: unknown }) {
       ) : Array.isArray(value) ? (
         <Content content={value} />
       ) : (
-        <pre className="code wraps" tabIndex={0}>
-          {raw}
-        </pre>
+        <div className="code wraps" tabIndex={0} role="group" aria-label={title}>
+          <Plain text={raw()} />
+        </div>
       )}
     </div>
   );
-}
+});

@@ -1,79 +1,230 @@
-import { useId, useState } from "react";
+import { useId, useState, type ReactNode } from "react";
 import { CodeEditor } from "./code-editor";
+import * as icons from "./icons";
 import { parsed } from "./json";
-import { shape, type Schema } from "./schema";
+import { initial, plain, shape, variantOf, type Problems, type Schema } from "./schema";
 
 interface Props {
   schema: Schema;
   value: unknown;
   onChange: (value: unknown) => void;
-  problems: Record<string, string>; // by path, as wrong() tells them
+  problems: Problems;
+  root?: Schema; // that $ref refers to
   name?: string;
   path?: string;
   required?: boolean;
 }
 
+type Part = Required<Omit<Props, "value" | "name">> & { value: unknown; label: string; named: boolean };
+
 /** SchemaForm asks for a value in the fields that its schema says. */
-export function SchemaForm(props: Props) {
-  const { schema, value, onChange, problems, path = "" } = props;
-  if (shape(schema) !== "object") return <Field {...props} />;
+export function SchemaForm({ schema, value, onChange, problems, root = schema, name, path = "", required = false }: Props) {
+  const s = plain(schema, root);
+  const part: Part = { schema: s, value, onChange, problems, root, path, required, label: s.title ?? name ?? "Value", named: name !== undefined };
+  switch (shape(s)) {
+    case "const":
+      return null; // there is nothing to say
+    case "object":
+      return <Members {...part} />;
+    case "list":
+      return <List {...part} />;
+    case "choices":
+      return <Choices {...part} />;
+    case "variants":
+      return <Variants {...part} />;
+    case "boolean":
+      return <Check {...part} />;
+    default:
+      return <Field {...part} />;
+  }
+}
+
+function Members(part: Part) {
+  const { schema, value, onChange, problems, root, path, required } = part;
+  if (value === undefined && !required) return <Absent {...part} />;
   const v = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   const fields = Object.entries(schema.properties ?? {}).map(([name, member]) => (
     <SchemaForm
-      key={name}
-      name={name}
-      path={`${path}/${name}`}
-      schema={member}
-      required={schema.required?.includes(name)}
-      value={v[name]}
-      problems={problems}
+      key={name} name={name} path={`${path}/${name}`} schema={member} root={root} required={schema.required?.includes(name)} value={v[name]} problems={problems}
       onChange={(next) => {
         const { [name]: _, ...others } = v;
         onChange(next === undefined ? others : { ...others, [name]: next });
       }}
     />
   ));
-  if (path === "") return <div className="stack">{fields}</div>;
+  if (!part.named) return <div className="stack">{fields}</div>;
+  return <Group {...part}>{fields}</Group>;
+}
+
+// A part that somebody may leave out, and has left out.
+function Absent({ schema, onChange, root, label }: Part) {
+  return (
+    <div>
+      <button type="button" className="button small" onClick={() => onChange(initial(schema, root))}>
+        <icons.Plus /> {label} <span className="muted">(optional)</span>
+      </button>
+    </div>
+  );
+}
+
+function Group({ schema, label, required, onChange, problems, path, children }: Part & { children: ReactNode }) {
   return (
     <fieldset className="fieldset stack">
-      <legend>{schema.title ?? props.name}</legend>
-      {fields}
+      <legend>{label}</legend>
+      {schema.description && <span className="hint">{schema.description}</span>}
+      {children}
+      {problems[path] && <span className="wrong">{problems[path]}</span>}
+      {!required && (
+        <div>
+          <button type="button" className="button plain small" onClick={() => onChange(undefined)}>
+            Leave out {label}
+          </button>
+        </div>
+      )}
     </fieldset>
   );
 }
 
-function Field(props: Props) {
-  const { schema, path = "", problems, required } = props;
+function List(part: Part) {
+  const { schema, value, onChange, problems, root, path, required, label } = part;
+  if (value === undefined && !required) return <Absent {...part} />;
+  const items = Array.isArray(value) ? value : [];
+  const item = schema.items as Schema;
+  return (
+    <Group {...part}>
+      {items.map((each: unknown, i) => (
+        <div key={`${items.length}/${i}`} className="row list-item">
+          <div className="grow">
+            <SchemaForm
+              name={`${label} ${i + 1}`} schema={item} root={root} path={`${path}/${i}`} required value={each} problems={problems}
+              onChange={(next) => onChange(items.map((old: unknown, at) => (at === i ? next : old)))}
+            />
+          </div>
+          <button
+            type="button" className="button plain icon small" aria-label={`Remove ${label} ${i + 1}`}
+            onClick={() => onChange(items.filter((_, at) => at !== i))}
+          >
+            <icons.Trash />
+          </button>
+        </div>
+      ))}
+      {items.length < (schema.maxItems ?? Infinity) && (
+        <div>
+          <button type="button" className="button small" aria-label={`Add to ${label}`} onClick={() => onChange([...items, initial(item, root)])}>
+            <icons.Plus /> Add
+          </button>
+        </div>
+      )}
+    </Group>
+  );
+}
+
+// Some of a few values, each once.
+function Choices(part: Part) {
+  const { schema, value, onChange } = part;
+  const chosen = Array.isArray(value) ? (value as unknown[]) : [];
+  const all = (schema.items as Schema).enum ?? [];
+  return (
+    <Group {...part} required>
+      {all.map((choice, i) => (
+        <label key={i} className="check">
+          <input
+            type="checkbox" checked={chosen.includes(choice)}
+            onChange={(e) => onChange(all.filter((c) => (c === choice ? e.target.checked : chosen.includes(c))))}
+          />
+          <span>{String(choice)}</span>
+        </label>
+      ))}
+    </Group>
+  );
+}
+
+// One of several schemas.
+function Variants(part: Part) {
+  const { schema, value, onChange, problems, root, path, required, label } = part;
+  const id = useId();
+  const all = schema.oneOf ?? [];
+  const [chosen, setChosen] = useState(() => (value === undefined && !required ? -1 : variantOf(schema, value, root)));
+  const variant = all[chosen];
+  return (
+    <fieldset className="fieldset stack">
+      <legend>{label}</legend>
+      <div className="field">
+        <label className="label" htmlFor={id}>
+          Kind
+        </label>
+        <select
+          id={id} className="input" value={chosen}
+          onChange={(e) => {
+            const next = Number(e.target.value);
+            setChosen(next);
+            onChange(all[next] && initial(all[next], root));
+          }}
+        >
+          {!required && <option value={-1}>–</option>}
+          {all.map((s, i) => (
+            <option key={i} value={i}>
+              {s.title ?? constants(s, root) ?? [s.type].flat().join(" or ") ?? `Kind ${i + 1}`}
+            </option>
+          ))}
+        </select>
+        {schema.description && <span className="hint">{schema.description}</span>}
+      </div>
+      {variant && (
+        <SchemaForm
+          key={chosen} schema={{ ...variant, title: undefined }} root={root} path={path} required value={value} problems={problems} onChange={onChange}
+          {...(shape(plain(variant, root)) === "object" ? {} : { name: "Value" })}
+        />
+      )}
+    </fieldset>
+  );
+}
+
+// What tells a variant from the others.
+function constants(s: Schema, root: Schema): string | undefined {
+  const found = Object.values(s.properties ?? {}).map((m) => plain(m, root).const).filter((c) => c !== undefined);
+  return found.length > 0 ? found.join(", ") : undefined;
+}
+
+function Check({ schema, value, onChange, label }: Part) {
+  return (
+    <label className="check">
+      <input type="checkbox" checked={value === true} onChange={(e) => onChange(e.target.checked)} />
+      <span>
+        {label}
+        {schema.description && <span className="muted"> — {schema.description}</span>}
+      </span>
+    </label>
+  );
+}
+
+function Field(part: Part) {
+  const { schema, path, problems, required, label } = part;
   const id = useId();
   const problem = problems[path];
-  const label = schema.title ?? props.name ?? "Value";
-  if (shape(schema) === "boolean") {
-    return (
-      <label className="check">
-        <input type="checkbox" checked={props.value === true} onChange={(e) => props.onChange(e.target.checked)} />
-        <span>
-          {label}
-          {schema.description && <span className="muted"> — {schema.description}</span>}
-        </span>
-      </label>
-    );
-  }
   return (
     <div className="field">
       <label className="label" htmlFor={id}>
         {label}
         {!required && <span className="muted"> (optional)</span>}
       </label>
-      <Control {...props} id={id} label={label} describedBy={`${id}-about`} />
+      <Control {...part} id={id} />
       <span id={`${id}-about`} className={problem ? "wrong" : "hint"}>
-        {problem ?? schema.description}
+        {problem ?? schema.description ?? bounds(schema)}
       </span>
     </div>
   );
 }
 
-function Control({ schema, value, onChange, problems, path = "", id, label, describedBy }: Props & { id: string; label: string; describedBy: string }) {
-  const shared = { id, className: "input", "aria-describedby": describedBy, "aria-invalid": Boolean(problems[path]) };
+// What a number may be, where nobody has described it.
+function bounds({ minimum: least, maximum: most }: Schema): string {
+  if (least !== undefined && most !== undefined) return `${least} to ${most}`;
+  if (least !== undefined) return `At least ${least}`;
+  return most === undefined ? "" : `At most ${most}`;
+}
+
+function Control({ schema, value, onChange, problems, path, id, label }: Part & { id: string }) {
+  const shared = { id, className: "input", "aria-describedby": `${id}-about`, "aria-invalid": Boolean(problems[path]) };
   switch (shape(schema)) {
     case "choice": {
       const choices = schema.enum ?? [];
@@ -82,7 +233,7 @@ function Control({ schema, value, onChange, problems, path = "", id, label, desc
           <option value={-1}>–</option>
           {choices.map((choice, i) => (
             <option key={i} value={i}>
-              {String(choice)}
+              {schema.names?.[i] ?? String(choice)}
             </option>
           ))}
         </select>
@@ -91,21 +242,34 @@ function Control({ schema, value, onChange, problems, path = "", id, label, desc
     case "number":
       return (
         <input
-          {...shared} type="number" step="any" min={schema.minimum} max={schema.maximum}
+          {...shared} type="number" step={schema.multipleOf ?? ([schema.type].flat().includes("integer") ? 1 : "any")} min={schema.minimum} max={schema.maximum}
           value={typeof value === "number" && !Number.isNaN(value) ? value : ""}
           onChange={(e) => onChange(e.target.value === "" ? undefined : e.target.valueAsNumber)}
         />
       );
-    case "string": {
-      const text = typeof value === "string" ? value : "";
-      const set = (next: string) => onChange(next === "" ? undefined : next);
-      const long = (schema.maxLength ?? 0) > 200 || text.length > 80 || text.includes("\n");
-      if (long) return <textarea {...shared} value={text} onChange={(e) => set(e.target.value)} />;
-      return <input {...shared} type="text" value={text} onChange={(e) => set(e.target.value)} />;
-    }
+    case "string":
+      return <Text schema={schema} value={typeof value === "string" ? value : ""} set={(next) => onChange(next === "" ? undefined : next)} shared={shared} />;
     default:
       return <JSONField label={label} value={value} onChange={onChange} />;
   }
+}
+
+const types: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url", url: "url" };
+
+function Text({ schema, value, set, shared }: { schema: Schema; value: string; set: (next: string) => void; shared: object }) {
+  if (schema.format === "date-time") {
+    return <input {...shared} type="datetime-local" value={local(value)} onChange={(e) => set(e.target.value && new Date(e.target.value).toISOString())} />;
+  }
+  const long = (schema.maxLength ?? 0) > 200 || value.length > 80 || value.includes("\n");
+  if (long) return <textarea {...shared} value={value} onChange={(e) => set(e.target.value)} />;
+  return <input {...shared} type={types[schema.format ?? ""] ?? "text"} value={value} onChange={(e) => set(e.target.value)} />;
+}
+
+// A time as a field for times has it: where the reader is, without a zone.
+function local(at: string): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return "";
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 function JSONField({ label, value, onChange }: { label: string; value: unknown; onChange: (value: unknown) => void }) {

@@ -1,36 +1,89 @@
 /** Schema is the part of JSON Schema that forms are made of. */
 export interface Schema {
+  $ref?: string;
   type?: string | string[];
   title?: string;
   description?: string;
   enum?: unknown[];
+  names?: string[]; // of the enum's values: not JSON Schema's, but of a choice between constants with titles
   const?: unknown;
   default?: unknown;
   properties?: Record<string, Schema>;
   required?: string[];
-  items?: Schema;
+  items?: Schema | boolean;
+  minItems?: number;
+  maxItems?: number;
+  uniqueItems?: boolean;
   format?: string;
   minimum?: number;
   maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  multipleOf?: number;
   minLength?: number;
   maxLength?: number;
   pattern?: string;
+  allOf?: Schema[];
   anyOf?: Schema[];
   oneOf?: Schema[];
 }
 
-export type Shape = "string" | "number" | "boolean" | "choice" | "object" | "json";
+export type Shape = "const" | "string" | "number" | "boolean" | "choice" | "choices" | "object" | "list" | "variants" | "json";
+
+/** Problems are what is wrong with a value, by the path of its member. */
+export type Problems = Record<string, string>;
 
 /** isSchema reports whether a value is a schema that says something. */
 export function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && Object.keys(value).length > 0;
 }
 
-/** shape is the control that a schema is shown with. What no control is for is written as JSON. */
+const deep = 24; // references that are followed, one after the other
+
+/** plain is a schema with what it refers to in root, and without what makes no difference to a form: allOf, and null beside something else. */
+export function plain(schema: Schema, root: Schema, depth = 0): Schema {
+  if (depth > deep) return {};
+  const on = (s: Schema) => plain(s, root, depth + 1);
+  if (schema.$ref !== undefined) {
+    const { $ref, ...rest } = schema;
+    return on({ ...referred(root, $ref), ...rest });
+  }
+  if (schema.allOf) {
+    const { allOf, ...rest } = schema;
+    return on([...allOf.map(on), rest].reduce(merged, {}));
+  }
+  const options = (schema.oneOf ?? schema.anyOf)?.map(on).filter((s) => s.type !== "null");
+  if (!options) return schema;
+  const { oneOf: _, anyOf: __, ...rest } = schema;
+  if (options.length === 1) return on({ ...options[0], ...rest });
+  if (options.every((s) => s.const !== undefined)) return { ...rest, enum: options.map((s) => s.const), names: options.map((s) => s.title ?? String(s.const)) };
+  return { ...rest, oneOf: options };
+}
+
+function referred(root: Schema, ref: string): Schema {
+  if (!ref.startsWith("#")) return {};
+  let at: unknown = root;
+  for (const name of ref.slice(1).split("/").filter(Boolean)) {
+    at = (at as Record<string, unknown> | undefined)?.[decodeURIComponent(name).replaceAll("~1", "/").replaceAll("~0", "~")];
+  }
+  return isSchema(at) ? at : {};
+}
+
+function merged(a: Schema, b: Schema): Schema {
+  return {
+    ...a, ...b,
+    ...((a.properties || b.properties) && { properties: { ...a.properties, ...b.properties } }),
+    ...((a.required || b.required) && { required: [...(a.required ?? []), ...(b.required ?? [])] }),
+  };
+}
+
+/** shape is the control that a plain schema is shown with. What no control is for is written as JSON. */
 export function shape(schema: Schema): Shape {
+  if (schema.const !== undefined) return "const";
   if (schema.enum) return "choice";
+  if (schema.oneOf) return "variants";
   const types = [schema.type ?? (schema.properties ? "object" : "")].flat().filter((t) => t !== "null");
-  if (types.length !== 1 || schema.anyOf || schema.oneOf) return "json";
+  if (types.length !== 1) return "json";
   switch (types[0]) {
     case "string":
       return "string";
@@ -41,22 +94,33 @@ export function shape(schema: Schema): Shape {
       return "boolean";
     case "object":
       return schema.properties ? "object" : "json";
+    case "array":
+      if (!isSchema(schema.items)) return "json";
+      return schema.uniqueItems && schema.items.enum ? "choices" : "list";
     default:
       return "json";
   }
 }
 
 /** initial is what a form begins with: defaults, and nothing that somebody has not said. */
-export function initial(schema: Schema): unknown {
-  if (schema.default !== undefined) return schema.default;
-  if (schema.const !== undefined) return schema.const;
-  switch (shape(schema)) {
+export function initial(schema: Schema, root = schema, required = true): unknown {
+  const s = plain(schema, root);
+  if (s.default !== undefined) return s.default;
+  switch (shape(s)) {
+    case "const":
+      return s.const;
     case "boolean":
-      return false;
+      return required ? false : undefined;
+    case "variants":
+      return required && s.oneOf?.[0] ? initial(s.oneOf[0], root) : undefined;
+    case "choices":
+    case "list":
+      return required ? Array.from({ length: s.minItems ?? 0 }, () => initial(s.items as Schema, root)) : undefined;
     case "object":
+      if (!required) return undefined;
       return Object.fromEntries(
-        Object.entries(schema.properties ?? {})
-          .map(([name, member]) => [name, initial(member)] as const)
+        Object.entries(s.properties ?? {})
+          .map(([name, member]) => [name, initial(member, root, s.required?.includes(name) ?? false)] as const)
           .filter(([, value]) => value !== undefined),
       );
     default:
@@ -64,36 +128,94 @@ export function initial(schema: Schema): unknown {
   }
 }
 
-/** wrong is what is wrong with a value, by the path of its member; nothing when it can be sent. */
-export function wrong(schema: Schema, value: unknown, required: boolean, path = ""): Record<string, string> {
+/** wrong is what is wrong with a value; nothing when it can be sent. */
+export function wrong(schema: Schema, value: unknown, required: boolean, path = "", root = schema): Problems {
+  const s = plain(schema, root);
   if (value === undefined || value === "") return required ? { [path]: "This is needed." } : {};
-  switch (shape(schema)) {
+  switch (shape(s)) {
     case "object": {
       const v = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-      return Object.entries(schema.properties ?? {}).reduce(
-        (all, [name, member]) => ({ ...all, ...wrong(member, v[name], schema.required?.includes(name) ?? false, `${path}/${name}`) }),
-        {} as Record<string, string>,
+      return Object.entries(s.properties ?? {}).reduce<Problems>(
+        (all, [name, member]) => ({ ...all, ...wrong(member, v[name], s.required?.includes(name) ?? false, `${path}/${name}`, root) }),
+        {},
       );
     }
+    case "variants":
+      return wrong(s.oneOf?.[variantOf(s, value, root)] ?? {}, value, required, path, root);
+    case "choices":
+    case "list":
+      return list(s, value, path, root);
     case "number":
-      return number(schema, value, path);
+      return number(s, value, path);
     case "string":
-      return string(schema, String(value), path);
+      return string(s, String(value), path);
     default:
       return {};
   }
 }
 
-function number(schema: Schema, value: unknown, path: string): Record<string, string> {
+/** variantOf is which of a plain schema's variants a value is most likely one of. */
+export function variantOf(schema: Schema, value: unknown, root: Schema): number {
+  const marks = (schema.oneOf ?? []).map((s) => (kinOf(plain(s, root), value, root) ? Object.keys(wrong(s, value, true, "", root)).length : Infinity));
+  return Math.max(0, marks.indexOf(Math.min(...marks)));
+}
+
+// Whether a value is of a schema's type, and has its constants.
+function kinOf(s: Schema, value: unknown, root: Schema): boolean {
+  const members = typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  switch (shape(s)) {
+    case "const":
+      return value === s.const;
+    case "object":
+      return members !== undefined && Object.entries(s.properties ?? {}).every(([name, m]) => {
+        const { const: constant } = plain(m, root);
+        return constant === undefined || members[name] === constant;
+      });
+    case "choices":
+    case "list":
+      return Array.isArray(value);
+    case "choice":
+      return s.enum?.includes(value) ?? false;
+    case "json":
+    case "variants":
+      return true;
+    default:
+      return value === undefined || typeof value === shape(s);
+  }
+}
+
+function list(s: Schema, value: unknown, path: string, root: Schema): Problems {
+  const items = Array.isArray(value) ? value : [];
+  const found = items.reduce<Problems>((all, item, i) => ({ ...all, ...wrong(s.items as Schema, item, true, `${path}/${i}`, root) }), {});
+  if (s.minItems !== undefined && items.length < s.minItems) found[path] = `At least ${s.minItems}.`;
+  if (s.maxItems !== undefined && items.length > s.maxItems) found[path] = `At most ${s.maxItems}.`;
+  return found;
+}
+
+function number(s: Schema, value: unknown, path: string): Problems {
   if (typeof value !== "number" || Number.isNaN(value)) return { [path]: "This must be a number." };
-  if ([schema.type].flat().includes("integer") && !Number.isInteger(value)) return { [path]: "This must be a whole number." };
-  if (schema.minimum !== undefined && value < schema.minimum) return { [path]: `At least ${schema.minimum}.` };
-  if (schema.maximum !== undefined && value > schema.maximum) return { [path]: `At most ${schema.maximum}.` };
+  if ([s.type].flat().includes("integer") && !Number.isInteger(value)) return { [path]: "This must be a whole number." };
+  if (s.minimum !== undefined && value < s.minimum) return { [path]: `At least ${s.minimum}.` };
+  if (s.maximum !== undefined && value > s.maximum) return { [path]: `At most ${s.maximum}.` };
+  if (s.exclusiveMinimum !== undefined && value <= s.exclusiveMinimum) return { [path]: `More than ${s.exclusiveMinimum}.` };
+  if (s.exclusiveMaximum !== undefined && value >= s.exclusiveMaximum) return { [path]: `Less than ${s.exclusiveMaximum}.` };
+  if (s.multipleOf !== undefined && Math.abs(value / s.multipleOf - Math.round(value / s.multipleOf)) > 1e-9) return { [path]: `A multiple of ${s.multipleOf}.` };
   return {};
 }
 
-function string(schema: Schema, value: string, path: string): Record<string, string> {
-  if (schema.minLength !== undefined && value.length < schema.minLength) return { [path]: `At least ${schema.minLength} characters.` };
-  if (schema.maxLength !== undefined && value.length > schema.maxLength) return { [path]: `At most ${schema.maxLength} characters.` };
+function string(s: Schema, value: string, path: string): Problems {
+  const length = [...value].length;
+  if (s.minLength !== undefined && length < s.minLength) return { [path]: `At least ${s.minLength} characters.` };
+  if (s.maxLength !== undefined && length > s.maxLength) return { [path]: `At most ${s.maxLength} characters.` };
+  if (s.pattern !== undefined && !matches(s.pattern, value)) return { [path]: `It must be like ${s.pattern}` };
   return {};
+}
+
+// A pattern that this browser does not know refuses nothing: the server judges.
+function matches(pattern: string, value: string): boolean {
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    return true;
+  }
 }

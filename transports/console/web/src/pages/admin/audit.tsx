@@ -1,39 +1,57 @@
-import { useState } from "react";
-import { Link } from "wouter";
-import { useAudit } from "../../api/admin";
+import { useEffect, useState } from "react";
+import { Link, useLocation, useSearch } from "wouter";
+import { useAudit, type AuditFilter } from "../../api/admin";
 import { runPath } from "../../app/search";
 import { Clock, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { brief } from "../../ui/format";
 
-const actions = ["start", "append", "answer", "cancel", "update", "delete"];
+const actions = ["start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"];
 
-/** Audit is who has done what, latest first. */
+const texts: { name: "actor" | "user" | "run"; label: string }[] = [
+  { name: "actor", label: "Who" },
+  { name: "user", label: "Whose" },
+  { name: "run", label: "Run" },
+];
+
+/** Audit is who has done what, latest first. What it is narrowed to stands in the address. */
 export function Audit() {
-  const [actor, setActor] = useState("");
-  const [action, setAction] = useState("");
-  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useAudit(actor.trim(), action);
+  const [filter, set] = useFilter();
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useAudit(asked(filter));
   const rows = data?.pages.flatMap((p) => p.items) ?? [];
+  useOnward(rows.length === 0 && hasNextPage && !isFetchingNextPage, fetchNextPage);
   return (
     <div className="stack">
       <div className="row wraps admin-filters">
-        <input className="input" type="search" aria-label="Who" placeholder="Who" value={actor} onChange={(e) => setActor(e.target.value)} />
-        <select className="input" aria-label="What" value={action} onChange={(e) => setAction(e.target.value)}>
+        {texts.map(({ name, label }) => (
+          <Typed key={name} label={label} value={filter[name]} set={(value) => set(name, value)} />
+        ))}
+        <select className="input" aria-label="What" value={filter.action} onChange={(e) => set("action", e.target.value)}>
           <option value="">everything</option>
           {actions.map((a) => (
-            <option key={a}>{a}</option>
+            <option key={a} value={a}>
+              {a.replace("_", " ")}
+            </option>
           ))}
         </select>
+        {(["since", "until"] as const).map((name) => (
+          <label key={name} className="row">
+            <span className="muted">{name}</span>
+            <input className="input" type="datetime-local" value={filter[name]} onChange={(e) => set(name, e.target.value)} />
+          </label>
+        ))}
       </div>
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
-      {data && rows.length === 0 && <Empty title="Nothing was done" />}
+      {data && rows.length === 0 && !hasNextPage && (
+        <Empty title="Nothing was done">{Object.values(filter).some(Boolean) ? "Nothing of this kind: take a filter away to see more." : ""}</Empty>
+      )}
       {rows.length > 0 && (
         <Panel flush>
           <div className="scroll-x" tabIndex={0} role="region" aria-label="Audit">
             <table className="table">
               <thead>
                 <tr>
-                  {["When", "Who", "What", "Whose", "Thread", "Run", "Key", "From"].map((name) => (
+                  {["When", "Who", "What", "Whose", "Thread", "Run", "About", "With key", "From"].map((name) => (
                     <th key={name}>{name}</th>
                   ))}
                 </tr>
@@ -45,10 +63,11 @@ export function Audit() {
                       <Clock at={r.at} />
                     </td>
                     <td>{r.actor}</td>
-                    <td>{r.action}</td>
+                    <td className="nowrap">{r.action.replace("_", " ")}</td>
                     <td>{r.userId}</td>
                     <td className="mono">{brief(r.threadId)}</td>
                     <td className="mono">{r.runId && (r.action === "delete" ? brief(r.runId) : <Link href={runPath({ id: r.runId, user: r.userId })}>{brief(r.runId)}</Link>)}</td>
+                    <td className="mono">{r.subject}</td>
                     <td className="mono">{r.credential}</td>
                     <td className="mono">{r.address}</td>
                   </tr>
@@ -67,4 +86,42 @@ export function Audit() {
       )}
     </div>
   );
+}
+
+const none: AuditFilter = { actor: "", action: "", user: "", run: "", since: "", until: "" };
+
+function useFilter(): [AuditFilter, (name: keyof AuditFilter, value: string) => void] {
+  const search = useSearch();
+  const query = new URLSearchParams(search);
+  const [path, go] = useLocation();
+  const filter = Object.fromEntries(Object.keys(none).map((name) => [name, query.get(name) ?? ""])) as unknown as AuditFilter;
+  const set = (name: keyof AuditFilter, value: string) => {
+    if (value) query.set(name, value);
+    else query.delete(name);
+    go(`${path}?${query}`, { replace: true });
+  };
+  return [filter, set];
+}
+
+// Times as the server takes them.
+function asked(filter: AuditFilter): AuditFilter {
+  const at = (text: string) => (text ? new Date(text).toISOString() : "");
+  return { ...filter, since: at(filter.since), until: at(filter.until) };
+}
+
+// useOnward reads on while a page of what is sought is empty.
+function useOnward(want: boolean, read: () => unknown) {
+  useEffect(() => {
+    if (want) void read();
+  }, [want, read]);
+}
+
+// Typed is asked for once somebody has stopped typing.
+function Typed({ label, value, set }: { label: string; value: string; set: (value: string) => void }) {
+  const [text, setText] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => text.trim() !== value && set(text.trim()), 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return <input className="input" type="search" aria-label={label} placeholder={label} value={text} onChange={(e) => setText(e.target.value)} />;
 }

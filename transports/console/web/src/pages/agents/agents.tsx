@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { lazy, Suspense, type ReactNode } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { useOffers, useWorkflows } from "../../api/queries";
 import type { Agent, Tool, Workflow } from "../../api/types";
@@ -9,6 +9,8 @@ import { Tabs } from "../../ui/tabs";
 import { Source, State } from "./origin";
 import { Try } from "./try";
 import "./agents.css";
+
+const WorkflowGraph = lazy(() => import("../../ui/workflow-graph"));
 
 /** The page Agents: all that is registered, and where it comes from. */
 export default function Page() {
@@ -36,7 +38,7 @@ export default function Page() {
               { id: "servers", name: "Servers", count: servers.length },
             ]}
           >
-            <div className="offers">
+            <div className="offers" data-wide={tab === "workflows"}>
               {tab === "agents" && agents.map((a) => <OneAgent key={a.name} agent={a} />)}
               {tab === "tools" && tools.map((t) => <OneTool key={t.name} tool={t} />)}
               {tab === "workflows" && workflows.map((w) => <OneWorkflow key={w.name} workflow={w} />)}
@@ -61,7 +63,7 @@ interface Named {
   health?: Agent["health"];
 }
 
-function Offer({ offer, actions, children }: { offer: Named; actions?: ReactNode; children?: ReactNode }) {
+function Offer({ offer, actions, marks, children }: { offer: Named; actions?: ReactNode; marks?: ReactNode; children?: ReactNode }) {
   return (
     <Panel title={<span className="mono wrap">{offer.name}</span>} actions={actions}>
       <div className="stack">
@@ -69,6 +71,7 @@ function Offer({ offer, actions, children }: { offer: Named; actions?: ReactNode
         <p className="row wraps">
           <Source origin={offer.origin} />
           <State health={offer.health} />
+          {marks}
         </p>
         {children}
       </div>
@@ -103,11 +106,15 @@ function OneAgent({ agent }: { agent: Agent }) {
 function OneTool({ tool }: { tool: Tool }) {
   const may = useMay("operator");
   return (
-    <Offer offer={tool}>
-      <p className="row wraps">
-        {tool.approval && <span className="badge" data-tone="wait">Asks first</span>}
-        {tool.idempotent && <span className="badge">May be repeated</span>}
-      </p>
+    <Offer
+      offer={tool}
+      marks={
+        <>
+          {tool.approval && <span className="badge" data-tone="wait">Asks first</span>}
+          {tool.idempotent && <span className="badge">May be repeated</span>}
+        </>
+      }
+    >
       {tool.parameters && (
         <details>
           <summary>Schema of its arguments</summary>
@@ -129,20 +136,9 @@ function OneWorkflow({ workflow }: { workflow: Workflow }) {
         </Link>
       }
     >
-      <ol className="nodes">
-        {workflow.nodes.map((n) => (
-          <li key={n.id}>
-            <strong>{n.id}</strong> <span className="mono muted">{n.agent ?? n.tool}</span>
-            {n.needs.length > 0 && <span className="muted"> after {n.needs.join(", ")}</span>}
-            {n.when && (
-              <span className="muted">
-                {" "}
-                when <code>{n.when}</code>
-              </span>
-            )}
-          </li>
-        ))}
-      </ol>
+      <Suspense fallback={<Loading />}>
+        <WorkflowGraph workflow={workflow} />
+      </Suspense>
     </Offer>
   );
 }

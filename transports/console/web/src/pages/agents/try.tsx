@@ -9,7 +9,7 @@ import { Answer } from "../../ui/answer";
 import { Failure, Took } from "../../ui/basics";
 import { CodeEditor } from "../../ui/code-editor";
 import { JsonTree, parsed } from "../../ui/json";
-import { initial, shape, wrong, type Schema } from "../../ui/schema";
+import { initial, plain, shape, wrong, type Schema } from "../../ui/schema";
 import { SchemaForm } from "../../ui/schema-form";
 import { StatusBadge } from "../../ui/status";
 
@@ -28,7 +28,7 @@ export function Try({ tool }: { tool: Tool }) {
 
 function Form({ tool }: { tool: Tool }) {
   const schema = (tool.parameters ?? { type: "object" }) as Schema;
-  const fields = shape(schema) === "object";
+  const fields = shape(plain(schema, schema)) === "object";
   const [value, setValue] = useState<unknown>(() => initial(schema) ?? {});
   const [text, setText] = useState("{}");
   const [problems, setProblems] = useState<Record<string, string>>({});

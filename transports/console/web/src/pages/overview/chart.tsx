@@ -1,4 +1,4 @@
-import { useEffect, useRef, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
@@ -17,17 +17,20 @@ interface Props {
   format: (value: number) => string;
   least: number; // that the scale goes up to, however small the values are
   height?: number;
+  bars?: number; // how long a bar is, in seconds: the values are stacked; none draws lines
 }
 
 /** Chart draws values over time. Its label says in words what the lines do, and its legend what the pointer is at. */
-export function Chart({ label, times, series, format, least, height = 180 }: Props) {
+export function Chart({ label, times, series, format, least, height = 180, bars }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
   const names = series.map((s) => `${s.name}${sparse(s.values)}`).join();
-  const data: uPlot.AlignedData = [times, ...series.map((s) => s.values)];
+  const data = useMemo<uPlot.AlignedData>(() => [times, ...(bars ? stacked(series) : series.map((s) => s.values))], [times, series, bars]);
   const latest = useRef(data);
   latest.current = data;
+  const raw = useRef(series);
+  raw.current = series;
   useEffect(() => {
     const element = host.current;
     if (!element) return;
@@ -38,7 +41,7 @@ export function Chart({ label, times, series, format, least, height = 180 }: Pro
       {
         width: element.clientWidth, height, padding: [12, 16, 0, 0],
         cursor: { points: { size: 7 }, drag: { x: false, y: false } },
-        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, least)] } },
+        scales: { ...(bars && { x: { range: (_: uPlot, min: number, max: number): uPlot.Range.MinMax => [min - bars / 2, max + bars / 2] } }), y: { range: (_, __, max) => [0, Math.max(max * 1.1, least)] } },
         axes: [
           { ...axis, size: 28, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
@@ -46,11 +49,12 @@ export function Chart({ label, times, series, format, least, height = 180 }: Pro
         legend: { live: true },
         series: [
           { label: "", value: (_, v: number | null) => (v === null ? "" : tick(v)) },
-          ...series.map((s) => ({
-            label: s.name, stroke: style[s.colour], width: 1.5, spanGaps: false, points: { show: sparse(s.values), size: 5, fill: style[s.colour] },
-            ...(s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
+          ...series.map((s, i) => ({
+            label: s.name, stroke: style[s.colour], width: bars ? 0 : 1.5, spanGaps: false, points: { show: !bars && sparse(s.values), size: 8, fill: style[s.colour] },
+            ...(bars && { paths: uPlot.paths.bars?.({ size: [0.72, 36, 2] }), fill: style[s.colour] }),
+            ...(!bars && s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
             ...(s.dashed ? { dash: [4, 3] } : {}),
-            value: (_: uPlot, v: number | null, __: number, at: number | null) => (at === null ? "" : v === null ? "–" : format(v)),
+            value: (_: uPlot, __: number | null, ___: number, at: number | null) => (at === null ? "" : told(raw.current[i]?.values[at], format)),
           })),
         ],
       },
@@ -68,6 +72,13 @@ export function Chart({ label, times, series, format, least, height = 180 }: Pro
   }, [names, theme, height]);
   useEffect(() => plot.current?.setData(data), [data]);
   return <div ref={host} className="chart" role="img" aria-label={label} />;
+}
+
+const told = (v: number | null | undefined, format: Props["format"]) => (v === null || v === undefined ? "–" : format(v));
+
+// Each series with all that follow it: they are drawn one over the other, the last in front.
+function stacked(series: Series[]): (number | null)[][] {
+  return series.map((s, i) => s.values.map((_, at) => series.slice(i).reduce((n, { values }) => n + (values[at] ?? 0), 0) || null));
 }
 
 // A value between two that are missing is no line.

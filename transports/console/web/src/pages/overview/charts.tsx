@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import type { Stats } from "../../api/types";
 import { Panel } from "../../ui/basics";
-import { duration } from "../../ui/format";
+import { duration, rate } from "../../ui/format";
 import { Chart } from "./chart";
 
 /** Charts are how the window's figures came about. */
@@ -12,9 +12,9 @@ export function Charts({ stats }: { stats: Stats }) {
     return {
       times: buckets.map((b) => new Date(b.at).getTime() / 1_000),
       runs: [
-        { name: "completed", colour: "--good", fill: true, values: buckets.map((b) => b.completed / minutes) },
+        { name: "completed", colour: "--good", values: buckets.map((b) => b.completed / minutes) },
+        { name: "cancelled", colour: "--idle", values: buckets.map((b) => b.cancelled / minutes) },
         { name: "failed", colour: "--bad", values: buckets.map((b) => b.failed / minutes) },
-        { name: "cancelled", colour: "--idle", dashed: true, values: buckets.map((b) => b.cancelled / minutes) },
       ],
       first: [
         { name: "median", colour: "--run", fill: true, values: buckets.map((b) => b.firstEventMs?.p50 ?? null) },
@@ -32,7 +32,7 @@ export function Charts({ stats }: { stats: Stats }) {
       <Panel title="Runs that ended, per minute">
         <Chart
           label={`Runs per minute: ${totals.completed} completed, ${totals.failed} failed and ${totals.cancelled} cancelled in this time.`}
-          times={lines.times} series={lines.runs} least={1} format={(v) => (v >= 10 ? v.toFixed(0) : v.toFixed(v >= 1 ? 1 : 2))}
+          times={lines.times} series={lines.runs} least={1} bars={step} format={rate}
         />
       </Panel>
       <Panel title="Time to the first event">

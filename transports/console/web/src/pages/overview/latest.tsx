@@ -5,6 +5,7 @@ import type { Run, Status } from "../../api/types";
 import { useProject } from "../../app/context";
 import { runPath } from "../../app/search";
 import { Ago, Failure, Loading, Panel } from "../../ui/basics";
+import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 
 /** Latest are the last runs, of a status if one is given. */
@@ -14,7 +15,6 @@ export function Latest({ title, status, empty }: { title: string; status?: Statu
   const { data, error } = useQuery({
     queryKey: ["runs", project, "latest", status ?? ""],
     queryFn: () => ask<{ items: Run[] }>(`/api/projects/${encodeURIComponent(project)}/agent-runs?${query}limit=6`),
-    refetchInterval: 5_000,
   });
   return (
     <Panel title={title} flush actions={<Link href={status ? `/runs?status=${status.toLowerCase()}` : "/runs"}>All</Link>}>
@@ -26,7 +26,7 @@ export function Latest({ title, status, empty }: { title: string; status?: Statu
             {!status && <StatusBadge status={run.status} />}
             <span className="grow two">
               <Link href={runPath(run)} className="clip">
-                {run.inputQuery.trim() || run.id}
+                {opening(run.inputQuery) || run.id}
               </Link>
               {run.error && <span className="muted clip">{run.error.message}</span>}
             </span>

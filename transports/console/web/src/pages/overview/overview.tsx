@@ -5,6 +5,7 @@ import type { Stats, Window } from "../../api/types";
 import { useMay } from "../../app/context";
 import { runPath } from "../../app/search";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { Begin, useFresh } from "./begin";
 import { Charts } from "./charts";
 import { Figures, Now } from "./figures";
 import { Latest } from "./latest";
@@ -43,16 +44,28 @@ export default function Page() {
       {viewer ? (
         <Project window={window} />
       ) : (
-        <Wanted>
-          <Latest title="Your latest runs" empty="Nothing has run yet." />
-        </Wanted>
+        <Own />
       )}
+    </div>
+  );
+}
+
+// What somebody has who does not see how the project fares.
+function Own() {
+  const fresh = useFresh();
+  return (
+    <div className="stack">
+      {fresh && <Begin />}
+      <Wanted>
+        <Latest title="Your latest runs" empty="Nothing has run yet." />
+      </Wanted>
     </div>
   );
 }
 
 function Project({ window }: { window: Window }) {
   const { data: stats, error, refetch, isPlaceholderData } = useStats(window);
+  const fresh = useFresh();
   if (!stats) {
     return (
       <>
@@ -64,12 +77,21 @@ function Project({ window }: { window: Window }) {
   return (
     <div className="stack figures-and-charts" data-stale={isPlaceholderData}>
       <Now stats={stats} />
-      <Figures stats={stats} />
-      {ran(stats) ? <Charts stats={stats} /> : <Quiet />}
-      <div className="columns">
-        <Agents stats={stats} />
-        <Failures stats={stats} />
-      </div>
+      {stats.counting && (
+        <p className="notice" role="status">
+          Older runs are still being counted: these figures grow.
+        </p>
+      )}
+      {!(fresh && !ran(stats)) && <Figures stats={stats} />}
+      {ran(stats) && <Charts stats={stats} />}
+      {!ran(stats) && fresh === false && <Quiet />}
+      {!ran(stats) && fresh && <Begin />}
+      {ran(stats) && (
+        <div className="columns">
+          <Agents stats={stats} />
+          <Failures stats={stats} />
+        </div>
+      )}
       <Wanted>
         <Instances stats={stats} />
       </Wanted>
@@ -83,7 +105,7 @@ function Quiet() {
   return (
     <Panel>
       <Empty title="Nothing ran in this time">
-        <Link href="/playground">Talk to an agent</Link>, or look at a longer time.
+        <Link href="/playground">Talk to an agent</Link>, or look at <Link href="/?window=week">the last week</Link>.
       </Empty>
     </Panel>
   );
@@ -111,7 +133,7 @@ function Asked() {
         {items.map((w) => (
           <li key={`${w.runId}/${w.id}`}>
             <Link href={runPath({ id: w.runId, user: w.user })} className="grow clip">
-              {w.message || w.reason}
+              {w.message || (w.toolName ? `The client’s tool ${w.toolName} is called` : "A client’s tool is called")}
             </Link>
             <span className="muted clip">{w.agent}</span>
             <span className="muted">

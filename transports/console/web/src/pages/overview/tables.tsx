@@ -1,6 +1,6 @@
 import { Link } from "wouter";
 import type { Stats } from "../../api/types";
-import { Ago, Panel } from "../../ui/basics";
+import { Ago, Clock, Panel } from "../../ui/basics";
 import { brief, compact, duration, money, number } from "../../ui/format";
 import { percent } from "./figures";
 
@@ -85,8 +85,9 @@ export function Instances({ stats: { instances } }: { stats: Stats }) {
               <span className="clip mono">{i.address ?? brief(i.id)}</span>
               <span className="muted clip">{i.version}</span>
             </span>
-            <span className="muted">
-              <Ago at={i.serving ? i.startedAt : i.heartbeatAt} />
+            <span className="muted nowrap">
+              {i.serving ? "up since " : "seen "}
+              {i.serving ? <Clock at={i.startedAt} /> : <Ago at={i.heartbeatAt} />}
             </span>
           </li>
         ))}

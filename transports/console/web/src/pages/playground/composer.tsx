@@ -1,16 +1,18 @@
 import { useLayoutEffect, useRef, useState, type ClipboardEvent, type DragEvent, type FormEvent, type KeyboardEvent } from "react";
 import { say } from "../../api/problem";
+import { useLimits } from "../../api/queries";
 import { upload } from "../../api/threads";
 import type { Attachment, Run } from "../../api/types";
 import { useProject } from "../../app/context";
 import { bytes } from "../../ui/format";
 import * as icons from "../../ui/icons";
-import { toast } from "../../ui/toast";
 import type { Setup, Worker } from "./setup";
 import type { Ask } from "./use-ask";
 
 interface Props {
   text: string;
+  files: Attachment[]; // that go with the message
+  setFiles: (change: (before: Attachment[]) => Attachment[]) => void;
   change: (part: Partial<Setup>) => void;
   ask: Ask;
   open: Run[]; // runs of the thread that go on or wait
@@ -20,9 +22,11 @@ interface Props {
 }
 
 /** Composer is where the next message is written. */
-export function Composer({ text, change, ask, open, stop, worker, staged }: Props) {
-  const [files, setFiles] = useState<Attachment[]>([]);
+export function Composer({ text, files, setFiles, change, ask, open, stop, worker, staged }: Props) {
   const [loading, setLoading] = useState(0);
+  const [refused, setRefused] = useState<{ name: string; why: string }[]>([]);
+  const [over, setOver] = useState(false); // a file is held over it
+  const most = useLimits(false).data?.attachments?.size;
   const project = useProject();
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
@@ -39,15 +43,21 @@ export function Composer({ text, change, ask, open, stop, worker, staged }: Prop
     if (blocked) return;
     ask.say(text, files, () => {
       change({ text: "" });
-      setFiles([]);
+      setFiles(() => []);
+      setRefused([]);
     });
   };
   const attach = async (list: FileList | File[]) => {
+    const refuse = (name: string, why: string) => setRefused((before) => [...before.filter((r) => r.name !== name), { name, why }]);
     for (const file of list) {
+      if (most !== undefined && file.size > most) {
+        refuse(file.name, `It has ${bytes(file.size)}; a file may have ${bytes(most)}.`);
+        continue;
+      }
       setLoading((n) => n + 1);
       await upload(project, file).then(
         (stored) => setFiles((before) => [...before, stored]),
-        (error: unknown) => toast(`${file.name}: ${say(error)}`, "bad"),
+        (error: unknown) => refuse(file.name, say(error)),
       );
       setLoading((n) => n - 1);
     }
@@ -68,13 +78,24 @@ export function Composer({ text, change, ask, open, stop, worker, staged }: Prop
     send();
   };
   return (
-    <form className="composer" onSubmit={submit} onDragOver={(e) => e.preventDefault()} onDrop={(e) => take(e, e.dataTransfer.files)}>
+    <form
+      className="composer" data-over={over} onSubmit={submit}
+      onDragOver={(e) => {
+        e.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(e) => {
+        setOver(false);
+        take(e, e.dataTransfer.files);
+      }}
+    >
       {(files.length > 0 || loading > 0) && (
         <ul className="files" aria-label="Attached to this message">
           {files.map((f) => (
             <li key={f.path} className="file">
               <icons.Clip /> <span className="clip">{f.filename}</span> <span className="muted num nowrap">{bytes(f.size)}</span>
-              <button type="button" className="button plain icon small" aria-label={`Take ${f.filename} off`} onClick={() => setFiles(files.filter((x) => x !== f))}>
+              <button type="button" className="button plain icon small" aria-label={`Take ${f.filename} off`} onClick={() => setFiles((before) => before.filter((x) => x !== f))}>
                 <icons.Close />
               </button>
             </li>
@@ -82,6 +103,26 @@ export function Composer({ text, change, ask, open, stop, worker, staged }: Prop
           {loading > 0 && <li className="muted">Uploading …</li>}
         </ul>
       )}
+      <div role="alert">
+        {refused.length > 0 && (
+          <ul className="files" aria-label="Refused files">
+            {refused.map(({ name, why }) => (
+              <li key={name} className="file" data-refused="true">
+                <icons.Warn />
+                <span className="wrap">
+                  {name}: {why}
+                </span>
+                <button
+                  type="button" className="button plain icon small" aria-label={`Dismiss ${name}`}
+                  onClick={() => setRefused((before) => before.filter((r) => r.name !== name))}
+                >
+                  <icons.Close />
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
       <textarea
         id="say" ref={field} rows={1} aria-label="Message" placeholder={waits ? "Answer above first." : `Say something to ${worker.name || "an agent"}`}
         value={text} onChange={(e) => change({ text: e.target.value })} onKeyDown={key} onPaste={(e) => take(e, e.clipboardData.files)}

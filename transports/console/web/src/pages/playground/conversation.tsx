@@ -1,3 +1,4 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { over } from "../../api/queries";
@@ -7,6 +8,7 @@ import type { ThreadLog } from "../../log/threadlog";
 import type { Entry } from "../../log/transcript";
 import { Answer } from "../../ui/answer";
 import { Loading, Panel, Took } from "../../ui/basics";
+import { opening } from "../../ui/format";
 import * as icons from "../../ui/icons";
 import { Message, plainText } from "../../ui/message";
 import { StatusBadge } from "../../ui/status";
@@ -32,9 +34,24 @@ export function Conversation({ log, runs, ask, worker, say }: Props) {
   const latest = runs[0];
   const waiting = runs.find((r) => r.status === "WAITING" && r.interrupts.length > 0);
   const free = !log.running && !ask.busy && runs.every((r) => over(r.status));
+  const rows = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => 110,
+    getItemKey: (i) => entries[i]?.id ?? i,
+    overscan: 8,
+  });
+  const height = rows.getTotalSize();
   useLayoutEffect(() => {
     if (stuck.current) frame.current?.scrollTo({ top: frame.current.scrollHeight });
-  }, [log.version, latest, waiting]);
+  }, [log.version, latest, waiting, height]);
+  const asks = useRef<HTMLDivElement>(null);
+  const asked = waiting?.interrupts.map((i) => i.id).join() ?? "";
+  useLayoutEffect(() => {
+    if (!asks.current || !frame.current || asks.current.offsetHeight < frame.current.clientHeight) return;
+    stuck.current = false; // what is asked is read from its beginning
+    frame.current.scrollTop += asks.current.getBoundingClientRect().top - frame.current.getBoundingClientRect().top;
+  }, [asked]);
   if (entries.length === 0 && runs.length === 0) return <Beginning ready={log.complete} worker={worker} say={say} />;
   return (
     <div
@@ -42,34 +59,45 @@ export function Conversation({ log, runs, ask, worker, say }: Props) {
       onScroll={({ currentTarget: f }) => (stuck.current = f.scrollHeight - f.scrollTop - f.clientHeight < 60)}
     >
       {!log.complete && <Loading />}
-      {entries.map((entry) =>
-        entry.id === editing ? (
-          <Editing
-            key={entry.id} entry={entry} close={() => setEditing("")}
-            send={(content) => {
-              setEditing("");
-              ask.edit(entry, content);
-            }}
-          />
-        ) : (
-          <div key={entry.id} className="said">
-            <Message
-              entry={entry} version={entry.version}
-              actions={entry.role === "user" && free ? <Tools edit={() => setEditing(entry.id)} again={() => ask.again(entry)} /> : undefined}
-            />
-            <Files list={attachmentsOf(entry)} />
-          </div>
-        ),
-      )}
+      <div className="entries" style={{ height }}>
+        {rows.getVirtualItems().map((row) => {
+          const entry = entries[row.index];
+          return (
+            entry && (
+              <div key={row.key} ref={rows.measureElement} data-index={row.index} className="said" style={{ transform: `translateY(${row.start}px)` }}>
+                {entry.id === editing ? (
+                  <Editing
+                    entry={entry} close={() => setEditing("")}
+                    send={(content) => {
+                      setEditing("");
+                      ask.edit(entry, content);
+                    }}
+                  />
+                ) : (
+                  <>
+                    <Message
+                      entry={entry} version={entry.version}
+                      actions={entry.role === "user" && free ? <Tools edit={() => setEditing(entry.id)} again={() => ask.again(entry)} /> : undefined}
+                    />
+                    <Files list={attachmentsOf(entry)} />
+                  </>
+                )}
+              </div>
+            )
+          );
+        })}
+      </div>
       {runs.filter((r) => r.status === "QUEUED" && r.interrupts.length === 0 && !entries.some((e) => e.runId === r.id)).reverse().map((r) => (
         <p key={r.id} className="queued muted">
-          <StatusBadge status="QUEUED" /> <span className="clip">{r.inputQuery}</span>
+          <StatusBadge status="QUEUED" /> <span className="clip">{opening(r.inputQuery)}</span>
         </p>
       ))}
       {waiting && (
-        <Panel title="Waiting for you" className="waits">
-          <Answer key={waiting.interrupts.map((i) => i.id).join()} runId={waiting.id} user={waiting.user} interrupts={waiting.interrupts} calls={entries.flatMap((e) => e.calls)} />
-        </Panel>
+        <div ref={asks}>
+          <Panel title="Waiting for you" className="waits">
+            <Answer key={asked} runId={waiting.id} user={waiting.user} interrupts={waiting.interrupts} calls={entries.flatMap((e) => e.calls)} />
+          </Panel>
+        </div>
       )}
       {latest && <Outcome run={latest} />}
     </div>

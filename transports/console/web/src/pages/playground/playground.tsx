@@ -2,8 +2,9 @@ import { useEffect, useState } from "react";
 import { Redirect, useLocation, useRoute, useSearch } from "wouter";
 import { useCancel } from "../../api/actions";
 import { useOffers, useWorkflows, over } from "../../api/queries";
-import { useThreadRuns } from "../../api/threads";
-import type { Run } from "../../api/types";
+import { isTool, useThreadRuns } from "../../api/threads";
+import type { Attachment, Run } from "../../api/types";
+import { useSocket } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { useThreadLog } from "../../log/hooks";
 import { CopyIcon, Failure } from "../../ui/basics";
@@ -30,7 +31,7 @@ function Thread({ threadId }: { threadId: string }) {
   const log = useThreadLog(threadId, generation);
   const runs = useThreadRuns(threadId, log.complete && log.exists, `${log.runId}/${log.running}/${log.spans}`);
   const [setup, change] = useSetup(threadId);
-  const worker = useWorker(setup.worker, runs[0], log.complete);
+  const worker = useWorker(setup.worker, runs.find((r) => !isTool(r)), log.complete);
   const ask = useAsk({ threadId, setup, worker, change, begun: () => setGeneration((n) => n + 1), exists: log.exists });
   const open = runs.filter((r) => !over(r.status));
   const cancel = useCancel();
@@ -44,12 +45,14 @@ function Thread({ threadId }: { threadId: string }) {
     i: { does: "write", run: () => document.getElementById("say")?.focus() },
     s: { does: "stop", run: stop },
   });
+  const socket = useSocket();
+  const missing = !log.exists;
   useEffect(() => {
-    if (log.exists) return;
-    const timer = setTimeout(() => setGeneration((n) => n + 1), 3_000); // another tab may begin it
-    return () => clearTimeout(timer);
-  }, [log.exists, log]);
-  const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} />;
+    if (missing) return socket.changes(() => setGeneration((n) => n + 1)); // another tab may have begun it
+  }, [socket, missing]);
+  const [tab, setTab] = useState("state");
+  const [files, setFiles] = useState<Attachment[]>([]);
+  const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} files={files} tab={tab} choose={setTab} />;
   return (
     <div className="playground">
       <div className="talk">
@@ -73,7 +76,7 @@ function Thread({ threadId }: { threadId: string }) {
         </header>
         {log.problem && <Failure error={new Error(log.problem)} retry={() => setGeneration((n) => n + 1)} />}
         <Conversation log={log} runs={runs} ask={ask} worker={worker} say={(text) => change({ text })} />
-        <Composer text={setup.text} change={change} ask={ask} open={open} stop={stop} worker={worker} staged={setup.state !== null} />
+        <Composer text={setup.text} files={files} setFiles={setFiles} change={change} ask={ask} open={open} stop={stop} worker={worker} staged={setup.state !== null} />
       </div>
       {wide ? (
         <aside className="side" aria-label="Settings of the thread">

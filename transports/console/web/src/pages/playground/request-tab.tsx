@@ -1,14 +1,25 @@
+import type { Attachment } from "../../api/types";
+import { useMe, useProject } from "../../app/context";
 import { CopyIcon } from "../../ui/basics";
 import { asCurl, asTypeScript, envelope, said } from "./request";
 import type { Setup, Worker } from "./setup";
 
+interface Props {
+  setup: Setup;
+  worker: Worker;
+  threadId: string;
+  files: Attachment[];
+}
+
 /** RequestTab is the next message as a request, for a terminal and for a program. */
-export function RequestTab({ setup, worker, threadId }: { setup: Setup; worker: Worker; threadId: string }) {
-  const request = said(envelope(setup, worker, threadId), setup.text || "hello", []);
+export function RequestTab({ setup, worker, threadId, files }: Props) {
+  const project = useProject();
+  const other = project === useMe().projectId ? undefined : project; // one's own need not be named
+  const request = said(envelope(setup, worker, threadId), setup.text || "hello", files);
   return (
     <div className="stack">
-      <Code title="curl" text={asCurl(request)} />
-      <Code title="TypeScript, with @ag-ui/client" text={asTypeScript(request, worker)} />
+      <Code title="curl" text={asCurl(request, other)} />
+      <Code title="TypeScript, with @ag-ui/client" text={asTypeScript(request, worker, other)} />
     </div>
   );
 }

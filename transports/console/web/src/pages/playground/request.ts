@@ -31,22 +31,23 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** asCurl is a request for a terminal, which shows its events as they come. */
-export function asCurl(request: RunRequest): string {
-  const body = quoted(JSON.stringify(request, null, 2));
+/** asCurl is a request for a terminal, which shows its events as they come. project is named where it is not the caller's own. */
+export function asCurl(request: RunRequest, project?: string): string {
+  const body = quoted(JSON.stringify(project === undefined ? request : { ...request, projectId: project }, null, 2));
   return command("/api/v1/agent/runs", `-N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d ${body}`);
 }
 
 /** asTypeScript is a request as a program that uses AG-UI's client. */
-export function asTypeScript(request: RunRequest, worker: Worker): string {
+export function asTypeScript(request: RunRequest, worker: Worker, project?: string): string {
   const { threadId, content, messages, state, tools, context, forwardedProps } = request;
   const message = { id: "@", ...(messages?.[0] ?? { role: "user", content: content ?? "" }) };
   const options = { ...(tools && { tools }), ...(context && { context }), ...(forwardedProps ? { forwardedProps } : {}) };
   const headers = session.authorization ? "\n  headers: { Authorization: `Bearer ${process.env.BATON_TOKEN}` }," : "";
+  const query = project === undefined ? "" : `?projectId=${encodeURIComponent(project)}`;
   return `import { HttpAgent } from "@ag-ui/client";
 
 const agent = new HttpAgent({
-  url: ${JSON.stringify(`${location.origin}/api/v1/agui/${encodeURIComponent(worker.name)}`)},
+  url: ${JSON.stringify(`${location.origin}/api/v1/agui/${encodeURIComponent(worker.name)}${query}`)},
   threadId: ${JSON.stringify(threadId)},${headers}${state ? `\n  initialState: ${indented(state)},` : ""}
 });
 agent.addMessage(${indented(message, 0).replace('"@"', "crypto.randomUUID()")});

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import type { Attachment } from "../../api/types";
 import type { ThreadLog } from "../../log/threadlog";
 import { Tabs } from "../../ui/tabs";
 import { ContextTab } from "./context-tab";
@@ -13,11 +13,13 @@ interface Props {
   change: (part: Partial<Setup>) => void;
   worker: Worker;
   threadId: string;
+  files: Attachment[]; // that go with the next message
+  tab: string;
+  choose: (tab: string) => void;
 }
 
 /** Side is what goes with a message: state, tools, context, and the request that all of it makes. */
-export function Side({ log, setup, change, worker, threadId }: Props) {
-  const [tab, choose] = useState("state");
+export function Side({ log, setup, change, worker, threadId, files, tab, choose }: Props) {
   return (
     <Tabs
       label="Settings" chosen={tab} choose={choose}
@@ -31,7 +33,7 @@ export function Side({ log, setup, change, worker, threadId }: Props) {
       {tab === "state" && <StateTab state={log.transcript.state} staged={setup.state} stage={(state) => change({ state })} />}
       {tab === "tools" && <ToolsTab tools={setup.tools} change={(tools) => change({ tools })} />}
       {tab === "context" && <ContextTab setup={setup} change={change} />}
-      {tab === "request" && <RequestTab setup={setup} worker={worker} threadId={threadId} />}
+      {tab === "request" && <RequestTab setup={setup} worker={worker} threadId={threadId} files={files} />}
     </Tabs>
   );
 }

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useAppend, useCancel } from "../../api/actions";
 import { over } from "../../api/queries";
+import { isTool } from "../../api/threads";
 import type { Run } from "../../api/types";
 import { useMayControl, useMayDelete } from "../../app/context";
 import { useKeys } from "../../app/keys";
@@ -22,7 +23,7 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
   const ended = over(run.status);
   const keys = {
     a: { does: "say something to it", run: () => control && run.status !== "CANCELLED" && setOpen("append") },
-    e: { does: "run it again, as it is or edited", run: () => setOpen("rerun") },
+    e: { does: "run it again, as it is or edited", run: () => !isTool(run) && setOpen("rerun") },
     c: { does: "cancel it", run: () => control && !ended && cancel.mutate(run) },
     y: { does: "show it as curl", run: () => setOpen("curl") },
   };
@@ -39,9 +40,11 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
           {ended ? "Say more" : "Say something"}
         </button>
       )}
-      <button type="button" className="button" onClick={() => setOpen("rerun")}>
-        Run again
-      </button>
+      {!isTool(run) && (
+        <button type="button" className="button" onClick={() => setOpen("rerun")}>
+          Run again
+        </button>
+      )}
       <button type="button" className="button plain" onClick={() => setOpen("curl")}>
         curl
       </button>

@@ -5,6 +5,8 @@ import { useProject } from "../../app/context";
 import { CopyIcon } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
 
+const most = 4_000; // characters of what was asked that fit into a command
+
 /** Curl is what the page shows, for a terminal. The credential is a variable: it belongs on no screen. */
 export function Curl({ run, onClose }: { run: Run; onClose: () => void }) {
   const project = useProject();
@@ -17,7 +19,7 @@ export function Curl({ run, onClose }: { run: Run; onClose: () => void }) {
     ["The states of its nodes", command(runURL(project, run, "/node-states"))],
     ["Its events, in pages", command(`/api/v1/conversations/${thread}/agent-runs/${encodeURIComponent(run.id)}/events`)],
     ["Its thread, live", command(`/api/v1/agent/runs/${thread}/events`, "-N")],
-    ["The same again", command("/api/v1/agent/runs", `${json} -d ${quoted(JSON.stringify({ ...what, content: run.inputQuery }))}`)],
+    ["The same again", command("/api/v1/agent/runs", `${json} -d ${quoted(JSON.stringify({ ...what, content: run.inputQuery.length > most ? "…" : run.inputQuery }))}`)],
     ["Cancel it", command(runURL(project, run, "/cancel"), "-X POST")],
     ["Say more", command(runURL(project, run, "/messages"), `${json} -d ${quoted('{"content":"…"}')}`)],
   ];

@@ -64,7 +64,7 @@ export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) 
           Follow the end
         </label>
       </div>
-      <div className="chips" role="group" aria-label="Types">
+      <div className="chips events-chips" role="group" aria-label="Types">
         {[...log.types].map(([type, count]) => (
           <button key={type} type="button" className="chip" aria-pressed={types.has(type)} onClick={() => toggle(type)}>
             {type.toLowerCase().replaceAll("_", " ")} <span className="num muted">{number(count)}</span>

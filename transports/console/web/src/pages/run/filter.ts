@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import type { Logged, LogEvent } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
+import { short } from "../../ui/short";
 
 const slice = 4_000; // events that are looked at before the page gets its turn
 
@@ -41,12 +42,8 @@ export function summary(event: LogEvent): string {
   if (typeof event.content === "string") return event.content.slice(0, 300);
   if (typeof event.stepName === "string") return event.stepName;
   if (typeof event.toolCallName === "string") return event.toolCallName;
-  if (typeof event.message === "string") return event.message;
+  if (typeof event.message === "string") return event.message.slice(0, 300);
   if (typeof event.name === "string") return `${event.name} ${short(event.value)}`;
   const rest = Object.fromEntries(Object.entries(event).filter(([name]) => !hidden.has(name)));
   return Object.keys(rest).length === 0 ? "" : short(rest);
-}
-
-function short(value: unknown): string {
-  return (JSON.stringify(value) ?? "").slice(0, 300);
 }

@@ -9,11 +9,13 @@ import { brief, compact, money, number } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { Actions } from "./actions";
 
+const most = 4_000; // characters of what was asked that a title has: the rest is with the input
+
 /** Header is what a run is, at a glance. */
 export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
   const others = useSeesOthers();
   const [whole, setWhole] = useState(false);
-  const title = run.inputQuery.trim() || `Run of ${run.workflowId}`;
+  const title = run.inputQuery.slice(0, most).trim() || `Run of ${run.workflowId}`;
   return (
     <header className="run-head">
       <div className="run-title">
@@ -34,7 +36,7 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
         <Fact name={run.agent === null ? "Workflow" : "Agent"}>{run.workflowId}</Fact>
         {others && run.user !== undefined && <Fact name="User">{run.user}</Fact>}
         <Fact name="Thread">
-          <Link href={`/threads/${encodeURIComponent(run.conversationId)}`}>{brief(run.threadId)}</Link>
+          <Link href={`/threads/${encodeURIComponent(run.conversationId)}`}>{run.threadTitle || brief(run.threadId)}</Link>
         </Fact>
         <Fact name="Began">
           <Clock at={run.startedAt ?? run.createdAt} />
@@ -44,13 +46,18 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
         </Fact>
         <Tokens run={run} />
         {run.generation > 1 && <Fact name="Generation">{run.generation}</Fact>}
-        {(run.attempts ?? 0) > 1 && <Fact name="Attempts">{run.attempts}</Fact>}
+        {(run.attempts ?? 0) > 0 && <Fact name="Attempts">{run.attempts}</Fact>}
         {run.parentRunId && (
           <Fact name="Started by">
             <Link href={`/runs/${encodeURIComponent(run.parentRunId)}`}>{brief(run.parentRunId)}</Link>
           </Fact>
         )}
-        <Fact name="Events">{number(log.events.length)}{!log.complete && " …"}</Fact>
+        <Fact name="Events">
+          <span data-whole={log.complete}>
+            {number(log.events.length)}
+            {!log.complete && " …"}
+          </span>
+        </Fact>
       </dl>
     </header>
   );
@@ -68,7 +75,7 @@ function Tokens({ run }: { run: Run }) {
           {compact(input)} in, {compact(output)} out
         </span>
       </Fact>
-      {run.cost !== undefined && run.cost !== null && <Fact name="Cost">{money(run.cost)}</Fact>}
+      <Fact name="Cost">{run.cost === undefined || run.cost === null ? <span title="No prices are set for its models.">–</span> : money(run.cost)}</Fact>
     </>
   );
 }

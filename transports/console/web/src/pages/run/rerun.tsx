@@ -1,11 +1,15 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { useLocation } from "wouter";
 import { useStart } from "../../api/actions";
+import { say } from "../../api/problem";
+import { edit } from "../../api/threads";
 import type { Run, RunRequest, ThreadMessage } from "../../api/types";
-import { useOwns } from "../../app/context";
+import { useOwns, useProject } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 import { Dialog } from "../../ui/dialog";
 import { plainText } from "../../ui/message";
+import { toast } from "../../ui/toast";
 import { inputOf, type RunInput } from "./input-of";
 
 type Where = "new" | "after" | "place";
@@ -20,26 +24,28 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   const own = useOwns(run.user);
   const [, go] = useLocation();
   const start = useStart();
+  const instead = useInstead();
   const id = useId();
   const options: { id: Where; text: string }[] = [
     { id: "new", text: "in a new thread" },
     ...(own ? [{ id: "after" as const, text: "in its thread, after all that was said" }] : []),
-    ...(own && asked && content === original ? [{ id: "place" as const, text: "in its thread, in the place of its answer and what followed" }] : []),
+    ...(own && asked && content.trim() ? [{ id: "place" as const, text: "in its thread, in the place of what was asked and all that followed" }] : []),
   ];
   const chosen = options.some((o) => o.id === where) ? where : "new";
-  const begin = () =>
-    start.mutate(request(run, input, content, original, chosen, asked), {
-      onSuccess: ({ runId }) => {
-        onClose();
-        go(`/runs/${encodeURIComponent(runId)}`);
-      },
-    });
+  const began = ({ runId }: { runId: string }) => {
+    onClose();
+    go(`/runs/${encodeURIComponent(runId)}`);
+  };
+  const begin = () => {
+    if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
+    else start.mutate(request(run, input, content, original, chosen, asked), { onSuccess: began });
+  };
   return (
     <Dialog
       title={`Run ${run.workflowId} again`}
       onClose={onClose}
       footer={
-        <button type="button" className="button primary" disabled={start.isPending} onClick={begin}>
+        <button type="button" className="button primary" disabled={start.isPending || instead.isPending} onClick={begin}>
           Run
         </button>
       }
@@ -65,18 +71,50 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   );
 }
 
-function request(run: Run, input: RunInput | null, content: string, original: string, where: Where, asked?: ThreadMessage): RunRequest {
-  const what: RunRequest = run.agent === null ? { workflowId: run.workflowId } : { agent: run.agent };
+interface Edited {
+  run: Run;
+  input: RunInput | null;
+  asked: ThreadMessage;
+  content: string;
+}
+
+// Says something else in the place of what a run was asked, in a run under a name that is made here.
+function useInstead() {
+  const project = useProject();
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async ({ run, input, asked, content }: Edited) => {
+      const runId = `edit-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
+      const envelope = { ...shared(run, input), threadId: run.threadId, runId };
+      await edit(project, run.workflowId, envelope, asked.id, reworded(asked.content, content));
+      return { runId };
+    },
+    onError: (error) => toast(say(error), "bad"),
+    onSettled: () => void queries.invalidateQueries({ queryKey: ["runs"] }),
+  });
+}
+
+// A message's text is another; its pictures and files stay.
+function reworded(content: unknown, text: string): unknown {
+  if (!Array.isArray(content)) return text;
+  return [{ type: "text", text }, ...content.filter((part: { type?: string }) => part.type !== "text")];
+}
+
+function shared(run: Run, input: RunInput | null): RunRequest {
   const props = input?.forwardedProps;
-  const shared: RunRequest = {
-    ...what,
+  return {
+    ...(run.agent === null ? { workflowId: run.workflowId } : { agent: run.agent }),
     tools: input?.tools ?? [],
     context: input?.context ?? [],
     ...(typeof props === "object" && props !== null ? { forwardedProps: props as Record<string, unknown> } : {}),
   };
-  if (where === "place" && asked) return { ...shared, threadId: run.threadId, rewindTo: asked.id };
+}
+
+function request(run: Run, input: RunInput | null, content: string, original: string, where: Where, asked?: ThreadMessage): RunRequest {
+  const same = shared(run, input);
+  if (where === "place" && asked) return { ...same, threadId: run.threadId, rewindTo: asked.id };
   const thread = where === "after" ? { threadId: run.threadId } : {};
   const parts = asked && typeof asked.content !== "string" && content === original;
-  if (parts) return { ...shared, ...thread, messages: [{ role: "user", content: asked.content }] as RunRequest["messages"] };
-  return { ...shared, ...thread, ...(content.trim() ? { content } : {}) };
+  if (parts) return { ...same, ...thread, messages: [{ role: "user", content: asked.content }] as RunRequest["messages"] };
+  return { ...same, ...thread, ...(content.trim() ? { content } : {}) };
 }

@@ -75,7 +75,7 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
       {run.error && <Problem error={run.error} />}
       {run.status === "WAITING" && run.interrupts.length > 0 && (
         <Panel title={may ? "Waiting for you" : "Waiting for an answer"} className="waits">
-          {may ? <Answer runId={run.id} user={run.user} interrupts={run.interrupts} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
+          {may ? <Answer runId={run.id} user={run.user} interrupts={run.interrupts} calls={log.transcript.entries.flatMap((e) => e.calls)} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
         </Panel>
       )}
       {log.problem && <Failure error={new Error(log.problem)} retry={() => void log.read()} />}

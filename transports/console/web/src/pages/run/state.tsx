@@ -1,30 +1,58 @@
 import { useId, useState } from "react";
+import { Link } from "wouter";
+import { runPath } from "../../app/search";
 import { useKeys } from "../../app/keys";
+import { useProject } from "../../app/context";
 import type { Run } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
-import { CopyButton, Empty, Loading } from "../../ui/basics";
+import type { Known, States } from "../../log/states";
+import { CopyButton, Empty, Failure, Loading } from "../../ui/basics";
+import { brief } from "../../ui/format";
 import { JsonTree } from "../../ui/json";
 import * as icons from "../../ui/icons";
+import { command } from "./curl";
 import { useBase } from "./use-base";
+import { useLook, useThreadStates } from "./use-states";
 
-/** State is what was known, at any place of the log. */
+/** State is what was known, at any place of the log of the run, or of its whole thread. */
 export function State({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
   useBase(run, log);
-  const { states, based } = log.transcript;
+  const [whole, setWhole] = useState(false);
+  const thread = useThreadStates(run, whole);
+  const states = whole ? thread.data : log.transcript.states;
+  return (
+    <div className="stack">
+      <label className="check">
+        <input type="checkbox" checked={whole} onChange={(e) => setWhole(e.target.checked)} />
+        Over all runs of the thread
+      </label>
+      {thread.error && <Failure error={thread.error} retry={() => void thread.refetch()} />}
+      {!states || (states.length === 0 && !log.complete) ? (
+        !thread.error && <Loading />
+      ) : states.length === 0 ? (
+        <Empty title="The state was not changed">What was known when the run began is what is known now.</Empty>
+      ) : (
+        <Scrubber key={String(whole)} run={run} states={states} show={show} />
+      )}
+    </div>
+  );
+}
+
+function Scrubber({ run, states, show }: { run: Run; states: States; show: (event: number) => void }) {
   const [chosen, setChosen] = useState<number | null>(null); // null is the latest, also while more come
+  const project = useProject();
   const id = useId();
   const last = states.length - 1;
   const at = Math.min(chosen ?? last, last);
+  const known = useLook(states, at);
   const to = (next: number) => setChosen(next >= last ? null : Math.max(0, next));
   useKeys("State", {
     "[": { does: "the change before", run: () => to(at - 1) },
     "]": { does: "the next change", run: () => to(at + 1) },
   });
-  const known = states[at];
-  if (!known) return log.complete ? <Empty title="The state was not changed">What was known when the run began is what is known now.</Empty> : <Loading />;
-  const before = at > 0 ? states[at - 1]?.state : log.transcript.before;
+  const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/snapshot`;
   return (
-    <div className="stack">
+    <>
       <div className="scrub">
         <button type="button" className="button icon" aria-label="The change before" disabled={at === 0} onClick={() => to(at - 1)}>
           <span className="flip">
@@ -32,8 +60,8 @@ export function State({ run, log, show }: { run: Run; log: RunLog; show: (event:
           </span>
         </button>
         <input
-          id={id} type="range" min={0} max={last} value={at} aria-label="Changes of the state" aria-valuetext={`change ${at + 1} of ${states.length}, event ${known.id}`}
-          onChange={(e) => to(e.target.valueAsNumber)}
+          id={id} type="range" min={0} max={last} value={at} aria-label="Changes of the state"
+          aria-valuetext={`change ${at + 1} of ${states.length}, event ${states.idAt(at)}`} onChange={(e) => to(e.target.valueAsNumber)}
         />
         <button type="button" className="button icon" aria-label="The next change" disabled={at === last} onClick={() => to(at + 1)}>
           <icons.Right />
@@ -41,18 +69,39 @@ export function State({ run, log, show }: { run: Run; log: RunLog; show: (event:
         <span className="num nowrap">
           {at + 1} of {states.length}
         </span>
-        <button type="button" className="button small" onClick={() => show(known.id)}>
-          Event {known.id}
-        </button>
-        <CopyButton text={() => JSON.stringify(known.state, null, 2)} />
+        {known && <Where known={known} run={run} show={show} />}
+        <CopyButton text={() => JSON.stringify(known?.state, null, 2)} />
+        <CopyButton text={() => command(`${path}?projectId=${encodeURIComponent(project)}`)} label="Copy curl" />
       </div>
       <p className="muted">
-        {at === last ? "As it is now." : `As it was at event ${known.id}.`} What that change brought is marked.
-        {!based && " What was known before the run is not in its log; this is what it has added."}
+        {at === last ? "As it is now." : `As it was at event ${states.idAt(at)}.`} What that change brought is marked.
+        {!states.based && " What was known before the run is not in its log; this is what it has added."}
       </p>
-      <div className="state-tree">
-        <JsonTree value={known.state} before={before} depth={4} />
-      </div>
-    </div>
+      {known ? (
+        <div className="state-tree">
+          <JsonTree value={known.state} before={known.before} depth={4} />
+        </div>
+      ) : (
+        <Loading />
+      )}
+    </>
+  );
+}
+
+// The event of a change, on the page of the run that made it.
+function Where({ known, run, show }: { known: Known; run: Run; show: (event: number) => void }) {
+  const foreign = known.runId !== "" && known.runId !== run.id;
+  if (!foreign) {
+    return (
+      <button type="button" className="button small" onClick={() => show(known.id)}>
+        Event {known.id}
+      </button>
+    );
+  }
+  const path = runPath({ ...run, id: known.runId });
+  return (
+    <Link className="button small" href={`${path}${path.includes("?") ? "&" : "?"}tab=events&event=${known.id}`}>
+      Event {known.id} of run {brief(known.runId)}
+    </Link>
   );
 }

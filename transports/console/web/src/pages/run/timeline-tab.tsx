@@ -1,16 +1,20 @@
 import { lazy, Suspense } from "react";
-import { over, useWorkflows } from "../../api/queries";
+import { runURL } from "../../api/actions";
+import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
+import { useProject } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
-import { Loading } from "../../ui/basics";
+import { CopyButton, Loading } from "../../ui/basics";
+import { command } from "./curl";
 import { Timeline } from "./timeline";
+import { useDefinition } from "./use-definition";
 
 const Graph = lazy(() => import("./graph"));
 
 /** TimelineTab is what a run did: of a workflow its graph, and below it what went on when. */
 export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
-  const workflows = useWorkflows().data?.workflows;
-  const workflow = run.agent === null ? workflows?.find((w) => w.name === run.workflowId) : undefined;
+  const project = useProject();
+  const workflow = useDefinition(run);
   return (
     <div className="stack">
       {workflow && (
@@ -19,6 +23,10 @@ export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (
         </Suspense>
       )}
       <Timeline log={log} live={!over(run.status)} show={show} />
+      <div className="row wraps">
+        {workflow && <CopyButton text={() => command(runURL(project, run, "/node-states"))} label="Copy curl of the nodes" />}
+        <CopyButton text={() => command(runURL(project, run, "/steps"))} label="Copy curl of the steps" />
+      </div>
     </div>
   );
 }

@@ -12,7 +12,7 @@ import type { RunLog } from "../../log/runlog";
 export function useBase(run: Run, log: RunLog) {
   const project = useProject();
   const { transcript } = log;
-  const wanted = log.complete && !transcript.based && transcript.states.length > 0;
+  const wanted = log.complete && !transcript.states.based && transcript.states.length > 0;
   const { data } = useQuery({
     queryKey: ["base", project, run.conversationId, run.id],
     enabled: wanted,

@@ -1,23 +1,33 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { runURL } from "../../api/actions";
-import { ask } from "../../api/client";
+import { ask as send } from "../../api/client";
 import { Problem, say } from "../../api/problem";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMay, useMe, useProject } from "../../app/context";
 import { Confirm } from "../../ui/dialog";
+import { opening } from "../../ui/format";
+import { StatusBadge } from "../../ui/status";
 import { toast } from "../../ui/toast";
 
-/** Bulk does something to all runs that are picked. */
-export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
+interface Props {
+  runs: Run[];
+  asks: Act | null; // that is to be confirmed
+  ask: (act: Act | null) => void;
+  clear: () => void;
+}
+
+type Act = "cancel" | "delete";
+
+/** Bulk does something to all runs that are picked, once it was said what that is. */
+export function Bulk({ runs, asks, ask, clear }: Props) {
   const project = useProject();
   const queries = useQueryClient();
   const operator = useMay("operator");
   const admin = useMay("admin");
   const me = useMe();
   const [done, setDone] = useState(-1); // of what goes on, -1 for nothing
-  const [asks, setAsks] = useState(false);
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
@@ -28,8 +38,8 @@ export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
       await patiently(() => act(run)).catch((error: unknown) => (failed = say(error)));
     }
     setDone(-1);
-    setAsks(false);
-    toast(failed || `${list.length} ${list.length === 1 ? "run" : "runs"} ${word}.`, failed ? "bad" : "good");
+    ask(null);
+    toast(failed || `${many(list)} ${word}.`, failed ? "bad" : "good");
     clear();
     void queries.invalidateQueries({ queryKey: ["runs"] });
   };
@@ -38,30 +48,56 @@ export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
     <div className="bulk" role="region" aria-label="What is picked">
       <span className="grow num">{busy ? `${done + 1} of ${runs.length} …` : `${runs.length} picked`}</span>
       {cancellable.length > 0 && (
-        <button
-          type="button" className="button" disabled={busy}
-          onClick={() => void all(cancellable, (r) => ask(runURL(project, r, "/cancel"), { method: "POST" }), "cancelled")}
-        >
+        <button type="button" className="button" disabled={busy} onClick={() => ask("cancel")}>
           Cancel {cancellable.length}
         </button>
       )}
       {removable.length > 0 && (
-        <button type="button" className="button danger" disabled={busy} onClick={() => setAsks(true)}>
+        <button type="button" className="button danger" disabled={busy} onClick={() => ask("delete")}>
           Delete {removable.length}
         </button>
       )}
       <button type="button" className="button plain" disabled={busy} onClick={clear}>
         Pick none
       </button>
-      {asks && (
+      {asks === "cancel" && cancellable.length > 0 && (
         <Confirm
-          title={`Delete ${removable.length} ${removable.length === 1 ? "run" : "runs"}?`} act="Delete" busy={busy} onClose={() => setAsks(false)}
-          onAct={() => void all(removable, (r) => ask(runURL(project, r), { method: "DELETE" }), "deleted")}
+          title={`Cancel ${many(cancellable)}?`} act="Cancel them" busy={busy} onClose={() => ask(null)}
+          onAct={() => void all(cancellable, (r) => send(runURL(project, r, "/cancel"), { method: "POST" }), "cancelled")}
+        >
+          <p>What they do is stopped, what they ask is not answered any more, and what is queued does not begin. What they have said so far stays.</p>
+          <Names runs={cancellable} />
+        </Confirm>
+      )}
+      {asks === "delete" && removable.length > 0 && (
+        <Confirm
+          title={`Delete ${many(removable)}?`} act="Delete" busy={busy} onClose={() => ask(null)}
+          onAct={() => void all(removable, (r) => send(runURL(project, r), { method: "DELETE" }), "deleted")}
         >
           <p>Their events and messages go with them. This cannot be undone.</p>
+          <Names runs={removable} />
         </Confirm>
       )}
     </div>
+  );
+}
+
+const many = (runs: Run[]) => (runs.length === 1 ? "1 run" : `${runs.length} runs`);
+
+const shown = 5; // of the runs that something is to be done to
+
+function Names({ runs }: { runs: Run[] }) {
+  return (
+    <ul className="bulk-names">
+      {runs.slice(0, shown).map((r) => (
+        <li key={`${r.conversationId}/${r.id}`} className="row">
+          <StatusBadge status={r.status} />
+          <span className="clip grow">{opening(r.inputQuery) || r.id}</span>
+          <span className="muted clip">{r.workflowId}</span>
+        </li>
+      ))}
+      {runs.length > shown && <li className="muted">and {runs.length - shown} more</li>}
+    </ul>
   );
 }
 

@@ -2,12 +2,12 @@ import { Link } from "wouter";
 import type { Run } from "../../api/types";
 import { runPath } from "../../app/search";
 import { Ago, Took } from "../../ui/basics";
-import { compact, money } from "../../ui/format";
+import { compact, money, opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 
 /** Row is a run in the list. */
 export function Row({ run, others, picked, pick }: { run: Run; others: boolean; picked: boolean; pick: () => void }) {
-  const title = run.inputQuery.trim() || run.id;
+  const title = opening(run.inputQuery) || run.id;
   return (
     <div className="run-row" data-picked={picked}>
       <input type="checkbox" aria-label={`Pick ${title.slice(0, 60)}`} checked={picked} onChange={pick} />

@@ -1,9 +1,11 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
 import type { Run } from "../../api/types";
 import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { near } from "../../app/live";
 import { runPath } from "../../app/search";
 import { Empty, Failure, Loading } from "../../ui/basics";
 import { number } from "../../ui/format";
@@ -20,8 +22,12 @@ export default function Page() {
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage, isPlaceholderData } = useRuns(filters);
   const runs = useMemo(() => unique(data?.pages.flatMap((p) => p.items) ?? []), [data]);
   const total = data?.pages[0]?.total;
-  const [at, setAt] = useState(-1);
-  const [picked, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
+  const [walked, setWalked] = useState(""); // the row that the keys are at, by its key: rows move as runs come
+  const at = runs.findIndex((r) => keyOf(r) === walked);
+  const [picks, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
+  const picked = useMemo(() => new Map([...picks].map(([key, run]) => [key, runs.find((r) => keyOf(r) === key) ?? run])), [picks, runs]);
+  const [asks, setAsks] = useState<"cancel" | "delete" | null>(null);
+  const queries = useQueryClient();
   const [, go] = useLocation();
   const others = useSeesOthers();
   const list = useRef<HTMLUListElement>(null);
@@ -40,7 +46,7 @@ export default function Page() {
   }, [last, runs.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
   const move = (to: number) => {
     const next = Math.max(0, Math.min(to, runs.length - 1));
-    setAt(next);
+    setWalked(keyOf(runs[next]));
     rows.scrollToIndex(next);
     requestAnimationFrame(() => list.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus({ preventScroll: true }));
   };
@@ -55,7 +61,12 @@ export default function Page() {
     k: { does: "the run before", run: () => move(at - 1) },
     Enter: { does: "open it", run: () => runs[at] && go(runPath(runs[at])) },
     x: { does: "pick it, or not", run: () => pick(runs[at]) },
+    a: { does: "pick all that are loaded", run: () => pickAll() },
+    Escape: { does: "pick none", run: () => setPicked(new Map()) },
+    c: { does: "cancel what is picked", run: () => picked.size > 0 && setAsks("cancel") },
+    d: { does: "delete what is picked", run: () => picked.size > 0 && setAsks("delete") },
   });
+  const pickAll = () => setPicked(new Map(runs.map((r) => [keyOf(r), r])));
   const all = runs.length > 0 && runs.every((r) => picked.has(keyOf(r)));
   return (
     <div className="page">
@@ -67,13 +78,27 @@ export default function Page() {
             {count(filters) > 0 && " found"}
           </span>
         )}
+        {(data?.pages.length ?? 0) > near && (
+          <div className="actions">
+            <span className="muted">It stands still while you read further back.</span>
+            <button
+              type="button" className="button small"
+              onClick={() => {
+                scrollTo({ top: 0 });
+                void queries.resetQueries({ queryKey: ["runs"] });
+              }}
+            >
+              The latest runs
+            </button>
+          </div>
+        )}
       </header>
       <FilterBar filters={filters} change={setFilters} />
       {error && <Failure error={error} retry={() => void refetch()} />}
       {!error && runs.length === 0 && (!data || hasNextPage) && <Loading lines={8} />}
       {data && runs.length === 0 && !hasNextPage && (
         <Empty title={count(filters) > 0 ? "No run is like that" : "Nothing has run yet"}>
-          {count(filters) > 0 ? "Take a filter away to see more." : "Talk to an agent in the playground, and its run is here."}
+          {count(filters) > 0 ? "Take a filter away to see more." : <><Link href="/playground">Talk to an agent</Link>, and its run is here.</>}
         </Empty>
       )}
       {runs.length > 0 && (
@@ -81,7 +106,7 @@ export default function Page() {
           <div className="run-row head" aria-hidden={picked.size > 0}>
             <input
               type="checkbox" aria-label="Pick all that are loaded" checked={all}
-              onChange={() => setPicked(all ? new Map() : new Map(runs.map((r) => [keyOf(r), r])))}
+              onChange={() => (all ? setPicked(new Map()) : pickAll())}
             />
             <span>Status</span>
             <span>Asked</span>
@@ -109,7 +134,7 @@ export default function Page() {
           {isFetchingNextPage && <Loading lines={2} />}
         </section>
       )}
-      {picked.size > 0 && <Bulk runs={[...picked.values()]} clear={() => setPicked(new Map())} />}
+      {picked.size > 0 && <Bulk runs={[...picked.values()]} asks={asks} ask={setAsks} clear={() => setPicked(new Map())} />}
     </div>
   );
 }

@@ -11,7 +11,6 @@ interface Page {
 }
 
 const pageSize = 50;
-const live = 3; // pages that are asked for again as time goes by: who reads further back is not waiting for news
 
 /** useRuns is the list of runs that the filters let through, the latest first, in pages. */
 export function useRuns(filters: Filters) {
@@ -26,7 +25,6 @@ export function useRuns(filters: Filters) {
       return ask<Page>(`/api/projects/${encodeURIComponent(project)}/agent-runs?${query}`);
     },
     getNextPageParam: (last) => last.nextCursor,
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > live ? false : 2_000),
     placeholderData: (before) => before,
   });
 }

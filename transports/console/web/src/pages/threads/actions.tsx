@@ -1,26 +1,26 @@
 import { useState } from "react";
 import { Link } from "wouter";
-import { useChangeThread, useDeleteThread } from "../../api/threads";
-import type { Run } from "../../api/types";
+import { isTool, useChangeThread, useDeleteThread } from "../../api/threads";
+import type { Run, Thread } from "../../api/types";
 import { useMayControl, useMayDelete, useOwns } from "../../app/context";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { toast } from "../../ui/toast";
 
 /** ThreadActions are what may be done to a thread, of what the caller may do. */
-export function ThreadActions({ conversationId, latest, gone }: { conversationId: string; latest: Run | undefined; gone: () => void }) {
+export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest: Run | undefined; gone: () => void }) {
+  const { conversationId, archived } = thread;
   const [open, setOpen] = useState<"rename" | "delete" | null>(null);
   const change = useChangeThread();
   const remove = useDeleteThread();
-  const control = useMayControl(latest?.user);
-  const may = useMayDelete(latest?.user);
-  const own = useOwns(latest?.user);
+  const control = useMayControl(thread.user);
+  const may = useMayDelete(thread.user);
+  const own = useOwns(thread.user);
   const archive = (archived: boolean) =>
     change.mutate({ thread: conversationId, archived }, { onSuccess: () => toast(archived ? "The thread is archived." : "The thread is back.") });
-  const archived = new URLSearchParams(location.search).get("archived") === "true";
   return (
     <div className="row wraps">
-      {own && latest && (
-        <Link href={`/playground/${encodeURIComponent(latest.threadId)}`} className="button small">
+      {own && latest && !isTool(latest) && (
+        <Link href={`/playground/${encodeURIComponent(thread.threadId)}`} className="button small">
           Open in the playground
         </Link>
       )}
@@ -41,7 +41,7 @@ export function ThreadActions({ conversationId, latest, gone }: { conversationId
       )}
       {open === "rename" && (
         <Rename
-          onClose={() => setOpen(null)}
+          old={thread.title ?? ""} onClose={() => setOpen(null)}
           rename={(title) => change.mutate({ thread: conversationId, title }, { onSuccess: () => setOpen(null) })}
         />
       )}
@@ -60,8 +60,8 @@ export function ThreadActions({ conversationId, latest, gone }: { conversationId
   );
 }
 
-function Rename({ rename, onClose }: { rename: (title: string) => void; onClose: () => void }) {
-  const [title, setTitle] = useState("");
+function Rename({ old, rename, onClose }: { old: string; rename: (title: string) => void; onClose: () => void }) {
+  const [title, setTitle] = useState(old);
   return (
     <Dialog
       title="Rename the thread" onClose={onClose}
@@ -72,7 +72,7 @@ function Rename({ rename, onClose }: { rename: (title: string) => void; onClose:
       }
     >
       <input
-        className="input" aria-label="New title" maxLength={200} autoFocus value={title} onChange={(e) => setTitle(e.target.value)}
+        className="input" aria-label="New title" maxLength={200} autoFocus onFocus={(e) => e.target.select()} value={title} onChange={(e) => setTitle(e.target.value)}
         onKeyDown={(e) => e.key === "Enter" && title.trim() !== "" && rename(title.trim())}
       />
     </Dialog>

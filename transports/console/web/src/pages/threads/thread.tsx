@@ -1,11 +1,13 @@
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { missing } from "../../api/problem";
-import { useDays, useThreadRuns, type Day } from "../../api/threads";
-import type { Run, ThreadMessage } from "../../api/types";
+import { useDays, useThread, useThreadRuns, type Day } from "../../api/threads";
+import type { Run, Thread, ThreadMessage } from "../../api/types";
+import { useSeesOthers } from "../../app/context";
 import { runPath } from "../../app/search";
 import { Transcript } from "../../log/transcript";
 import { Ago, Empty, Failure, Loading, Panel, Took } from "../../ui/basics";
+import { brief, opening } from "../../ui/format";
 import { Message } from "../../ui/message";
 import { StatusBadge } from "../../ui/status";
 import { Tabs } from "../../ui/tabs";
@@ -15,8 +17,15 @@ import { ThreadActions } from "./actions";
 export function OneThread({ conversationId }: { conversationId: string }) {
   const [tab, choose] = useState("history");
   const days = useDays(conversationId);
-  const runs = useThreadRuns(conversationId, days.isSuccess, String(days.dataUpdatedAt));
+  const runs = useThreadRuns(conversationId, days.isSuccess, "");
+  const turns = runs.map((r) => `${r.id}/${r.status}/${r.finishedAt ?? ""}`).join();
+  const { refetch } = days;
+  useEffect(() => {
+    if (turns) void refetch(); // what was said when a run has moved
+  }, [turns, refetch]);
+  const { data: thread } = useThread(conversationId);
   const [, go] = useLocation();
+  const others = useSeesOthers();
   if (missing(days.error)) return <Empty title="There is no such thread">It was deleted, has gone with the retention, or is somebody else’s.</Empty>;
   const list = (days.data?.pages ?? []).map((p) => p.snapshot);
   return (
@@ -25,8 +34,15 @@ export function OneThread({ conversationId }: { conversationId: string }) {
         <Link href="/threads" className="back">
           All threads
         </Link>
-        <span className="mono muted clip grow">{runs[0]?.threadId ?? conversationId}</span>
-        <ThreadActions conversationId={conversationId} latest={runs[0]} gone={() => go("/threads")} />
+        <div className="grow thread-title">
+          <h2 title={thread && nameOf(thread)}>{thread ? nameOf(thread) : "Thread"}</h2>
+          <p className="row muted">
+            <span className="mono clip">{thread?.threadId ?? conversationId}</span>
+            {others && thread && <span className="clip">of {thread.user}</span>}
+            {thread?.archived && <span className="badge">archived</span>}
+          </p>
+        </div>
+        {thread && <ThreadActions thread={thread} latest={runs[0]} gone={() => go("/threads")} />}
       </header>
       <Tabs
         label="Parts of the thread" chosen={tab} choose={choose}
@@ -35,7 +51,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
           { id: "runs", name: "Runs", count: runs.length },
         ]}
       >
-        {tab === "runs" && <Runs runs={runs} />}
+        {tab === "runs" && <Runs runs={runs} all={`/runs?thread=${encodeURIComponent(conversationId)}`} />}
         {tab === "history" && (
           <div className="stack">
             {days.error && <Failure error={days.error} retry={() => void days.refetch()} />}
@@ -55,6 +71,9 @@ export function OneThread({ conversationId }: { conversationId: string }) {
     </section>
   );
 }
+
+/** nameOf is what people call a thread: its title, else how what it was asked last begins. */
+export const nameOf = (t: Thread) => t.title || t.asked?.trim() || brief(t.threadId);
 
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "UTC" });
 
@@ -82,16 +101,16 @@ function OneDay({ day }: { day: Day }) {
   );
 }
 
-function Runs({ runs }: { runs: Run[] }) {
+function Runs({ runs, all }: { runs: Run[]; all: string }) {
   if (runs.length === 0) return <Empty title="No runs">Those there were have been deleted.</Empty>;
   return (
-    <Panel flush>
+    <Panel flush title={runs.length < 50 ? "The latest first" : "The latest 50"} actions={<Link href={all}>In the list of runs</Link>}>
       <ul className="thread-runs">
         {runs.map((run) => (
           <li key={run.id} className="row wraps">
             <StatusBadge status={run.status} />
             <Link href={runPath(run)} className="clip grow">
-              {run.inputQuery.trim() || `Run of ${run.workflowId}`}
+              {opening(run.inputQuery) || `Run of ${run.workflowId}`}
             </Link>
             <span className="muted">{run.workflowId}</span>
             <Took from={run.startedAt} to={run.finishedAt} />

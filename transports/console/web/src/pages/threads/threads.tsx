@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
 import { Link, useLocation, useRoute, useSearch } from "wouter";
-import { useThreads } from "../../api/threads";
+import { useThreads, useUsers } from "../../api/threads";
 import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { Ago, Empty, Failure, Loading } from "../../ui/basics";
 import { brief } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
-import { OneThread } from "./thread";
+import { nameOf, OneThread } from "./thread";
 import "./threads.css";
 
 /** The page Threads: conversations, and beside the list the one that is chosen. */
@@ -27,7 +27,6 @@ function List({ chosen }: { chosen: string }) {
   const [path, go] = useLocation();
   const others = useSeesOthers();
   const [q, setQ] = useState(query.get("q") ?? "");
-  const [user, setUser] = useState(query.get("user") ?? "");
   const archived = query.get("archived") === "true";
   const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useThreads({ q: query.get("q") ?? "", user: query.get("user") ?? "", archived });
   const set = (name: string, value: string) => {
@@ -40,16 +39,15 @@ function List({ chosen }: { chosen: string }) {
     const timer = setTimeout(() => q !== (query.get("q") ?? "") && set("q", q), 250);
     return () => clearTimeout(timer);
   }, [q]);
-  useEffect(() => {
-    const timer = setTimeout(() => user !== (query.get("user") ?? "") && set("user", user), 250);
-    return () => clearTimeout(timer);
-  }, [user]);
   const items = data?.pages.flatMap((p) => p.items) ?? [];
   const to = (id: string) => `/threads/${encodeURIComponent(id)}${search && `?${search}`}`;
   const walk = (step: number) => {
     const next = items[Math.max(0, items.findIndex((t) => t.conversationId === chosen) + step)];
     if (next) go(to(next.conversationId));
   };
+  useEffect(() => {
+    if (items.length === 0 && hasNextPage && !isFetchingNextPage) void fetchNextPage(); // of what is sought a page may have none
+  }, [items.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
   useKeys("Threads", { j: { does: "the next thread", run: () => walk(1) }, k: { does: "the thread before", run: () => walk(-1) } });
   return (
     <section className="thread-list" aria-label="Threads">
@@ -58,7 +56,7 @@ function List({ chosen }: { chosen: string }) {
       </header>
       <div className="row wraps">
         <input className="input grow" type="search" aria-label="Title" placeholder="Search titles" value={q} onChange={(e) => setQ(e.target.value)} />
-        {others && <input className="input grow" type="search" aria-label="User" placeholder="User" value={user} onChange={(e) => setUser(e.target.value)} />}
+        {others && <Whose user={query.get("user") ?? ""} choose={(user) => set("user", user)} />}
         <label className="check">
           <input type="checkbox" checked={archived} onChange={(e) => set("archived", e.target.checked ? "true" : "")} /> Archived
         </label>
@@ -66,20 +64,21 @@ function List({ chosen }: { chosen: string }) {
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && items.length === 0 && !hasNextPage && (
-        <Empty title={archived ? "Nothing is archived" : "No threads"}>{q ? "No title has these words." : "What is said in the playground, or by programs, is here."}</Empty>
+        <Empty title={archived ? "Nothing is archived" : "No threads"}>
+          {q ? "No title or name has these words." : archived ? "What is put away is here." : <><Link href="/playground">Begin one in the playground</Link>, or from a program.</>}
+        </Empty>
       )}
       <ul className="panel">
         {items.map((t) => (
           <li key={t.conversationId}>
             <Link href={to(t.conversationId)} aria-current={t.conversationId === chosen ? "true" : undefined}>
               <span className="row">
-                <strong className="clip grow">{t.title || brief(t.threadId)}</strong>
+                <strong className="clip grow">{nameOf(t)}</strong>
                 {t.status && <StatusBadge status={t.status} />}
               </span>
               <span className="row muted">
                 <span className="clip grow">
-                  {t.agent}
-                  {others && t.user !== undefined && ` · ${t.user}`}
+                  {[t.agent, others && t.user, !t.title && t.asked && brief(t.threadId)].filter(Boolean).join(" · ")}
                 </span>
                 <Ago at={t.updatedAt} />
               </span>
@@ -93,5 +92,31 @@ function List({ chosen }: { chosen: string }) {
         </button>
       )}
     </section>
+  );
+}
+
+// Whose threads are shown: everybody's, or one user's. Of very many users one is named.
+function Whose({ user, choose }: { user: string; choose: (user: string) => void }) {
+  const { data } = useUsers();
+  const users = data?.items ?? [];
+  const known = user === "" || users.some((u) => u.user === user);
+  return (
+    <>
+      <select className="input grow" aria-label="User" value={user} onChange={(e) => choose(e.target.value)}>
+        <option value="">Everybody</option>
+        {!known && <option>{user}</option>}
+        {users.map((u) => (
+          <option key={u.user} value={u.user}>
+            {u.user} ({u.threads >= 1_000 ? "1 000 or more" : u.threads})
+          </option>
+        ))}
+      </select>
+      {data?.nextCursor && (
+        <input
+          className="input grow" type="search" aria-label="Another user" placeholder="Another user, then Enter" defaultValue={known ? "" : user}
+          onKeyDown={(e) => e.key === "Enter" && choose(e.currentTarget.value.trim())}
+        />
+      )}
+    </>
   );
 }

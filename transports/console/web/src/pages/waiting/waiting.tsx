@@ -1,26 +1,66 @@
+import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { useWaiting } from "../../api/queries";
 import type { Waiting } from "../../api/types";
-import { useMayControl, useSeesOthers } from "../../app/context";
+import { useMay, useMayControl, useSeesOthers } from "../../app/context";
+import { useKeys } from "../../app/keys";
 import { runPath } from "../../app/search";
-import { Answer } from "../../ui/answer";
+import { Answer, callOf } from "../../ui/answer";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { JsonTree } from "../../ui/json";
+import "./waiting.css";
 
 /** The page Waiting for you: what runs ask people, oldest first. */
 export default function Page() {
   const { data, error, refetch } = useWaiting();
+  const list = useRef<HTMLDivElement>(null);
+  const [operator, others] = [useMay("operator"), useSeesOthers()];
+  const answers = operator || !others; // who looks after others' runs without a say in them sees what waits for them
+  const walk = (step: number) => {
+    const all = [...(list.current?.children ?? [])] as HTMLElement[];
+    const at = all.findIndex((e) => e.contains(document.activeElement));
+    const next = all[Math.max(0, Math.min(at + step, all.length - 1))];
+    next?.focus();
+    next?.scrollIntoView({ block: "nearest" });
+  };
+  useKeys("Waiting", { j: { does: "the next that waits", run: () => walk(1) }, k: { does: "the one before", run: () => walk(-1) } });
+  const runs = byRun(data?.items ?? []);
+  const moving = useMoving(runs.flat().map((w) => w.id).join());
   return (
     <div className="page">
       <header className="page-head">
-        <h1>Waiting for you</h1>
+        <h1>{answers ? "Waiting for you" : "Waiting for an answer"}</h1>
+        {runs.length > 0 && (
+          <span className="muted num" aria-live="polite">
+            {runs.length === 1 ? "1 run" : `${runs.length}${data?.nextCursor ? " or more" : ""} runs`}, the oldest first
+          </span>
+        )}
       </header>
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
-      {data?.items.length === 0 && <Empty title="Nothing waits">When a run asks for leave or for an answer, it is here, and is answered here.</Empty>}
-      {data && byRun(data.items).map((asked) => <Asked key={asked.map((w) => w.id).join()} asked={asked} />)}
+      {data && runs.length === 0 && (
+        <Empty title="Nothing waits">When a run asks for leave or for an answer, it is here, and is answered here.</Empty>
+      )}
+      <div ref={list} className={moving ? "stack asked-list moving" : "stack asked-list"}>
+        {runs.map((asked) => (
+          <div key={asked.map((w) => w.id).join()} tabIndex={-1} role="group" aria-label={asked[0]?.message || asked[0]?.agent || "A run that waits"}>
+            <Asked asked={asked} />
+          </div>
+        ))}
+      </div>
       {data?.nextCursor && <p className="muted">More wait than are shown: they follow as these are answered.</p>}
     </div>
   );
+}
+
+// Whether what is shown has changed a moment ago: a press that was meant for what stood here then must not allow what does now.
+function useMoving(shown: string): boolean {
+  const [still, stand] = useState("");
+  useEffect(() => {
+    const id = setTimeout(() => stand(shown), 600);
+    return () => clearTimeout(id);
+  }, [shown]);
+  return still !== "" && still !== shown;
 }
 
 // A run is answered as a whole.
@@ -44,9 +84,9 @@ function Asked({ asked }: { asked: Waiting[] }) {
       title={first.agent ?? "Workflow"}
       actions={
         <>
-          {others && <span className="muted clip">{first.user}</span>}
-          <span className="muted">
-            <Ago at={first.createdAt} />
+          {others && <span className="muted clip">for {first.user}</span>}
+          <span className="muted nowrap">
+            asked <Ago at={first.createdAt} />
           </span>
           <Link href={runPath({ id: first.runId, user: first.user })} className="nowrap">
             The run
@@ -54,7 +94,19 @@ function Asked({ asked }: { asked: Waiting[] }) {
         </>
       }
     >
-      {may ? <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} /> : asked.map((w) => <p key={w.id}>{w.message}</p>)}
+      {may ? <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} /> : asked.map((w) => <Told key={w.id} asked={w} />)}
     </Panel>
+  );
+}
+
+// What is asked, for who may not answer it.
+function Told({ asked }: { asked: Waiting }) {
+  const { tool, args } = callOf(asked);
+  return (
+    <div className="stack">
+      <p className="wrap">{asked.message || "A call of a tool of the client’s own."}</p>
+      {tool && <p className="mono muted">{tool}</p>}
+      {args !== undefined && <JsonTree value={args} depth={3} />}
+    </div>
   );
 }

@@ -1,0 +1,78 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { ask } from "../../api/client";
+import { useOffers, useWorkflows } from "../../api/queries";
+import type { Run } from "../../api/types";
+import { useProject } from "../../app/context";
+import { CopyIcon, Panel } from "../../ui/basics";
+import * as icons from "../../ui/icons";
+import { command } from "../run/curl";
+
+/** useFresh reports whether nothing has run in the project yet; undefined until that is known. */
+export function useFresh(): boolean | undefined {
+  const project = useProject();
+  const { data } = useQuery({
+    queryKey: ["runs", project, "any"],
+    queryFn: () => ask<{ items: Run[] }>(`/api/projects/${encodeURIComponent(project)}/agent-runs?limit=1`),
+  });
+  return data && data.items.length === 0;
+}
+
+/** Begin says what to do first, where nothing has been done: of what is there. */
+export function Begin() {
+  const agents = useOffers().data?.agents ?? [];
+  const workflows = useWorkflows().data?.workflows ?? [];
+  const agent = agents.find((a) => a.name === "echo") ?? agents[0];
+  const script = agents.find((a) => a.name === "scripted");
+  const workflow = workflows.find((w) => w.name === "demo") ?? workflows[0];
+  const curl = agent && command("/api/v1/agent/runs", `-H 'Content-Type: application/json' -d '${JSON.stringify({ agent: agent.name, content: "Hello" })}'`);
+  return (
+    <Panel title="Nothing has run yet: begin here">
+      <ul className="begin">
+        {agent && (
+          <Way to={`/playground?agent=${encodeURIComponent(agent.name)}`} icon={<icons.Threads />} title={`Talk to ${agent.name}`}>
+            {agent.description}
+          </Way>
+        )}
+        {workflow && (
+          <Way to={`/playground?workflow=${encodeURIComponent(workflow.name)}`} icon={<icons.Runs />} title={`Run the workflow ${workflow.name}`}>
+            {workflow.description}
+          </Way>
+        )}
+        {script && (
+          <Way to="/playground?agent=scripted" icon={<icons.Tool />} title="See tools, questions and failures">
+            The agent scripted plays what you write: it calls tools, asks you and fails.
+          </Way>
+        )}
+        <Way to="/agents" icon={<icons.Offers />} title="Look at what there is">
+          Agents, tools and workflows, with their schemas.
+        </Way>
+      </ul>
+      {curl && (
+        <div className="begin-code">
+          <div className="row">
+            <span className="grow muted">Or from a terminal</span>
+            <CopyIcon label="Copy the command" text={curl} />
+          </div>
+          <pre className="code wraps" tabIndex={0}>
+            {curl}
+          </pre>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Way({ to, icon, title, children }: { to: string; icon: React.ReactNode; title: string; children: React.ReactNode }) {
+  return (
+    <li>
+      <Link href={to}>
+        {icon}
+        <span>
+          <strong>{title}</strong>
+          <span className="muted">{children}</span>
+        </span>
+      </Link>
+    </li>
+  );
+}

@@ -1,0 +1,16 @@
+import { useQuery } from "@tanstack/react-query";
+import { runURL } from "../../api/actions";
+import { ask } from "../../api/client";
+import type { Run, Workflow } from "../../api/types";
+import { useProject } from "../../app/context";
+
+/** useDefinition is the workflow that a run was started with, whatever it is now: nothing for an agent's run. */
+export function useDefinition(run: Run): Workflow | undefined {
+  const project = useProject();
+  return useQuery({
+    queryKey: ["definition", project, run.id, run.user ?? ""],
+    enabled: run.agent === null,
+    staleTime: Infinity,
+    queryFn: () => ask<Workflow>(runURL(project, run, "/definition")),
+  }).data;
+}
