@@ -150,9 +150,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		s.answer = new(member)
 	}
 	resp, err := t.stream(ctx, m, req, s.piece)
-	if err != nil && (s.size > 0 || ctx.Err() != nil) {
-		resp.Usage = t.cutOff(resp.Usage, req, s.size)
-	}
+	resp.Usage = t.taken(ctx, &resp, req, s.size, err)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)

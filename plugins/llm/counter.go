@@ -77,15 +77,32 @@ func sane(u agui.TokenUsage) agui.TokenUsage {
 	return u
 }
 
-// cutOff is what a call has taken at least that was cut off. Most providers count when an answer is complete, but are to be paid
-// for what they have read and made until then: where they have not counted it is estimated. made is the bytes of what has come.
-func (t *turn) cutOff(u agui.TokenUsage, req Request, made int) agui.TokenUsage {
+// taken is what a call has taken, or at least that where its provider has not counted: some never do, and most do when an answer is
+// complete, but are to be paid for what they have read and made until it was cut off with err. What is not counted is estimated. made is
+// the bytes of what has come in pieces.
+func (t *turn) taken(ctx context.Context, resp *Response, req Request, made int, err error) agui.TokenUsage {
+	u := resp.Usage
+	switch refused := err != nil && made == 0 && ctx.Err() == nil; {
+	case refused, err == nil && u.TotalTokens > 0:
+		return u
+	}
 	if u.InputTokens == 0 {
 		u.InputTokens = int64(t.estimate(req))
 	}
-	u.OutputTokens = max(u.OutputTokens, int64(made+3)/4)
+	u.OutputTokens = max(u.OutputTokens, int64(max(made, resp.size())+3)/4)
 	u.TotalTokens = max(u.TotalTokens, u.InputTokens+u.OutputTokens)
 	return u
+}
+
+// size is the bytes of an answer.
+func (r *Response) size() int {
+	n := len(r.Text) + len(r.Reasoning)
+	for _, c := range r.Calls {
+		if c.FunctionCall != nil {
+			n += len(c.FunctionCall.Name) + len(c.FunctionCall.Arguments)
+		}
+	}
+	return n
 }
 
 // estimate is about how many tokens a request has, counted as those of a turn are.

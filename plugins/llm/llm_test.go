@@ -431,7 +431,39 @@ func TestPlainModel(t *testing.T) {
 	if diff := cmp.Diff(want, shown(res.Events)); diff != "" || res.Err != nil {
 		t.Error(res.Err, diff)
 	}
-	if len(res.Usage) == 0 || res.Usage[0].TotalTokens != 7 {
+	if len(res.Usage) == 0 || res.Usage[0].TotalTokens <= 7 { // the model counts the last of two calls
 		t.Errorf("usage %+v", res.Usage)
+	}
+}
+
+// TestWhatNobodyCountsIsEstimated asks models that never tell what their calls have taken.
+func TestWhatNobodyCountsIsEstimated(t *testing.T) {
+	uncounted := func(r reply) reply {
+		r.resp.Usage = agui.TokenUsage{Provider: "p", Model: "m"}
+		return r
+	}
+	whole := uncounted(says(strings.Repeat("words ", 400)))
+	whole.pieces = nil // it comes at once
+	for name, c := range map[string]struct {
+		replies     []reply
+		input, made int64
+	}{
+		"an answer in pieces": {[]reply{uncounted(says(strings.Repeat("words ", 400)))}, 1000, 600},
+		"an answer at once":   {[]reply{whole}, 1000, 600},
+		"a call of a tool":    {[]reply{uncounted(asks("", `add {"x":1}`)), says("done")}, 1000, 3},
+	} {
+		a := newAgent(t, llm.Config{Model: &model{replies: c.replies}, Tools: []string{"add"}})
+		res := plugintest.Run(t, a, plugintest.Config{Input: ask(strings.Repeat("word", 1000)), Tools: []plugins.Tool{echo("add")}})
+		if res.Err != nil || len(res.Usage) != 1 {
+			t.Fatalf("%s: %v, usage %+v", name, res.Err, res.Usage)
+		}
+		if u := res.Usage[0]; u.InputTokens < c.input || u.OutputTokens < c.made || u.TotalTokens != u.InputTokens+u.OutputTokens {
+			t.Errorf("%s: usage %+v, want %d and %d at least", name, u, c.input, c.made)
+		}
+	}
+	m := &model{replies: []reply{uncounted(says("they spoke of q"))}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, History: 200, Summarise: true}), plugintest.Config{Input: plugins.Input{Messages: thread(6)}})
+	if m.calls() != 2 || res.Usage[0].OutputTokens != 2*4 {
+		t.Errorf("a summary and an answer: %d calls, usage %+v", m.calls(), res.Usage)
 	}
 }
