@@ -99,9 +99,13 @@ func BenchmarkReplay(b *testing.B) {
 		b.Fatal(err)
 	}
 	words := strings.SplitAfter(string(page), " ")
+	said := 100_000
+	if testing.Short() {
+		said /= 100
+	}
 	long := agent{"long", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
-		for i := range 100_000 {
+		for i := range said {
 			if _, err := io.WriteString(w, words[i%len(words)]); err != nil {
 				return agui.WorkerOutput{}, err
 			}

@@ -76,6 +76,9 @@ func (k keyed) read(ctx context.Context, g grant, after int64, follow bool) (*Cu
 	return k.logs.Read(ctx, g.project, g.thread, g.name, after, follow)
 }
 
+// rings is how large what is in memory of all logs is.
+func (k keyed) rings() int64 { return k.logs.Bytes() }
+
 // hold returns the live end of a thread's log, which is to be released.
 func (k keyed) hold(g grant) *log.Tail { return k.logs.Hold(g.thread, g.name) }
 

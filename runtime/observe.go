@@ -37,10 +37,13 @@ const (
 type Stats struct {
 	work.Stats
 	Commits commit.Stats // what waits for a commit
+	Rings   int64        // bytes in memory of the latest events of threads
 }
 
 // Stats returns what the runtime is doing.
-func (rt *Runtime) Stats() Stats { return Stats{rt.work.Stats(), rt.commits.Stats()} }
+func (rt *Runtime) Stats() Stats {
+	return Stats{rt.work.Stats(), rt.commits.Stats(), rt.keyed.rings()}
+}
 
 // LastEvent is what a run has made last.
 type LastEvent struct {

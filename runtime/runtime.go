@@ -47,6 +47,9 @@ func Carried() int { return work.Carried() }
 // CarriedBytes is how much those runs may be asked together, which is the default of Config.RunsBytes.
 func CarriedBytes() int64 { return work.CarriedBytes() }
 
+// Memory is how many bytes this process may use: of the machine, of its control group, or of its own limit.
+func Memory() int64 { return work.Memory() }
+
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
@@ -66,6 +69,7 @@ type Config struct {
 	RunsPerProject  int
 	RunsPerUser     int
 	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 64 MiB at most
+	RunsSaid        int64 // bytes of messages that they may make together, those of up to 64 KiB apart; default an 8th of the memory
 	QueueDepth      int   // runs that may be QUEUED, default 10 000
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
 	QueuePerUser    int   // of one user, 0 or less means no cap of its own
@@ -111,6 +115,7 @@ func (c Config) withDefaults() Config {
 	if c.RunsBytes == 0 {
 		c.RunsBytes = CarriedBytes()
 	}
+	c.RunsSaid = cmp.Or(c.RunsSaid, work.SaidBytes())
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
@@ -197,7 +202,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
-		Bytes: cfg.RunsBytes, BytesPerUser: cfg.runsBytesPerUser(),
+		Bytes: cfg.RunsBytes, BytesPerUser: cfg.runsBytesPerUser(), Said: cfg.RunsSaid,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
 		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,

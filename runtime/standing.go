@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"time"
 )
@@ -46,7 +45,7 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 		Running:          Quota{rt.cfg.RunsPerUser, running},
 		RunningOfProject: Quota{rt.cfg.RunsPerProject, runningOfProject},
 		Tokens:           TokenQuota{rt.cfg.TokensPerDay, rt.work.TokensOf(c.project)},
-		RunningOfAll:     cmp.Or(rt.cfg.Runs, Carried()),
+		RunningOfAll:     rt.cfg.Runs,
 		BytesOfAll:       rt.cfg.RunsBytes,
 		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued.OfUser},
 		QueuedOfProject:  Quota{max(rt.cfg.QueuePerProject, 0), queued.OfProject},

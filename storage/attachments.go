@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at`
+const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at, used_at`
 
 const (
 	// The rows of a user are no more than the quota has files.
@@ -88,7 +88,7 @@ UPDATE attachments SET state = 'gone' WHERE key IN (
 
 	selectGone = `
 SELECT ` + attachmentColumns + ` FROM attachments
-WHERE state <> 'used' AND state = 'gone' ORDER BY used_at, key LIMIT ?`
+WHERE state <> 'used' AND state = 'gone' AND (used_at, key) > (?, ?) ORDER BY used_at, key LIMIT ?`
 
 	deleteUses = `
 DELETE FROM attachment_uses WHERE attachment_key = ANY (?)`
@@ -115,7 +115,7 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND sta
 var _ model.Attachments = (*DB)(nil)
 
 func scanAttachment(rows *sql.Rows) (a model.Attachment, err error) {
-	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, timeInto{&a.CreatedAt})
+	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, timeInto{&a.CreatedAt}, timeInto{&a.UsedAt})
 	return a, err
 }
 
@@ -199,7 +199,7 @@ func (db *DB) UseAttachments(ctx context.Context, project, user string, paths []
 }
 
 // CollectAttachments implements [model.Attachments].
-func (db *DB) CollectAttachments(ctx context.Context, before time.Time, limit int) (list []model.Attachment, err error) {
+func (db *DB) CollectAttachments(ctx context.Context, before time.Time, behind *model.Attachment, limit int) (list []model.Attachment, err error) {
 	err = db.aside(ctx, func(tx *tx) error {
 		if err := tx.exec(tightenUsed, ms(before), limit); err != nil {
 			return err
@@ -207,7 +207,7 @@ func (db *DB) CollectAttachments(ctx context.Context, before time.Time, limit in
 		if err := tx.exec(loseUnused, ms(before), limit); err != nil {
 			return err
 		}
-		list, err = all(ctx, tx, scanAttachment, selectGone, limit)
+		list, err = all(ctx, tx, scanAttachment, selectGone, ms(behind.UsedAt), behind.Key, limit)
 		return err
 	})
 	return list, err

@@ -37,12 +37,16 @@ func BenchmarkCommit(b *testing.B) {
 
 // BenchmarkEvents reads a log in pages of 500. One op is one event.
 func BenchmarkEvents(b *testing.B) {
+	stored := 100_000
+	if testing.Short() {
+		stored /= 100
+	}
 	for name, open := range databases {
 		for _, batch := range []int{50, 500} { // one event of each thread per commit, and ten
 			b.Run(fmt.Sprintf("%s/perRow=%d", name, batch/50), func(b *testing.B) {
 				db := joined(b, open(b))
 				log := newLog(b, db, 50)
-				for range 100_000 / batch {
+				for range stored / batch {
 					log.commit(b, log.batch(batch))
 				}
 				b.ReportAllocs()
@@ -68,6 +72,10 @@ func BenchmarkEvents(b *testing.B) {
 // BenchmarkDeleteThread deletes threads of 500 runs and 100 000 events by parts. What matters is how long
 // one part holds up the commits behind it.
 func BenchmarkDeleteThread(b *testing.B) {
+	runs := 500
+	if testing.Short() {
+		runs /= 100
+	}
 	for name, open := range databases {
 		b.Run(name, func(b *testing.B) {
 			db := joined(b, open(b))
@@ -75,7 +83,7 @@ func BenchmarkDeleteThread(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				b.StopTimer()
-				log, _ := history(b, db, 1, 500, 200)
+				log, _ := history(b, db, 1, runs, 200)
 				b.StartTimer()
 				for ; ; parts++ {
 					if _, err := db.Thread(b.Context(), log.threads[0]); err != nil {

@@ -2,13 +2,14 @@ package storage
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Each request for a run looks for its thread. Where a statement costs a round trip, which it does not on SQLite, those
-// that come while one is under way go together in the next. Nobody waits for company.
+// Each request for a run looks for its thread. Those that come together, as after a commit that many have waited for, go
+// together in one statement. Nobody waits for company that is not there.
 
 // byName are the threads that are looked for.
 type byName struct {
@@ -27,9 +28,6 @@ type wanted struct {
 
 // ThreadByID returns the user's thread of that id.
 func (db *DB) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
-	if !db.d.unnest {
-		return db.reader.ThreadByID(ctx, project, user, id)
-	}
 	w := &wanted{name: model.Name{Project: project, User: user, ID: id}, turn: make(chan bool, 1)}
 	switch found, err := db.named.wait(ctx, w); {
 	case err != nil:
@@ -77,6 +75,7 @@ func (n *byName) wait(ctx context.Context, w *wanted) (found bool, err error) {
 
 // find looks for all that wait, and passes the turn on.
 func (db *DB) find(ctx context.Context) {
+	runtime.Gosched() // for those that could go on at the same moment
 	n := &db.named
 	n.mu.Lock()
 	list := n.waiting
@@ -86,7 +85,12 @@ func (db *DB) find(ctx context.Context) {
 	for i, w := range list {
 		names[i] = w.name
 	}
-	threads, err := all(ctx, db.read, scanThread, selectThreadsByID, arraysOf(namesOf(names))...)
+	query := selectListedThreads
+	if db.d.unnest {
+		query = selectThreadsByID
+	}
+	args, f := db.d.elements(namesOf(names))
+	threads, err := all(ctx, formed{db.read, f}, scanThread, query, args...)
 	found := make(map[model.Name]*model.Thread, len(threads))
 	for i := range threads {
 		t := &threads[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +14,9 @@ import (
 )
 
 // Many look for their threads at once and each gets its own, whoever else gives up or asks for what no database can have.
-func TestThreadsAreFoundTogether(t *testing.T) {
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+func TestThreadsAreFoundTogether(t *testing.T) { onBoth(t, findTogether) }
+
+func findTogether(t *testing.T, db *DB) {
 	ctx, now := t.Context(), time.Now()
 	if err := db.Join(ctx, "instance", ""); err != nil {
 		t.Fatal(err)
@@ -62,8 +64,9 @@ func TestThreadsAreFoundTogether(t *testing.T) {
 }
 
 // Those that come while one is looked for go in one statement.
-func TestThreadsAreLookedForInOneStatement(t *testing.T) {
-	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
+func TestThreadsAreLookedForInOneStatement(t *testing.T) { onBoth(t, findInOneStatement) }
+
+func findInOneStatement(t *testing.T, db *DB) {
 	first := &wanted{name: model.Name{ID: "first"}, turn: make(chan bool, 1)}
 	if found, err := db.named.wait(t.Context(), first); found || err != nil {
 		t.Fatal(found, err)
@@ -86,4 +89,10 @@ func TestThreadsAreLookedForInOneStatement(t *testing.T) {
 		t.Errorf("busy %v, and %d wait behind one statement", db.named.busy, len(db.named.waiting))
 	}
 	all.Wait()
+}
+
+// onBoth runs a test on a database of each kind.
+func onBoth(t *testing.T, test func(*testing.T, *DB)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))) })
+	t.Run("postgres", func(t *testing.T) { test(t, openForPlans(t, storagetest.Postgres(t).NewDatabase(t))) })
 }

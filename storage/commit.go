@@ -112,25 +112,25 @@ func (tx *tx) beginBatch(n int64) (err error) {
 	return err
 }
 
-// opening runs the first statement of a transaction in one message with what begins it, which saves a round trip.
-// Such a message can have no parameters.
+// opening runs the first statement of transactions in one message with what begins them, which saves a round trip. Such a
+// message can have no parameters, but name what was prepared, which is not planned each time.
 type opening struct{ *tx }
 
 func (o opening) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	message := strings.Builder{}
-	message.WriteString(o.db.d.begin + ";")
-	for i, part := range strings.Split(query, "?") {
-		message.WriteString(part)
-		if i == len(args) {
-			break
+	if !o.session.opens {
+		if err := o.session.exec(ctx, "PREPARE opening AS "+o.db.d.statement(query, plain)); err != nil {
+			return nil, err
 		}
-		if text, ok := args[i].(string); ok {
-			message.WriteString(o.db.d.quote(text))
-		} else {
-			fmt.Fprint(&message, args[i])
+		o.session.opens = true
+	}
+	values := make([]string, len(args))
+	for i, arg := range args {
+		values[i] = fmt.Sprint(arg)
+		if text, ok := arg.(string); ok {
+			values[i] = o.db.d.quote(text)
 		}
 	}
-	return o.session.conn.QueryContext(ctx, message.String())
+	return o.session.conn.QueryContext(ctx, o.db.d.begin+"; EXECUTE opening ("+strings.Join(values, ", ")+")")
 }
 
 // transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.

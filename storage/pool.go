@@ -16,19 +16,24 @@ import (
 type pool struct {
 	*sqlx.DB
 	d     *dialect
-	stmts sync.Map // from a query to its *sqlx.Stmt
+	stmts sync.Map // from an inForm to its *sqlx.Stmt
 }
 
 // query implements querier.
 func (p *pool) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	stmt, ok := p.stmts.Load(query)
+	return p.queryIn(ctx, plain, query, args)
+}
+
+func (p *pool) queryIn(ctx context.Context, f form, query string, args []any) (*sql.Rows, error) {
+	key := inForm{query, f}
+	stmt, ok := p.stmts.Load(key)
 	if !ok {
-		prepared, err := p.PreparexContext(ctx, p.d.statement(query, plain))
+		prepared, err := p.PreparexContext(ctx, p.d.statement(query, f))
 		if err != nil {
 			return nil, err
 		}
 		var lost bool
-		if stmt, lost = p.stmts.LoadOrStore(query, prepared); lost {
+		if stmt, lost = p.stmts.LoadOrStore(key, prepared); lost {
 			defer prepared.Close()
 		}
 	}
@@ -45,6 +50,21 @@ type querier interface {
 	// failed returns err as the caller is to see it.
 	failed(ctx context.Context, err error) error
 }
+
+// formed is the querier of statements in a form.
+type formed struct {
+	q interface {
+		querier
+		queryIn(ctx context.Context, f form, query string, args []any) (*sql.Rows, error)
+	}
+	form form
+}
+
+func (f formed) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	return f.q.queryIn(ctx, f.form, query, args)
+}
+
+func (f formed) failed(ctx context.Context, err error) error { return f.q.failed(ctx, err) }
 
 // reader holds the reads of a DB and of a transaction. They are next to the statements they run.
 type reader struct {

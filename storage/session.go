@@ -21,6 +21,7 @@ type session struct {
 	stmts map[inForm]prepared
 	own   *direct             // those that write on SQLite; nil on PostgreSQL
 	types map[string][]uint32 // of the parameters of queries for many rows
+	opens bool                // the statement with which its transactions begin is prepared: see opening
 
 	rows pending // of the transaction at work
 

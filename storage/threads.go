@@ -54,7 +54,14 @@ WHERE t.key = ?`
 	selectThreadByID = selectWholeThread + `
 WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
 
-	selectThreadsByID = selectWholeThread + `
+	// selectThreadsByID is for PostgreSQL, which until it knows how large the table is would read all of it for a join.
+	selectThreadsByID = `
+SELECT found.* FROM ` + unnestNames + `
+CROSS JOIN LATERAL (` + selectWholeThread + `
+WHERE t.project_id = asked.project AND t.user_id = asked.owner AND t.thread_id = asked.name OFFSET 0) AS found`
+
+	// selectListedThreads is selectThreadsByID for SQLite.
+	selectListedThreads = selectWholeThread + `
 WHERE t.key IN (
 	SELECT n.key FROM ` + unnestNames + `
 	CROSS JOIN threads n WHERE n.project_id = asked.project AND n.user_id = asked.owner AND n.thread_id = asked.name)`

@@ -74,16 +74,6 @@ func (tx *tx) queryIn(ctx context.Context, f form, query string, args []any) (*s
 	return stmt.QueryContext(ctx, args...)
 }
 
-// formed is the querier of statements in a form.
-type formed struct {
-	*tx
-	form form
-}
-
-func (f formed) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	return f.queryIn(ctx, f.form, query, args)
-}
-
 // failed implements querier.
 func (tx *tx) failed(ctx context.Context, err error) error { return tx.fail(tx.d.explained(ctx, err)) }
 

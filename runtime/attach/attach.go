@@ -14,7 +14,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"mime"
-	"os"
+	"net"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,6 +76,9 @@ func (c Config) withDefaults() Config {
 type Files struct {
 	cfg    Config
 	signer signer
+
+	collecting sync.Mutex       // guards the field below
+	behind     model.Attachment // where the next Collect begins
 }
 
 // New returns the attachments that are kept where cfg says.
@@ -189,7 +193,7 @@ func (f *Files) lose(ctx context.Context, a *model.Attachment) {
 	defer cancel()
 	err := f.cfg.Records.LoseAttachments(ctx, a.Key)
 	if err == nil {
-		err = f.remove(ctx, []model.Attachment{*a})
+		_, err = f.remove(ctx, []model.Attachment{*a})
 	}
 	if err != nil {
 		f.cfg.Log.Warn("an attachment that did not arrive is still there", "attachment", a.Key, "error", err)
@@ -332,37 +336,66 @@ func (f *Files) Use(ctx context.Context, project, user string, paths []string) (
 // collected is how many files are removed at once.
 const collected = 200
 
-// Collect removes files that no run refers to any more, or never has for Config.Unused, and those that have expired.
+// Collect removes files that no run refers to any more, or never has for Config.Unused, and those that have expired. Those that
+// cannot be removed are tried again once all others were: it ends at as many as are removed at once of which none could be, and the
+// next goes on behind them.
 func (f *Files) Collect(ctx context.Context) error {
+	f.collecting.Lock()
+	defer f.collecting.Unlock()
+	stuck, why := 0, error(nil)
 	for {
-		list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), collected)
-		if err == nil && len(list) > 0 {
-			err = f.remove(ctx, list)
-		}
-		if err != nil || len(list) < collected {
+		list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), &f.behind, collected)
+		if err != nil {
 			return err
 		}
+		left, err := f.remove(ctx, list)
+		if stuck += left; err != nil && why == nil {
+			why = err
+		}
+		if len(list) < collected {
+			f.behind = model.Attachment{}
+			break
+		}
+		if f.behind = list[len(list)-1]; left == len(list) || hopeless(ctx, err) {
+			break
+		}
 	}
+	if why != nil {
+		why = fmt.Errorf("%d files: %w", stuck, why)
+	}
+	return why
 }
 
-// remove removes the bytes of attachments that are gone, and then what is known of them.
-func (f *Files) remove(ctx context.Context, list []model.Attachment) error {
+// remove removes the bytes of attachments that are gone, and then what is known of them. It returns how many are left, and why the
+// first of them is.
+func (f *Files) remove(ctx context.Context, list []model.Attachment) (left int, why error) {
 	var keys []int64
-	var errs []error
 	for _, a := range list {
-		if err := f.cfg.Blobs.Delete(ctx, Key(a.Project, a.User, a.Path)); err != nil {
-			errs = append(errs, err)
-			if errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
-				break // the others would take as long
-			}
+		err := f.cfg.Blobs.Delete(ctx, Key(a.Project, a.User, a.Path))
+		if err == nil {
+			keys = append(keys, a.Key)
 			continue
 		}
-		keys = append(keys, a.Key)
+		if why == nil {
+			why = err
+		}
+		if hopeless(ctx, err) {
+			break
+		}
 	}
+	left = len(list) - len(keys)
 	if len(keys) > 0 {
-		errs = append(errs, f.cfg.Records.ForgetAttachments(context.WithoutCancel(ctx), keys...))
+		if err := f.cfg.Records.ForgetAttachments(context.WithoutCancel(ctx), keys...); err != nil {
+			return len(list), err
+		}
 	}
-	return errors.Join(errs...)
+	return left, why
+}
+
+// hopeless reports whether what comes behind a failure would take as long and fail, too.
+func hopeless(ctx context.Context, err error) bool {
+	_, broken := errors.AsType[net.Error](err) // or silent
+	return broken || ctx.Err() != nil
 }
 
 // Expire makes those of a user's attachments go that came before a time, whoever refers to them, or with user "" those of

@@ -22,6 +22,7 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 		f.forget(m)
 		m.Message = agui.Message{ID: e.MessageID, Role: agui.RoleActivity}
 	}
+	f.grown += len(e.Content) - len(m.Parts)
 	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID
 	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
 	return m.changed()
@@ -50,6 +51,7 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	if next[0] != '{' {
 		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
 	}
+	f.grown += len(next) - len(m.Parts)
 	m.Parts, m.ActivityType = next, e.ActivityType
 	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
 	return []string{m.ID}, nil

@@ -69,6 +69,7 @@ func (f *Fold) arguments(e agui.ToolCallArgs) {
 	if c == nil {
 		return
 	}
+	f.grown += len(e.Delta)
 	if c.open {
 		c.args = append(c.args, e.Delta...)
 	} else {

@@ -21,6 +21,7 @@ type Fold struct {
 	calls map[string]*call    // the first call of each id
 	open  []agui.Event        // the openers of what is open, oldest first
 	last  *message            // the message of the latest fragment
+	grown int                 // bytes of what events have added to messages
 }
 
 // message is a message and, while its text is open, the text so far.
@@ -55,6 +56,7 @@ func New(state json.RawMessage, messages []agui.Message) *Fold {
 // that does not fit for instance, and f is then unchanged. Fragments of messages that are not there are
 // skipped, as clients do.
 func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
+	f.grown += len(ev.Common().Metadata)
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
 		f.fragment(e.MessageID, e.Delta, e.Metadata)
@@ -103,6 +105,9 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	}
 	return nil, nil
 }
+
+// Grown is how many bytes, about, events have added to the messages, which are in memory for as long as the Fold is.
+func (f *Fold) Grown() int { return f.grown }
 
 // State returns the thread's state, {} at first. The caller must not change it.
 func (f *Fold) State() json.RawMessage { return f.state }

@@ -28,6 +28,7 @@ func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 		m.Content += delta
 	}
 	m.Parts = nil
+	f.grown += len(delta)
 	if metadata != nil {
 		m.Metadata = agui.MergeMetadata(m.Metadata, metadata)
 	}
@@ -94,6 +95,7 @@ func (f *Fold) endText(e agui.TextMessageEnd) []string {
 	metadata := e.Metadata
 	if e.Output != nil {
 		out, _ := e.Output.MarshalJSON()
+		f.grown += len(out)
 		metadata = agui.MergeMetadata(member("workerAgentOutput", out), metadata)
 	}
 	return f.endMessage(e, e.MessageID, metadata)
@@ -143,6 +145,7 @@ func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 		}
 		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", output), m.Metadata)
 	}
+	f.grown += len(m.Content) + len(m.Parts) + len(output)
 	added := f.add(m)
 	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
 		i := slices.Index(f.list, c.owner) + 1

@@ -107,6 +107,9 @@ func (l *Logs) place(ctx context.Context, key, after int64) (int64, error) {
 	return after, nil
 }
 
+// Bytes is how large all rings are together.
+func (l *Logs) Bytes() int64 { return l.bytes.Load() }
+
 // evict forgets the rings that have not grown for longest when all together are too large, and some more, so that there is
 // nothing to do again soon.
 func (l *Logs) evict() {

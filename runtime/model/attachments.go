@@ -15,6 +15,7 @@ type Attachment struct {
 	Type      string // as in image/png, without parameters
 	Size      int64
 	CreatedAt time.Time
+	UsedAt    time.Time // when somebody has asked for it last
 }
 
 // AttachmentUse notes that a message of a run refers to an attachment: it stays as long as such a run does.
@@ -45,8 +46,8 @@ type Attachments interface {
 	// CollectAttachments is given they are not collected.
 	UseAttachments(ctx context.Context, project, user string, paths []string) ([]Attachment, error)
 	// CollectAttachments makes gone what no run refers to and nobody has asked for since before, as well as what was reserved
-	// and did not come, and returns up to limit of those that are gone.
-	CollectAttachments(ctx context.Context, before time.Time, limit int) ([]Attachment, error)
+	// and did not come, and returns up to limit of those that are gone, behind one in the order in which they were asked for.
+	CollectAttachments(ctx context.Context, before time.Time, behind *Attachment, limit int) ([]Attachment, error)
 	// ForgetAttachments removes those that are gone, once their bytes have been removed.
 	ForgetAttachments(ctx context.Context, keys ...int64) error
 	// ExpireAttachments makes gone those that were brought before a time, used or not, of a user or with user "" of the whole

@@ -29,8 +29,24 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 		err = plugins.ErrNoAttachment
 	}
 	if err != nil {
-		return a, nil, err
+		return a, nil, shown(err)
 	}
 	a = plugins.Attachment{Bucket: run.Project, Path: found.Path, MimeType: found.Type, Filename: found.Filename, Size: found.Size}
-	return a, body, nil
+	return a, attached{body}, nil
+}
+
+// attached is the bytes of an attachment, as a worker reads them.
+type attached struct{ io.ReadCloser }
+
+func (b attached) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	return n, shown(err)
+}
+
+// shown is err as the run that fails for it may show it: that files are out of reach is not its agent's fault.
+func shown(err error) error {
+	if refusal, ok := errors.AsType[*model.Error](err); ok && refusal.Kind == model.KindUnavailable {
+		return &plugins.Error{Code: "attachment_unavailable", Message: "An attachment cannot be read now; try again shortly", Retryable: true}
+	}
+	return err
 }

@@ -12,10 +12,13 @@ import (
 )
 
 // Carried is how many runs this machine executes at once.
-func Carried() int { return runsFor(goruntime.GOMAXPROCS(0), memory(os.DirFS("/"))) }
+func Carried() int { return runsFor(goruntime.GOMAXPROCS(0), Memory()) }
 
 // CarriedBytes is how much the runs that this machine executes at once may be asked together.
-func CarriedBytes() int64 { return bytesFor(memory(os.DirFS("/"))) }
+func CarriedBytes() int64 { return bytesFor(Memory()) }
+
+// Memory is how many bytes this process may use.
+func Memory() int64 { return memory(os.DirFS("/")) }
 
 // What is asked of a run is in memory twice while it is at work, decoded and as it goes to a model, and the garbage collector lets
 // as much lie about again.
@@ -26,6 +29,10 @@ const (
 
 // bytesFor is how much runs may be asked with so much memory.
 func bytesFor(memory int64) int64 { return max(bytesAtLeast, min(bytesAtMost, memory/16)) }
+
+// SaidBytes is how much of messages the runs that this machine executes at once may make together. They are in memory as they grow,
+// as a whole, and in what waits to be written.
+func SaidBytes() int64 { return max(2*bytesAtLeast, memory(os.DirFS("/"))/8) }
 
 // What a live run needs. It costs 100 KiB, 300 once it has written 200 tokens, and 1 MiB when it has written so much that
 // its thread's ring is full; 20 tokens a second, as many as people read, are 0.6 ms of a core.

@@ -43,6 +43,7 @@ type Config struct {
 	RunsPerUser    int
 	Bytes          int64 // that runs at work are asked together, those with little apart; one alone may be asked more
 	BytesPerUser   int64
+	Said           int64 // of messages that runs at work make together, those with little apart
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run
@@ -76,6 +77,7 @@ type Engine struct {
 	tracer   Tracer
 
 	liveRuns     atomic.Int64
+	said         atomic.Int64 // bytes of messages that the live runs have made
 	fences       atomic.Int64 // commits that were refused as another instance has the database
 	abandonments abandonments
 

@@ -101,8 +101,10 @@ func (l *live) isFull() bool {
 // overflow fails a run that says too much, unless somebody else has ended it.
 func (l *live) overflow() {
 	if l.ctx.Err() == nil {
-		message := fmt.Sprintf("The run has emitted %d events, which is all that it may", l.en.cfg.RunEvents)
-		l.settle(l.failed(&agui.OutputError{Code: codeTooMany, Message: message}), nil)
+		l.mu.Lock()
+		why := l.filled
+		l.mu.Unlock()
+		l.settle(l.failed(&agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}), nil)
 	}
 }
 

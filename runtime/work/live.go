@@ -60,7 +60,7 @@ type live struct {
 	nodes    map[string]*model.Node
 	steps    map[string]*model.Step // by node: the latest of this generation
 	count    int                    // steps so far, over all generations
-	filled   bool                   // full is closed
+	filled   *plugins.Error         // why full is closed, nil while it is not
 	lastCall spent                  // of a model
 	became   model.Status           // how end has ended it, "" before or when it is another's
 	errands  map[*errand]struct{}   // plugins' code that has not returned
@@ -70,6 +70,7 @@ type live struct {
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
+	said    atomic.Int64    // bytes of its messages that count in the engine's
 	full    chan struct{}   // closed once a worker had more to say than a span holds
 	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
@@ -269,19 +270,41 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	return nil
 }
 
-// room fails once the span has all events that workers may add to one, and has the run end then, whatever they make of it. How
-// many there are the log tells, so that a takeover begins no new count; what ends the span is not bound. l.mu is held.
+// room fails once the span has all events that workers may add to one, or as much of messages is in memory as may be, and has the
+// run end then, whatever its workers make of it. How many events there are the log tells, so that a takeover begins no new count;
+// what ends the span is not bound. l.mu is held.
 func (l *live) room() error {
-	most := int64(l.en.cfg.RunEvents)
-	if most <= 0 || l.w.last-l.span.First+1 < most {
-		return nil
-	}
-	if !l.filled {
-		l.filled = true
+	if l.filled == nil {
+		if l.filled = l.overfull(); l.filled == nil {
+			return nil
+		}
 		close(l.full)
 	}
-	return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("A run may emit %d events", most)}
+	return l.filled
 }
+
+// overfull is why the run may emit nothing more, nil while it may. l.mu is held.
+func (l *live) overfull() *plugins.Error {
+	if most := int64(l.en.cfg.RunEvents); most > 0 && l.w.last-l.span.First+1 >= most {
+		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
+	}
+	said := int64(l.w.fold.Grown())
+	all := l.en.said.Add(said - l.said.Swap(said))
+	switch {
+	case said > maxSaid:
+		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
+	case said > littleSaid && all > l.en.cfg.Said:
+		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
+	}
+	return nil
+}
+
+// What a run's messages may have in memory, its tools' results and outputs twice. Those that have little are not to blame when there
+// is no room for more.
+const (
+	maxSaid    = 64 << 20
+	littleSaid = 64 << 10
+)
 
 // stateSize is how large the thread's state may become by ev.
 func stateSize(state json.RawMessage, ev agui.Event) int {

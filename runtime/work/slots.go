@@ -50,6 +50,13 @@ func (s *slots) of(project, user string) (users, projects int) {
 	return s.by[ofUser(project, user)], s.by[ofProject(project)]
 }
 
+// weighs is what all runs that have a slot are asked together, those with little apart.
+func (s *slots) weighs() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.weight
+}
+
 // lower returns the lower of two caps, of which 0 is none.
 func lower(a, b int) int {
 	if a == 0 || b > 0 && b < a {

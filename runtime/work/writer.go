@@ -291,4 +291,5 @@ const (
 	codeCancelled   = "cancelled"
 	codeInterrupted = "interrupted"
 	codeTooMany     = "too_many_events"
+	codeTooLarge    = "messages_too_large"
 )

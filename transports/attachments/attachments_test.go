@@ -47,7 +47,7 @@ func serve(tb testing.TB, database string, cfg attach.Config) *server {
 func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *server {
 	tb.Helper()
 	cfg.Size = size
-	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}}, Mount: func(s *transporttest.Server) []transports.Mounter {
+	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}}, Mount: func(s *transporttest.Server) []transports.Mounter {
 		return []transports.Mounter{
 			attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser},
 			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},

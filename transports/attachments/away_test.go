@@ -23,6 +23,8 @@ type away struct {
 	runtime.Blobs
 	err    error // nil for what works
 	silent bool  // nothing is ever deleted
+
+	stuck map[string]bool // what cannot be deleted
 }
 
 func (a *away) Put(ctx context.Context, key, kind, disposition string, r io.Reader) error {
@@ -46,7 +48,51 @@ func (a *away) Delete(ctx context.Context, key string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	if a.stuck[key] {
+		return errors.New("access denied")
+	}
 	return a.Blobs.Delete(ctx, key)
+}
+
+// TestFilesThatCannotBeRemovedHoldUpNoOthers has the bucket be read-only for more files than are removed at once.
+func TestFilesThatCannotBeRemovedHoldUpNoOthers(t *testing.T) {
+	dir := t.TempDir()
+	blobs := &away{Blobs: blob.NewDirectory(dir), stuck: make(map[string]bool)}
+	s := serve(t, "", attach.Config{Blobs: blobs})
+	left := func() (n int) {
+		_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, _ error) error {
+			if !d.IsDir() {
+				n++
+			}
+			return nil
+		})
+		return n
+	}
+	for i := range 201 {
+		up := s.upload(file{"f", "a.txt", "", "hello"})
+		blobs.stuck[attach.Key("default", "local", up.Path)] = i < 200
+	}
+	if n, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); n != 201 || err != nil {
+		t.Fatal(n, err)
+	}
+	for _, want := range []int{201, 200} {
+		err := s.Runtime.CollectAttachments(t.Context())
+		if n := left(); n != want {
+			t.Errorf("%d files are left, want %d: %v", n, want, err)
+		}
+		if want == 201 && (err == nil || strings.Count(err.Error(), "access denied") != 1 || !strings.Contains(err.Error(), "200 files")) {
+			t.Errorf("got %v", err)
+		}
+	}
+	clear(blobs.stuck)
+	for range 2 {
+		if err := s.Runtime.CollectAttachments(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := left(); n != 0 {
+		t.Errorf("%d files are left of what can be removed again", n)
+	}
 }
 
 // TestFilesThatAreOutOfReachAreNobodysFault has the place of files fail, and be silent.

@@ -24,7 +24,7 @@ import (
 // full returns metrics of which each has a value.
 func full() *metrics.Metrics {
 	m := metrics.New("test")
-	m.Watch(func() runtime.Stats { return runtime.Stats{} }, func() stream.Stats { return stream.Stats{} })
+	m.Watch(func() runtime.Stats { return runtime.Stats{} }, func() stream.Stats { return stream.Stats{} }, func() int64 { return 0 })
 	ms := m.Measures()
 	ms.Committed(3, time.Millisecond)
 	ms.Replayed(64)

@@ -8,14 +8,15 @@ import (
 )
 
 // Watch has the metrics show what a server looks like at the moment they are asked for. It is called once.
-func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats) {
-	m.registry.MustRegister(&watch{engine, streams})
+func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats, held func() int64) {
+	m.registry.MustRegister(&watch{engine, streams, held})
 }
 
 // watch is what is looked up.
 type watch struct {
 	engine  func() runtime.Stats
 	streams func() stream.Stats
+	held    func() int64
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -29,6 +30,9 @@ var (
 	waitBytes   = describe("commit_queue_bytes", "Bytes of events that wait for a commit.")
 	waitAge     = describe("commit_queue_age_seconds", "For how long the oldest of what waits for a commit has at least.")
 	fenced      = describe("fenced_writes_total", "Commits that were refused because another server has the database.")
+	clientBytes = describe("client_bytes", "Bytes of requests, messages and answers that are held for clients.")
+	runBytes    = describe("run_bytes", "Bytes in memory of what runs at work are asked and have said, by kind (asked, said).", "kind")
+	ringBytes   = describe("ring_bytes", "Bytes in memory of the latest events of threads.")
 	abandoned   = describe("abandoned_total", "Workers and tools that ignored that they were to stop, by kind (agent, tool).", "kind")
 	lingering   = describe("abandoned", "Abandoned workers and tools that have not returned; each keeps its run's slot.")
 	openStreams = describe("streams", "Open event streams, by kind (sse, websocket).", "kind")
@@ -37,7 +41,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, abandoned, lingering, openStreams, cut} {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, abandoned, lingering, openStreams, cut} {
 		ch <- d
 	}
 }
@@ -59,6 +63,10 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitBytes, float64(e.Commits.Bytes))
 	gauge(waitAge, e.Commits.Age.Seconds())
 	counter(fenced, e.Fenced)
+	gauge(clientBytes, float64(w.held()))
+	gauge(runBytes, float64(e.Asked), "asked")
+	gauge(runBytes, float64(e.Said), "said")
+	gauge(ringBytes, float64(e.Rings))
 	counter(abandoned, e.AbandonedAgents, "agent")
 	counter(abandoned, e.AbandonedTools, "tool")
 	gauge(lingering, float64(e.Lingering))
