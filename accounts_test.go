@@ -558,7 +558,9 @@ func TestTicketsOfAProgramsOwnAccounts(t *testing.T) {
 }
 
 func BenchmarkKey(b *testing.B) {
-	s := open(b, baton.Config{Listen: "127.0.0.1:0", APIKeys: true})
+	s := open(b, baton.Config{
+		Listen: "127.0.0.1:0", APIKeys: true, Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1},
+	})
 	text, _, err := s.CreateAPIKey(b.Context(), "alice", []string{"p1"}, runtime.RoleUser, time.Time{})
 	if err != nil {
 		b.Fatal(err)

@@ -132,7 +132,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		Grace:        cfg.Timeouts.OnDisconnectGrace,
 		InFlight:     int64(cfg.Limits.InFlight),
 	})
-	watch.Watch(rt.Stats, streams.Stats)
+	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used)
 	shown := http.Handler(nil)
 	if accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()

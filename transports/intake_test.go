@@ -250,7 +250,7 @@ func (s slow) Routes() []transports.Route {
 }
 
 func TestSlowTakersAreGivenUp(t *testing.T) {
-	s := serveWith(t, transports.Config{Slack: 2 * time.Second}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
+	s := serveWith(t, transports.Config{Slack: 5 * time.Second}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
 	c, _ := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 	until(t, "the answer is held", func() bool { return s.streams.Budget.Used() >= 40<<20 })

@@ -19,6 +19,7 @@ type Route struct {
 	Known        auth.Handler  // for those whom the server knows, in the project that the path or the query names
 	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
 	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
+	Large        bool          // it reads what may be large: see Streams.Turn
 	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
 	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit (see Idempotency)
@@ -85,8 +86,12 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err := s.body(c, r); err != nil {
 			return err
 		}
+		answer := r.Known
+		if r.Large {
+			answer = s.cfg.Streams.inTurn(answer)
+		}
 		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
-			return r.Known(c, who)
+			return answer(c, who)
 		}
 		if own := stream.Own(c.Context().Conn()); own != nil {
 			c.SetUserContext(own.Request(c.UserContext()))
@@ -103,7 +108,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 			}
 		}()
 		c.SetUserContext(ctx)
-		return because(ctx, r.Known(c, who))
+		return because(ctx, answer(c, who))
 	}
 }
 

@@ -45,7 +45,10 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 		held.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
-	if err = w.Flush(); err == nil {
+	if r.Started.Status != runtime.Running || cur.Waits() { // else the head goes out with the first events
+		err = w.Flush()
+	}
+	if err == nil {
 		err = s.Follow(ctx, w, &fanout.Tail{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
 	}
 	if errors.Is(err, stream.ErrGone) {

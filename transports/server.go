@@ -234,7 +234,7 @@ func (s *Server) setAddr(ln net.Listener) {
 
 // Shutdown closes the listener, ends the open streams and waits for requests under way, until ctx is done
 // and for a second at least: a runtime that took all the time there was must not cost clients the goodbye.
-// Requests that have not arrived after a second are given up.
+// Requests that have not arrived before that are given up.
 // Shut the runtime down before it (see the package's comment).
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := stream.Farewells(ctx)

@@ -44,8 +44,9 @@ type Streams struct {
 	Budget *budget.Budget // of what is held for clients
 	Rates  *rates.Meter   // of what callers ask for; nil for no limits
 
-	rt  *runtime.Runtime
-	log *slog.Logger
+	rt    *runtime.Runtime
+	log   *slog.Logger
+	turns *turns
 }
 
 // InFlight is the default of StreamConfig.InFlight.
@@ -66,6 +67,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
 		rt:      cfg.Runtime,
 		log:     cfg.Log,
+		turns:   newTurns(cfg.Rates != nil),
 	}
 }
 

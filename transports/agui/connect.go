@@ -11,6 +11,8 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
@@ -34,6 +36,7 @@ type viewer struct {
 	after      int64          // the last event that the prelude tells of
 	running    bool           // the prelude leaves its span open
 	prelude    []byte         // nil once it was written
+	payer      budget.Payer   // of the prelude until then
 	projection agui.Projection
 }
 
@@ -47,6 +50,11 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	if !runtime.ValidName(req.ThreadID) || req.RunID != "" && !runtime.ValidName(req.RunID) {
 		return nil, errNames
 	}
+	end, err := t.Streams.Turn(c.UserContext(), who)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	var snap runtime.Snapshot
 	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
 	if err == nil {
@@ -60,7 +68,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	if err != nil {
 		return nil, err
 	}
-	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect()}
+	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect(), payer: t.Streams.Payer(transports.HolderOf(c))}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
 	return v, nil
@@ -99,9 +107,15 @@ func (v *viewer) unknown() bool { return v.thread == runtime.Handle{} }
 
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
+	held := v.t.Streams.Budget.Hold().For(v.payer)
+	if err := held.Grow(len(v.prelude)); err != nil {
+		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
+	}
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
-	if err := w.Flush(); err != nil || v.unknown() {
+	err := w.Flush()
+	held.Release()
+	if err != nil || v.unknown() {
 		return err
 	}
 	cur, err := v.t.Runtime.Read(ctx, v.thread, v.after, false)

@@ -26,6 +26,13 @@ type kitResource struct {
 
 // resource answers a request for a resource, which has come to its path or to the single endpoint.
 func (k copilotKit) resource(c *fiber.Ctx, who runtime.Caller, r *kitResource) error {
+	if r.method == fiber.MethodGet {
+		end, err := k.Streams.Turn(c.UserContext(), who)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	name := wire.Unescape(r.thread)
 	switch asked := r.method + " " + r.part; {
 	case name == "" && asked == "GET ":

@@ -130,10 +130,10 @@ func (d *describer) admin() {
 		says("perSecond", "Null for no limit."), says("burst", "How many may come at once."), says("used", "Of the burst."))
 	infer[wire.Quota](&d.schemas, "Quota", "A limit and what is used of it.", says("limit", "Null for no limit."))
 	infer[wire.Share](&d.schemas, "Share", "What a user or a project has of a server.",
-		says("streams", "Open at a time."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."))
+		says("streams", "Open at a time."), says("subscriptions", "Threads that all sockets together show."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."))
 	infer[wire.TokenQuota](&d.schemas, "TokenQuota", "A limit on tokens and what is used of it.", says("limit", "Null for none."))
 	infer[wire.ProjectShare](&d.schemas, "ProjectShare", "What a project has of a server.",
-		says("streams", "Open at a time."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."),
+		says("streams", "Open at a time."), says("subscriptions", "Threads that all sockets together show."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."),
 		says("tokensPerDay", "What calls of models took in the last 24 hours, by quarters of an hour."))
 	infer[wire.ServerLimits](&d.schemas, "ServerLimits", "Those of all projects together.",
 		says("inFlight", "Bytes of requests, messages and answers that are held at a time."),

@@ -1,5 +1,5 @@
 // Package rates counts what users and projects ask for: requests in a second, with a burst that may come at once, the streams
-// that are open at a time, and the bytes that are held for them. It knows nothing of HTTP.
+// that are open at a time, the threads that their sockets show, and the bytes that are held for them. It knows nothing of HTTP.
 //
 // What it remembers of users is bounded by what they do: who has asked for nothing for as long as it takes to be allowed a
 // whole burst again, and has nothing open, is forgotten, and loses nothing by it.
@@ -32,6 +32,18 @@ type Limits struct {
 
 func (l Limits) burst() int { return max(l.Requests, l.Burst) }
 
+// PerSocket is how many threads one socket shows at most.
+const PerSocket = 256
+
+// Subscriptions is how many threads all sockets together may show, 0 for no limit: ten for each stream that may be open, as one costs
+// less than a stream but not nothing, and those of one socket at least.
+func (l Limits) Subscriptions() int {
+	if l.Streams <= 0 {
+		return 0
+	}
+	return max(10*l.Streams, PerSocket)
+}
+
 // Meter counts. A nil Meter lets everything pass.
 type Meter struct {
 	cfg Config
@@ -48,6 +60,7 @@ type key struct{ project, user string }
 type account struct {
 	requests, repeats *rate.Limiter // nil for no limit
 	streams           int
+	subscriptions     int
 	bytes             int64
 }
 
@@ -154,6 +167,31 @@ func (m *Meter) open(user, project *account) (release func()) {
 	})
 }
 
+// Subscribe counts a thread that is shown on a socket until release is called, or refuses it with an *runtime.Error.
+func (m *Meter) Subscribe(who runtime.Caller) (release func(), err error) {
+	if m == nil {
+		return func() {}, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	user, project := m.accounts(who, time.Now())
+	over := func(a *account, most int) bool { return most > 0 && a.subscriptions >= most }
+	switch most, all := m.cfg.User.Subscriptions(), m.cfg.Project.Subscriptions(); {
+	case over(user, most):
+		return nil, refuse("too_many_subscriptions", retryStream, "All your sockets together may show %d threads at a time", most)
+	case over(project, all):
+		return nil, refuse("too_many_subscriptions", retryStream, "All sockets of your project together may show %d threads at a time", all)
+	}
+	user.subscriptions++
+	project.subscriptions++
+	return sync.OnceFunc(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		user.subscriptions--
+		project.subscriptions--
+	}), nil
+}
+
 // retryBytes is when whoever has too much held may try again.
 const retryBytes = 2 * time.Second
 
@@ -190,9 +228,10 @@ func (p *Payer) Pay(has, n int64) error {
 
 // Used is how much of its limits somebody uses now.
 type Used struct {
-	Requests int // of its burst
-	Streams  int
-	Bytes    int64
+	Requests      int // of its burst
+	Streams       int
+	Subscriptions int
+	Bytes         int64
 }
 
 // Used returns what a caller and its project use.
@@ -208,7 +247,7 @@ func (m *Meter) Used(who runtime.Caller) (user, project Used) {
 }
 
 func (a *account) used(now time.Time) Used {
-	u := Used{Streams: a.streams, Bytes: a.bytes}
+	u := Used{Streams: a.streams, Subscriptions: a.subscriptions, Bytes: a.bytes}
 	if a.requests != nil {
 		u.Requests = a.requests.Burst() - int(a.requests.TokensAt(now))
 	}
@@ -246,7 +285,7 @@ func bucket(l Limits) *rate.Limiter {
 
 // idle reports whether nothing is lost with the account: a new one would be as full.
 func (a *account) idle(now time.Time) bool {
-	return a.streams == 0 && a.bytes == 0 && whole(a.requests, now) && whole(a.repeats, now)
+	return a.streams == 0 && a.subscriptions == 0 && a.bytes == 0 && whole(a.requests, now) && whole(a.repeats, now)
 }
 
 func whole(l *rate.Limiter, now time.Time) bool {

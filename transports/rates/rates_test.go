@@ -167,6 +167,38 @@ func TestStreamsAreCounted(t *testing.T) {
 	}
 }
 
+func TestSubscriptionsAreCounted(t *testing.T) {
+	m := rates.New(rates.Config{User: rates.Limits{Streams: 40}, Project: rates.Limits{Streams: 50}})
+	ann, bob := caller(t, "p", "ann"), caller(t, "p", "bob")
+	take := func(who runtime.Caller, n int) (one func()) {
+		t.Helper()
+		for range n {
+			var err error
+			if one, err = m.Subscribe(who); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return one
+	}
+	one := take(ann, 400)
+	if code, _, detail := refusal(t, second(m.Subscribe(ann))); code != "too_many_subscriptions" || !strings.Contains(detail, "All your sockets together may show 400") {
+		t.Error(code, detail)
+	}
+	one()
+	one() // a second time it gives nothing back
+	_ = take(ann, 1)
+	_ = take(bob, 100)
+	if _, _, detail := refusal(t, second(m.Subscribe(bob))); !strings.Contains(detail, "your project together may show 500") {
+		t.Error(detail)
+	}
+	if user, project := m.Used(ann); user.Subscriptions != 400 || project.Subscriptions != 500 {
+		t.Errorf("%+v, %+v", user, project)
+	}
+	if few := (rates.Limits{Streams: 3}).Subscriptions(); few != rates.PerSocket {
+		t.Errorf("who may have 3 streams may have %d subscriptions", few)
+	}
+}
+
 func TestRepeatsHaveTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 1, Burst: 2}})
@@ -193,6 +225,9 @@ func TestNoMeterNoLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := m.Reserve(caller(t, "p", "ann")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Subscribe(caller(t, "p", "ann")); err != nil {
 				t.Fatal(err)
 			}
 		}

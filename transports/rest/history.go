@@ -6,10 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -27,17 +32,27 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	first, err := t.Runtime.HistoryMessages(c.UserContext(), h, 0, historyPage)
+	d := day{Transport: t, who: who, of: h}
+	if err := d.read(c.UserContext()); err != nil {
+		return err
+	}
+	frame, err := json.Marshal(wire.NewHistory(h))
 	if err != nil {
 		return err
 	}
-	if !first.More {
-		return c.JSON(wire.NewHistory(h, first.Rows))
-	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	at := bytes.LastIndexByte(frame, ']') // of the messages, which come last
+	if !d.more {
+		defer d.end()
+		return c.Send(slices.Concat(frame[:at], d.page, frame[at:]))
+	}
+	held := t.hold(c)
 	ctx := c.UserContext() // which ends with the connection, not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-		t.guard(func() { _ = t.writeDay(ctx, w, h, first) })
+		t.guard(func() {
+			defer held.Release()
+			_ = d.write(ctx, w, held, frame[:at], frame[at:])
+		})
 	})
 	return nil
 }
@@ -51,30 +66,84 @@ func (t Transport) guard(fn func()) {
 	t.Streams.Guard(fn)
 }
 
-// writeDay writes the answer with the messages of msgs and all that follow them.
-func (t Transport) writeDay(ctx context.Context, w io.Writer, h runtime.History, msgs runtime.Page[runtime.Message]) error {
-	answer, err := json.Marshal(wire.NewHistory(h, msgs.Rows))
+// hold is what is held for the answer to c. It belongs to whoever asked.
+func (t Transport) hold(c *fiber.Ctx) *budget.Hold {
+	if t.Streams == nil {
+		return new(budget.Hold)
+	}
+	return t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+}
+
+// patience is how long a client that is being written a page has the turn in which that was read: a fast one has it in no time.
+const patience = time.Second
+
+// day is a day of a thread, page by page.
+type day struct {
+	Transport
+	who runtime.Caller
+	of  runtime.History
+
+	page []byte // its messages as JSON, with commas between them
+	last int64  // the seq of the last one
+	more bool   // there are some behind it
+	end  func() // ends the turn that the page has
+}
+
+// read reads the next page.
+func (d *day) read(ctx context.Context) error {
+	d.end = func() {}
+	if d.Streams != nil {
+		end, err := d.Streams.Turn(ctx, d.who)
+		if err != nil {
+			return err
+		}
+		d.end = sync.OnceFunc(end)
+		defer time.AfterFunc(patience, d.end)
+	}
+	msgs, err := d.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
 	if err != nil {
 		return err
 	}
-	end := bytes.LastIndexByte(answer, ']') // of the messages, which come last
-	if _, err := w.Write(answer[:end]); err != nil {
-		return err
-	}
-	for msgs.More {
-		if msgs, err = t.Runtime.HistoryMessages(ctx, h, msgs.Rows[len(msgs.Rows)-1].Seq, historyPage); err != nil {
+	d.page, d.more = nil, msgs.More
+	for i := range msgs.Rows {
+		msg, err := json.Marshal(wire.NewHistoryMessage(&msgs.Rows[i]))
+		if err != nil {
 			return err
 		}
-		for i := range msgs.Rows {
-			msg, err := json.Marshal(wire.NewHistoryMessage(&msgs.Rows[i]))
-			if err != nil {
-				return err
-			}
-			if _, err := w.Write(append([]byte{','}, msg...)); err != nil {
+		if d.last > 0 {
+			d.page = append(d.page, ',')
+		}
+		d.page = append(d.page, msg...)
+		d.last = msgs.Rows[i].Seq
+	}
+	return nil
+}
+
+// write writes what was read, and all that follows it, between what comes before and behind the messages.
+func (d *day) write(ctx context.Context, w io.Writer, held *budget.Hold, before, behind []byte) error {
+	if _, err := w.Write(before); err != nil {
+		return err
+	}
+	for {
+		n := len(d.page)
+		if err := held.Grow(n); err != nil {
+			return err
+		}
+		for piece := range slices.Chunk(d.page, 64<<10) { // of which fasthttp keeps four, in copies
+			if _, err := w.Write(piece); err != nil {
 				return err
 			}
 		}
+		d.page = nil
+		d.end()
+		held.Shrink(n)
+		if !d.more {
+			break
+		}
+		if err := d.read(ctx); err != nil {
+			return err
+		}
 	}
-	_, err = w.Write(answer[end:])
+	_, err := w.Write(behind)
 	return err
 }

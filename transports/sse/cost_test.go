@@ -64,7 +64,10 @@ func (c *child) idle(n int, last string) {
 // BenchmarkDelivery tells what an event costs the server for each of 1 000 viewers, in µs of CPU, and how
 // that compares with a loop that does nothing but write the same bytes.
 func BenchmarkDelivery(b *testing.B) {
-	const viewers = 1000
+	viewers, part := 1000, 1
+	if testing.Short() {
+		viewers, part = 20, 20
+	}
 	for _, c := range []struct {
 		name                  string
 		bursts, size, pauseMs int
@@ -78,7 +81,7 @@ func BenchmarkDelivery(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			s := spawn(b, transports.StreamConfig{PaceAbove: c.above})
 			for range b.N {
-				s.delivery(b, viewers, c.bursts, c.size, c.pauseMs)
+				s.delivery(b, viewers, c.bursts/part, c.size, c.pauseMs)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package sse_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,6 +24,20 @@ func TestPostAnswersWithItsRunAlone(t *testing.T) {
 	if all := frames(got); !strings.Contains(all[0], "RUN_STARTED") || !strings.Contains(all[len(all)-1], "RUN_FINISHED") {
 		t.Errorf("got %s", got)
 	}
+}
+
+// The head goes out with the events that are there already, so that the client is woken once for both.
+func TestHeadAndFirstEventsAreOneWrite(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	body := `{"agent": "typist", "content": "x"}`
+	conn := s.Dial(fmt.Sprintf("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Accept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	first := make([]byte, 64<<10)
+	n, err := conn.Read(first)
+	if got := string(first[:n]); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.Contains(got, "RUN_STARTED") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	close(s.keys)
 }
 
 func TestAcceptDecidesTheForm(t *testing.T) {

@@ -26,12 +26,16 @@ type Conn struct {
 	last   func(p []byte) ([]byte, bool) // Control of Duplex; set before stream
 	seen   func(p []byte)                // Read of it; likewise
 
-	awaits bool          // nothing was read behind a stream yet; used by who reads, as are the next
-	within time.Duration // for which fasthttp would wait for the whole request
+	awaits atomic.Bool   // nothing was read behind a stream yet
+	within time.Duration // for which fasthttp would wait for the whole request; used by who reads, as are the next
 	head   head          // where the head of a request ends
 	ahead  []byte        // what was read behind it
 	body   *Body         // of the request; nil when nobody has asked for it
 	dead   bool          // what comes cannot be told from a body that nobody has read
+
+	until time.Time     // by which the whole of an answer must be taken, zero for never; used by who writes, as are the next
+	taken int           // of it
+	spent time.Duration // on having that taken
 
 	busy atomic.Bool  // a request is answered, or a stream is open
 	rest atomic.Int64 // since when it is not, in Unix ns
@@ -57,8 +61,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := c.next(p)
-	if c.awaits && n > 0 {
-		c.awaits = false
+	if n > 0 && c.awaits.Swap(false) {
 		_ = c.SetReadDeadline(time.Now().Add(c.within))
 	}
 	if w := c.stream.Load(); w != nil && n > 0 {
@@ -94,46 +97,50 @@ func (c *Conn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
-	if c.busy.Load() && len(p) > parcel {
+	if c.busy.Load() {
 		return c.deliver(p)
 	}
 	return c.Conn.Write(p)
 }
 
-// parcel is how much is written at a time of what is large.
-const parcel = 256 << 10
-
-// deliver writes p, of which the client must take one parcel after the other.
-func (c *Conn) deliver(p []byte) (int, error) {
-	began := time.Now()
-	for n := 0; n < len(p); {
-		until := began.Add(c.ln.cfg.lasting(n))
-		_ = c.Conn.SetWriteDeadline(earlier(until, time.Now().Add(c.ln.cfg.Slack)))
-		k, err := c.Conn.Write(p[n:min(n+parcel, len(p))])
-		if n += k; err != nil {
-			return n, err
+// deliver writes p, a part of an answer of which the client must take one parcel after the other.
+func (c *Conn) deliver(p []byte) (n int, err error) {
+	cfg := &c.ln.cfg
+	for n < len(p) && err == nil {
+		began := time.Now()
+		until := began.Add(min(cfg.Slack, cfg.lasting(c.taken)-c.spent))
+		if !c.until.IsZero() {
+			until = earlier(until, c.until)
 		}
+		_ = c.Conn.SetWriteDeadline(until)
+		var k int
+		k, err = c.Conn.Write(p[n:min(n+cfg.parcel(), len(p))])
+		n += k
+		c.taken += k
+		c.spent += time.Since(began)
 	}
-	return len(p), nil
+	return n, err
 }
 
-// SetWriteDeadline sets the time by which writes must be done, unless that is the stream's affair.
+// SetWriteDeadline sets the time by which an answer that begins must be taken, unless that is the stream's affair.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if c.stream.Load() != nil {
 		return nil
 	}
+	c.until, c.taken, c.spent = t, 0, 0
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetReadDeadline sets the time by which reads must be done, for requests that of a server that stops at the latest. The
 // first request behind a stream, which fasthttp takes for a connection's first, has its time from its first byte on.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if c.awaits {
+	awaits := c.awaits.Load()
+	if awaits {
 		c.within = time.Until(t)
 		t = time.Now().Add(c.ln.cfg.Idle)
 	}
 	if c.stream.Load() == nil {
-		t = c.ln.soonest(t)
+		t = c.ln.soonest(t, awaits)
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -154,7 +161,8 @@ const (
 
 // pass has the server answer the connection's next requests, as those of another that is the same below.
 func (c *Conn) pass() {
-	next := &Conn{Conn: c.Conn, ln: c.ln, awaits: c.ln.cfg.Idle > 0}
+	next := &Conn{Conn: c.Conn, ln: c.ln}
+	next.awaits.Store(c.ln.cfg.Idle > 0)
 	c.passed.Store(true)
 	go c.ln.cfg.Serve(c.ln.add(next)) // ends with the connection, which the server counts
 }

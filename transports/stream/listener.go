@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -57,6 +58,11 @@ func most(descriptors int) int { return max(descriptors-max(descriptors/8, 64), 
 // lasting is how long n bytes may take.
 func (c *ListenerConfig) lasting(n int) time.Duration {
 	return c.Slack + time.Duration(float64(n)/float64(c.Rate)*float64(time.Second))
+}
+
+// parcel is how much is written at a time: half of what the slowest client takes before its patience with it has an end.
+func (c *ListenerConfig) parcel() int {
+	return min(max(int(float64(c.Rate)*c.Slack.Seconds()/2), 1<<10), 256<<10)
 }
 
 // until is when more must have come of a message that began then, and of which got bytes are here.
@@ -245,24 +251,33 @@ func (l *Listener) drop(c *Conn) {
 	}
 }
 
-// Hurry gives up requests that have not arrived in a second: fasthttp would wait for them, and its own limit is long.
+// hurry is how long requests have to arrive when the server stops: they are gone before it has said goodbye.
+const hurry = goodbye * 3 / 4
+
+// Hurry gives up requests that do not arrive soon: fasthttp would wait for them, and its own limit is long. Nor does it know
+// that a connection is idle on which nothing has come behind a stream.
 func (l *Listener) Hurry() {
-	until := time.Now().Add(goodbye)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until = until
-	for c := range l.all {
+	l.until = time.Now().Add(hurry)
+	all := slices.Collect(l.all)
+	l.mu.Unlock()
+	for _, c := range all {
 		if c.stream.Load() == nil {
-			_ = c.Conn.SetReadDeadline(until)
+			_ = c.Conn.SetReadDeadline(l.soonest(time.Time{}, c.awaits.Load()))
 		}
 	}
 }
 
-// soonest returns t, or the time by which all must have been read.
-func (l *Listener) soonest(t time.Time) time.Time {
+// soonest returns t, or the time by which all must have been read: that of a request of which nothing has come is over.
+func (l *Listener) soonest(t time.Time, awaited bool) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.until.IsZero() && (t.IsZero() || t.After(l.until)) {
+	switch {
+	case l.until.IsZero():
+		return t
+	case awaited:
+		return time.Now()
+	case t.IsZero() || t.After(l.until):
 		return l.until
 	}
 	return t

@@ -35,18 +35,15 @@ type HistoryMessage struct {
 	Timestamp time.Time       `json:"timestamp"`
 }
 
-// NewHistory returns the answer with some of the day's messages.
-func NewHistory(h runtime.History, msgs []runtime.Message) History {
+// NewHistory returns the answer without the day's messages.
+func NewHistory(h runtime.History) History {
 	answer := History{Type: string(agui.TypeStateSnapshot), ThreadID: h.Thread.ID, Snapshot: HistoryPart{
 		Scope: "history_day", ThreadID: orNull(h.Thread.ID), HasMore: h.HasMore,
-		Messages: make([]HistoryMessage, len(msgs)),
+		Messages: []HistoryMessage{},
 	}}
 	if !h.Day.IsZero() {
 		day := h.Day.Format(time.DateOnly)
 		answer.Snapshot.Day = &day
-	}
-	for i := range msgs {
-		answer.Snapshot.Messages[i] = NewHistoryMessage(&msgs[i])
 	}
 	return answer
 }

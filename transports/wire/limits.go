@@ -20,21 +20,23 @@ type Limits struct {
 
 // Share is what a user or a project has of a server.
 type Share struct {
-	Requests RateQuota `json:"requests"`
-	Streams  Quota     `json:"streams"`  // open at a time
-	Running  Quota     `json:"running"`  // runs executed at once
-	Queued   Quota     `json:"queued"`   // runs that wait for their turn
-	InFlight ByteQuota `json:"inFlight"` // bytes of requests, messages and answers that are held at a time
+	Requests      RateQuota `json:"requests"`
+	Streams       Quota     `json:"streams"`       // open at a time
+	Subscriptions Quota     `json:"subscriptions"` // threads that all sockets together show at a time
+	Running       Quota     `json:"running"`       // runs executed at once
+	Queued        Quota     `json:"queued"`        // runs that wait for their turn
+	InFlight      ByteQuota `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
 }
 
 // ProjectShare is what a project has of a server.
 type ProjectShare struct {
-	Requests     RateQuota  `json:"requests"`
-	Streams      Quota      `json:"streams"`      // open at a time
-	Running      Quota      `json:"running"`      // runs executed at once
-	Queued       Quota      `json:"queued"`       // runs that wait for their turn
-	InFlight     ByteQuota  `json:"inFlight"`     // bytes of requests, messages and answers that are held at a time
-	TokensPerDay TokenQuota `json:"tokensPerDay"` // that calls of models took in the last 24 hours, by quarters of an hour
+	Requests      RateQuota  `json:"requests"`
+	Streams       Quota      `json:"streams"`       // open at a time
+	Subscriptions Quota      `json:"subscriptions"` // threads that all sockets together show at a time
+	Running       Quota      `json:"running"`       // runs executed at once
+	Queued        Quota      `json:"queued"`        // runs that wait for their turn
+	InFlight      ByteQuota  `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
+	TokensPerDay  TokenQuota `json:"tokensPerDay"`  // that calls of models took in the last 24 hours, by quarters of an hour
 }
 
 // TokenQuota is a limit on tokens and what is used of it.
@@ -137,7 +139,7 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 	all := share(cfg.Project, project, s.RunningOfProject, s.QueuedOfProject)
 	l := Limits{
 		User:    share(cfg.User, user, s.Running, s.Queued),
-		Project: ProjectShare{all.Requests, all.Streams, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
+		Project: ProjectShare{all.Requests, all.Streams, all.Subscriptions, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
 		Server: ServerLimits{
 			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, Queued: s.QueuedOfAll, QueuedPerThread: s.QueuedPerThread, InFlight: of.InFlight, LeastRate: of.Rate,
 			Connections: limitOf(of.Conns), ConnectionsPerPeer: limitOf(of.PerPeer), GuessesPerPeer: limitOf(of.Guesses),
@@ -175,7 +177,8 @@ func share(l rates.Limits, used rates.Used, running, queued runtime.Quota) Share
 		held.Limit = &l.Bytes
 	}
 	return Share{
-		Requests: r, Streams: quota(runtime.Quota{Limit: l.Streams, Used: used.Streams}), Running: quota(running), Queued: quota(queued), InFlight: held,
+		Requests: r, Streams: quota(runtime.Quota{Limit: l.Streams, Used: used.Streams}),
+		Subscriptions: quota(runtime.Quota{Limit: l.Subscriptions(), Used: used.Subscriptions}), Running: quota(running), Queued: quota(queued), InFlight: held,
 	}
 }
 

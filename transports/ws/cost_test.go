@@ -81,7 +81,10 @@ func (c *child) idle(n int, path, shown, say string) {
 // BenchmarkDelivery tells what an event costs the server for each of 1 000 viewers, in µs of CPU, over WebSocket
 // and as server-sent events, and how that compares with a loop that does nothing but write the same bytes.
 func BenchmarkDelivery(b *testing.B) {
-	const viewers = 1000
+	viewers, part := 1000, 1
+	if testing.Short() {
+		viewers, part = 20, 20
+	}
 	for _, c := range []struct {
 		name                  string
 		bursts, size, pauseMs int
@@ -94,9 +97,9 @@ func BenchmarkDelivery(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			s := spawn(b, transports.StreamConfig{PaceAbove: c.above})
 			for i := range b.N {
-				sse, _ := s.delivery(b, fmt.Sprintf("sse-%d", i), "events", viewers, c.bursts, c.size, c.pauseMs)
-				ws, frame := s.delivery(b, fmt.Sprintf("ws-%d", i), "ws", viewers, c.bursts, c.size, c.pauseMs)
-				bare := float64(s.Bare(viewers, c.bursts, c.size*frame)) / float64(viewers*c.bursts*c.size)
+				sse, _ := s.delivery(b, fmt.Sprintf("sse-%d", i), "events", viewers, c.bursts/part, c.size, c.pauseMs)
+				ws, frame := s.delivery(b, fmt.Sprintf("ws-%d", i), "ws", viewers, c.bursts/part, c.size, c.pauseMs)
+				bare := float64(s.Bare(viewers, c.bursts/part, c.size*frame)) / float64(viewers*(c.bursts/part)*c.size)
 				b.ReportMetric(sse, "µs/sse")
 				b.ReportMetric(ws, "µs/ws")
 				b.ReportMetric(bare, "µs/bare")

@@ -14,14 +14,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/fanout"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/stream"
 )
 
 // protocolMany is the subprotocol of a socket with many threads.
 const protocolMany = "baton.v1"
-
-// maxSubscriptions is how many threads a socket shows at a time.
-const maxSubscriptions = 256
 
 // desk is a socket with many threads. Commands are done in the order they come, one at a time, by the goroutine
 // that reads them: while one is done the next ones wait with the client. Each subscription has a goroutine that
@@ -98,15 +96,16 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	if d.subs[threadID] != nil {
 		return nil, nil, errSubscribed
 	}
-	if len(d.subs) == maxSubscriptions {
+	if len(d.subs) == rates.PerSocket {
 		return nil, nil, errSubscriptions
 	}
-	th, err := d.t.Runtime.Thread(context.WithoutCancel(ctx), d.who, threadID)
+	release, err := d.t.Streams.Rates.Subscribe(d.who)
 	if err != nil {
 		return nil, nil, err
 	}
-	cur, err := d.t.Runtime.Read(context.WithoutCancel(ctx), th, after, true)
+	cur, err := d.open(context.WithoutCancel(ctx), threadID, after)
 	if err != nil {
+		release()
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -116,9 +115,19 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	return subscribed{threadID, cur.After()}, func() {
 		d.begin(func() {
 			defer close(sub.done)
+			defer release()
 			d.t.Streams.Guard(func() { d.follow(ctx, s, threadID, tail) })
 		})
 	}, nil
+}
+
+// open opens a thread behind an event.
+func (d *desk) open(ctx context.Context, threadID string, after int64) (*runtime.Cursor, error) {
+	th, err := d.t.Runtime.Thread(ctx, d.who, threadID)
+	if err != nil {
+		return nil, err
+	}
+	return d.t.Runtime.Read(ctx, th, after, true)
 }
 
 // reader is a subscription's cursor. Those of a socket have events in turn, as they write them: a client that takes

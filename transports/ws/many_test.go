@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/transporttest"
 	"github.com/batonrun/baton/transports/ws"
 )
@@ -285,6 +286,44 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 	c.done(`{"op": "unsubscribe", "threadId": "t7"}`)
 	c.done(last)
+}
+
+// TestSubscriptionsOfAllSocketsAreBounded: a second socket has what the first has left.
+func TestSubscriptionsOfAllSocketsAreBounded(t *testing.T) {
+	s := serve(t, transports.StreamConfig{Rates: rates.New(rates.Config{User: rates.Limits{Streams: 20}})})
+	const limit = 256
+	runs := make([]started, limit/2)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() { runs[i] = s.Script(fmt.Sprintf("t%d", i), "") })
+	}
+	all.Wait()
+	one, other := s.many(), s.many()
+	for i := range limit {
+		run := runs[i/2]
+		one.done(fmt.Sprintf(`{"op": "subscribe", "threadId": %q}`, []string{run.ThreadID, run.ConversationID}[i%2]))
+	}
+	first := `{"op": "subscribe", "threadId": "t0"}`
+	if r := other.do(`{"op": "subscribe", "threadId": "none"}`); r.Code != "too_many_subscriptions" || !strings.Contains(r.Detail, "All your sockets together may show 256") {
+		t.Errorf("got %+v", r)
+	}
+	one.done(`{"op": "unsubscribe", "threadId": "t7"}`)
+	if r := other.do(`{"op": "subscribe", "threadId": "none"}`); r.Code != "not_found" { // and takes no place
+		t.Errorf("got %+v", r)
+	}
+	other.done(first)
+	if r := other.do(`{"op": "subscribe", "threadId": "t1"}`); r.Code != "too_many_subscriptions" {
+		t.Errorf("got %+v", r)
+	}
+	_ = one.Close()
+	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) { // until the server has seen it
+		if r := other.do(`{"op": "subscribe", "threadId": "t1"}`); r.Op == "ack" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a socket that is closed keeps its subscriptions")
+		}
+	}
 }
 
 // TestASubscriptionWithoutItsTurnHoldsNoRecords: a socket has one page of events in memory, however many threads it shows.

@@ -1,0 +1,30 @@
+package stream
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestConnectionIdleBehindAStreamEndsAtOnce stops a listener of which a client keeps a connection whose stream has ended.
+func TestConnectionIdleBehindAStreamEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Time, 1)
+		ln := NewListener(nil, ListenerConfig{Idle: time.Minute, Serve: func(c net.Conn) {
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, _ = c.Read(make([]byte, 1))
+			ended <- time.Now()
+			_ = c.Close()
+		}})
+		client, server := net.Pipe()
+		defer func() { _ = client.Close() }()
+		Own(ln.Adopt(server)).pass()
+		synctest.Wait()
+		stopped := time.Now()
+		ln.Hurry()
+		if took := (<-ended).Sub(stopped); took != 0 {
+			t.Errorf("the connection was closed after %v", took)
+		}
+	})
+}
