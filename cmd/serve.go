@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	goruntime "runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -51,21 +50,7 @@ func (p *Program) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// garbageRoom is how much a server that keeps little in memory makes new before it looks for what it needs no more.
-const garbageRoom = 32 << 20
-
-// roomForGarbage has the collector run less often while there is little to keep, which took a third of the time of runs
-// that only begin and end: it waits for as much garbage as there is to keep, and this array counts as kept. As nothing is
-// written to it, it takes no memory. Whoever sets GOGC or GOMEMLIMIT knows better.
-func roomForGarbage() []byte {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return nil
-	}
-	return make([]byte, garbageRoom)
-}
-
 func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger, again func() (config.Config, error)) error {
-	defer goruntime.KeepAlive(roomForGarbage())
 	stop, now, release := interrupts(ctx)
 	defer release()
 	offered, err := p.offers(cfg, offers{})
@@ -91,6 +76,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
+	defer boundGarbage()()
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)
