@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -28,13 +27,28 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "serve" { // the server that startServer starts
-		cmd.Main(builtin.Plugins()...)
-	}
+	child()
 	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		fail(err)
 	}
+}
+
+// child is the program as a process that a bench has started: a server, or a crowd. Otherwise it returns.
+func child() {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "serve":
+		cmd.Main(builtin.Plugins()...)
+	case len(os.Args) == 2 && os.Args[1] == "press":
+		if err := press(os.Stdin, os.Stdout); err != nil {
+			fail(err)
+		}
+		os.Exit(0)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
 }
 
 // command returns the command bench.
@@ -44,7 +58,7 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a server",
-		Long: "Bench measures the server given with --server, or one that it starts for the purpose on a new SQLite\n" +
+		Long: "Bench measures the server given with --server, or one that it starts for each bench on a new SQLite\n" +
 			"database or the one given with --database. The CPU and memory of the server are shown when it was\n" +
 			"started by bench, or when it runs on this machine and --pid is given. Without a subcommand it is bench runs.",
 		Args:          cobra.NoArgs,
@@ -56,7 +70,8 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.database, "database", "", "database `URL` for the server to start")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "print a line of JSON for each bench")
 	def.flags(root.Flags())
-	root.RunE = o.measure(def.bench)
+	root.MarkFlagsMutuallyExclusive("server", "database")
+	root.RunE = o.measure(served(def.bench))
 	root.AddCommand(
 		runsCommand(&o),
 		viewersCommand(&o),
@@ -64,38 +79,50 @@ func command() *cobra.Command {
 		leaveCommand(&o),
 		cancelCommand(&o),
 		crowdCommand(&o),
-		o.command("models", "Answers of a model of a provider, beside a bare client", models()...),
+		o.command("models", "Answers of a model of a provider, beside a bare client, on a server of its own", models()...),
 		o.command("all", "All benches, with the sizes that Baton's figures are given for", suite()...),
 	)
 	return root
 }
 
-// A bench measures the target.
-type bench func(ctx context.Context, t *target) ([]report, error)
+// A bench measures a server: the one that the options name, or one that it starts on their database.
+type bench func(ctx context.Context, o *options) ([]report, error)
+
+// served is the bench of a server with no settings of its own.
+func served(measure func(ctx context.Context, t *target) ([]report, error)) bench {
+	return func(ctx context.Context, o *options) ([]report, error) {
+		if o.server == "" {
+			return o.serve(ctx, "", nil, measure)
+		}
+		t, err := newTarget(o.server, o.pid)
+		if err != nil {
+			return nil, err
+		}
+		return measure(ctx, t)
+	}
+}
 
 func (o *options) command(use, short string, list ...bench) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: o.measure(list...)}
 }
 
-// measure runs benches against the server that the options name, and prints what each has measured.
+// measure runs benches and prints what each has measured.
 func (o *options) measure(list ...bench) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer cancel()
-		t, stop, err := o.target(ctx)
-		if err != nil {
-			return err
-		}
 		for _, b := range list {
-			var reports []report
-			if reports, err = b(ctx, t); err != nil {
-				break
+			reports, err := b(ctx, o)
+			if err != nil {
+				return err
 			}
 			for _, r := range reports {
-				err = errors.Join(err, r.write(cmd.OutOrStdout(), o.json))
+				if err := r.write(cmd.OutOrStdout(), o.json); err != nil {
+					return err
+				}
 			}
 		}
-		return errors.Join(err, stop())
+		return nil
 	}
 }
 
@@ -103,17 +130,17 @@ func (o *options) measure(list ...bench) func(*cobra.Command, []string) error {
 func suite() []bench {
 	runs := func(o runsOptions) bench {
 		o.tokens, o.size = 200, 4
-		return o.bench
+		return served(o.bench)
 	}
 	return append([]bench{
-		defaultIdle().bench, // first: later the server has memory to spare
+		served(defaultIdle().bench),
 		runs(runsOptions{total: 100, atOnce: 1, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 500, atOnce: 50, viewers: 1, projection: "agui"}),
-		(&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench, // what runs cost that say little
+		served((&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench), // what runs cost that say little
 		runs(runsOptions{total: 150, atOnce: 50, delay: 5 * time.Millisecond, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
-		defaultViewers().bench,
-		defaultCancels().bench,
+		served(defaultViewers().bench),
+		served(defaultCancels().bench),
 		defaultCrowd().bench,
 	}, models()...)
 }

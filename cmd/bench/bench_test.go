@@ -17,9 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" { // the server that a bench starts for itself
-		cmd.Main(builtin.Plugins()...)
-	}
+	child()
 	os.Exit(m.Run())
 }
 
@@ -42,23 +40,42 @@ func TestBenchPassesItsOwnChecks(t *testing.T) {
 		"cancel --runs 2 --sleep 100ms",
 		"idle --streams 5",
 		"leave --viewers 5 --events 5 --after 1ms",
-		"crowd --users 3 --runs 3 --pause 1ms",
 	} {
-		var out bytes.Buffer
-		bench := command()
-		bench.SetArgs(append(strings.Fields(args), "--server", s.URL(), "--json"))
-		bench.SetOut(&out)
-		if err := bench.ExecuteContext(t.Context()); err != nil {
+		if err := measure(t, append(strings.Fields(args), "--server", s.URL())...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
-		for line := range strings.Lines(out.String()) {
-			var report struct {
-				Bench   string
-				Figures []struct{ Values []float64 }
-			}
-			if err := json.Unmarshal([]byte(line), &report); err != nil || report.Bench == "" || len(report.Figures) == 0 {
-				t.Errorf("%s: got %q, %v", args, line, err)
-			}
+	}
+	if err := measure(t, "crowd", "--server", s.URL()); err == nil {
+		t.Error("crowd measured a server without the settings that it needs")
+	}
+}
+
+func TestCrowdMeasuresTheGivenDatabase(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "given.db")
+	if err := measure(t, "crowd", "--users", "3", "--runs", "3", "--pause", "1ms", "--database", "sqlite:"+database); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(database); err != nil {
+		t.Errorf("the database has not been measured: %v", err)
+	}
+}
+
+// measure runs a bench, which must print reports.
+func measure(t *testing.T, args ...string) error {
+	t.Helper()
+	var out bytes.Buffer
+	bench := command()
+	bench.SetArgs(append(args, "--json"))
+	bench.SetOut(&out)
+	err := bench.ExecuteContext(t.Context())
+	for line := range strings.Lines(out.String()) {
+		var report struct {
+			Bench   string
+			Figures []struct{ Values []float64 }
+		}
+		if err := json.Unmarshal([]byte(line), &report); err != nil || report.Bench == "" || len(report.Figures) == 0 {
+			t.Errorf("%s: got %q, %v", args, line, err)
 		}
 	}
+	return err
 }

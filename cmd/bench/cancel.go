@@ -21,7 +21,7 @@ func defaultCancels() *cancelOptions { return &cancelOptions{runs: 100, sleep: 2
 
 func cancelCommand(o *options) *cobra.Command {
 	co := defaultCancels()
-	cmd := o.command("cancel", "Cancel runs while a tool of theirs ignores it", co.bench)
+	cmd := o.command("cancel", "Cancel runs while a tool of theirs ignores it", served(co.bench))
 	cmd.Flags().IntVar(&co.runs, "runs", co.runs, "runs, one after the other")
 	cmd.Flags().DurationVar(&co.sleep, "sleep", co.sleep, "what the tool sleeps")
 	return cmd

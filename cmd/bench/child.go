@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,39 +14,40 @@ import (
 	"syscall"
 )
 
-// target returns the server to measure, and what ends it if it was started here.
-func (o *options) target(ctx context.Context) (*target, func() error, error) {
-	if o.server == "" {
-		return startServer(ctx, o.database)
+// serve has a server measured that it starts with settings, of a file and of the environment, on a free port and on the
+// database that the options name, else on a new SQLite one.
+func (o *options) serve(
+	ctx context.Context, settings string, env []string, measure func(context.Context, *target) ([]report, error),
+) (_ []report, err error) {
+	if o.server != "" {
+		return nil, errors.New("server: this bench needs a server with settings of its own, which it starts itself")
 	}
-	t, err := newTarget(o.server, o.pid)
-	return t, func() error { return nil }, err
-}
-
-// startServer starts this program's serve on a free port and a database, or a new SQLite one for "".
-func startServer(ctx context.Context, database string) (*target, func() error, error) {
 	dir, err := os.MkdirTemp("", "baton-bench-")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if database == "" {
-		database = "sqlite:" + filepath.Join(dir, "baton.db")
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "baton.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		return nil, err
 	}
-	t, stop, err := startProcess(ctx, "serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--database", database)
+	t, stop, err := startServer(ctx, env, "--config", file, "--database", cmp.Or(o.database, "sqlite:"+filepath.Join(dir, "baton.db")))
 	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
-	return t, func() error { return errors.Join(stop(), os.RemoveAll(dir)) }, nil
+	defer func() { err = errors.Join(err, stop()) }()
+	return measure(ctx, t)
 }
 
-func startProcess(ctx context.Context, args ...string) (*target, func() error, error) {
+// startServer starts this program's serve, and returns what stops it.
+func startServer(ctx context.Context, env []string, args ...string) (*target, func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, self, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "warn"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Stderr = os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, nil, err

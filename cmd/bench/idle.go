@@ -18,7 +18,7 @@ func defaultIdle() *idleOptions { return &idleOptions{streams: 1000, settle: 3 *
 
 func idleCommand(o *options) *cobra.Command {
 	io := defaultIdle()
-	cmd := o.command("idle", "Hold idle streams, then leave: memory of each, and when the server notices", io.bench)
+	cmd := o.command("idle", "Hold idle streams, then leave: memory of each, and when the server notices", served(io.bench))
 	cmd.Flags().IntVar(&io.streams, "streams", io.streams, "idle streams")
 	cmd.Flags().DurationVar(&io.settle, "settle", io.settle, "pause before memory is read")
 	return cmd

@@ -24,7 +24,7 @@ func defaultLeave() *leaveOptions {
 
 func leaveCommand(o *options) *cobra.Command {
 	lo := defaultLeave()
-	cmd := o.command("leave", "Let many watch one thread and leave: what memory the server gives back", lo.bench)
+	cmd := o.command("leave", "Let many watch one thread and leave: what memory the server gives back", served(lo.bench))
 	cmd.Flags().IntVar(&lo.viewers, "viewers", lo.viewers, "viewers of the thread")
 	cmd.Flags().IntVar(&lo.events, "events", lo.events, "events that they see")
 	cmd.Flags().DurationVar(&lo.delay, "delay", lo.delay, "pause between two of them")

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,27 +24,17 @@ type modelOptions struct {
 
 // bench measures runs of an agent that a provider's model plays, on a server of its own, and a bare HTTP client that
 // reads the same streams.
-func (o *modelOptions) bench(ctx context.Context, _ *target) (_ []report, err error) {
+func (o *modelOptions) bench(ctx context.Context, all *options) ([]report, error) {
 	provider := llmtest.New(llmtest.Always(llmtest.Script{Steps: llmtest.Tokens(o.tokens, "word"), Pace: o.pace}))
 	defer provider.Close()
-	dir, err := os.MkdirTemp("", "baton-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "baton.yaml")
-	text := fmt.Sprintf("agents:\n  model: {provider: openai, model: m, base_url: %s/v1, api_key: key}\n", provider.URL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
-	t, stop, err := startProcess(ctx, "serve", "--config", file, "--listen", "127.0.0.1:0", "--log-level", "warn",
-		"--database", "sqlite:"+filepath.Join(dir, "baton.db"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+	settings := fmt.Sprintf("agents:\n  model: {provider: openai, model: m, base_url: %s/v1, api_key: key}\n", provider.URL)
+	return all.serve(ctx, settings, nil, func(ctx context.Context, t *target) ([]report, error) {
+		return o.measure(ctx, t, provider.URL)
+	})
+}
 
-	bare := func() error { return readBare(ctx, provider.URL) }
+func (o *modelOptions) measure(ctx context.Context, t *target, provider string) ([]report, error) {
+	bare := func() error { return readBare(ctx, provider) }
 	run := func() error { return converse(ctx, t) }
 	for _, warm := range []func() error{bare, run} {
 		if err := warm(); err != nil {

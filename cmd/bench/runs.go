@@ -39,7 +39,7 @@ func (o *runsOptions) flags(fs *pflag.FlagSet) {
 
 func runsCommand(o *options) *cobra.Command {
 	ro := defaultRuns()
-	cmd := o.command("runs", "Start runs and read them", ro.bench)
+	cmd := o.command("runs", "Start runs and read them", served(ro.bench))
 	ro.flags(cmd.Flags())
 	return cmd
 }

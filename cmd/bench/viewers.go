@@ -31,7 +31,7 @@ func defaultViewers() *viewersOptions {
 
 func viewersCommand(o *options) *cobra.Command {
 	vo := defaultViewers()
-	cmd := o.command("viewers", "Let many watch one thread, and compare with a bare loop of socket writes", vo.bench)
+	cmd := o.command("viewers", "Let many watch one thread, and compare with a bare loop of socket writes", served(vo.bench))
 	cmd.Flags().IntVar(&vo.viewers, "viewers", vo.viewers, "viewers of the thread")
 	cmd.Flags().IntVar(&vo.events, "events", vo.events, "events that come one by one")
 	cmd.Flags().DurationVar(&vo.delay, "delay", vo.delay, "pause between two of them")
