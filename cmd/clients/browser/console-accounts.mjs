@@ -1,5 +1,5 @@
 // People with accounts: KEYS are API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera looks
-// after p1, which adam administers, and nell is of p2.
+// after p1, which oscar operates and adam administers, and nell is of p2.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, call, leave, looks, quiet, sound, soundInEachLook, visit } from "./console-page.mjs";
@@ -96,6 +96,89 @@ test("nobody sees a neighbour's, and nobody is shown what they may not do", asyn
   await leave(page);
 });
 
+// What is shown of what alice has: to herself, and to those who look after, operate and administer the project.
+const shown = {
+  alice: {
+    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Delete"],
+    thread: ["Open in the playground", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 0, admin: ["You", "Limits"],
+  },
+  vera: { open: ["Run again", "curl"], asked: [], over: ["Run again", "curl"], thread: [], picked: [], tools: 0, admin: ["You", "Limits", "Retention"] },
+  oscar: {
+    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl"],
+    thread: ["Rename", "Archive"], picked: ["Cancel 1"], tools: 1, admin: ["You", "Limits", "Retention"],
+  },
+  adam: {
+    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Delete"],
+    thread: ["Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
+  },
+};
+
+// keysOf are what a page's list of keys says that they do to the run.
+async function keysOf(page) {
+  await page.keyboard.press("?");
+  const dialog = page.getByRole("dialog", { name: "Keys" });
+  const does = await dialog.locator("section", { hasText: "What can be done" }).locator("dd").allTextContents();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  return does;
+}
+
+const does = { Cancel: "cancel it", "Say something": "say something to it", "Say more": "say something to it", "Run again": "run it again, as it is or edited", curl: "show it as curl" };
+
+for (const [name, may] of Object.entries(shown)) {
+  test(`${name} signs in, and is shown what the role may do to what is alice's, and nothing else`, async () => {
+    const ask = { message: `may ${name}?`, schema: { type: "string" } };
+    const open = await begin("alice", { agent: "scripted", content: script({ ask }), threadId: `open for ${name}` });
+    const over = await begin("alice", { agent: "echo", content: `over for ${name}`, threadId: `over for ${name}` });
+    const page = await visit(browser, "/");
+    await page.getByLabel("Key or token").fill(keys[name]);
+    await page.keyboard.press("Enter");
+    await page.getByText(`${name} · `).waitFor();
+    page.complaints.splice(0);
+    const to = (path) => page.goto(new URL(path, page.url()).href);
+    const buttons = (where) => page.locator(where).locator("button, a.button").allTextContents();
+    for (const [which, { runId }, status] of [["open", open, "WAITING"], ["over", over, "COMPLETED"]]) {
+      await to(`/runs/${runId}`);
+      await page.locator(`.run-head [data-status=${status}]`).waitFor();
+      assert.deepEqual(await buttons(".run-head .actions"), may[which], which);
+      if (which === "open") assert.deepEqual(await buttons(".waits"), may.asked);
+      const words = may[which].map((b) => does[b]).filter(Boolean);
+      assert.deepEqual((await keysOf(page)).sort(), words.sort(), which);
+    }
+    await to("/waiting");
+    const asks = page.locator(".waits", { hasText: ask.message });
+    await asks.waitFor();
+    assert.deepEqual(await asks.locator("button").allTextContents(), may.asked);
+    await to(`/threads/${over.conversationId}`);
+    await page.locator(".day .message[data-role=assistant]").waitFor();
+    await page.locator(".one-thread > header .muted", { hasText: name }).first().waitFor();
+    assert.deepEqual(await buttons(".one-thread > header"), may.thread);
+    await to("/agents?tab=tools");
+    await page.locator(".tab-panel .panel").first().waitFor();
+    assert.equal((await page.getByRole("button", { name: "Try this tool" }).count()) > 0, may.tools > 0);
+    await to("/admin");
+    await page.getByRole("tab", { name: "You" }).waitFor();
+    assert.deepEqual(await page.getByRole("tab").allTextContents(), may.admin);
+    await to("/runs");
+    for (const { runId } of [open, over]) await page.locator(".runs li", { has: page.locator(`a[href*="${runId}"]`) }).getByRole("checkbox").check();
+    await page.getByText("2 picked").waitFor();
+    assert.deepEqual((await buttons(".bulk")).filter((b) => b !== "Pick none"), may.picked);
+    await quiet(page, `what ${name} may do`);
+    if (may.over.includes("Say more")) {
+      await to(`/runs/${over.runId}`);
+      await page.getByRole("button", { name: "Say more" }).click();
+      await page.getByRole("textbox", { name: "Message" }).fill(`${name} says more`);
+      await page.getByRole("button", { name: "Send" }).click();
+      await page.locator(".facts").getByText("Generation").waitFor();
+      await to(`/runs/${open.runId}`);
+      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.locator(".run-head [data-status=CANCELLED]").waitFor();
+    }
+    await quiet(page, `what ${name} does`);
+    await leave(page);
+  });
+}
+
 test("who looks after a project sees the threads of its users, all or one's, and may not change them", async () => {
   for (const name of ["alice", "bob"]) await begin(name, { agent: "echo", content: `a thread of ${name}`, threadId: "shared name" });
   const page = await visit(browser, "/threads", looks[0], { credential: keys.vera });
@@ -137,11 +220,13 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await page.getByLabel("Name (optional)").fill("laptop");
   await page.getByRole("button", { name: "Make it" }).click();
   const key = (await page.getByRole("dialog").locator("pre").textContent()).trim();
+  await soundInEachLook(page, "a key that was made");
   const carol = { Authorization: `Bearer ${key}` };
   const me = await call("GET", "/api/v1/me", undefined, carol);
   assert.deepEqual([me.user, me.projectId, me.role], ["carol", "p1", "user"]);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke laptop" }).click();
+  await soundInEachLook(page, "what is asked before a key is revoked");
   await page.getByRole("button", { name: "Revoke it" }).click();
   await page.getByRole("row", { name: /laptop/ }).getByText("revoked").waitFor();
   await assert.rejects(call("GET", "/api/v1/me", undefined, carol), refused);

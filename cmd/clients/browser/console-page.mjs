@@ -62,16 +62,23 @@ export async function visit(browser, path, { width, height, theme } = looks[0], 
   return Object.assign(page, { asked, complaints });
 }
 
-// sound holds of every page at any time: it can be used by everybody, fits its width, asks nobody else, and has no complaint.
+// sound holds of every page at any time: it can be used by everybody, fits its width, can be read, asks nobody else, and has no complaint. Of a page
+// below an open dialog nothing can be used.
 export async function sound(page, what) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+    const { violations } = await window.axe.run(document.querySelector("dialog[open]") ?? document, { resultTypes: ["violations"] });
     return violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} (${n.failureSummary?.slice(0, 240)})`).join("; ")}`);
   });
   assert.deepEqual(found, [], `${what}: accessibility`);
   const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(sideways <= 0, `${what} is ${sideways} px wider than its window`);
+  const tiny = await page.evaluate(() =>
+    [...document.body.querySelectorAll("*")]
+      .filter((e) => parseFloat(getComputedStyle(e).fontSize) < 11 && [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim()))
+      .map((e) => e.outerHTML.slice(0, 120)),
+  );
+  assert.deepEqual(tiny, [], `${what}: letters that are too small to read`);
   const moving = await page.evaluate(() => document.getAnimations().filter((a) => a.playState === "running" && a.effect.getComputedTiming().duration > 1).map((a) => a.animationName ?? a.transitionProperty));
   assert.deepEqual(moving, [], `${what}: moves, although the person wants no motion`);
   await quiet(page, what);

@@ -103,7 +103,9 @@ test("runs are cancelled and deleted many at a time", async () => {
   const page = await visit(browser, "/runs?status=waiting&q=wait");
   await page.locator(".runs li").nth(2).waitFor();
   await page.locator("h1").click();
-  for (const key of ["j", "x", "j", "x", "c"]) await page.keyboard.press(key);
+  for (const key of ["j", "x", "j", "x"]) await page.keyboard.press(key);
+  await page.getByText("2 picked").waitFor();
+  await page.keyboard.press("c");
   const asks = page.getByRole("dialog", { name: "Cancel 2 runs?" });
   await asks.getByText("What they have said so far stays.").waitFor();
   await soundInEachLook(page, "what is asked before runs are cancelled");
@@ -118,6 +120,7 @@ test("runs are cancelled and deleted many at a time", async () => {
   await page.locator(".runs li").nth(2).waitFor();
   await page.getByLabel("Pick all that are loaded").check();
   await page.getByRole("button", { name: "Delete 3" }).click();
+  await soundInEachLook(page, "what is asked before runs are deleted");
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByText("3 runs deleted.").waitFor();
   const { items } = await call("GET", "/api/projects/default/agent-runs?status=CANCELLED&q=wait");
@@ -186,6 +189,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
 
   await page.getByRole("button", { name: "Say more" }).click();
   await page.getByRole("textbox", { name: "Message" }).fill('{"do":[{"say":"and more"}]}');
+  await soundInEachLook(page, "saying more");
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByText("and more", { exact: true }).waitFor();
   await page.locator(".facts").getByText("Generation").waitFor();
@@ -205,6 +209,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
   await soundInEachLook(page, "curl");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Delete" }).click();
+  await soundInEachLook(page, "what is asked before a run is deleted");
   await page.getByRole("button", { name: "Delete it" }).click();
   await page.getByText("The run is deleted.").waitFor();
   await quiet(page, "what was done to a run");
@@ -308,6 +313,25 @@ test("a long run is read once, whatever it is made of has few rows in the page, 
   await leave(page);
 });
 
+test("a long text that is still read is shown as it stands, in few parts", async () => {
+  const paragraphs = Array.from({ length: 1_200 }, (_, i) => `**${String(i).padStart(4, "0")}${"x".repeat(160)}**\n\n`).join("");
+  const run = await did({ agent: "echo", content: paragraphs });
+  const page = await visit(browser, "/agents");
+  let go;
+  const held = new Promise((done) => (go = done));
+  await page.route(/\/events\?.*after_event_id=/, (route) => held.then(() => route.continue()));
+  await page.goto(new URL(`/runs/${run.id}?tab=messages`, page.url()).href);
+  const answer = page.locator(".message[data-role=assistant]");
+  await answer.getByText("0300x").first().waitFor();
+  assert.equal(await answer.locator("strong").count(), 0);
+  assert.ok((await answer.locator(".piece").count()) > 10);
+  go();
+  await page.locator(".run-head [data-whole=true]").waitFor();
+  await answer.getByText("1199x").first().waitFor();
+  await quiet(page, "a long text");
+  await leave(page);
+});
+
 test("a thread's runs have one state, and what one was asked is asked otherwise in its place", async () => {
   const one = await did({ do: [{ state: { first: 1 } }, { say: "one" }], threadId: "states" });
   const two = await did({ do: [{ state: { second: 2 } }, { say: "two" }], threadId: "states" });
@@ -356,6 +380,7 @@ test("all is done with keys alone", async () => {
   await page.getByRole("combobox", { name: "Search" }).waitFor();
   await keyboard.type("by keys");
   await page.getByRole("option", { name: /by keys/ }).first().waitFor();
+  await soundInEachLook(page, "the search");
   await keyboard.press("Enter");
   await page.waitForURL("**/runs/**");
   await page.getByRole("heading", { name: "by keys" }).waitFor();

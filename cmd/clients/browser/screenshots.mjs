@@ -28,7 +28,7 @@ const workflows = {
     nodes: {
       check: scripted({ say: "The parcel came back on Friday." }),
       pay: {
-        ...scripted({ ask: { message: "The refund is over 500 €. How shall it be paid?", schema: {
+        ...scripted({ ask: { message: "The refund is over 500\u00a0€. How shall it be paid?", schema: {
           type: "object", required: ["way", "amount"],
           properties: {
             way: { type: "string", title: "Way", enum: ["bank transfer", "voucher"] }, amount: { type: "number", title: "Amount in €", minimum: 0, maximum: 900 },

@@ -3254,6 +3254,8 @@ export interface components {
             requests: components["schemas"]["RateQuota"];
             /** @description Open at a time. */
             streams: components["schemas"]["Quota"];
+            /** @description Threads that all sockets together show. */
+            subscriptions: components["schemas"]["Quota"];
             /** @description Runs executed at once. */
             running: components["schemas"]["Quota"];
             /** @description Runs that wait for their turn. */
@@ -4399,6 +4401,8 @@ export interface components {
             requests: components["schemas"]["RateQuota"];
             /** @description Open at a time. */
             streams: components["schemas"]["Quota"];
+            /** @description Threads that all sockets together show. */
+            subscriptions: components["schemas"]["Quota"];
             /** @description Runs executed at once. */
             running: components["schemas"]["Quota"];
             /** @description Runs that wait for their turn. */
@@ -7325,6 +7329,10 @@ export interface operations {
                      *           "limit": 200,
                      *           "used": 1
                      *         },
+                     *         "subscriptions": {
+                     *           "limit": 2000,
+                     *           "used": 3
+                     *         },
                      *         "running": {
                      *           "limit": null,
                      *           "used": 1
@@ -7347,6 +7355,10 @@ export interface operations {
                      *         "streams": {
                      *           "limit": 2000,
                      *           "used": 7
+                     *         },
+                     *         "subscriptions": {
+                     *           "limit": 20000,
+                     *           "used": 21
                      *         },
                      *         "running": {
                      *           "limit": null,

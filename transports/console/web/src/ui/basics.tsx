@@ -128,6 +128,13 @@ export function useMatch(query: string): boolean {
   );
 }
 
+/** useUnit is how much larger letters are than on most screens, and with them what is measured in pixels. */
+export function useUnit(): number {
+  useMatch("(min-width: 2200px)");
+  useMatch("(min-width: 3200px)");
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+}
+
 /** Ago is how long a time is past. */
 export function Ago({ at }: { at: string }) {
   const now = useNow(10_000);

@@ -37,20 +37,25 @@ const components: Components = {
 
 /** Markdown shows a text as it is meant, without any HTML that stands in it. grows says that more of it comes. */
 export const Markdown = memo(function Markdown({ text, grows = false }: { text: string; grows?: boolean }) {
-  if (!grows && text.length > little) return <Later text={text} />;
-  if (!grows) return <Block text={text} />;
-  return <Blocks text={text} most={often} />;
+  if (text.length > long) return <Plain text={text} />;
+  if (grows) return <Growing text={text} />;
+  return text.length > little ? <Later text={text} /> : <Block text={text} />;
 });
 
 // A text that takes its time is shown as it stands, and as it is meant when the page has nothing more urgent to do.
 function Later({ text }: { text: string }) {
   const ready = useDeferredValue(true, false);
   if (!ready) return <Plain text={text} />;
-  const whole = text.length <= often || text.length > long || defines.test(text);
+  const whole = text.length <= often || defines.test(text);
   return whole ? <Block text={text} /> : <Blocks text={text} most={long} />;
 }
 
-function Blocks({ text, most }: { text: string; most: number }) {
+// What came since the page had its turn may be much: it is parsed a block at a time, while the page goes on.
+function Growing({ text }: { text: string }) {
+  return <Blocks text={useDeferredValue(text, "")} most={often} />;
+}
+
+const Blocks = memo(function Blocks({ text, most }: { text: string; most: number }) {
   return (
     <div className="blocks">
       {blocks(text).map((block, i) => (
@@ -58,7 +63,7 @@ function Blocks({ text, most }: { text: string; most: number }) {
       ))}
     </div>
   );
-}
+});
 
 const Block = memo(function Block({ text, most = long }: { text: string; most?: number }) {
   if (text.length > most) return <Plain text={text} />;

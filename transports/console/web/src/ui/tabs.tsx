@@ -1,4 +1,4 @@
-import { useId, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 
 export interface Tab {
   id: string;
@@ -15,6 +15,16 @@ export function Tabs({ tabs, chosen, choose, label, children }: {
   children: ReactNode;
 }) {
   const id = useId();
+  const list = useRef<HTMLDivElement>(null);
+  const lengths = tabs.map((t) => `${t.name}${t.count ?? ""}`.length).join();
+  useEffect(() => {
+    const row = list.current;
+    const tab = row?.querySelector<HTMLElement>("[aria-selected=true]");
+    if (!row || !tab) return;
+    const left = tab.offsetLeft - row.offsetLeft;
+    if (left < row.scrollLeft) row.scrollLeft = left; // on a telephone it may be out of sight
+    else row.scrollLeft = Math.max(row.scrollLeft, left + tab.offsetWidth - row.clientWidth);
+  }, [chosen, lengths]);
   const walk = (e: KeyboardEvent<HTMLDivElement>) => {
     const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
     if (step === 0) return;
@@ -27,7 +37,7 @@ export function Tabs({ tabs, chosen, choose, label, children }: {
   };
   return (
     <>
-      <div className="tabs" role="tablist" aria-label={label} onKeyDown={walk}>
+      <div ref={list} className="tabs" role="tablist" aria-label={label} onKeyDown={walk}>
         {tabs.map((t) => (
           <button
             key={t.id}

@@ -3,7 +3,7 @@ import { Background, Controls, Handle, MarkerType, Position, ReactFlow, useReact
 import "@xyflow/react/dist/style.css";
 import { memo, useEffect, useMemo } from "react";
 import type { NodeState, Workflow, WorkflowNode } from "../api/types";
-import { Took, useMatch } from "./basics";
+import { Took, useMatch, useUnit } from "./basics";
 import { StatusBadge, tone } from "./status";
 import "./workflow-graph.css";
 
@@ -20,9 +20,9 @@ interface Props {
 /** WorkflowGraph draws a workflow: what follows what, on which condition, and of a run what has become of each node. */
 export default function WorkflowGraph({ workflow, states, live }: Props) {
   const down = useMatch("(max-width: 700px)"); // where there is more room below than beside
-  const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // letters are larger on the largest screens
-  const [width, height] = [208 * scale, (states ? 84 : 64) * scale];
-  const { places, size } = useMemo(() => layout(workflow.nodes, width, height, down), [workflow.nodes, width, height, down]);
+  const unit = useUnit();
+  const [width, height] = [208 * unit, (states ? 84 : 64) * unit];
+  const { places, size } = useMemo(() => layout(workflow.nodes, width, height, down, unit), [workflow.nodes, width, height, down, unit]);
   const of = (id: string) => states?.find((s) => s.nodeId === id);
   const nodes: GraphNode[] = workflow.nodes.map((node) => {
     const state = of(node.id);
@@ -43,7 +43,7 @@ export default function WorkflowGraph({ workflow, states, live }: Props) {
     }),
   );
   return (
-    <figure className="graph" aria-label={`The workflow ${workflow.name}`} style={{ height: Math.min((down ? 560 : 420) * scale, Math.max(150, size + 64)) }}>
+    <figure className="graph" aria-label={`The workflow ${workflow.name}`} style={{ height: Math.min((down ? 560 : 420) * unit, Math.max(150 * unit, size + 64 * unit)) }}>
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={types} fitView fitViewOptions={whole} minZoom={0.2} maxZoom={1.6}
         nodesConnectable={false} nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} preventScrolling={false} zoomOnScroll={false}
@@ -88,9 +88,9 @@ function NodeBox({ data: { node, state, down, width, height, run, message, progr
   );
 }
 
-function layout(nodes: WorkflowNode[], width: number, height: number, down: boolean) {
+function layout(nodes: WorkflowNode[], width: number, height: number, down: boolean, unit: number) {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 24, ranksep: down ? 36 : 64 });
+  graph.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 24 * unit, ranksep: (down ? 36 : 64) * unit });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const n of nodes) graph.setNode(n.id, { width, height });
   for (const n of nodes) for (const from of n.needs) graph.setEdge(from, n.id);

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { useUnit } from "../../ui/basics";
 
 export interface Series {
   name: string;
@@ -16,15 +17,15 @@ interface Props {
   series: Series[];
   format: (value: number) => string;
   least: number; // that the scale goes up to, however small the values are
-  height?: number;
   bars?: number; // how long a bar is, in seconds: the values are stacked; none draws lines
 }
 
 /** Chart draws values over time. Its label says in words what the lines do, and its legend what the pointer is at. */
-export function Chart({ label, times, series, format, least, height = 180, bars }: Props) {
+export function Chart({ label, times, series, format, least, bars }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
+  const unit = useUnit();
   const names = series.map((s) => `${s.name}${sparse(s.values)}`).join();
   const data = useMemo<uPlot.AlignedData>(() => [times, ...(bars ? stacked(series) : series.map((s) => s.values))], [times, series, bars]);
   const latest = useRef(data);
@@ -36,21 +37,22 @@ export function Chart({ label, times, series, format, least, height = 180, bars 
     if (!element) return;
     const token = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
     const style = resolved(element, ["--ink-3", "--line", ...series.map((s) => s.colour)]);
-    const axis = { stroke: style["--ink-3"], font: `11px ${token("--sans")}`, grid: { stroke: style["--line"], width: 1 }, ticks: { show: false } };
+    const size = () => ({ width: element.clientWidth, height: 180 * unit });
+    const axis = { stroke: style["--ink-3"], font: `${11 * unit}px ${token("--sans")}`, grid: { stroke: style["--line"], width: 1 }, ticks: { show: false } };
     const drawn = new uPlot(
       {
-        width: element.clientWidth, height, padding: [12, 16, 0, 0],
+        ...size(), padding: [12 * unit, 16 * unit, 0, 0],
         cursor: { points: { size: 7 }, drag: { x: false, y: false } },
         scales: { ...(bars && { x: { range: (_: uPlot, min: number, max: number): uPlot.Range.MinMax => [min - bars / 2, max + bars / 2] } }), y: { range: (_, __, max) => [0, Math.max(max * 1.1, least)] } },
         axes: [
-          { ...axis, size: 28, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
-          { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
+          { ...axis, size: 28 * unit, space: 50 * unit, grid: { show: false }, values: (_, ticks) => ticks.map(tick) },
+          { ...axis, size: 58 * unit, space: 30 * unit, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : format(t))) },
         ],
         legend: { live: true },
         series: [
           { label: "", value: (_, v: number | null) => (v === null ? "" : tick(v)) },
           ...series.map((s, i) => ({
-            label: s.name, stroke: style[s.colour], width: bars ? 0 : 1.5, spanGaps: false, points: { show: !bars && sparse(s.values), size: 8, fill: style[s.colour] },
+            label: s.name, stroke: style[s.colour], width: bars ? 0 : 1.5 * unit, spanGaps: false, points: { show: !bars && sparse(s.values), size: 8 * unit, fill: style[s.colour] },
             ...(bars && { paths: uPlot.paths.bars?.({ size: [0.72, 36, 2] }), fill: style[s.colour] }),
             ...(!bars && s.fill ? { fill: `color-mix(in srgb, ${style[s.colour]} 16%, transparent)` } : {}),
             ...(s.dashed ? { dash: [4, 3] } : {}),
@@ -62,14 +64,14 @@ export function Chart({ label, times, series, format, least, height = 180, bars 
       element,
     );
     plot.current = drawn;
-    const resize = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    const resize = new ResizeObserver(() => drawn.setSize(size()));
     resize.observe(element);
     return () => {
       resize.disconnect();
       drawn.destroy();
     };
     // Values come by setData; other lines or another theme are another drawing.
-  }, [names, theme, height]);
+  }, [names, theme, unit]);
   useEffect(() => plot.current?.setData(data), [data]);
   return <div ref={host} className="chart" role="img" aria-label={label} />;
 }

@@ -21,7 +21,7 @@ export function Agents({ stats: { agents } }: { stats: Stats }) {
                 <th scope="col" className="right">Median</th>
                 <th scope="col" className="right">95 %</th>
                 <th scope="col" className="right">Tokens in</th>
-                <th scope="col" className="right">out</th>
+                <th scope="col" className="right">Tokens out</th>
                 <th scope="col" className="right">Cost</th>
               </tr>
             </thead>

@@ -15,6 +15,7 @@ import { Conversation } from "./conversation";
 import "./playground.css";
 import { newThread, useSetup, type Worker } from "./setup";
 import { Side } from "./side";
+import { Declaration, type Declared } from "./tools-tab";
 import { useAsk } from "./use-ask";
 
 /** The page Playground: a thread to talk on, whose name is in the address. */
@@ -52,7 +53,8 @@ function Thread({ threadId }: { threadId: string }) {
   }, [socket, missing]);
   const [tab, setTab] = useState("state");
   const [files, setFiles] = useState<Attachment[]>([]);
-  const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} files={files} tab={tab} choose={setTab} />;
+  const [declared, declare] = useState<Declared | null>(null); // here, for the settings go elsewhere when the window is made narrow
+  const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} files={files} tab={tab} choose={setTab} declare={declare} />;
   return (
     <div className="playground">
       <div className="talk">
@@ -83,12 +85,13 @@ function Thread({ threadId }: { threadId: string }) {
           {side}
         </aside>
       ) : (
-        settings && (
+        settings && !declared && (
           <Dialog title="Settings" onClose={() => setSettings(false)}>
             {side}
           </Dialog>
         )
       )}
+      {declared && <Declaration declared={declared} tools={setup.tools} change={(tools) => change({ tools })} onClose={() => declare(null)} />}
     </div>
   );
 }

@@ -5,7 +5,7 @@ import { ContextTab } from "./context-tab";
 import { RequestTab } from "./request-tab";
 import type { Setup, Worker } from "./setup";
 import { StateTab } from "./state-tab";
-import { ToolsTab } from "./tools-tab";
+import { ToolsTab, type Declared } from "./tools-tab";
 
 interface Props {
   log: ThreadLog;
@@ -16,10 +16,11 @@ interface Props {
   files: Attachment[]; // that go with the next message
   tab: string;
   choose: (tab: string) => void;
+  declare: (declared: Declared) => void;
 }
 
 /** Side is what goes with a message: state, tools, context, and the request that all of it makes. */
-export function Side({ log, setup, change, worker, threadId, files, tab, choose }: Props) {
+export function Side({ log, setup, change, worker, threadId, files, tab, choose, declare }: Props) {
   return (
     <Tabs
       label="Settings" chosen={tab} choose={choose}
@@ -31,7 +32,7 @@ export function Side({ log, setup, change, worker, threadId, files, tab, choose 
       ]}
     >
       {tab === "state" && <StateTab state={log.transcript.state} staged={setup.state} stage={(state) => change({ state })} />}
-      {tab === "tools" && <ToolsTab tools={setup.tools} change={(tools) => change({ tools })} />}
+      {tab === "tools" && <ToolsTab tools={setup.tools} change={(tools) => change({ tools })} declare={declare} />}
       {tab === "context" && <ContextTab setup={setup} change={change} />}
       {tab === "request" && <RequestTab setup={setup} worker={worker} threadId={threadId} files={files} />}
     </Tabs>

@@ -12,9 +12,20 @@ const example: Mock = {
   parameters: { type: "object", properties: { precision: { type: "string", enum: ["city", "street"] } } },
 };
 
-/** ToolsTab declares tools of the client's own: a call of one waits until a person has written what it returns. */
-export function ToolsTab({ tools, change }: { tools: Mock[]; change: (tools: Mock[]) => void }) {
-  const [open, setOpen] = useState<{ tool: Mock; at: number } | null>(null);
+/** Declared is a tool whose declaration is being written, and its place among the others. */
+export interface Declared {
+  tool: Mock;
+  at: number;
+}
+
+interface Props {
+  tools: Mock[];
+  change: (tools: Mock[]) => void;
+  declare: (declared: Declared) => void;
+}
+
+/** ToolsTab has the tools of the client's own: a call of one waits until a person has written what it returns. */
+export function ToolsTab({ tools, change, declare }: Props) {
   return (
     <div className="stack">
       <p className="muted">Tools of a front end. When one is called the run waits, and you write what it returns.</p>
@@ -26,7 +37,7 @@ export function ToolsTab({ tools, change }: { tools: Mock[]; change: (tools: Moc
               <div className="mono clip">{tool.name}</div>
               <div className="muted clip">{tool.description}</div>
             </div>
-            <button type="button" className="button plain icon small" aria-label={`Edit ${tool.name}`} onClick={() => setOpen({ tool, at })}>
+            <button type="button" className="button plain icon small" aria-label={`Edit ${tool.name}`} onClick={() => declare({ tool, at })}>
               <icons.Edit />
             </button>
             <button type="button" className="button plain icon small" aria-label={`Remove ${tool.name}`} onClick={() => change(tools.filter((_, i) => i !== at))}>
@@ -36,38 +47,32 @@ export function ToolsTab({ tools, change }: { tools: Mock[]; change: (tools: Moc
         ))}
       </ul>
       <div>
-        <button type="button" className="button small" onClick={() => setOpen({ tool: tools.length === 0 ? example : { ...example, name: "" }, at: tools.length })}>
+        <button type="button" className="button small" onClick={() => declare({ tool: tools.length === 0 ? example : { ...example, name: "" }, at: tools.length })}>
           <icons.Plus /> Add a tool
         </button>
       </div>
-      {open && (
-        <Declaration
-          tool={open.tool}
-          taken={tools.filter((_, i) => i !== open.at).map((t) => t.name)}
-          onClose={() => setOpen(null)}
-          keep={(tool) => {
-            change([...tools.slice(0, open.at), tool, ...tools.slice(open.at + 1)]);
-            setOpen(null);
-          }}
-        />
-      )}
     </div>
   );
 }
 
-function Declaration({ tool, taken, keep, onClose }: { tool: Mock; taken: string[]; keep: (tool: Mock) => void; onClose: () => void }) {
+/** Declaration is where a tool is declared. */
+export function Declaration({ declared: { tool, at }, tools, change, onClose }: { declared: Declared; tools: Mock[]; change: (tools: Mock[]) => void; onClose: () => void }) {
   const [name, setName] = useState(tool.name);
   const [description, setDescription] = useState(tool.description);
   const [schema, setSchema] = useState(() => JSON.stringify(tool.parameters, null, 2));
   const id = useId();
   const parameters = parsed(schema);
-  const twice = taken.includes(name.trim());
+  const twice = tools.some((t, i) => i !== at && t.name === name.trim());
   const good = name.trim() !== "" && !twice && isObject(parameters);
+  const keep = () => {
+    change([...tools.slice(0, at), { name: name.trim(), description, parameters }, ...tools.slice(at + 1)]);
+    onClose();
+  };
   return (
     <Dialog
       title="A tool of the front end" onClose={onClose}
       footer={
-        <button type="button" className="button primary" disabled={!good} onClick={() => keep({ name: name.trim(), description, parameters })}>
+        <button type="button" className="button primary" disabled={!good} onClick={keep}>
           Keep it
         </button>
       }

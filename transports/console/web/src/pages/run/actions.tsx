@@ -21,26 +21,26 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
   const cancel = useCancel();
   const close = () => setOpen(null);
   const ended = over(run.status);
-  const keys = {
-    a: { does: "say something to it", run: () => control && run.status !== "CANCELLED" && setOpen("append") },
-    e: { does: "run it again, as it is or edited", run: () => !isTool(run) && setOpen("rerun") },
-    c: { does: "cancel it", run: () => control && !ended && cancel.mutate(run) },
+  const [cancels, appends, reruns] = [control && !ended, control && run.status !== "CANCELLED", !isTool(run)];
+  useKeys("What can be done", {
+    ...(appends && { a: { does: "say something to it", run: () => setOpen("append") } }),
+    ...(reruns && { e: { does: "run it again, as it is or edited", run: () => setOpen("rerun") } }),
+    ...(cancels && { c: { does: "cancel it", run: () => cancel.mutate(run) } }),
     y: { does: "show it as curl", run: () => setOpen("curl") },
-  };
-  useKeys("What can be done", keys);
+  });
   return (
     <div className="actions row wraps">
-      {control && !ended && (
+      {cancels && (
         <button type="button" className="button danger" disabled={cancel.isPending} onClick={() => cancel.mutate(run)}>
           Cancel
         </button>
       )}
-      {control && run.status !== "CANCELLED" && (
+      {appends && (
         <button type="button" className="button" onClick={() => setOpen("append")}>
           {ended ? "Say more" : "Say something"}
         </button>
       )}
-      {!isTool(run) && (
+      {reruns && (
         <button type="button" className="button" onClick={() => setOpen("rerun")}>
           Run again
         </button>

@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useImperativeHandle, useRef, type Ref } from "react";
+import { memo, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
 import type { Logged } from "../../api/types";
+import { useUnit } from "../../ui/basics";
 import { summary } from "./filter";
 
 /** Rows is what a page can have its rows do. */
@@ -16,12 +17,14 @@ interface Props {
   choose: (id: number) => void;
 }
 
-const height = 30;
+const height = 30; // as .event has it, with letters of the usual size
 
 /** EventRows are events in a list of any length: those in sight are there. */
 export const EventRows = memo(function EventRows({ ref, list, count, chosen, choose }: Props) {
   const frame = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count, getScrollElement: () => frame.current, estimateSize: () => height, overscan: 8 });
+  const unit = useUnit();
+  const rows = useVirtualizer({ count, getScrollElement: () => frame.current, estimateSize: () => height * unit, overscan: 8 });
+  useLayoutEffect(() => rows.measure(), [rows, unit]);
   useImperativeHandle(ref, () => ({ show: (index, align) => rows.scrollToIndex(index, { align }) }), [rows]);
   return (
     <div ref={frame} className="rows" tabIndex={0} role="region" aria-label="Events">

@@ -73,7 +73,7 @@ function Line({ item, scale, end, open, toggle }: { item: Item; scale: Scale; en
   return (
     <button type="button" className="line" data-kind={item.kind} data-mark={item.mark} aria-expanded={open} onClick={toggle}>
       <span className="hidden-text">{item.mark === "bad" ? `failed ${item.kind}` : item.kind}</span>
-      <span className="name" style={{ paddingLeft: item.depth * 16 }}>
+      <span className="name" style={{ paddingLeft: `${item.depth}rem` }}>
         <Icon />
         <span className="clip">{item.name}</span>
         {item.detail && item.kind !== "run" && <span className="muted clip detail">{item.detail}</span>}

@@ -6,31 +6,28 @@ import { Problem, say } from "../../api/problem";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMay, useMe, useProject } from "../../app/context";
+import { useKeys } from "../../app/keys";
 import { Confirm } from "../../ui/dialog";
 import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { toast } from "../../ui/toast";
 
-interface Props {
-  runs: Run[];
-  asks: Act | null; // that is to be confirmed
-  ask: (act: Act | null) => void;
-  clear: () => void;
-}
-
-type Act = "cancel" | "delete";
-
 /** Bulk does something to all runs that are picked, once it was said what that is. */
-export function Bulk({ runs, asks, ask, clear }: Props) {
+export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
   const project = useProject();
   const queries = useQueryClient();
   const operator = useMay("operator");
   const admin = useMay("admin");
   const me = useMe();
+  const [asks, ask] = useState<"cancel" | "delete" | null>(null); // what is to be confirmed
   const [done, setDone] = useState(-1); // of what goes on, -1 for nothing
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
+  useKeys("What is picked", {
+    ...(cancellable.length > 0 && { c: { does: "cancel it", run: () => ask("cancel") } }),
+    ...(removable.length > 0 && { d: { does: "delete it", run: () => ask("delete") } }),
+  });
   const all = async (list: Run[], act: (run: Run) => Promise<unknown>, word: string) => {
     let failed = "";
     for (const [i, run] of list.entries()) {

@@ -26,7 +26,6 @@ export default function Page() {
   const at = runs.findIndex((r) => keyOf(r) === walked);
   const [picks, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
   const picked = useMemo(() => new Map([...picks].map(([key, run]) => [key, runs.find((r) => keyOf(r) === key) ?? run])), [picks, runs]);
-  const [asks, setAsks] = useState<"cancel" | "delete" | null>(null);
   const queries = useQueryClient();
   const [, go] = useLocation();
   const others = useSeesOthers();
@@ -63,8 +62,6 @@ export default function Page() {
     x: { does: "pick it, or not", run: () => pick(runs[at]) },
     a: { does: "pick all that are loaded", run: () => pickAll() },
     Escape: { does: "pick none", run: () => setPicked(new Map()) },
-    c: { does: "cancel what is picked", run: () => picked.size > 0 && setAsks("cancel") },
-    d: { does: "delete what is picked", run: () => picked.size > 0 && setAsks("delete") },
   });
   const pickAll = () => setPicked(new Map(runs.map((r) => [keyOf(r), r])));
   const all = runs.length > 0 && runs.every((r) => picked.has(keyOf(r)));
@@ -134,7 +131,7 @@ export default function Page() {
           {isFetchingNextPage && <Loading lines={2} />}
         </section>
       )}
-      {picked.size > 0 && <Bulk runs={[...picked.values()]} asks={asks} ask={setAsks} clear={() => setPicked(new Map())} />}
+      {picked.size > 0 && <Bulk runs={[...picked.values()]} clear={() => setPicked(new Map())} />}
     </div>
   );
 }
