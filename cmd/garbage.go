@@ -16,6 +16,9 @@ const (
 
 	// fewBytes is what a server stays within that keeps no more than three quarters of it.
 	fewBytes = 256 << 20
+
+	// muchBytes is what one grows to by a third more than it keeps. Beyond it, to look so often would take too much time.
+	muchBytes = 512 << 20
 )
 
 // garbage is how much a server makes new before the collector runs. Left alone that waits for as much as there is to keep: too
@@ -49,19 +52,21 @@ func (g *garbage) follow() {
 	if g.room == nil {
 		return
 	}
-	if limit := g.limitFor(kept() - garbageRoom); limit != g.limit {
+	kept, beside := held()
+	if limit := g.limitFor(kept-garbageRoom) + beside; limit != g.limit {
 		debug.SetMemoryLimit(limit)
 		g.limit = limit
 	}
 	goruntime.AddCleanup(new([64]byte), (*garbage).follow, g)
 }
 
-// limitFor is the limit of a server that keeps so many bytes.
+// limitFor is the limit of a server that keeps so many bytes, without what is beside them.
 func (g *garbage) limitFor(kept int64) int64 {
-	if kept > fewBytes/4*3 {
+	limit := max(fewBytes, kept/3*4)
+	if limit > muchBytes {
 		return g.much
 	}
-	return min(fewBytes, g.much)
+	return min(limit, g.much)
 }
 
 func (g *garbage) unbound() {
@@ -71,9 +76,21 @@ func (g *garbage) unbound() {
 	debug.SetMemoryLimit(g.before)
 }
 
-// kept is how many bytes the last collection has found in use.
-func kept() int64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// held is how many bytes the last collection has found in use, and how many are beside them that no collection gives back: the stacks
+// of twenty thousand streams alone would come to the limit, and have the collector run all the time.
+func held() (kept, beside int64) {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/memory/classes/os-stacks:bytes"},
+		{Name: "/memory/classes/other:bytes"},
+		{Name: "/memory/classes/metadata/mspan/inuse:bytes"},
+		{Name: "/memory/classes/metadata/other:bytes"},
+	}
 	metrics.Read(s)
-	return int64(s[0].Value.Uint64()) //nolint:gosec // less than there is memory
+	for _, m := range s[1:] {
+		beside += int64(m.Value.Uint64()) //nolint:gosec // less than there is memory
+	}
+	const step = 4 << 20                                                 // of the limit, which is not set for each stack
+	return int64(s[0].Value.Uint64()), (beside + step - 1) / step * step //nolint:gosec // less than there is memory
 }
