@@ -22,8 +22,12 @@ type forRows struct {
 }
 
 // someRowsAtMost is how many rows a statement inserts: what it costs to begin one and to find where the rows of a table and of
-// its indexes go is shared by them, as those of new runs mostly go to the end.
-const someRowsAtMost = 16
+// its indexes go is shared by them, as those of new runs mostly go to the end. What they are given is copied for SQLite, so rows that
+// have much go in alone.
+const (
+	someRowsAtMost = 16
+	muchOfARow     = 64 << 10 // bytes
+)
 
 // errNoDirect means that the driver lacks what SQLite's has.
 var errNoDirect = errors.New("the driver does not take statements with a context")
@@ -33,13 +37,23 @@ func (d *direct) write(ctx context.Context, s *session, query string, some [][]a
 	inserts := strings.Contains(query, "VALUES (")
 	for n := 1; len(some) > 0; some = some[n:] {
 		if inserts {
-			n = min(someRowsAtMost, 1<<(bits.Len(uint(len(some)))-1)) // a statement for each power of two
+			n = 1 << (bits.Len(uint(little(some))) - 1) // a statement for each power of two
 		}
 		if _, err := d.run(ctx, s, query, some[:n]...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// little is how many of the first rows go in together: one at least.
+func little(some [][]any) int {
+	for n, row := range some[:min(len(some), someRowsAtMost)] {
+		if textSize(row) > muchOfARow {
+			return max(n, 1)
+		}
+	}
+	return min(len(some), someRowsAtMost)
 }
 
 // run carries a statement out for rows of parameters, and returns how many rows it has changed.

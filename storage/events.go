@@ -43,6 +43,11 @@ const maxPage = 1 << 20
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
 // means that there are no more.
 func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+	end, err := r.logs.take(ctx, r.q)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
 	for rows, read := 64, 0; len(p.events) < limit && p.size < maxPage; {
 		more, err := r.readOn(ctx, p, rows)

@@ -16,11 +16,12 @@ WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day < ? OR
 
 	selectHistory = `
 SELECT ` + messageColumns + `, key, 0, sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY at, sized_key) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
-		WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS sized
-JOIN messages ON key = sized_key
-WHERE sized.behind < ? ORDER BY seq, key`
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at, sized_key) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
+			WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at, sized_key` + sizedFirst + `
+JOIN messages ON key = sized_key ORDER BY at, sized_key`
 )
 
 const secondsPerDay = 24 * 60 * 60

@@ -29,11 +29,12 @@ ON CONFLICT (thread_key, message_id) DO UPDATE SET
 
 	selectRunMessages = `
 SELECT ` + messageColumns + `, key, (` + countRunMessages + `), sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT key AS sized_key, octet_length(message) AS size FROM messages
-		WHERE run_key = ` + runOfProject + ` AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS sized
-JOIN messages ON key = sized_key
-WHERE sized.behind < ? ORDER BY key`
+FROM (SELECT sized_key, found
+	FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, octet_length(message) AS size FROM messages
+			WHERE run_key = ` + runOfProject + ` AND key > ? AND state <> 'hidden' ORDER BY key LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY sized_key` + sizedFirst + `
+JOIN messages ON key = sized_key ORDER BY sized_key`
 
 	countRunMessages = `
 SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ` + runOfProject + ` AND state <> 'hidden' LIMIT ?) AS counted`
@@ -57,17 +58,18 @@ CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id =
 	// The newest of a thread's messages stand on a page that counts nothing.
 	newestMessages = `
 SELECT ` + messageColumns + `, key, 0, sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages`
-	thatFit = ` ORDER BY seq DESC LIMIT ?) AS plain) AS sized
-JOIN messages ON key = sized_key
-WHERE sized.behind < ? ORDER BY seq DESC, key`
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages`
+	thatFit = ` ORDER BY seq DESC LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at DESC, sized_key` + sizedFirst + `
+JOIN messages ON key = sized_key ORDER BY at DESC, sized_key`
 
 	selectMessages = newestMessages + `
-		WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
+			WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
 
 	selectMessagesBefore = newestMessages + `
-		WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
+			WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)

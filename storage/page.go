@@ -13,9 +13,15 @@ import (
 // a page is not even read. Such a statement looks like
 //
 //	SELECT …, (<count>), sized.found
-//	FROM (SELECT key, sum(size) OVER (ORDER BY key) - size AS behind, count(*) OVER () AS found
-//		FROM (SELECT key, octet_length(…) AS size FROM … LIMIT ?) AS plain) AS sized
-//	JOIN … WHERE sized.behind < ?
+//	FROM (SELECT key, found
+//		FROM (SELECT key, sum(size) OVER (ORDER BY key) - size AS behind, count(*) OVER () AS found
+//			FROM (SELECT key, octet_length(…) AS size FROM … LIMIT ?) AS plain) AS counted
+//		WHERE behind < ? ORDER BY key LIMIT …) AS sized
+//	JOIN … ORDER BY key
+
+// sizedFirst ends what finds the keys of a page, in the page's order and with a limit that none reaches: SQLite then reads the rows
+// in this order, and would else have each of them in memory three times while it sorts them.
+const sizedFirst = ` LIMIT 1000000) AS sized`
 
 // scanner reads a row, and more columns behind its own.
 type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)

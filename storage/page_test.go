@@ -48,7 +48,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 		}
 	}
 	add()
-	read := func() reader { return reader{&between{querier: db.read, happens: add}, db.d, db.z, nil} }
+	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d, z: db.z} }
 	runs, err := read().Runs(ctx, model.RunFilter{Project: "p"})
 	agrees(t, "runs", runs, err)
 	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u"})

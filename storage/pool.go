@@ -72,19 +72,34 @@ type reader struct {
 	d *dialect
 	z *opener
 
-	searches *semaphore.Weighted // pages at a time that look at thousands of rows; nil in a transaction
+	searches turns // of pages that look at thousands of rows
+	logs     turns // of pages of events
+}
+
+// turns bound how many reads of a kind there are at a time. The zero turns, those of a transaction, do not.
+type turns struct{ places *semaphore.Weighted }
+
+func turnsOf(n int) turns { return turns{semaphore.NewWeighted(int64(n))} }
+
+// take waits for a turn, which is the caller's until end is called.
+func (t turns) take(ctx context.Context, q querier) (end func(), err error) {
+	if t.places == nil {
+		return func() {}, nil
+	}
+	if err := t.places.Acquire(ctx, 1); err != nil {
+		return nil, q.failed(ctx, err)
+	}
+	return func() { t.places.Release(1) }, nil
 }
 
 // searched is what search returns, when its turn has come: a page that looks at thousands of rows has a connection for long, and
 // whoever asks for many of them leaves most connections to others.
 func searched[T any](ctx context.Context, r reader, search func() (model.Page[T], error)) (model.Page[T], error) {
-	if r.searches == nil {
-		return search()
+	end, err := r.searches.take(ctx, r.q)
+	if err != nil {
+		return model.Page[T]{}, err
 	}
-	if err := r.searches.Acquire(ctx, 1); err != nil {
-		return model.Page[T]{}, r.q.failed(ctx, err)
-	}
-	defer r.searches.Release(1)
+	defer end()
 	return search()
 }
 

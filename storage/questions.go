@@ -14,13 +14,15 @@ const (
 SELECT i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.tool, i.body, i.status, i.payload, i.expires_at,
 	i.created_at, i.key, r.user_id, r.id, r.workflow_id, t.thread_id, t.conversation_id, (`
 	pageOfQuestions = `), sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT q.key AS sized_key, COALESCE(octet_length(q.body), 0) AS size FROM interrupts q`
-	thatFollow = ` AND q.key > ? ORDER BY q.key LIMIT ?) AS plain) AS sized
+FROM (SELECT sized_key, found
+	FROM (SELECT sized_key, sum(size) OVER (ORDER BY sized_key) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT q.key AS sized_key, COALESCE(octet_length(q.body), 0) AS size FROM interrupts q`
+	thatFollow = ` AND q.key > ? ORDER BY q.key LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY sized_key` + sizedFirst + `
 JOIN interrupts i ON i.key = sized_key
 JOIN runs r ON r.key = i.run_key
 JOIN threads t ON t.key = r.thread_key
-WHERE sized.behind < ? ORDER BY i.key`
+ORDER BY sized_key`
 
 	// A run that comes to wait may have asked something already, while others of its steps go on.
 	whereOpen = ` AND q.status = 'open' AND (SELECT status FROM runs WHERE runs.key = q.run_key) = 'WAITING'`

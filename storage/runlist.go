@@ -28,17 +28,19 @@ SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.st
 	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
 	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
-FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
-			COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
-			COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
-		FROM (`
-	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS sized
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
+				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
+				COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
+			FROM (`
+	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
+	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
 LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key
-WHERE sized.behind < ? ORDER BY sized.at DESC, r.key DESC`
+ORDER BY sized.at DESC, sized_key DESC`
 
 	// The keys of runs, in the order of the index that finds them.
 	keysByTime  = `SELECT key, created_at AS at FROM runs`

@@ -181,7 +181,7 @@ func TestSearchesLeaveConnections(t *testing.T) {
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 10)
 	slots := int64(db.cfg.Readers / 4)
-	if err := db.searches.Acquire(t.Context(), slots); err != nil { // as many as there may be
+	if err := db.searches.places.Acquire(t.Context(), slots); err != nil { // as many as there may be
 		t.Fatal(err)
 	}
 	given, giveUp := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func TestSearchesLeaveConnections(t *testing.T) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	db.searches.Release(slots)
+	db.searches.places.Release(slots)
 	if p, err := db.Runs(t.Context(), model.RunFilter{Project: "p", Text: "r1"}); err != nil || len(p.Rows) == 0 {
 		t.Errorf("a search whose turn has come: %+v, %v", p, err)
 	}

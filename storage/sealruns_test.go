@@ -324,7 +324,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 		if _, err := db.Seal(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		return reader{&meanwhile{db.read, func() {
+		return reader{q: &meanwhile{db.read, func() {
 			for _, status := range []model.Status{model.Queued, want.Run.Status} {
 				n++
 				head := want.Run.RunHead
@@ -333,7 +333,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		}}, db.d, db.z, nil}
+		}}, d: db.d, z: db.z}
 	}
 	steps, total, err := storagetest.Parts(beside().Steps(t.Context(), "p", 1, 0, 10))
 	if diff := cmp.Diff(want.Steps, steps); diff != "" || total != want.Total || err != nil {

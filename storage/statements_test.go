@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -66,12 +67,16 @@ func TestStatementsUseIndexes(t *testing.T) {
 				t.Errorf("%s is compiled each time it is carried out:\n%s", name, query)
 			}
 			plan := planSQLite(t, db, name, query)
+			if strings.Contains(query, sizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
+				t.Errorf("%s has all of a page in memory, to sort it:\n%s", name, strings.Join(plan, "\n"))
+			}
 			for _, line := range plan {
-				if strings.HasSuffix(name, "runs of thread") && strings.HasPrefix(line, "SEARCH runs ") &&
+				_, step, _ := strings.Cut(line, " ")
+				if strings.HasSuffix(name, "runs of thread") && strings.HasPrefix(step, "SEARCH runs ") &&
 					!strings.Contains(line, "runs_thread") {
 					t.Errorf("%s reads a whole project:\n%s", name, line)
 				}
-				if strings.HasSuffix(name, "since") && strings.HasPrefix(line, "SEARCH runs ") && !strings.Contains(line, "created_at>") {
+				if strings.HasSuffix(name, "since") && strings.HasPrefix(step, "SEARCH runs ") && !strings.Contains(line, "created_at>") {
 					t.Errorf("%s reads what is older:\n%s", name, line)
 				}
 				if strings.Contains(line, "(status=?)") && !slices.Contains(mayScan, name) {
@@ -160,6 +165,7 @@ func openForPlans(t *testing.T, url string) *DB {
 
 // scansSQLite reports whether a line of a plan means reading a table, or a whole index of one.
 func scansSQLite(line string) bool {
+	_, line, _ = strings.Cut(line, " ")
 	if !strings.HasPrefix(line, "SCAN ") {
 		return false
 	}
@@ -189,6 +195,7 @@ func readsAllPostgres(plan string) bool {
 	return strings.Contains(plan, "Seq Scan") || filtersThreads.MatchString(plan)
 }
 
+// planSQLite returns the lines of a plan, each behind the number of the part of it that it stands in, 0 for all of it.
 func planSQLite(t *testing.T, db *DB, name, query string) []string {
 	t.Helper()
 	args := make([]any, strings.Count(query, "?"))
@@ -205,7 +212,7 @@ func planSQLite(t *testing.T, db *DB, name, query string) []string {
 		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
 			t.Fatal(err)
 		}
-		plan = append(plan, detail)
+		plan = append(plan, fmt.Sprintf("%d %s", parent, detail))
 	}
 	return plan
 }

@@ -24,11 +24,12 @@ ON CONFLICT (run_key, number) DO UPDATE SET
 
 	selectSteps = `
 SELECT ` + stepColumns + `, (` + countSteps + `), sized.found
-FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT run_key AS sized_run, number AS at, octet_length(input) + COALESCE(octet_length(output), 0) AS size FROM steps
-		WHERE run_key = ` + runOfProject + ` AND number > ? ORDER BY number LIMIT ?) AS plain) AS sized
-JOIN steps ON run_key = sized_run AND number = at
-WHERE sized.behind < ? ORDER BY number`
+FROM (SELECT sized_run, at, found
+	FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT run_key AS sized_run, number AS at, octet_length(input) + COALESCE(octet_length(output), 0) AS size FROM steps
+			WHERE run_key = ` + runOfProject + ` AND number > ? ORDER BY number LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at` + sizedFirst + `
+JOIN steps ON run_key = sized_run AND number = at ORDER BY at`
 
 	countAllSteps = `
 SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ?`

@@ -44,13 +44,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -188,7 +188,10 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.zipRuns, err = newRunZip(); err != nil {
 		return err
 	}
-	db.reader = reader{db.read, db.d, &opener{unzipper: unzip}, semaphore.NewWeighted(int64(max(db.cfg.Readers/4, 1)))}
+	db.reader = reader{q: db.read, d: db.d, z: &opener{unzipper: unzip}, searches: turnsOf(max(db.cfg.Readers/4, 1))}
+	if db.d.single { // its work is done by this process, where each large event is several times in memory while it is read
+		db.logs = turnsOf(max(2, runtime.GOMAXPROCS(0)))
+	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}

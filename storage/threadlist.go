@@ -18,9 +18,10 @@ WHERE project_id = ?`
 	lookAllThreads = lookAtThreads + latestOfThem
 
 	listTheThreads = listedColumns + `, 0, sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
-		WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?` + thatFitAThread
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
+			WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?` + thatFitAThread
 )
 
 // lookedThread is a thread that a page has looked at.

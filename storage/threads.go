@@ -98,15 +98,17 @@ WHERE t.key = ? AND t.project_id = ?`
 
 	// A page of threads is this, the count beside it, and the rest, in each of which stands whose they are.
 	pageOfThreads = `), sized.found
-FROM (SELECT sized_key, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
-	FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
-		WHERE project_id = ?`
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, updated_at AS at, COALESCE(octet_length(metadata), 0) AS size FROM threads
+			WHERE project_id = ?`
 	ofOneUser    = ` AND user_id = ?`
 	latestOfThem = ` AND (updated_at, key) < (?, ?)
-		ORDER BY updated_at DESC, key DESC LIMIT ?`
-	thatFitAThread = `) AS plain) AS sized
+			ORDER BY updated_at DESC, key DESC LIMIT ?`
+	thatFitAThread = `) AS plain) AS counted
+	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
 JOIN threads t ON t.key = sized_key` + shownRun + `
-WHERE sized.behind < ? ORDER BY t.updated_at DESC, t.key DESC`
+ORDER BY sized.at DESC, sized_key DESC`
 
 	selectThreads    = listedColumns + `, (` + countThreads + pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
 	selectAllThreads = listedColumns + `, (` + countAllThreads + pageOfThreads + latestOfThem + thatFitAThread

@@ -27,7 +27,7 @@ type tx struct {
 func newTx(ctx context.Context, db *DB, s *session) *tx {
 	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s, rows: &s.rows}
 	tx.rows.reset() // the last transaction may have failed
-	tx.reader = reader{tx, db.d, db.z, nil}
+	tx.reader = reader{q: tx, d: db.d, z: db.z}
 	return tx
 }
 

@@ -33,7 +33,7 @@ type ownTurns struct {
 
 // newTurns returns as many as are worth it: more at a time would not be done sooner.
 func newTurns(accounts bool) *turns {
-	all := max(4, 2*int64(goruntime.GOMAXPROCS(0)))
+	all := max(2, int64(goruntime.GOMAXPROCS(0)))
 	each := all
 	if accounts {
 		each = all / 2

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// small is the memory that small servers have.
+const small = 512 << 20
+
+// attack is something that anybody may send, and that took gigabytes once.
+type attack struct {
+	name  string
+	wants int // the status that some answers have at least: else it is no attack; 0 where nobody waits for any
+	do    func(s *assault)
+}
+
+// assault is an attack on a server under way.
+type assault struct {
+	*server
+	mu  sync.Mutex
+	got map[int]int // answers by status
+}
+
+var attacks = []attack{
+	{"bodies that never come", 0, func(s *assault) {
+		var conns []net.Conn
+		for range 140 {
+			c, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				break // it has as many as it may
+			}
+			conns = append(conns, c)
+			_, _ = fmt.Fprintf(c, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 32<<20)
+		}
+		pause(time.Second)
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}},
+	{"values", 413, func(s *assault) {
+		var bodies []string
+		for _, member := range []string{"tools", "messages", "resume", "context"} {
+			bodies = append(bodies, fmt.Sprintf(`{"agent":"scripted",%q:[%s{}]}`, member, strings.Repeat("{},", 10<<20)))
+		}
+		calls := strings.Repeat(`{},`, 10<<20)
+		bodies = append(bodies, `{"agent":"scripted","messages":[{"role":"assistant","toolCalls":[`+calls+`{}]}]}`)
+		s.flood(10, 2, func(i int) { s.post("/api/v1/agent/runs", bodies[i%len(bodies)]) })
+	}},
+	{"lists", 200, func(s *assault) {
+		lists := []string{"/api/projects/default/agent-runs?limit=500", "/api/v1/threads?limit=500", "/api/projects/default/threads?limit=500"}
+		s.flood(16, 2, func(i int) { s.take(lists[i%len(lists)]) })
+	}},
+	{"histories", 200, func(s *assault) {
+		s.flood(16, 2, func(i int) { s.take(fmt.Sprintf("/api/v1/agent/history?threadId=large-%d", i%large)) })
+	}},
+	{"messages", 200, func(s *assault) {
+		s.flood(16, 2, func(i int) { s.take(fmt.Sprintf("/api/v1/threads/large-%d/messages", i%large)) })
+	}},
+	{"connects", 200, func(s *assault) {
+		s.flood(16, 2, func(i int) { s.post("/api/v1/agui/scripted/connect", fmt.Sprintf(`{"threadId":"large-%d"}`, i%large)) })
+	}},
+	{"logs", 200, func(s *assault) {
+		s.flood(16, 2, func(i int) { s.take(events(fmt.Sprintf("large-%d", i%large))) })
+	}},
+	{"batches of snapshots", 200, func(s *assault) {
+		var calls []string
+		for i, row := range s.items("/api/projects/default/agent-runs?limit=32") {
+			calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_agent_run_snapshot","arguments":{"conversation_id":%q,"run_id":%q}}}`,
+				i, row["conversationId"], row["id"]))
+		}
+		s.flood(8, 2, func(int) { s.post("/mcp", "["+strings.Join(calls, ",")+"]") })
+	}},
+	{"large runs", 200, func(s *assault) {
+		s.flood(12, 4, func(i int) {
+			s.post("/api/v1/agent/runs", fmt.Sprintf(`{"agent":"echo","threadId":"mine-%d","content":%q}`, i, strings.Repeat(strings.Repeat("x", 999)+" ", 7<<10)))
+		})
+	}},
+	{"readers that take nothing", 0, func(s *assault) {
+		var conns []net.Conn
+		for i := range 60 {
+			c, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				break
+			}
+			conns = append(conns, c)
+			_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", events(fmt.Sprintf("large-%d", i%large)))
+		}
+		pause(2 * time.Second)
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}},
+}
+
+// large is how many threads have a message of 7 MB.
+const large = 4
+
+// TestStrangersTakeLittleMemory makes all attacks on the program as it is shipped, one after the other and then all at once.
+func TestStrangersTakeLittleMemory(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		s := start(t, db)
+		s.unraced()
+		for i := range large {
+			s.ended(s.run(fmt.Sprintf("large-%d", i), `{"do":[{"say":"large"}]}`+strings.Repeat(" ", 7<<20)))
+		}
+		for i := range 32 {
+			s.ended(s.run(fmt.Sprintf("many-%d", i%8), `{"do":[{"say":"many"}]}`+strings.Repeat(" ", 1<<20)))
+		}
+		for _, a := range attacks {
+			s.bears(a.name, func() { a.on(s, 4) })
+		}
+		s.bears("all at once", func() {
+			var wg sync.WaitGroup
+			for _, a := range attacks {
+				wg.Go(func() { a.on(s, 1) })
+			}
+			wg.Wait()
+		})
+		if row := s.ended(s.run("afterwards", `{"do":[{"say":"well"}]}`)); row["status"] != "COMPLETED" {
+			t.Errorf("a run is %v: %v", row["status"], row["error"])
+		}
+	})
+}
+
+// bears has the server be attacked, and looks at the most memory it had meanwhile.
+func (s *server) bears(what string, attack func()) {
+	s.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid()), []byte("5"), 0); err != nil { // forgets the peak until now
+		s.t.Fatal(err)
+	}
+	before := s.sizeOf("VmRSS")
+	attack()
+	peak := s.sizeOf("VmHWM")
+	s.t.Logf("%-28s %4d MiB (before %d)", what, peak>>20, before>>20)
+	if peak > small {
+		s.t.Errorf("%s: the server took %d MiB", what, peak>>20)
+	}
+}
+
+// sizeOf is a size that Linux tells of the server.
+func (s *server) sizeOf(name string) (size int) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "\n"+name+":")
+	if _, err := fmt.Sscan(rest, &size); err != nil {
+		s.t.Fatal(name, err)
+	}
+	return size << 10
+}
+
+// on makes the attack, some of which must have the answer that it wants.
+func (a attack) on(s *server, some int) {
+	as := &assault{server: s, got: make(map[int]int)}
+	a.do(as)
+	if as.got[500] > 0 || a.wants != 0 && as.got[a.wants] < some {
+		s.t.Errorf("%s: answers %v", a.name, as.got)
+	}
+}
+
+// flood has so many clients do something so many times each.
+func (s *assault) flood(clients, times int, do func(i int)) {
+	parallel(clients, clients, func(i int) {
+		for range times {
+			do(i)
+		}
+	})
+}
+
+// post sends a request and takes the answer, whatever it is.
+func (s *assault) post(path, body string) {
+	req, err := http.NewRequest(http.MethodPost, s.url(path), strings.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	if path == "/mcp" {
+		req.Header.Add("Accept", "application/json")
+	}
+	s.swallow(req)
+}
+
+// take is post for what is read.
+func (s *assault) take(path string) {
+	req, err := http.NewRequest(http.MethodGet, s.url(path), nil)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	s.swallow(req)
+}
+
+// swallow takes an answer. One to a refused body may be lost with the connection.
+func (s *assault) swallow(req *http.Request) {
+	res, err := client.Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got[res.StatusCode]++
+}
