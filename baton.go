@@ -174,7 +174,7 @@ type Limits struct {
 	RunsPerAgent   int   // of one agent, default no limit of its own
 	RunsPerProject int   // of one project, default no limit of its own
 	RunsPerUser    int   // of one user, default no limit of its own
-	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 64 MiB
+	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 48 MiB
 	Queue          int   // runs waiting for their turn, default 10 000
 	Body           int   // a request's body, default 2 MiB
 	Input          int   // a request's body that starts a run, default 32 MiB

@@ -68,7 +68,7 @@ type Config struct {
 	RunsPerAgent    int // of one agent or workflow, 0 means no cap of its own
 	RunsPerProject  int
 	RunsPerUser     int
-	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 64 MiB at most
+	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 48 MiB at most
 	RunsSaid        int64 // bytes of messages that they may make together, those of up to 64 KiB apart; default an 8th of the memory
 	QueueDepth      int   // runs that may be QUEUED, default 10 000
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100

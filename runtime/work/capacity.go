@@ -24,7 +24,7 @@ func Memory() int64 { return memory(os.DirFS("/")) }
 // as much lie about again.
 const (
 	bytesAtLeast = 32 << 20
-	bytesAtMost  = 64 << 20
+	bytesAtMost  = 48 << 20
 )
 
 // bytesFor is how much runs may be asked with so much memory.
