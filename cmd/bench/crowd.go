@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -61,7 +62,7 @@ func (o *crowdOptions) measure(ctx context.Context, t *target, key []byte) ([]re
 	r := report{name: fmt.Sprintf("%d runs of %d tokens of one user beside %d others", o.runs, o.tokens, o.users)}
 	r.times("alone: POST to RUN_FINISHED", alone)
 	for _, times := range []int{1, o.times} { // what they may ask for costs the server more than what it refuses them
-		if err := o.beside(ctx, t, key, times, &r); err != nil {
+		if err := o.beside(ctx, t, key, times, alone, &r); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +70,7 @@ func (o *crowdOptions) measure(ctx context.Context, t *target, key []byte) ([]re
 }
 
 // beside measures the user while the others ask for so many times their limit.
-func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times int, r *report) error {
+func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times int, alone []time.Duration, r *report) error {
 	others := &crowd{Addr: t.addr, Key: key, Script: o.script(), Users: o.users, Times: times, Limit: o.limit}
 	stop, err := others.start(ctx)
 	if err != nil {
@@ -84,6 +85,7 @@ func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times 
 	}
 	name := fmt.Sprintf("at %d times their limit: ", times)
 	r.times(name+"POST to RUN_FINISHED", beside)
+	r.add(name+"that, to alone (p50, p95)", "x", ratio(beside, alone, 50), ratio(beside, alone, 95))
 	r.add(name+"taken of theirs and refused", "/s", float64(got.Taken)/got.Took.Seconds(), float64(got.Refused)/got.Took.Seconds())
 	r.add(name+"server CPU", "% of a core", 100*used.Seconds()/took.Seconds())
 	return nil
@@ -118,6 +120,12 @@ func (o *crowdOptions) behave(ctx context.Context, t *target, key []byte, name s
 		}
 	}
 	return took, nil
+}
+
+// ratio is by how much a percentile of one list is larger than another's.
+func ratio(of, to []time.Duration, p int) float64 {
+	of, to = slices.Sorted(slices.Values(of)), slices.Sorted(slices.Values(to))
+	return percentile(of, p).Seconds() / percentile(to, p).Seconds()
 }
 
 func (o *crowdOptions) script() string { return fmt.Sprintf(`{"do": [{"tokens": %d}]}`, o.tokens) }

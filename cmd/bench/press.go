@@ -40,7 +40,7 @@ func (w *crowd) start(ctx context.Context) (stop func() (pressed, error), err er
 	}
 	cmd := exec.CommandContext(ctx, self, "press")
 	if nice, err := exec.LookPath("nice"); err == nil { // there is none on Windows
-		cmd = exec.CommandContext(ctx, nice, "-n", "10", self, "press")
+		cmd = exec.CommandContext(ctx, nice, "-n", "19", self, "press")
 	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
