@@ -63,6 +63,16 @@ func TestConsolePages(t *testing.T) {
 	})
 }
 
+// What a person has while the server is away, refuses or forgets an answer, with both databases.
+func TestConsoleInTrouble(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	onEachDatabase(t, func(t *testing.T, database string) {
+		s := start(t, database)
+		judge(t, "browser", "console-trouble.mjs", nil, "BATON_URL="+s.url(""), chromium)
+	})
+}
+
 // The programs that the playground shows do what it does.
 func TestConsoleShowsItsRequests(t *testing.T) {
 	t.Parallel()

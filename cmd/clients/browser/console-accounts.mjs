@@ -191,6 +191,11 @@ test("who looks after a project sees the threads of its users, all or one's, and
   await page.locator(".day .message[data-role=assistant]", { hasText: "a thread of alice" }).waitFor();
   for (const name of ["Rename", "Archive", "Delete"]) assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   await quiet(page, "another's thread");
+  await page.keyboard.press("/");
+  await page.getByRole("combobox", { name: "Search" }).fill("shared name");
+  for (const name of ["alice", "bob"]) await page.getByRole("option", { name: new RegExp(`a thread of ${name}|shared name.*${name}`) }).first().waitFor();
+  await page.getByRole("option", { name: /thread · echo · bob/ }).click();
+  await page.getByText("of bob", { exact: true }).waitFor();
   await leave(page);
   const nell = await visit(browser, "/threads", looks[0], { credential: keys.nell });
   await nell.getByText("No threads").waitFor();
@@ -213,6 +218,7 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await page.getByRole("heading", { name: "alice", exact: true }).waitFor();
   await page.getByRole("heading", { name: "Attachments of alice" }).waitFor();
   await soundInEachLook(page, "what a user has of its limits");
+  for (const name of ["Threads that sockets show", "Tokens in 24 hours"]) await page.getByText(name, { exact: true }).first().waitFor();
   await page.getByRole("tab", { name: "Keys" }).click();
   await page.getByRole("button", { name: "Make a key" }).click();
   await soundInEachLook(page, "making a key");
@@ -234,8 +240,11 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   for (const done of ["start", "key"]) await page.getByRole("row", { name: new RegExp(done) }).first().waitFor();
   await page.getByLabel("Who", { exact: true }).fill("alice");
   await page.getByRole("row", { name: /create key/ }).first().waitFor({ state: "detached" });
-  await page.getByLabel("What", { exact: true }).selectOption("answer");
+  await page.getByLabel("Who", { exact: true }).fill("nobody");
+  await page.getByLabel("What", { exact: true }).selectOption("answer"); // while what was typed is not asked for yet
+  await page.waitForURL((url) => url.searchParams.get("actor") === "nobody" && url.searchParams.get("action") === "answer");
   await page.getByText("Nothing was done").waitFor();
+  await page.getByLabel("Who", { exact: true }).fill("alice");
   await page.getByLabel("What", { exact: true }).selectOption("start");
   await page.getByRole("row", { name: /alice start alice/ }).first().waitFor();
   await page.getByLabel("until").fill("2001-01-01T00:00");

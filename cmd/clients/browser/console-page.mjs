@@ -30,7 +30,7 @@ export async function inEachLook(page, what) {
 }
 
 // The pages are tabs of one browser, which has loaded the console's files once. A page that has another beside it, or a clock of its own, is apart: of a window's tabs one is drawn.
-async function tab(browser, apart) {
+async function opened(browser, apart) {
   const [context] = apart ? [] : browser.contexts().filter((c) => c.shared);
   if (context) return context.newPage();
   const own = await browser.newContext({ reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"] });
@@ -39,7 +39,7 @@ async function tab(browser, apart) {
 
 // visit opens a page of the console, and notes what it asks and what it complains about.
 export async function visit(browser, path, { width, height, theme } = looks[0], { credential = "", apart = false } = {}) {
-  const page = await tab(browser, apart);
+  const page = await opened(browser, apart);
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme: theme });
   page.setDefaultTimeout(60_000);
@@ -155,3 +155,29 @@ export async function logged(run) {
     after = `&after_event_id=${page.page_info.next}`;
   }
 }
+
+// tab chooses a part of a page.
+export const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${name}`) }).click();
+
+// shown are the ids of all events that the page has, in the order they stand there.
+export const shown = async (page) => {
+  const rows = page.getByRole("region", { name: "Events", exact: true });
+  await rows.waitFor();
+  const ids = [];
+  await rows.evaluate((e) => e.scrollTo(0, 0));
+  for (let before = -1; ; ) {
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const seen = await rows.locator(".event").evaluateAll((list) =>
+      list
+        .map((e) => ({ id: Number(e.querySelector(".id").textContent), top: new DOMMatrix(getComputedStyle(e).transform).f }))
+        .sort((a, b) => a.top - b.top),
+    );
+    for (const { id, top } of seen) ids[Math.round(top / 30)] = id;
+    const at = await rows.evaluate((e) => {
+      e.scrollBy(0, e.clientHeight - 60);
+      return e.scrollTop;
+    });
+    if (at === before) return ids;
+    before = at;
+  }
+};

@@ -255,6 +255,27 @@ test("files go with a message, and are there after a reload", async () => {
   await leave(page);
 });
 
+test("what is said otherwise keeps its picture", async () => {
+  const image = { type: "image", source: { type: "data", value: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", mimeType: "image/png" } };
+  await did({ agent: "echo", threadId: "pictured", messages: [{ role: "user", content: [{ type: "text", text: "look at it" }, image] }] });
+  const page = await visit(browser, "/playground/pictured");
+  await page.locator(".message[data-role=user]", { hasText: "look at it" }).hover();
+  await page.getByRole("button", { name: "Edit", exact: true }).first().click();
+  await page.getByLabel("Your message").fill("look again");
+  await page.getByRole("button", { name: "Send" }).first().click();
+  await page.locator(".message[data-role=assistant]", { hasText: "look again" }).waitFor();
+  const { messages } = await call("GET", "/api/v1/threads/pictured/messages");
+  assert.deepEqual(messages[0].content, [{ type: "text", text: "look again" }, image]);
+  await page.locator(".message[data-role=user] img").waitFor();
+  await page.locator(".message[data-role=user]").hover();
+  await page.getByRole("button", { name: "Another answer" }).click();
+  await page.locator(".outcome [data-status=COMPLETED]").waitFor();
+  const after = await call("GET", "/api/v1/threads/pictured/messages");
+  assert.deepEqual(after.messages[0].content, messages[0].content);
+  await quiet(page, "a picture");
+  await leave(page);
+});
+
 test("the server is killed while an answer comes: the page goes on by itself, and shows what it shows after a reload", async () => {
   const page = await visit(browser, "/playground/killed?agent=scripted");
   await page.getByRole("textbox", { name: "Message" }).fill(script({ say: "begin" }, { tokens: 400, delayMs: 10 }, { say: "the very end" }));

@@ -1,40 +1,18 @@
 // A person looks at the overview, the runs and one run in the console of Baton at BATON_URL, which POST CONTROL/crash kills and starts.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { after, before, test } from "node:test";
-import { browse, call, did, ended, leave, logged, quiet, sound, soundInEachLook, start, visit } from "./console-page.mjs";
+import { promisify } from "node:util";
+import { browse, call, did, ended, leave, logged, quiet, shown, sound, soundInEachLook, start, tab, visit } from "./console-page.mjs";
 
 const { CONTROL } = process.env;
+const execute = promisify(execFile);
 
 let browser;
 before(async () => (browser = await browse()));
 after(() => browser.close());
 
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script> [a](javascript:window.hacked=1) ![p](javascript:1) **bold**`;
-
-const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${name}`) }).click();
-
-// shown are the ids of all events that the page has, in the order they stand there.
-const shown = async (page) => {
-  const rows = page.getByRole("region", { name: "Events", exact: true });
-  await rows.waitFor();
-  const ids = [];
-  await rows.evaluate((e) => e.scrollTo(0, 0));
-  for (let before = -1; ; ) {
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    const seen = await rows.locator(".event").evaluateAll((list) =>
-      list
-        .map((e) => ({ id: Number(e.querySelector(".id").textContent), top: new DOMMatrix(getComputedStyle(e).transform).f }))
-        .sort((a, b) => a.top - b.top),
-    );
-    for (const { id, top } of seen) ids[Math.round(top / 30)] = id;
-    const at = await rows.evaluate((e) => {
-      e.scrollBy(0, e.clientHeight - 60);
-      return e.scrollTop;
-    });
-    if (at === before) return ids;
-    before = at;
-  }
-};
 
 test("the overview tells how things are", async () => {
   await did({ agent: "echo", content: "fine" });
@@ -228,6 +206,8 @@ test("approvals are given in place, with other arguments, or refused", async () 
   await page.keyboard.press("Delete"); // the brace that the editor closes
   await page.keyboard.type("}");
   await soundInEachLook(page, "an approval");
+  await page.keyboard.press("Tab"); // as everywhere it goes on to what follows
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Allow with these arguments");
   await page.getByRole("button", { name: "Allow with these arguments" }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED]").waitFor();
@@ -353,7 +333,7 @@ test("a thread's runs have one state, and what one was asked is asked otherwise 
   await page.getByLabel("What it is asked").fill('{"do":[{"say":"otherwise"}]}');
   await page.getByLabel(/in the place of what was asked/).check();
   await page.getByRole("button", { name: "Run", exact: true }).click();
-  await page.waitForURL("**/runs/edit-**");
+  await page.waitForURL((url) => !url.href.includes(two.id));
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   const { messages } = await call("GET", "/api/v1/threads/states/messages");
   assert.deepEqual(messages.filter((m) => m.role === "assistant").map((m) => m.content), ["one", "otherwise"]);
@@ -403,6 +383,143 @@ test("all is done with keys alone", async () => {
   await keyboard.press("Enter");
   await page.locator(".facts").getByText("Generation").waitFor();
   await quiet(page, "what keys do");
+  const open = await did({ do: [{ ask: { message: "by a key?" } }] }, "WAITING");
+  await page.goto(new URL(`/runs/${open.id}`, page.url()).href);
+  await page.getByRole("heading", { name: "by a key?", exact: true }).waitFor();
+  await keyboard.press("c");
+  const asks = page.getByRole("dialog", { name: "Cancel this run?" });
+  await soundInEachLook(page, "what is asked before a key cancels a run");
+  await asks.getByRole("button", { name: "Keep" }).click();
+  assert.equal((await call("GET", `/api/projects/default/agent-runs/${open.id}`)).status, "WAITING");
+  await keyboard.press("c");
+  await asks.getByRole("button", { name: "Cancel it" }).click();
+  await page.locator(".run-head [data-status=CANCELLED]").waitFor();
+  await leave(page);
+});
+
+test("what is typed and entered at once opens what was typed", async () => {
+  for (const word of ["first", "second"]) await did({ agent: "echo", content: `sought ${word}`, threadId: `sought ${word}` });
+  const page = await visit(browser, "/admin");
+  await page.getByRole("heading", { name: "Admin" }).waitFor();
+  await page.keyboard.press("/");
+  const field = page.getByRole("combobox", { name: "Search" });
+  await field.fill("sought first");
+  await page.getByRole("option", { name: /sought first/ }).first().waitFor();
+  await field.fill("sought second");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "sought second" }).first().waitFor();
+  await page.goto(new URL("/threads", page.url()).href);
+  await page.getByLabel("Title", { exact: true }).fill("sought");
+  await page.getByLabel("Archived").check();
+  await page.waitForURL((url) => url.searchParams.get("q") === "sought" && url.searchParams.get("archived") === "true");
+  await quiet(page, "what is sought");
+  await leave(page);
+});
+
+test("numbers of many digits are shown and sent as they came", async () => {
+  const [large, long] = ["12345678901234567890", "0.12345678901234567890"];
+  const say = `{"do":[{"state":{"large":${large},"long":${long},"small":7}},{"tool":"sleep","args":{"ms":1,"id":${large}}},{"ask":{"message":"How many?","schema":{"type":"object","properties":{"count":{"type":"integer"}}}}},{"ask":{"message":"And?","schema":{}}}]}`;
+  const { runId } = await start({ agent: "scripted", content: say, threadId: "digits" });
+  const run = await ended(runId, "WAITING");
+  const page = await visit(browser, `/runs/${runId}?tab=state`);
+  for (const text of [large, long, "7"]) await page.locator(".state-tree").getByText(text, { exact: true }).waitFor();
+  await tab(page, "Messages");
+  await page.locator(".call .tree").getByText(large, { exact: true }).waitFor();
+  await tab(page, "Events");
+  await page.getByLabel("Text in events").fill(large);
+  await page.locator(".event", { hasText: "STATE_" }).filter({ hasText: large }).click();
+  await page.getByRole("button", { name: "Copy JSON" }).click();
+  await page.getByText("Copied").first().waitFor();
+  assert.ok((await page.evaluate(() => navigator.clipboard.readText())).includes(long));
+  const sent = [];
+  page.on("request", (r) => r.url().includes("/resume") && sent.push(r.postData()));
+  await page.getByLabel("count").fill("9007199254740993");
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await page.getByRole("heading", { name: "And?", exact: true }).waitFor();
+  assert.match(sent[0], /"count":9007199254740993\b/);
+  // A call that wants leave, with a number of the kind: the editor has it, and sends it.
+  await page.route(`**/agent-runs/${runId}*`, async (route) => {
+    const response = await route.fetch();
+    const now = JSON.parse(await response.text());
+    const body = JSON.stringify({ ...now, interrupts: now.interrupts.map((i) => ({ ...i, responseSchema: undefined, metadata: { toolName: "pay", args: { to: "@" } } })) });
+    await route.fulfill({ response, body: body.replace('"@"', large) });
+  });
+  await page.reload();
+  await page.getByRole("button", { name: "Edit the arguments" }).click();
+  await page.getByLabel("Arguments").getByText(large).waitFor();
+  await page.getByRole("button", { name: "Allow with these arguments" }).click();
+  while (sent.length < 2) await page.evaluate(() => 0);
+  assert.ok(sent[1].includes(`"to":${large}`), sent[1]);
+  await quiet(page, "numbers of many digits");
+  await leave(page);
+  assert.equal(run.id, runId);
+});
+
+test("what was asked is asked again with all that went with it, from the page and from a terminal", async () => {
+  const image = { type: "image", source: { type: "data", value: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", mimeType: "image/png" } };
+  const messages = [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: "before that", metadata: { mark: 1 } },
+    { role: "assistant", content: "an answer" },
+    { role: "user", content: [{ type: "text", text: `asked '${"long ".repeat(2_000)}` }, image], metadata: { mark: 2 } },
+  ];
+  const { runId } = await start({ agent: "echo", messages, state: { kept: [1] }, contextItemIds: ["one", "two"], threadId: "all of it" });
+  await ended(runId);
+  const asked = async (id) => {
+    const run = await ended(id);
+    const [{ event }, next] = await logged(run);
+    return { run, messages: event.input.messages.map(({ id: _, ...m }) => m), state: next.event.snapshot };
+  };
+  const before = await asked(runId);
+  assert.deepEqual(before.messages, messages);
+  const page = await visit(browser, `/runs/${runId}`);
+  const again = async (edit) => {
+    await page.goto(new URL(`/runs/${runId}`, page.url()).href);
+    await page.locator(".run-head [data-whole=true]").waitFor();
+    await page.getByRole("button", { name: "Run again" }).click();
+    if (edit) await page.getByLabel("What it is asked").fill(edit);
+    await page.getByRole("button", { name: "Run", exact: true }).click();
+    await page.waitForURL((url) => !url.href.includes(runId));
+    return asked(decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1)));
+  };
+  const same = await again();
+  assert.deepEqual([same.messages, same.state, same.run.contextItemIds], [messages, { kept: [1] }, ["one", "two"]]);
+  const other = await again("asked otherwise");
+  assert.deepEqual(other.messages, [...messages.slice(0, 3), { ...messages[3], content: [{ type: "text", text: "asked otherwise" }, image] }]);
+  assert.deepEqual([other.state, other.run.contextItemIds], [{ kept: [1] }, ["one", "two"]]);
+
+  await page.goto(new URL(`/runs/${runId}`, page.url()).href);
+  await page.locator(".run-head [data-whole=true]").waitFor();
+  await page.getByRole("button", { name: "curl", exact: true }).click();
+  await page.getByRole("button", { name: "Copy: The same again" }).click();
+  await page.getByRole("dialog").getByLabel("Copied").waitFor();
+  const { stdout } = await execute("sh", ["-c", `${await page.evaluate(() => navigator.clipboard.readText())} -s`]);
+  const typed = await asked(JSON.parse(stdout).runId);
+  assert.deepEqual([typed.messages, typed.state, typed.run.contextItemIds], [messages, { kept: [1] }, ["one", "two"]]);
+  const commands = await page.getByRole("dialog").locator("pre").allTextContents();
+  for (const command of commands) assert.ok(/projectId|\/api\/projects\/default\//.test(command) || command.length > 4_000, command);
+  await quiet(page, "what was asked again");
+  await leave(page);
+});
+
+test("the state is looked at as of an event, and is not made up where the run before was deleted", async () => {
+  const one = await did({ do: [{ state: { first: 1 } }], threadId: "as of" });
+  const two = await did({ do: [{ state: { second: 1 } }, { say: "between" }, { state: { second: 2 } }], threadId: "as of" });
+  const page = await visit(browser, `/runs/${two.id}?tab=events`);
+  await page.getByLabel("Text in events").fill("between");
+  await page.locator(".event", { hasText: "TEXT_MESSAGE_CONTENT" }).click();
+  await page.getByRole("button", { name: "State here" }).click();
+  await page.getByText("1 of 2").waitFor();
+  await page.locator(".state-tree").getByText("first:").waitFor();
+  await soundInEachLook(page, "the state as of an event");
+  await tab(page, "Events");
+  await tab(page, "State");
+  await page.getByText("2 of 2").waitFor();
+  await call("DELETE", `/api/projects/default/agent-runs/${one.id}`);
+  await page.reload();
+  await page.getByText("What was known before the run is not in its log").waitFor();
+  assert.equal(await page.locator(".state-tree").getByText("first:").count(), 0);
+  await quiet(page, "the state as of an event");
   await leave(page);
 });
 

@@ -28,6 +28,7 @@ export default defineConfig({
     outDir,
     emptyOutDir: true,
     assetsInlineLimit: 0, // what is inlined would need a wider policy
+    cssCodeSplit: false, // what is loaded later, after a server was away, has its styles
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 900,
     target: "es2023",

@@ -11,9 +11,6 @@ import "./styles/message.css";
 
 applyTheme();
 
-// A page that was left open over an update asks for parts that are no more.
-addEventListener("vite:preloadError", () => location.reload());
-
 const client = new QueryClient({
   defaultOptions: {
     queries: {

@@ -1,17 +1,14 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
 import { useProject } from "../app/context";
-import { toast } from "../ui/toast";
 import { ask } from "./client";
-import { say } from "./problem";
+import { made } from "./name";
+import { runURL } from "./queries";
 import type { Run, RunRequest } from "./types";
 
 type Which = Pick<Run, "id" | "user">;
 
-/** runURL is where the API has a run, or a part of it. */
-export function runURL(project: string, run: Which, part = ""): string {
-  const user = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
-  return `/api/projects/${encodeURIComponent(project)}/agent-runs/${encodeURIComponent(run.id)}${part}${user}`;
-}
+// Who changes something says what has failed where the person looks: a toast is not seen beside an open dialog.
 
 /** useCancel cancels a run. */
 export function useCancel() {
@@ -38,9 +35,23 @@ export interface Started {
 
 /** useStart starts a run that only cancel ends. */
 export function useStart() {
+  const named = useNamed();
   return useChange((projectId, body: RunRequest) =>
-    ask<Started>("/api/v1/agent/runs", { method: "POST", body: JSON.stringify({ ...body, projectId }) }),
+    named({ ...body, projectId }, "", (request) => ask<Started>("/api/v1/agent/runs", { method: "POST", body: JSON.stringify(request) })),
   );
+}
+
+/** useNamed names the run of a request. What is sent again in the same words, because the answer was lost, has the same name, and is the same run. */
+export function useNamed() {
+  const last = useRef({ words: "", runId: "" });
+  return async <T>(body: RunRequest, text: string, send: (named: RunRequest, runId: string) => Promise<T>): Promise<T> => {
+    const words = JSON.stringify([body, text]);
+    if (last.current.words !== words) last.current = { words, runId: made("run") };
+    const { runId } = last.current;
+    const answer = await send({ ...body, runId }, runId);
+    last.current = { words: "", runId: "" };
+    return answer;
+  };
 }
 
 function useChange<A, R>(change: (project: string, what: A) => Promise<R>) {
@@ -48,7 +59,6 @@ function useChange<A, R>(change: (project: string, what: A) => Promise<R>) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (what: A) => change(project, what),
-    onError: (error) => toast(say(error), "bad"),
     onSettled: () => {
       for (const key of ["run", "runs", "waiting", "threads"]) void queries.invalidateQueries({ queryKey: [key] });
     },

@@ -1,4 +1,5 @@
 import createClient, { type Middleware } from "openapi-fetch";
+import { parse } from "./json";
 import { Problem, problemOf } from "./problem";
 import type { paths } from "./schema";
 import { session } from "./session";
@@ -27,14 +28,14 @@ export async function ok<T>(asked: Promise<Answer<T>>): Promise<T> {
   return data as T;
 }
 
-/** ask is for routes that openapi.json does not have yet, and for bodies that are no JSON. */
+/** ask is for routes that openapi.json does not have yet, for bodies that are no JSON, and for answers with values of users: their numbers are as they came. */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   const headers = new Headers(init.headers);
   if (session.authorization) headers.set("Authorization", session.authorization);
   if (typeof init.body === "string") headers.set("Content-Type", "application/json");
   const response = await fetch(path, { ...init, headers });
   const text = await response.text();
-  const body: unknown = text && response.headers.get("Content-Type")?.includes("json") ? JSON.parse(text) : undefined;
+  const body: unknown = text && response.headers.get("Content-Type")?.includes("json") ? parse(text) : undefined;
   if (!response.ok) throw refused(problemOf(response, body));
   return body as T;
 }

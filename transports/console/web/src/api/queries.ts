@@ -4,6 +4,12 @@ import { api, ask, ok } from "./client";
 import { missing } from "./problem";
 import type { Limits, Me, Run, Stats, Waiting, Window } from "./types";
 
+/** runURL is where the API has a run, or a part of it. */
+export function runURL(project: string, run: { id: string; user?: string }, part = ""): string {
+  const user = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
+  return `/api/projects/${encodeURIComponent(project)}/agent-runs/${encodeURIComponent(run.id)}${part}${user}`;
+}
+
 /** How often what may change without a word is asked for again, in milliseconds, while its page is looked at. */
 const later = 10_000;
 
@@ -18,8 +24,7 @@ export function useRun(runId: string, user?: string, enabled = true) {
   return useQuery({
     queryKey: ["run", projectId, runId, user ?? ""],
     enabled,
-    queryFn: () =>
-      ok(api.GET("/api/projects/{projectId}/agent-runs/{runId}", { params: { path: { projectId, runId }, query: { user } } })) as Promise<Run>,
+    queryFn: () => ask<Run>(runURL(projectId, { id: runId, user })),
     refetchInterval: ({ state }) => (!state.data || state.data.status === "RUNNING" ? later : false), // what it has used moves without a word
     retry: (n, error) => !missing(error) && n < 3,
   });
@@ -28,21 +33,6 @@ export function useRun(runId: string, user?: string, enabled = true) {
 /** over reports whether a run has ended. */
 export function over(status: Run["status"]): boolean {
   return status === "COMPLETED" || status === "FAILED" || status === "CANCELLED";
-}
-
-/** useSteps are a run's steps, all of them. */
-export function useSteps(runId: string, key: unknown, user?: string) {
-  const projectId = useProject();
-  return useQuery({
-    queryKey: ["steps", projectId, runId, user ?? "", key],
-    queryFn: () =>
-      ok(
-        api.GET("/api/projects/{projectId}/agent-runs/{runId}/steps", {
-          params: { path: { projectId, runId }, query: { limit: 500, user } },
-        }),
-      ),
-    placeholderData: keepPreviousData,
-  });
 }
 
 /** useNodeStates are the states of a run's nodes. */

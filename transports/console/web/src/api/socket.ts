@@ -1,4 +1,5 @@
 import { ended, ticket } from "./client";
+import { parse } from "./json";
 import type { Logged, LogEvent } from "./types";
 
 /** Follower is told what happens on a thread from a place in its log on. */
@@ -166,7 +167,7 @@ export class Socket {
       for (const [threadId, feed] of this.feeds) this.subscribe(threadId, feed);
       this.ring();
     };
-    ws.onmessage = ({ data }) => this.take(JSON.parse(String(data)) as Frame);
+    ws.onmessage = ({ data }) => this.take(parse(String(data)) as Frame);
     ws.onclose = ({ code }) => {
       this.ws = null;
       if (code === 4401) ended();

@@ -1,9 +1,8 @@
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { useProject, useSeesOthers } from "../app/context";
-import { toast } from "../ui/toast";
 import { ask, begin } from "./client";
-import { missing, say } from "./problem";
+import { missing } from "./problem";
 import type { Attachment, Run, RunRequest, Thread, ThreadMessage, ThreadMessages } from "./types";
 
 /** useThreadRuns are the latest runs of a thread, latest first. turns is anything that changes when one begins or ends. */
@@ -32,33 +31,43 @@ export function upload(project: string, file: File): Promise<Attachment> {
   return ask<Attachment>(`/api/v1/agent/attachments?projectId=${encodeURIComponent(project)}`, { method: "POST", body: form });
 }
 
+const signed = 10 * 60_000; // ms for which the URL of an attachment is good at least
+
 /** useSigned is a URL that opens an attachment without a credential, for some minutes. */
 export function useSigned({ bucket, path }: Attachment) {
   return useQuery({
     queryKey: ["attachment", bucket, path],
     queryFn: () =>
       ask<{ url: string }>(`/api/v1/agent/attachments/signed-url?bucket=${encodeURIComponent(bucket)}&path=${encodeURIComponent(path)}`),
-    staleTime: 10 * 60_000,
+    staleTime: signed,
+    refetchInterval: signed,
     refetchOnWindowFocus: false,
   });
 }
 
 /**
- * edit says something else in the place of one of a thread's messages: what followed it is hidden, and what is said stands under its
- * id. It goes through AG-UI's door, as a message without one before it can be edited there alone; the run is nobody's connection's.
+ * edit says something else in the place of one of a thread's messages, whose pictures and files stay: what followed it is hidden, and what
+ * is said stands under its id. It goes through AG-UI's door, as a message without one before it can be edited there alone; the run is nobody's connection's.
  */
-export async function edit(project: string, what: string, request: RunRequest, messageId: string, content: unknown): Promise<void> {
+export async function edit(project: string, what: string, request: RunRequest, messageId: string, text: string): Promise<void> {
   const query = `projectId=${encodeURIComponent(project)}`;
   const thread = encodeURIComponent(request.threadId ?? "");
   const { messages } = await ask<ThreadMessages>(`/api/v1/threads/${thread}/messages?${query}`);
   const at = messages.findIndex((m) => m.id === messageId);
   if (at < 0) throw new Error("The thread does not show this message any more.");
-  const said = { ...(messages[at] as ThreadMessage), content };
+  const before = messages[at] as ThreadMessage;
+  const said = { ...before, content: reworded(before.content, text) };
   await begin(`/api/v1/agui/${encodeURIComponent(what)}?${query}`, {
     ...request,
     messages: [...messages.slice(0, at), said],
     forwardedProps: { ...(request.forwardedProps as object | undefined), background: true },
   });
+}
+
+/** reworded is what a message says with another text: its pictures and files stay. */
+export function reworded(content: ThreadMessage["content"], text: string): ThreadMessage["content"] {
+  if (!Array.isArray(content)) return text;
+  return [{ type: "text", text }, ...content.filter((part) => (part as { type?: string }).type !== "text")];
 }
 
 export interface ThreadFilter {
@@ -149,7 +158,6 @@ function useThreadChange<A extends object>(send: (url: string, change: A) => Pro
   return useMutation({
     mutationFn: ({ thread, ...change }: { thread: string } & A) =>
       send(`/api/v1/threads/${encodeURIComponent(thread)}?projectId=${project}`, change as unknown as A),
-    onError: (error) => toast(say(error), "bad"),
     onSettled: () => {
       for (const key of ["threads", "runs", "waiting"]) void queries.invalidateQueries({ queryKey: [key] });
     },

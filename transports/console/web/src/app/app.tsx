@@ -9,19 +9,22 @@ import { Socket } from "../api/socket";
 import type { Me } from "../api/types";
 import { Empty, Loading } from "../ui/basics";
 import { Toasts } from "../ui/toast";
+import { useName, useProjectName } from "./address";
+import { Boundary } from "./boundary";
 import { AppContext } from "./context";
 import { Keyboard } from "./keys";
+import { part } from "./part";
 import { Shell } from "./shell";
 import { SignIn } from "./signin";
 
-const Overview = lazy(() => import("../pages/overview/overview"));
-const Runs = lazy(() => import("../pages/runs/runs"));
-const OneRun = lazy(() => import("../pages/run/run"));
-const Threads = lazy(() => import("../pages/threads/threads"));
-const Playground = lazy(() => import("../pages/playground/playground"));
-const Offers = lazy(() => import("../pages/agents/agents"));
-const Waiting = lazy(() => import("../pages/waiting/waiting"));
-const Admin = lazy(() => import("../pages/admin/admin"));
+const Overview = lazy(part(() => import("../pages/overview/overview")));
+const Runs = lazy(part(() => import("../pages/runs/runs")));
+const OneRun = lazy(part(() => import("../pages/run/run")));
+const Threads = lazy(part(() => import("../pages/threads/threads")));
+const Playground = lazy(part(() => import("../pages/playground/playground")));
+const Offers = lazy(part(() => import("../pages/agents/agents")));
+const Waiting = lazy(part(() => import("../pages/waiting/waiting")));
+const Admin = lazy(part(() => import("../pages/admin/admin")));
 
 // Who asks where a server does not tell: it has no accounts then.
 const local: Me = {
@@ -75,10 +78,8 @@ export function App() {
 
 // Pages of another project than the caller's own stand below /p/{project}.
 function Project({ me }: { me: Me }) {
-  const [path] = useLocation();
-  const named = /^\/p\/([^/]+)/.exec(path)?.[1];
-  const project = named === undefined ? me.projectId : decodeURIComponent(named);
-  const base = named === undefined ? "" : `/p/${named}`;
+  const { named, base } = useProjectName();
+  const project = named || me.projectId;
   const [socket, setSocket] = useState<Socket | null>(null);
   useEffect(() => {
     const opened = new Socket(project);
@@ -92,9 +93,7 @@ function Project({ me }: { me: Me }) {
       <Router base={base} key={base}>
         <Keyboard>
           <Shell>
-            <Suspense fallback={<div className="page"><Loading /></div>}>
-              <Pages />
-            </Suspense>
+            <Pages />
           </Shell>
         </Keyboard>
         <Toasts />
@@ -104,21 +103,27 @@ function Project({ me }: { me: Me }) {
 }
 
 function Pages() {
+  const [path] = useLocation();
+  const run = useName("runs");
   return (
-    <Switch>
-      <Route path="/" component={Overview} />
-      <Route path="/runs" component={Runs} />
-      <Route path="/runs/:runId">{({ runId }) => <OneRun key={runId} runId={decodeURIComponent(runId)} />}</Route>
-      <Route path="/threads/*?" component={Threads} />
-      <Route path="/playground/*?" component={Playground} />
-      <Route path="/agents/*?" component={Offers} />
-      <Route path="/waiting" component={Waiting} />
-      <Route path="/admin/*?" component={Admin} />
-      <Route>
-        <div className="page">
-          <Empty title="There is no such page">Its address may have been cut. The parts of the console are in the menu.</Empty>
-        </div>
-      </Route>
-    </Switch>
+    <Boundary at={path}>
+      <Suspense fallback={<div className="page"><Loading /></div>}>
+        <Switch>
+          <Route path="/" component={Overview} />
+          <Route path="/runs" component={Runs} />
+          <Route path="/runs/:runId"><OneRun key={run} runId={run} /></Route>
+          <Route path="/threads/*?" component={Threads} />
+          <Route path="/playground/*?" component={Playground} />
+          <Route path="/agents/*?" component={Offers} />
+          <Route path="/waiting" component={Waiting} />
+          <Route path="/admin/*?" component={Admin} />
+          <Route>
+            <div className="page">
+              <Empty title="There is no such page">Its address may have been cut. The parts of the console are in the menu.</Empty>
+            </div>
+          </Route>
+        </Switch>
+      </Suspense>
+    </Boundary>
   );
 }

@@ -7,7 +7,7 @@ import type { Run, Thread } from "../api/types";
 import { Dialog } from "../ui/dialog";
 import { brief, opening } from "../ui/format";
 import { StatusBadge } from "../ui/status";
-import { useProject } from "./context";
+import { useProject, useSeesOthers } from "./context";
 
 interface Hit {
   path: string;
@@ -20,8 +20,11 @@ interface Hit {
 export function Search({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
+  const [wanted, want] = useState(""); // the text whose first hit is to be opened when it is found
   const [, go] = useLocation();
-  const sought = useSettled(useDeferredValue(text.trim()));
+  const typed = text.trim();
+  const settled = useSettled(useDeferredValue(typed));
+  const sought = wanted === typed ? typed : settled;
   const found = useHits(sought);
   const hits = found.data ?? [];
   const open = (hit: Hit | undefined) => {
@@ -29,10 +32,14 @@ export function Search({ onClose }: { onClose: () => void }) {
     onClose();
     go(hit.path);
   };
+  useEffect(() => {
+    if (wanted !== "" && wanted === typed && found.isSuccess) open(hits[0]);
+  }, [wanted, typed, found.isSuccess]);
   const walk = (e: KeyboardEvent) => {
     if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
     else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-    else if (e.key === "Enter") open(hits[at]);
+    else if (e.key === "Enter" && sought === typed && found.isSuccess) open(hits[at]);
+    else if (e.key === "Enter") want(typed); // what is found so far is for another text
     else return;
     e.preventDefault();
   };
@@ -64,6 +71,7 @@ export function Search({ onClose }: { onClose: () => void }) {
 }
 
 function useHits(text: string) {
+  const others = useSeesOthers();
   const project = encodeURIComponent(useProject());
   return useQuery({
     queryKey: ["search", project, text],
@@ -72,13 +80,13 @@ function useHits(text: string) {
       const q = encodeURIComponent(text);
       const [runs, threads] = await Promise.all([
         some<Run>(`/api/projects/${project}/agent-runs?limit=8&q=${q}`),
-        some<Thread>(`/api/v1/threads?projectId=${project}&limit=6&q=${q}`),
+        some<Thread>(`/api/projects/${project}/threads?limit=6&q=${q}`),
       ]);
       return [
         ...threads.map((t) => ({
-          path: `/threads/${encodeURIComponent(t.conversationId)}`, title: t.title ?? t.threadId, about: `thread · ${t.agent ?? ""}`,
+          path: `/threads/${encodeURIComponent(t.conversationId)}`, title: t.title ?? t.threadId, about: ["thread", t.agent, others && t.user].filter(Boolean).join(" · "),
         })),
-        ...runs.map((r) => ({ path: runPath(r), title: opening(r.inputQuery) || brief(r.id), about: `run of ${r.workflowId}`, run: r })),
+        ...runs.map((r) => ({ path: runPath(r), title: opening(r.inputQuery) || brief(r.id), about: [`run of ${r.workflowId}`, others && r.user].filter(Boolean).join(" · "), run: r })),
       ];
     },
   });

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { useProject, useSocket } from "../app/context";
 import type { Observable } from "./observable";
 import { RunLog } from "./runlog";
@@ -16,14 +16,12 @@ export function useObservable(o: Observable): number {
 export function useRunLog(conversationId: string, runId: string, open: boolean, stored: number): RunLog {
   const project = useProject();
   const socket = useSocket();
-  const [log, setLog] = useState(() => new RunLog(project, conversationId, runId));
+  const log = useMemo(() => new RunLog(project, conversationId, runId), [project, conversationId, runId]);
   const known = useRef(stored);
   useEffect(() => {
-    const fresh = new RunLog(project, conversationId, runId);
-    setLog(fresh);
-    void fresh.read(known.current);
-    return () => fresh.end();
-  }, [project, conversationId, runId]);
+    void log.read(known.current);
+    return () => log.end();
+  }, [log]);
   useEffect(() => log.follow(open ? socket : null), [log, open, socket]);
   useEffect(() => {
     if (log.complete && stored > log.last) void log.read(stored);
@@ -32,17 +30,13 @@ export function useRunLog(conversationId: string, runId: string, open: boolean, 
   return log;
 }
 
-/** useThreadLog is a thread's messages and state, live. generation is changed when a thread that was not there may be. */
+/** useThreadLog is a thread's messages and state, live. generation is changed when it is to be looked at anew: what was read stays until then. */
 export function useThreadLog(threadId: string, generation = 0): ThreadLog {
   const project = useProject();
   const socket = useSocket();
-  const [log, setLog] = useState(() => new ThreadLog(project, threadId));
-  useEffect(() => {
-    const fresh = new ThreadLog(project, threadId);
-    setLog(fresh);
-    fresh.follow(socket);
-    return () => fresh.end();
-  }, [project, threadId, socket, generation]);
+  const log = useMemo(() => new ThreadLog(project, threadId), [project, threadId]);
+  useEffect(() => () => log.end(), [log]);
+  useEffect(() => log.follow(socket), [log, socket, generation]);
   useObservable(log);
   return log;
 }

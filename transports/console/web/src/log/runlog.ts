@@ -34,7 +34,7 @@ export class RunLog extends Observable {
   private readonly conversationId: string;
   private readonly runId: string;
   private readonly names: Set<string>; // that the run has in its spans
-  private early: Logged[] = []; // came live while pages were read
+  private early: Logged[] = []; // came live before all that is stored was here
   private stored = 0; // the id that the log is known to reach
   private reading = false;
   private again = false;
@@ -60,14 +60,13 @@ export class RunLog extends Observable {
     this.again = true;
     if (this.reading) return;
     this.reading = true;
-    this.problem = "";
     while (this.again && !this.ended) {
       this.again = false;
-      await this.pages();
+      this.problem = await this.pages();
     }
     this.reading = false;
-    this.complete = true;
-    this.add(this.early.splice(0));
+    this.complete = this.problem === "";
+    if (this.complete) this.add(this.early.splice(0)); // else they stand behind what could not be read
     this.changed();
   }
 
@@ -96,19 +95,20 @@ export class RunLog extends Observable {
     this.follow(null);
   }
 
-  private async pages() {
+  // Reads all that is stored behind the last event, and returns why that cannot be.
+  private async pages(): Promise<string> {
     for (let failures = 0; !this.ended; ) {
       try {
-        if (await this.some()) return;
+        if (await this.some()) break;
         failures = 0;
       } catch (error) {
         if (!lost(error) && !(error instanceof Problem && error.status === 429)) {
-          this.problem = say(error);
-          return;
+          return say(error);
         }
         await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures++)));
       }
     }
+    return "";
   }
 
   // Some of the pages behind the last event, and whether they are the last. A page is full unless it is the last one, so it reaches
@@ -136,8 +136,8 @@ export class RunLog extends Observable {
       if (event.type === "RUN_STARTED" && event.parentRunId === this.runId && event.runId) this.names.add(event.runId);
     }
     const own = list.filter(({ event }) => this.names.has(event.runId ?? ""));
-    if (this.reading) this.early.push(...own);
-    else this.add(own);
+    if (this.complete && !this.reading) this.add(own);
+    else this.early.push(...own);
   }
 
   private add(list: Logged[]) {

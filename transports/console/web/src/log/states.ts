@@ -44,6 +44,11 @@ export class States {
     return this.changes[index]?.id ?? 0;
   }
 
+  /** indexAt is the latest change that an event had before it, or was; -1 for none. */
+  indexAt(id: number): number {
+    return this.changes.findLastIndex((c) => c.id <= id);
+  }
+
   /** latest is the state as it is now. */
   latest(): unknown {
     const { length } = this.changes;

@@ -24,6 +24,7 @@ export class ThreadLog extends Observable {
   private readonly threadId: string;
   private last = -1; // the latest event in the transcript; below 0 before the messages are here
   private early: Logged[] = [];
+  private reads = 0;
   private ended = false;
   private unfollow: (() => void) | null = null;
 
@@ -33,13 +34,14 @@ export class ThreadLog extends Observable {
     this.threadId = threadId;
   }
 
-  /** follow shows the thread, live. Call it again once a thread that did not exist does. */
+  /** follow shows the thread, live. Call it again once a thread that did not exist may, or when it could not be read. */
   follow(socket: Socket) {
-    this.exists = true;
-    this.problem = "";
     this.unfollow?.();
     this.unfollow = socket.follow(this.threadId, {
-      from: () => void this.read(),
+      from: () => {
+        this.exists = true;
+        void this.read();
+      },
       events: (list) => this.live(list),
       gone: () => {
         this.exists = false;
@@ -55,12 +57,17 @@ export class ThreadLog extends Observable {
   }
 
   private async read() {
-    for (let failures = 0; !this.ended; failures++) {
+    const turn = ++this.reads;
+    this.last = -1;
+    this.running = false;
+    for (let failures = 0; !this.ended && turn === this.reads; failures++) {
       try {
         const [thread, project] = [this.threadId, this.projectId].map(encodeURIComponent);
         const got = await ask<ThreadMessages>(`/api/v1/threads/${thread}/messages?projectId=${project}`);
+        if (turn !== this.reads) return;
         this.transcript.start(got.messages, got.state);
         this.last = got.lastEventId;
+        this.problem = "";
         break;
       } catch (error) {
         if (!lost(error)) {
@@ -70,8 +77,9 @@ export class ThreadLog extends Observable {
         await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures)));
       }
     }
+    if (turn !== this.reads) return; // another has begun
     this.complete = true;
-    this.add(this.early.splice(0));
+    if (this.last >= 0) this.add(this.early.splice(0));
     this.changed();
   }
 

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { ask } from "../api/client";
+import { isDigits } from "../api/json";
 import { useOffers } from "../api/queries";
 import type { Interrupt, ResumeEntry, Waiting } from "../api/types";
 import { useProject } from "../app/context";
@@ -30,7 +31,8 @@ export function Answer({ runId, user, interrupts, calls }: Props) {
   const give = (entry: ResumeEntry) => {
     const next = { ...given, [entry.interruptId]: entry };
     setGiven(next);
-    if (interrupts.every((i) => next[i.id])) send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry));
+    if (!interrupts.every((i) => next[i.id])) return;
+    send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry), { onError: () => setGiven({}) }); // what was written stands there again
   };
   return (
     <div className="stack">
@@ -39,7 +41,7 @@ export function Answer({ runId, user, interrupts, calls }: Props) {
       ))}
       {interrupts.length > 1 && !send.isPending && (
         <p className="muted">
-          {Object.keys(given).length} of {interrupts.length} answered. The run goes on when it has all of them.
+          {interrupts.filter((i) => given[i.id]).length} of {interrupts.length} answered. The run goes on when it has all of them.
         </p>
       )}
       {send.error && <Failure error={send.error} />}
@@ -91,7 +93,10 @@ function Question(props: QuestionProps) {
           Refused by itself after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
         </p>
       )}
-      {given ? <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p> : <Fields {...props} />}
+      {given && <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p>}
+      <div className="stack" hidden={given !== undefined}>
+        <Fields {...props} />
+      </div>
     </section>
   );
 }
@@ -167,7 +172,7 @@ function Approval({ interrupt: i, give, busy }: QuestionProps) {
   const asked = (i.metadata ?? {}) as Asked;
   const [text, setText] = useState<string | null>(null);
   const edited = text === null ? undefined : parsed(text);
-  const bad = text !== null && (typeof edited !== "object" || edited === null);
+  const bad = text !== null && (typeof edited !== "object" || edited === null || isDigits(edited));
   const allow = () =>
     give({ interruptId: i.id, status: "resolved", payload: { approved: true, ...(text === null ? {} : { editedArgs: edited }) } });
   return (

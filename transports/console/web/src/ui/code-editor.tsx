@@ -1,6 +1,7 @@
 import { lazy, Suspense, type ComponentProps } from "react";
+import { part } from "../app/part";
 
-const Editor = lazy(() => import("./code-mirror"));
+const Editor = lazy(part(() => import("./code-mirror")));
 
 /** CodeEditor edits JSON. It is loaded when it is first shown. */
 export function CodeEditor(props: ComponentProps<typeof Editor>) {

@@ -1,4 +1,4 @@
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { bracketMatching, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { linter } from "@codemirror/lint";
@@ -51,7 +51,7 @@ export default function CodeMirror({ value, onChange, label, height }: Props) {
           lineNumbers(), foldGutter(), history(), indentOnInput(), bracketMatching(), json(), theme, syntaxHighlighting(colours),
           EditorView.lineWrapping, EditorState.readOnly.of(readOnly), EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
           readOnly ? [] : linter(jsonParseLinter()),
-          keymap.of([...defaultKeymap, ...historyKeymap, ...foldKeymap, ...(readOnly ? [] : [indentWithTab])]),
+          keymap.of([...defaultKeymap, ...historyKeymap, ...foldKeymap]),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) change.current?.(update.state.doc.toString());
           }),

@@ -1,4 +1,5 @@
 import { memo, useState } from "react";
+import { isDigits, parse } from "../api/json";
 import { number } from "./format";
 import * as icons from "./icons";
 
@@ -15,10 +16,10 @@ export const JsonTree = memo(function JsonTree({ value, before, depth = 2 }: { v
 });
 
 function Node({ name, value, before, marks, depth }: { name?: string; value: unknown; before: unknown; marks: boolean; depth: number }) {
-  const nested = typeof value === "object" && value !== null;
+  const nested = typeof value === "object" && value !== null && !isDigits(value);
   const [open, setOpen] = useState(depth > 0);
   const [shown, setShown] = useState(many);
-  const changed = marks && value !== before;
+  const changed = marks && value !== before && !(isDigits(value) && isDigits(before) && value.rawJSON === before.rawJSON);
   const label = name !== undefined && <span className="key">{name}: </span>;
   if (!nested) {
     return (
@@ -77,6 +78,7 @@ function Node({ name, value, before, marks, depth }: { name?: string; value: unk
 function Leaf({ value }: { value: unknown }) {
   if (value === null || value === undefined) return <span className="null">null</span>;
   if (typeof value === "string") return <Text value={value} />;
+  if (isDigits(value)) return <span className="number">{value.rawJSON}</span>;
   return <span className={typeof value}>{String(value)}</span>;
 }
 
@@ -103,7 +105,7 @@ function Text({ value }: { value: string }) {
 /** parsed is a text as JSON, undefined where it is none. */
 export function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return undefined;
   }

@@ -1,6 +1,8 @@
 import { memo, useState, type ReactNode } from "react";
+import { isDigits } from "../api/json";
 import type { Call, Entry } from "../log/transcript";
 import { CopyIcon } from "./basics";
+import { attachmentsOf, Files } from "./files";
 import { clock, duration, exactly, number } from "./format";
 import * as icons from "./icons";
 import { JsonTree, parsed } from "./json";
@@ -28,6 +30,7 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
         </header>
       )}
       {!empty && (said(entry) ? <Plain text={String(entry.content)} /> : <Content content={entry.content} grows={entry.open} />)}
+      <Files list={attachmentsOf(entry.message)} />
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
       {entry.cut && <p className="muted">Cut short: the server that wrote it has stopped. It is written anew below.</p>}
       <Calls calls={entry.calls} version={entry.version} />
@@ -159,7 +162,7 @@ const large = 1_000_000; // characters of a text that nobody looks for JSON in
 const Payload = memo(function Payload({ title, value }: { title: string; value: unknown }) {
   const raw = () => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
   const json = typeof value === "string" ? (value.length < large ? parsed(value) : undefined) : value;
-  const nested = typeof json === "object" && json !== null && !Array.isArray(value);
+  const nested = typeof json === "object" && json !== null && !Array.isArray(value) && !isDigits(json);
   return (
     <div>
       <div className="row payload-head">

@@ -1,4 +1,5 @@
 import { useId, useState, type ReactNode } from "react";
+import { isDigits } from "../api/json";
 import { CodeEditor } from "./code-editor";
 import * as icons from "./icons";
 import { parsed } from "./json";
@@ -243,8 +244,8 @@ function Control({ schema, value, onChange, problems, path, id, label }: Part & 
       return (
         <input
           {...shared} type="number" step={schema.multipleOf ?? ([schema.type].flat().includes("integer") ? 1 : "any")} min={schema.minimum} max={schema.maximum}
-          value={typeof value === "number" && !Number.isNaN(value) ? value : ""}
-          onChange={(e) => onChange(e.target.value === "" ? undefined : e.target.valueAsNumber)}
+          value={isDigits(value) ? value.rawJSON : typeof value === "number" && !Number.isNaN(value) ? value : ""}
+          onChange={(e) => onChange(typed(e.target))}
         />
       );
     case "string":
@@ -252,6 +253,12 @@ function Control({ schema, value, onChange, problems, path, id, label }: Part & 
     default:
       return <JSONField label={label} value={value} onChange={onChange} />;
   }
+}
+
+// A number as it was typed: one of very many digits is not rounded.
+function typed({ value, valueAsNumber }: HTMLInputElement): unknown {
+  const json = parsed(value);
+  return value === "" ? undefined : isDigits(json) ? json : valueAsNumber;
 }
 
 const types: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url", url: "url" };

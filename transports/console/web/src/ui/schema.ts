@@ -1,3 +1,5 @@
+import { isDigits } from "../api/json";
+
 /** Schema is the part of JSON Schema that forms are made of. */
 export interface Schema {
   $ref?: string;
@@ -180,7 +182,7 @@ function kinOf(s: Schema, value: unknown, root: Schema): boolean {
     case "variants":
       return true;
     default:
-      return value === undefined || typeof value === shape(s);
+      return value === undefined || typeof (isDigits(value) ? 0 : value) === shape(s);
   }
 }
 
@@ -192,7 +194,8 @@ function list(s: Schema, value: unknown, path: string, root: Schema): Problems {
   return found;
 }
 
-function number(s: Schema, value: unknown, path: string): Problems {
+function number(s: Schema, given: unknown, path: string): Problems {
+  const value = isDigits(given) ? Number(given.rawJSON) : given;
   if (typeof value !== "number" || Number.isNaN(value)) return { [path]: "This must be a number." };
   if ([s.type].flat().includes("integer") && !Number.isInteger(value)) return { [path]: "This must be a whole number." };
   if (s.minimum !== undefined && value < s.minimum) return { [path]: `At least ${s.minimum}.` };

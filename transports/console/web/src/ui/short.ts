@@ -1,10 +1,12 @@
+import { isDigits } from "../api/json";
+
 /** short is a value as JSON, cut after so many characters: what stands beyond costs nothing, however large the value is. */
 export function short(value: unknown, most = 300): string {
   let out = "";
   const write = (v: unknown): boolean => {
     if (out.length > most) return false;
     if (typeof v === "string") out += JSON.stringify(v.length > most ? v.slice(0, most) : v);
-    else if (typeof v !== "object" || v === null) out += JSON.stringify(v) ?? "null";
+    else if (typeof v !== "object" || v === null || isDigits(v)) out += JSON.stringify(v) ?? "null";
     else if (Array.isArray(v)) list("[", "]", v.length, (i) => write(v[i]));
     else object(v);
     return out.length <= most;

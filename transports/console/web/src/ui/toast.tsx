@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from "react";
+import { say } from "../api/problem";
 
 interface Toast {
   id: number;
@@ -21,6 +22,9 @@ export function toast(text: string, tone: Toast["tone"] = "good") {
   change([...toasts, { id, text, tone }]);
   setTimeout(() => change(toasts.filter((t) => t.id !== id)), tone === "bad" ? 8_000 : 4_000);
 }
+
+/** failed says what went wrong. */
+export const failed = (error: unknown) => toast(say(error), "bad");
 
 /** Toasts is where toasts are shown. */
 export function Toasts() {

@@ -1,4 +1,5 @@
-import { useLocation, useSearch } from "wouter";
+import { useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import { useMay, useMe } from "../../app/context";
 import { Tabs } from "../../ui/tabs";
 import "./admin.css";

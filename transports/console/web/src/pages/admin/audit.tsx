@@ -1,9 +1,11 @@
-import { useEffect, useState } from "react";
-import { Link, useLocation, useSearch } from "wouter";
+import { useEffect } from "react";
+import { Link, useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import { useAudit, type AuditFilter } from "../../api/admin";
 import { runPath } from "../../app/search";
 import { Clock, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { brief } from "../../ui/format";
+import { Typed } from "../../ui/typed";
 
 const actions = ["start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"];
 
@@ -103,10 +105,11 @@ function useFilter(): [AuditFilter, (name: keyof AuditFilter, value: string) => 
   return [filter, set];
 }
 
-// Times as the server takes them.
+// What is sought as the server takes it.
 function asked(filter: AuditFilter): AuditFilter {
   const at = (text: string) => (text ? new Date(text).toISOString() : "");
-  return { ...filter, since: at(filter.since), until: at(filter.until) };
+  const [actor, user, run] = [filter.actor.trim(), filter.user.trim(), filter.run.trim()];
+  return { ...filter, actor, user, run, since: at(filter.since), until: at(filter.until) };
 }
 
 // useOnward reads on while a page of what is sought is empty.
@@ -114,14 +117,4 @@ function useOnward(want: boolean, read: () => unknown) {
   useEffect(() => {
     if (want) void read();
   }, [want, read]);
-}
-
-// Typed is asked for once somebody has stopped typing.
-function Typed({ label, value, set }: { label: string; value: string; set: (value: string) => void }) {
-  const [text, setText] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => text.trim() !== value && set(text.trim()), 250);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return <input className="input" type="search" aria-label={label} placeholder={label} value={text} onChange={(e) => setText(e.target.value)} />;
 }

@@ -1,6 +1,8 @@
-import { useLocation, useSearch } from "wouter";
+import { useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import { useLimits } from "../../api/queries";
 import { useUsers } from "../../api/threads";
+import type { Limits as All } from "../../api/types";
 import { useMay, useMe, useSeesOthers } from "../../app/context";
 import { Failure, Loading, Panel } from "../../ui/basics";
 import { bytes, duration, number } from "../../ui/format";
@@ -80,7 +82,7 @@ function Whose({ user, choose }: { user: string; choose: (user: string) => void 
   );
 }
 
-type Share = NonNullable<ReturnType<typeof useLimits>["data"]>["user"];
+type Share = All["user"] | All["project"];
 
 function Uses({ title, share }: { title: string; share: Share }) {
   return (
@@ -88,9 +90,11 @@ function Uses({ title, share }: { title: string; share: Share }) {
       <div className="stack">
         <Use name="Requests at once" used={share.requests.used} limit={share.requests.burst} />
         <Use name="Open streams" used={share.streams.used} limit={share.streams.limit} />
+        <Use name="Threads that sockets show" used={share.subscriptions.used} limit={share.subscriptions.limit} />
         <Use name="Bytes under way" used={share.inFlight.used} limit={share.inFlight.limit} unit={bytes} />
         <Use name="Runs executed" used={share.running.used} limit={share.running.limit} />
         <Use name="Runs queued" used={share.queued.used} limit={share.queued.limit} />
+        {"tokensPerDay" in share && <Use name="Tokens in 24 hours" used={share.tokensPerDay.used} limit={share.tokensPerDay.limit} />}
       </div>
     </Panel>
   );

@@ -1,8 +1,10 @@
 import { lazy, Suspense, type ReactNode } from "react";
-import { Link, useLocation, useSearch } from "wouter";
+import { Link, useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import { useOffers, useWorkflows } from "../../api/queries";
 import type { Agent, Tool, Workflow } from "../../api/types";
 import { useMay } from "../../app/context";
+import { part } from "../../app/part";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { JsonTree } from "../../ui/json";
 import { Tabs } from "../../ui/tabs";
@@ -10,7 +12,7 @@ import { Source, State } from "./origin";
 import { Try } from "./try";
 import "./agents.css";
 
-const WorkflowGraph = lazy(() => import("../../ui/workflow-graph"));
+const WorkflowGraph = lazy(part(() => import("../../ui/workflow-graph")));
 
 /** The page Agents: all that is registered, and where it comes from. */
 export default function Page() {

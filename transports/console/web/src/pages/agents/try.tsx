@@ -2,6 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { ask } from "../../api/client";
+import { isDigits } from "../../api/json";
 import { over, useRun } from "../../api/queries";
 import type { Tool } from "../../api/types";
 import { useProject } from "../../app/context";
@@ -83,7 +84,7 @@ function Outcome({ runId }: { runId: string }) {
       </p>
       {run.error && <p className="wrap">{run.error.message}</p>}
       {over(run.status) && run.outputSummary !== null &&
-        (typeof result === "object" ? <JsonTree value={result} depth={3} /> : <pre className="code wraps">{run.outputSummary}</pre>)}
+        (typeof result === "object" && !isDigits(result) ? <JsonTree value={result} depth={3} /> : <pre className="code wraps">{run.outputSummary}</pre>)}
       {run.status === "WAITING" && <Answer runId={run.id} user={run.user} interrupts={run.interrupts} />}
     </div>
   );

@@ -88,7 +88,7 @@ function sparse(values: (number | null)[]) {
   return values.filter((v) => v !== null).length < values.length / 2;
 }
 
-const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 function tick(seconds: number): string {

@@ -14,11 +14,13 @@ export function Now({ stats: { now } }: { stats: Stats }) {
   );
 }
 
+const counted = 10_000; // the server counts no further
+
 function Count({ n, word, status, tone, since }: { n: number; word: string; status: string; tone: string; since?: string | null }) {
   return (
     <li>
       <Link href={`/runs?status=${status}`} data-tone={n > 0 ? tone : "idle"}>
-        <strong className="num">{number(n)}</strong> {word}
+        <strong className="num">{n >= counted ? `${number(counted)}+` : number(n)}</strong> {word}
         {since && <span className="muted">, the first {ago(since)}</span>}
       </Link>
     </li>

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
-import { Link, useLocation, useSearch } from "wouter";
+import { Link, useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import { useStats, useWaiting } from "../../api/queries";
 import type { Stats, Window } from "../../api/types";
 import { useMay } from "../../app/context";

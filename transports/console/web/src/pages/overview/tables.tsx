@@ -73,10 +73,11 @@ const most = 6;
 
 /** Instances are the processes that serve the database, or have served it of late. */
 export function Instances({ stats: { instances } }: { stats: Stats }) {
+  const list = instances.toSorted((a, b) => Number(b.serving) - Number(a.serving));
   return (
     <Panel title="Instances" flush>
       <ul className="brief-list">
-        {instances.slice(0, most).map((i) => (
+        {list.slice(0, most).map((i) => (
           <li key={i.id}>
             <span className="badge" data-tone={i.serving ? "good" : i.ended === null ? "wait" : "idle"}>
               {i.serving ? "serving" : (i.ended ?? "silent")}
@@ -91,6 +92,7 @@ export function Instances({ stats: { instances } }: { stats: Stats }) {
             </span>
           </li>
         ))}
+        {list.length > most && <li className="muted">and {list.length - most} more</li>}
       </ul>
     </Panel>
   );

@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { over } from "../../api/queries";
-import type { Attachment, Run } from "../../api/types";
+import type { Run } from "../../api/types";
 import { runPath } from "../../app/search";
 import type { ThreadLog } from "../../log/threadlog";
 import type { Entry } from "../../log/transcript";
@@ -12,7 +12,6 @@ import { opening } from "../../ui/format";
 import * as icons from "../../ui/icons";
 import { Message, plainText } from "../../ui/message";
 import { StatusBadge } from "../../ui/status";
-import { Files } from "./attachments";
 import { examplesFor } from "./examples";
 import type { Worker } from "./setup";
 import type { Ask } from "./use-ask";
@@ -74,13 +73,10 @@ export function Conversation({ log, runs, ask, worker, say }: Props) {
                     }}
                   />
                 ) : (
-                  <>
-                    <Message
-                      entry={entry} version={entry.version}
-                      actions={entry.role === "user" && free ? <Tools edit={() => setEditing(entry.id)} again={() => ask.again(entry)} /> : undefined}
-                    />
-                    <Files list={attachmentsOf(entry)} />
-                  </>
+                  <Message
+                    entry={entry} version={entry.version}
+                    actions={entry.role === "user" && free ? <Tools edit={() => setEditing(entry.id)} again={() => ask.again(entry)} /> : undefined}
+                  />
                 )}
               </div>
             )
@@ -193,9 +189,4 @@ function Beginning({ ready, worker, say }: { ready: boolean; worker: Worker; say
       )}
     </div>
   );
-}
-
-function attachmentsOf(entry: Entry): Attachment[] {
-  const list = (entry.message?.metadata as { attachments?: unknown } | undefined)?.attachments;
-  return Array.isArray(list) ? (list as Attachment[]) : [];
 }

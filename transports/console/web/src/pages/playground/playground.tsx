@@ -1,6 +1,8 @@
 import { useEffect, useState } from "react";
-import { Redirect, useLocation, useRoute, useSearch } from "wouter";
+import { Redirect, useLocation } from "wouter";
+import { useName, useSearch } from "../../app/address";
 import { useCancel } from "../../api/actions";
+import { made } from "../../api/name";
 import { useOffers, useWorkflows, over } from "../../api/queries";
 import { isTool, useThreadRuns } from "../../api/threads";
 import type { Attachment, Run } from "../../api/types";
@@ -10,20 +12,20 @@ import { useThreadLog } from "../../log/hooks";
 import { CopyIcon, Failure } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
 import * as icons from "../../ui/icons";
+import { failed } from "../../ui/toast";
 import { Composer } from "./composer";
 import { Conversation } from "./conversation";
 import "./playground.css";
-import { newThread, useSetup, type Worker } from "./setup";
+import { useSetup, type Worker } from "./setup";
 import { Side } from "./side";
 import { Declaration, type Declared } from "./tools-tab";
 import { useAsk } from "./use-ask";
 
 /** The page Playground: a thread to talk on, whose name is in the address. */
 export default function Page() {
-  const [, params] = useRoute("/playground/:thread");
+  const threadId = useName("playground");
   const query = useSearch();
-  if (!params?.thread) return <Redirect to={`/playground/${newThread()}${query && `?${query}`}`} replace />;
-  const threadId = decodeURIComponent(params.thread);
+  if (!threadId) return <Redirect to={`/playground/${made("play")}${query && `?${query}`}`} replace />;
   return <Thread key={threadId} threadId={threadId} />;
 }
 
@@ -36,7 +38,7 @@ function Thread({ threadId }: { threadId: string }) {
   const ask = useAsk({ threadId, setup, worker, change, begun: () => setGeneration((n) => n + 1), exists: log.exists });
   const open = runs.filter((r) => !over(r.status));
   const cancel = useCancel();
-  const stop = () => open.forEach((r) => cancel.mutate(r));
+  const stop = () => open.forEach((r) => cancel.mutate(r, { onError: failed }));
   const [settings, setSettings] = useState(false);
   const wide = useWide();
   const [, go] = useLocation();

@@ -1,3 +1,4 @@
+import { isDigits } from "../../api/json";
 import { session } from "../../api/session";
 import type { Attachment, RunRequest } from "../../api/types";
 import { parsed } from "../../ui/json";
@@ -28,7 +29,7 @@ export function said(request: RunRequest, text: string, files: Attachment[]): Ru
 
 /** isObject reports whether a value is a JSON object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !isDigits(value);
 }
 
 /** asCurl is a request for a terminal, which shows its events as they come. project is named where it is not the caller's own. */

@@ -1,4 +1,5 @@
 import { useCallback, useState } from "react";
+import { parse } from "../../api/json";
 import type { RunRequest } from "../../api/types";
 import { useMe } from "../../app/context";
 
@@ -46,14 +47,8 @@ export function useSetup(threadId: string): [Setup, (change: Partial<Setup>) => 
 
 function kept(key: string): Partial<Setup> {
   try {
-    return JSON.parse(sessionStorage.getItem(key) ?? "{}") as Partial<Setup>;
+    return parse(sessionStorage.getItem(key) ?? "{}") as Partial<Setup>;
   } catch {
     return {};
   }
-}
-
-/** newThread is a name for a thread that does not exist yet. */
-export function newThread(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(8));
-  return `play-${Array.from(bytes, (b) => (b % 36).toString(36)).join("")}`;
 }

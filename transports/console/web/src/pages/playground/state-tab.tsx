@@ -24,12 +24,12 @@ export function StateTab({ state, staged, stage }: { state: unknown; staged: str
       </div>
     );
   }
-  const text = JSON.stringify(state, null, 2);
+  const text = () => JSON.stringify(state, null, 2);
   return (
     <div className="stack">
       <JsonTree value={state} before={before} depth={4} />
       <div className="row">
-        <button type="button" className="button small" onClick={() => stage(text)}>
+        <button type="button" className="button small" onClick={() => stage(text())}>
           Edit
         </button>
         <CopyButton text={text} />

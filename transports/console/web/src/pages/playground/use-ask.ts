@@ -1,11 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useStart } from "../../api/actions";
-import { say } from "../../api/problem";
+import { useNamed, useStart } from "../../api/actions";
 import { edit } from "../../api/threads";
 import type { Attachment } from "../../api/types";
 import { useProject } from "../../app/context";
 import type { Entry } from "../../log/transcript";
-import { toast } from "../../ui/toast";
+import { failed } from "../../ui/toast";
 import { envelope, said } from "./request";
 import type { Setup, Worker } from "./setup";
 
@@ -22,7 +21,7 @@ interface Given {
 export interface Ask {
   say: (text: string, files: Attachment[], done: () => void) => void;
   again: (question: Entry) => void;
-  edit: (message: Entry, content: unknown) => void;
+  edit: (message: Entry, text: string) => void;
   busy: boolean;
 }
 
@@ -31,10 +30,12 @@ export function useAsk({ threadId, setup, worker, change, begun, exists }: Given
   const project = useProject();
   const queries = useQueryClient();
   const start = useStart();
+  const named = useNamed();
   const request = envelope(setup, worker, threadId);
   const editing = useMutation({
-    mutationFn: ({ message, content }: { message: Entry; content: unknown }) => edit(project, worker.name, request, message.id, content),
-    onError: (error) => toast(say(error), "bad"),
+    mutationFn: ({ message, text }: { message: Entry; text: string }) =>
+      named(request, text, (named) => edit(project, worker.name, named, message.id, text)),
+    onError: failed,
     onSettled: () => void queries.invalidateQueries({ queryKey: ["runs"] }),
   });
   const sent = () => {
@@ -45,12 +46,13 @@ export function useAsk({ threadId, setup, worker, change, begun, exists }: Given
     busy: start.isPending || editing.isPending,
     say: (text, files, done) =>
       start.mutate(said(request, text, files), {
+        onError: failed,
         onSuccess: () => {
           sent();
           done();
         },
       }),
-    again: (question) => start.mutate({ ...request, rewindTo: question.id }, { onSuccess: sent }),
-    edit: (message, content) => editing.mutate({ message, content }, { onSuccess: sent }),
+    again: (question) => start.mutate({ ...request, rewindTo: question.id }, { onError: failed, onSuccess: sent }),
+    edit: (message, text) => editing.mutate({ message, text }, { onSuccess: sent }),
   };
 }

@@ -6,12 +6,13 @@ import type { Run } from "../../api/types";
 import { useMayControl, useMayDelete } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import type { RunLog } from "../../log/runlog";
+import { Failure } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/dialog";
-import { toast } from "../../ui/toast";
+import { failed, toast } from "../../ui/toast";
 import { Curl } from "./curl";
 import { Rerun } from "./rerun";
 
-type Open = "append" | "rerun" | "curl" | "delete" | null;
+type Open = "append" | "rerun" | "curl" | "cancel" | "delete" | null;
 
 /** Actions are what may be done to a run, of what the caller may do. */
 export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
@@ -19,19 +20,20 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
   const control = useMayControl(run.user);
   const deletes = useMayDelete(run.user);
   const cancel = useCancel();
+  const end = () => cancel.mutate(run, { onError: failed });
   const close = () => setOpen(null);
   const ended = over(run.status);
   const [cancels, appends, reruns] = [control && !ended, control && run.status !== "CANCELLED", !isTool(run)];
   useKeys("What can be done", {
     ...(appends && { a: { does: "say something to it", run: () => setOpen("append") } }),
     ...(reruns && { e: { does: "run it again, as it is or edited", run: () => setOpen("rerun") } }),
-    ...(cancels && { c: { does: "cancel it", run: () => cancel.mutate(run) } }),
+    ...(cancels && { c: { does: "cancel it", run: () => setOpen("cancel") } }),
     y: { does: "show it as curl", run: () => setOpen("curl") },
   });
   return (
     <div className="actions row wraps">
       {cancels && (
-        <button type="button" className="button danger" disabled={cancel.isPending} onClick={() => cancel.mutate(run)}>
+        <button type="button" className="button danger" disabled={cancel.isPending} onClick={end}>
           Cancel
         </button>
       )}
@@ -55,9 +57,26 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
       )}
       {open === "append" && <Append run={run} onClose={close} />}
       {open === "rerun" && <Rerun run={run} log={log} onClose={close} />}
-      {open === "curl" && <Curl run={run} onClose={close} />}
+      {open === "curl" && <Curl run={run} log={log} onClose={close} />}
+      {open === "cancel" && cancels && (
+        <Confirm
+          title="Cancel this run?" act="Cancel it" onClose={close}
+          onAct={() => {
+            close();
+            end();
+          }}
+        >
+          <p>What it does is stopped, and what it asks is not answered any more. What it has said so far stays.</p>
+        </Confirm>
+      )}
       {open === "delete" && (
-        <Confirm title="Delete this run?" act="Delete it" onClose={close} onAct={onDelete}>
+        <Confirm
+          title="Delete this run?" act="Delete it" onClose={close}
+          onAct={() => {
+            close();
+            onDelete();
+          }}
+        >
           <p>Its events and messages go with it. This cannot be undone.</p>
         </Confirm>
       )}
@@ -88,7 +107,10 @@ function Append({ run, onClose }: { run: Run; onClose: () => void }) {
         </button>
       }
     >
-      <textarea className="input" aria-label="Message" rows={5} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
+      <div className="stack">
+        <textarea className="input" aria-label="Message" rows={5} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
+        {append.error && <Failure error={append.error} />}
+      </div>
     </Dialog>
   );
 }

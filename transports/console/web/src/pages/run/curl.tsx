@@ -1,25 +1,28 @@
-import { runURL } from "../../api/actions";
+import { runURL } from "../../api/queries";
 import { session } from "../../api/session";
 import type { Run } from "../../api/types";
 import { useProject } from "../../app/context";
+import type { RunLog } from "../../log/runlog";
 import { CopyIcon } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
+import { again, inputOf } from "./input-of";
 
-const most = 4_000; // characters of what was asked that fit into a command
+const most = 4_000; // characters of a command that are shown: all of them are copied
 
 /** Curl is what the page shows, for a terminal. The credential is a variable: it belongs on no screen. */
-export function Curl({ run, onClose }: { run: Run; onClose: () => void }) {
+export function Curl({ run, log, onClose }: { run: Run; log: RunLog; onClose: () => void }) {
   const project = useProject();
   const thread = encodeURIComponent(run.conversationId);
+  const query = `?projectId=${encodeURIComponent(project)}`;
   const json = "-H 'Content-Type: application/json'";
-  const what = run.agent === null ? { workflowId: run.workflowId } : { agent: run.agent };
+  const same = { ...again(run, inputOf(log)), projectId: project };
   const commands: [string, string][] = [
     ["The run", command(runURL(project, run))],
     ["Its steps", command(runURL(project, run, "/steps"))],
     ["The states of its nodes", command(runURL(project, run, "/node-states"))],
-    ["Its events, in pages", command(`/api/v1/conversations/${thread}/agent-runs/${encodeURIComponent(run.id)}/events`)],
-    ["Its thread, live", command(`/api/v1/agent/runs/${thread}/events`, "-N")],
-    ["The same again", command("/api/v1/agent/runs", `${json} -d ${quoted(JSON.stringify({ ...what, content: run.inputQuery.length > most ? "…" : run.inputQuery }))}`)],
+    ["Its events, in pages", command(`/api/v1/conversations/${thread}/agent-runs/${encodeURIComponent(run.id)}/events${query}`)],
+    ["Its thread, live", command(`/api/v1/agent/runs/${thread}/events${query}`, "-N")],
+    ["The same again", command("/api/v1/agent/runs", `${json} -d ${quoted(JSON.stringify(same))}`)],
     ["Cancel it", command(runURL(project, run, "/cancel"), "-X POST")],
     ["Say more", command(runURL(project, run, "/messages"), `${json} -d ${quoted('{"content":"…"}')}`)],
   ];
@@ -33,7 +36,7 @@ export function Curl({ run, onClose }: { run: Run; onClose: () => void }) {
               <CopyIcon label={`Copy: ${name}`} text={text} />
             </div>
             <pre className="code wraps" tabIndex={0}>
-              {text}
+              {text.length > most ? `${text.slice(0, most)}…` : text}
             </pre>
           </div>
         ))}

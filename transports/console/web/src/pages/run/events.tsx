@@ -12,7 +12,7 @@ import { EventRows, type Rows } from "./event-rows";
 import { useFiltered } from "./filter";
 
 /** Events are the log itself: every event, filtered by type and text. */
-export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) {
+export function Events({ run, log, at, showState }: { run: Run; log: RunLog; at: number; showState: (event: number) => void }) {
   const [types, setTypes] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState(at);
@@ -73,13 +73,13 @@ export function Events({ run, log, at }: { run: Run; log: RunLog; at: number }) 
       </div>
       <div className="events" data-detail={detail !== undefined}>
         <EventRows ref={rows} list={list} count={length} chosen={chosen} choose={choose} />
-        {detail && <Detail logged={detail} run={run} />}
+        {detail && <Detail logged={detail} run={run} showState={log.transcript.states.indexAt(detail.id) < 0 ? undefined : showState} />}
       </div>
     </div>
   );
 }
 
-function Detail({ logged, run }: { logged: Logged; run: Run }) {
+function Detail({ logged, run, showState }: { logged: Logged; run: Run; showState: ((event: number) => void) | undefined }) {
   const project = useProject();
   const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/events`;
   const query = `?after_event_id=${logged.id - 1}&limit=1&projection=seed&projectId=${encodeURIComponent(project)}`;
@@ -87,6 +87,11 @@ function Detail({ logged, run }: { logged: Logged; run: Run }) {
     <aside className="event-detail" aria-label={`Event ${logged.id}`}>
       <div className="row wraps">
         <strong className="grow num">Event {logged.id}</strong>
+        {showState && (
+          <button type="button" className="button plain small" onClick={() => showState(logged.id)}>
+            State here
+          </button>
+        )}
         <CopyButton text={() => JSON.stringify(logged.event, null, 2)} label="Copy JSON" />
         <CopyButton text={() => command(path + query)} label="Copy curl" />
       </div>

@@ -1,8 +1,9 @@
 import type { Run } from "../../api/types";
 import { useProject } from "../../app/context";
-import { runURL } from "../../api/actions";
+import { runURL } from "../../api/queries";
 import type { RunLog } from "../../log/runlog";
 import { CopyButton, Empty, Loading, Panel } from "../../ui/basics";
+import { attachmentsOf, Files } from "../../ui/files";
 import { Json } from "../../ui/lines";
 import { Content } from "../../ui/message";
 import { command } from "./curl";
@@ -15,7 +16,6 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
   const input = inputOf(log);
   const definition = useDefinition(run);
   if (!input) return log.complete ? <Empty title="The run has not begun" /> : <Loading />;
-  const rest = { state: input.state, tools: input.tools, context: input.context, forwardedProps: input.forwardedProps };
   const curl = (part: string) => <CopyButton text={() => command(runURL(project, run, part))} label="Copy curl" />;
   const copy = (value: unknown, label?: string) => <CopyButton text={() => JSON.stringify(value, null, 2)} label={label} />;
   return (
@@ -27,13 +27,16 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
             <div key={m.id}>
               <p className="muted">{m.role}</p>
               <Content content={m.content ?? ""} />
+              <Files list={attachmentsOf(m)} />
             </div>
           ))}
         </div>
       </Panel>
-      <Panel title="State, tools and context" actions={copy(rest)}>
-        <Json label="state, tools and context" value={rest} depth={2} />
-      </Panel>
+      {input.state !== undefined && (
+        <Panel title="The state that it began with" actions={copy(input.state)}>
+          <Json label="the state" value={input.state} depth={2} />
+        </Panel>
+      )}
       {run.outputSummary && (
         <Panel title="Result" actions={<CopyButton text={run.outputSummary} />}>
           <Content content={run.outputSummary} />

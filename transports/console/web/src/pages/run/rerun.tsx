@@ -1,24 +1,22 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { useLocation } from "wouter";
-import { useStart } from "../../api/actions";
-import { say } from "../../api/problem";
+import { useNamed, useStart } from "../../api/actions";
 import { edit } from "../../api/threads";
 import type { Run, RunRequest, ThreadMessage } from "../../api/types";
 import { useOwns, useProject } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
+import { Failure } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
-import { plainText } from "../../ui/message";
-import { toast } from "../../ui/toast";
-import { inputOf, type RunInput } from "./input-of";
+import { again, askedOf, inputOf, textOf, withoutMessages, type RunInput } from "./input-of";
 
 type Where = "new" | "after" | "place";
 
 /** Rerun starts the same again, as it was or edited. */
 export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: () => void }) {
   const input = inputOf(log);
-  const asked = input?.messages.findLast((m) => m.role === "user");
-  const original = asked ? plainText(asked.content) : run.inputQuery;
+  const asked = askedOf(input);
+  const original = textOf(run, input);
   const [content, setContent] = useState(original);
   const [where, setWhere] = useState<Where>("new");
   const own = useOwns(run.user);
@@ -38,8 +36,9 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   };
   const begin = () => {
     if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
-    else start.mutate(request(run, input, content, original, chosen, asked), { onSuccess: began });
+    else start.mutate(request(run, input, content, chosen, asked), { onSuccess: began });
   };
+  const error = start.error ?? instead.error;
   return (
     <Dialog
       title={`Run ${run.workflowId} again`}
@@ -66,6 +65,8 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
             </label>
           ))}
         </fieldset>
+        <p className="muted">Its messages and its state are sent again. Tools of a client’s own, context and forwardedProps are not in its log.</p>
+        {error && <Failure error={error} />}
       </div>
     </Dialog>
   );
@@ -78,43 +79,22 @@ interface Edited {
   content: string;
 }
 
-// Says something else in the place of what a run was asked, in a run under a name that is made here.
+// Says something else in the place of what a run was asked.
 function useInstead() {
   const project = useProject();
   const queries = useQueryClient();
+  const named = useNamed();
   return useMutation({
-    mutationFn: async ({ run, input, asked, content }: Edited) => {
-      const runId = `edit-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
-      const envelope = { ...shared(run, input), threadId: run.threadId, runId };
-      await edit(project, run.workflowId, envelope, asked.id, reworded(asked.content, content));
-      return { runId };
-    },
-    onError: (error) => toast(say(error), "bad"),
+    mutationFn: ({ run, input, asked, content }: Edited) =>
+      named({ ...withoutMessages(run, input), threadId: run.threadId }, content, async (request, runId) => {
+        await edit(project, run.workflowId, request, asked.id, content);
+        return { runId };
+      }),
     onSettled: () => void queries.invalidateQueries({ queryKey: ["runs"] }),
   });
 }
 
-// A message's text is another; its pictures and files stay.
-function reworded(content: unknown, text: string): unknown {
-  if (!Array.isArray(content)) return text;
-  return [{ type: "text", text }, ...content.filter((part: { type?: string }) => part.type !== "text")];
-}
-
-function shared(run: Run, input: RunInput | null): RunRequest {
-  const props = input?.forwardedProps;
-  return {
-    ...(run.agent === null ? { workflowId: run.workflowId } : { agent: run.agent }),
-    tools: input?.tools ?? [],
-    context: input?.context ?? [],
-    ...(typeof props === "object" && props !== null ? { forwardedProps: props as Record<string, unknown> } : {}),
-  };
-}
-
-function request(run: Run, input: RunInput | null, content: string, original: string, where: Where, asked?: ThreadMessage): RunRequest {
-  const same = shared(run, input);
-  if (where === "place" && asked) return { ...same, threadId: run.threadId, rewindTo: asked.id };
-  const thread = where === "after" ? { threadId: run.threadId } : {};
-  const parts = asked && typeof asked.content !== "string" && content === original;
-  if (parts) return { ...same, ...thread, messages: [{ role: "user", content: asked.content }] as RunRequest["messages"] };
-  return { ...same, ...thread, ...(content.trim() ? { content } : {}) };
+function request(run: Run, input: RunInput | null, content: string, where: Where, asked?: ThreadMessage): RunRequest {
+  if (where === "place" && asked) return { ...withoutMessages(run, input), threadId: run.threadId, rewindTo: asked.id };
+  return { ...again(run, input, content), ...(where === "after" && { threadId: run.threadId }) };
 }

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import { useLocation, useSearch } from "wouter";
+import { useLocation } from "wouter";
+import { useSearch, useSetSearch } from "../../app/address";
 import { useDelete } from "../../api/actions";
 import { over, useRun } from "../../api/queries";
 import { missing } from "../../api/problem";
@@ -11,7 +12,7 @@ import { Answer } from "../../ui/answer";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { number } from "../../ui/format";
 import { Tabs } from "../../ui/tabs";
-import { toast } from "../../ui/toast";
+import { failed, toast } from "../../ui/toast";
 import { Events } from "./events";
 import { Header } from "./header";
 import { Input } from "./input";
@@ -36,7 +37,10 @@ export default function Page({ runId }: { runId: string }) {
         toast("The run is deleted.");
         go("/runs");
       },
-      onError: () => setGoing(false),
+      onError: (error) => {
+        setGoing(false);
+        failed(error);
+      },
     });
   };
   if (missing(error)) {
@@ -53,16 +57,18 @@ export default function Page({ runId }: { runId: string }) {
 const tabs = ["timeline", "messages", "state", "events", "input"] as const;
 
 function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
-  const [path, go] = useLocation();
+  const setSearch = useSetSearch();
   const query = new URLSearchParams(useSearch());
   const chosen = tabs.find((t) => t === query.get("tab")) ?? "timeline";
   const [event, setEvent] = useState(Number(query.get("event")) || 0);
+  const [stateAt, setStateAt] = useState(0); // the event as of which the state is looked at, 0 for the latest
   const log = useRunLog(run.conversationId, run.id, !over(run.status), run.lastEvent?.id ?? 0);
   const may = useMayControl(run.user);
-  const choose = (tab: string) => {
+  const choose = (tab: string, at = 0) => {
+    setStateAt(at);
     query.set("tab", tab);
     query.delete("event");
-    go(`${path}?${query}`, { replace: true });
+    setSearch(query);
   };
   const show = (id: number) => {
     setEvent(id);
@@ -75,7 +81,7 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
       {run.error && <Problem error={run.error} />}
       {run.status === "WAITING" && run.interrupts.length > 0 && (
         <Panel title={may ? "Waiting for you" : "Waiting for an answer"} className="waits">
-          {may ? <Answer runId={run.id} user={run.user} interrupts={run.interrupts} calls={log.transcript.entries.flatMap((e) => e.calls)} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
+          {may ? <Answer key={run.interrupts.map((i) => i.id).join()} runId={run.id} user={run.user} interrupts={run.interrupts} calls={log.transcript.entries.flatMap((e) => e.calls)} /> : run.interrupts.map((i) => <p key={i.id}>{i.message}</p>)}
         </Panel>
       )}
       {log.problem && <Failure error={new Error(log.problem)} retry={() => void log.read()} />}
@@ -90,12 +96,12 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
             { id: "input", name: "Input" },
           ]}
           chosen={chosen}
-          choose={choose}
+          choose={(tab) => choose(tab)}
         >
           {chosen === "timeline" && <TimelineTab run={run} log={log} show={show} />}
           {chosen === "messages" && <Messages run={run} log={log} />}
-          {chosen === "state" && <State run={run} log={log} show={show} />}
-          {chosen === "events" && <Events run={run} log={log} at={event} />}
+          {chosen === "state" && <State run={run} log={log} at={stateAt} show={show} />}
+          {chosen === "events" && <Events run={run} log={log} at={event} showState={(id) => choose("state", id)} />}
           {chosen === "input" && <Input run={run} log={log} />}
         </Tabs>
       </section>

@@ -14,8 +14,8 @@ import { command } from "./curl";
 import { useBase } from "./use-base";
 import { useLook, useThreadStates } from "./use-states";
 
-/** State is what was known, at any place of the log of the run, or of its whole thread. */
-export function State({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
+/** State is what was known, at any place of the log of the run, or of its whole thread: at first as of an event, 0 for the latest. */
+export function State({ run, log, at, show }: { run: Run; log: RunLog; at: number; show: (event: number) => void }) {
   useBase(run, log);
   const [whole, setWhole] = useState(false);
   const thread = useThreadStates(run, whole);
@@ -32,14 +32,14 @@ export function State({ run, log, show }: { run: Run; log: RunLog; show: (event:
       ) : states.length === 0 ? (
         <Empty title="The state was not changed">What was known when the run began is what is known now.</Empty>
       ) : (
-        <Scrubber key={String(whole)} run={run} states={states} show={show} />
+        <Scrubber key={String(whole)} run={run} states={states} event={at} show={show} />
       )}
     </div>
   );
 }
 
-function Scrubber({ run, states, show }: { run: Run; states: States; show: (event: number) => void }) {
-  const [chosen, setChosen] = useState<number | null>(null); // null is the latest, also while more come
+function Scrubber({ run, states, event, show }: { run: Run; states: States; event: number; show: (event: number) => void }) {
+  const [chosen, setChosen] = useState(() => (event > 0 ? Math.max(0, states.indexAt(event)) : null)); // null is the latest, also while more come
   const project = useProject();
   const id = useId();
   const last = states.length - 1;

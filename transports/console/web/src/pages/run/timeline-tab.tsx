@@ -1,15 +1,15 @@
 import { lazy, Suspense } from "react";
-import { runURL } from "../../api/actions";
-import { over } from "../../api/queries";
+import { over, runURL } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useProject } from "../../app/context";
+import { part } from "../../app/part";
 import type { RunLog } from "../../log/runlog";
 import { CopyButton, Loading } from "../../ui/basics";
 import { command } from "./curl";
 import { Timeline } from "./timeline";
 import { useDefinition } from "./use-definition";
 
-const Graph = lazy(() => import("./graph"));
+const Graph = lazy(part(() => import("./graph")));
 
 /** TimelineTab is what a run did: of a workflow its graph, and below it what went on when. */
 export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {

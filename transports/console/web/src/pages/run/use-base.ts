@@ -6,25 +6,28 @@ import { useProject } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 
 /**
- * useBase finds what the thread's state was before a run whose log begins with a change of it: what the run before it has left.
- * A thread executes one run at a time.
+ * useBase finds what the thread's state was before a run whose log begins with a change of it: what the run before it has left. A thread
+ * executes one run at a time, and its events are numbered without a gap: where the run before was deleted nothing is known.
  */
 export function useBase(run: Run, log: RunLog) {
   const project = useProject();
   const { transcript } = log;
+  const first = log.events[0]?.id ?? 1;
   const wanted = log.complete && !transcript.states.based && transcript.states.length > 0;
   const { data } = useQuery({
     queryKey: ["base", project, run.conversationId, run.id],
     enabled: wanted,
     staleTime: Infinity,
-    queryFn: async (): Promise<{ state: unknown }> => {
+    queryFn: async (): Promise<{ state: unknown } | null> => {
+      if (first === 1) return { state: {} };
       const [p, conversation] = [project, run.conversationId].map(encodeURIComponent);
       const query = `threadId=${conversation}&until=${encodeURIComponent(run.createdAt)}&limit=5`;
       const { items } = await ask<{ items: Run[] }>(`/api/projects/${p}/agent-runs?${query}`);
       const before = items.find((r) => r.id !== run.id && r.startedAt !== null && r.createdAt <= run.createdAt);
-      if (!before) return { state: {} };
+      if (!before) return null;
       const path = `/api/v1/conversations/${conversation}/agent-runs/${encodeURIComponent(before.id)}/snapshot?projectId=${p}`;
-      const snapshot = await ask<{ events: { event: LogEvent }[] }>(path);
+      const snapshot = await ask<{ after_event_id: number; events: { event: LogEvent }[] }>(path);
+      if (snapshot.after_event_id < first - 1) return null;
       return { state: snapshot.events.find(({ event }) => event.type === "STATE_SNAPSHOT")?.event.snapshot ?? {} };
     },
   });

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { runURL } from "../../api/actions";
+import { runURL } from "../../api/queries";
 import { ask } from "../../api/client";
 import type { Run, Workflow } from "../../api/types";
 import { useProject } from "../../app/context";

@@ -1,9 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { runURL } from "../../api/actions";
+import { over, runURL } from "../../api/queries";
 import { ask as send } from "../../api/client";
 import { Problem, say } from "../../api/problem";
-import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMay, useMe, useProject } from "../../app/context";
 import { useKeys } from "../../app/keys";
@@ -13,14 +12,14 @@ import { StatusBadge } from "../../ui/status";
 import { toast } from "../../ui/toast";
 
 /** Bulk does something to all runs that are picked, once it was said what that is. */
-export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
+export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void }) {
   const project = useProject();
   const queries = useQueryClient();
   const operator = useMay("operator");
   const admin = useMay("admin");
   const me = useMe();
   const [asks, ask] = useState<"cancel" | "delete" | null>(null); // what is to be confirmed
-  const [done, setDone] = useState(-1); // of what goes on, -1 for nothing
+  const [done, setDone] = useState<{ n: number; of: number } | null>(null); // of what goes on
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
@@ -29,21 +28,22 @@ export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
     ...(removable.length > 0 && { d: { does: "delete it", run: () => ask("delete") } }),
   });
   const all = async (list: Run[], act: (run: Run) => Promise<unknown>, word: string) => {
-    let failed = "";
+    const failed = new Map<Run, unknown>();
     for (const [i, run] of list.entries()) {
-      setDone(i);
-      await patiently(() => act(run)).catch((error: unknown) => (failed = say(error)));
+      setDone({ n: i + 1, of: list.length });
+      await patiently(() => act(run)).catch((error: unknown) => failed.set(run, error));
     }
-    setDone(-1);
+    setDone(null);
     ask(null);
-    toast(failed || `${many(list)} ${word}.`, failed ? "bad" : "good");
-    clear();
+    if (failed.size === 0) toast(`${many(list)} ${word}.`);
+    else toast(`${failed.size} of ${many(list)} not ${word}: ${[...new Set([...failed.values()].map(say))].slice(0, 3).join(" ")}`, "bad");
+    keep([...failed.keys()]); // to look at, or to try again
     void queries.invalidateQueries({ queryKey: ["runs"] });
   };
-  const busy = done >= 0;
+  const busy = done !== null;
   return (
     <div className="bulk" role="region" aria-label="What is picked">
-      <span className="grow num">{busy ? `${done + 1} of ${runs.length} …` : `${runs.length} picked`}</span>
+      <span className="grow num">{done ? `${done.n} of ${done.of} …` : `${runs.length} picked`}</span>
       {cancellable.length > 0 && (
         <button type="button" className="button" disabled={busy} onClick={() => ask("cancel")}>
           Cancel {cancellable.length}
@@ -54,7 +54,7 @@ export function Bulk({ runs, clear }: { runs: Run[]; clear: () => void }) {
           Delete {removable.length}
         </button>
       )}
-      <button type="button" className="button plain" disabled={busy} onClick={clear}>
+      <button type="button" className="button plain" disabled={busy} onClick={() => keep([])}>
         Pick none
       </button>
       {asks === "cancel" && cancellable.length > 0 && (

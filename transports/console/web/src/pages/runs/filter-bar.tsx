@@ -1,7 +1,8 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { useOffers, useWorkflows } from "../../api/queries";
 import { useSeesOthers } from "../../app/context";
 import { statuses, tone, word } from "../../ui/status";
+import { Typed } from "../../ui/typed";
 import { count, type Filters } from "./filters";
 
 const none: Filters = { status: [], agent: "", workflow: "", thread: "", user: "", since: "", until: "", text: "" };
@@ -90,16 +91,4 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (what
       )}
     </div>
   );
-}
-
-// What is typed is asked for when the typing stops.
-function Typed({ label, placeholder, value, set }: { label: string; placeholder: string; value: string; set: (value: string) => void }) {
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => set(text), 300);
-    return () => clearTimeout(timer);
-  });
-  return <input className="input" type="search" aria-label={label} placeholder={placeholder} value={text} onChange={(e) => setText(e.target.value)} />;
 }

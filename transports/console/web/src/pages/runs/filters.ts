@@ -1,4 +1,5 @@
-import { useLocation, useSearch } from "wouter";
+import { useLocation } from "wouter";
+import { useSearch } from "../../app/address";
 import type { Status } from "../../api/types";
 import { statuses } from "../../ui/status";
 

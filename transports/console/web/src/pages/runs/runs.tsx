@@ -63,7 +63,8 @@ export default function Page() {
     a: { does: "pick all that are loaded", run: () => pickAll() },
     Escape: { does: "pick none", run: () => setPicked(new Map()) },
   });
-  const pickAll = () => setPicked(new Map(runs.map((r) => [keyOf(r), r])));
+  const keep = (list: Run[]) => setPicked(new Map(list.map((r) => [keyOf(r), r])));
+  const pickAll = () => keep(runs);
   const all = runs.length > 0 && runs.every((r) => picked.has(keyOf(r)));
   return (
     <div className="page">
@@ -131,7 +132,7 @@ export default function Page() {
           {isFetchingNextPage && <Loading lines={2} />}
         </section>
       )}
-      {picked.size > 0 && <Bulk runs={[...picked.values()]} clear={() => setPicked(new Map())} />}
+      {picked.size > 0 && <Bulk runs={[...picked.values()]} keep={keep} />}
     </div>
   );
 }

@@ -3,8 +3,9 @@ import { Link } from "wouter";
 import { isTool, useChangeThread, useDeleteThread } from "../../api/threads";
 import type { Run, Thread } from "../../api/types";
 import { useMayControl, useMayDelete, useOwns } from "../../app/context";
+import { Failure } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/dialog";
-import { toast } from "../../ui/toast";
+import { failed, toast } from "../../ui/toast";
 
 /** ThreadActions are what may be done to a thread, of what the caller may do. */
 export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest: Run | undefined; gone: () => void }) {
@@ -16,7 +17,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
   const may = useMayDelete(thread.user);
   const own = useOwns(thread.user);
   const archive = (archived: boolean) =>
-    change.mutate({ thread: conversationId, archived }, { onSuccess: () => toast(archived ? "The thread is archived." : "The thread is back.") });
+    change.mutate({ thread: conversationId, archived }, { onError: failed, onSuccess: () => toast(archived ? "The thread is archived." : "The thread is back.") });
   return (
     <div className="row wraps">
       {own && latest && !isTool(latest) && (
@@ -26,7 +27,10 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
       )}
       {control && (
         <>
-          <button type="button" className="button small" onClick={() => setOpen("rename")}>
+          <button type="button" className="button small" onClick={() => {
+              change.reset();
+              setOpen("rename");
+            }}>
             Rename
           </button>
           <button type="button" className="button small" disabled={change.isPending} onClick={() => archive(!archived)}>
@@ -41,7 +45,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
       )}
       {open === "rename" && (
         <Rename
-          old={thread.title ?? ""} onClose={() => setOpen(null)}
+          old={thread.title ?? ""} onClose={() => setOpen(null)} error={change.error}
           rename={(title) => change.mutate({ thread: conversationId, title }, { onSuccess: () => setOpen(null) })}
         />
       )}
@@ -50,7 +54,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
           title="Delete this thread?" act="Delete it" busy={remove.isPending} onClose={() => setOpen(null)}
           onAct={() => {
             gone(); // first: the page must not ask for what is no more
-            void remove.mutateAsync({ thread: conversationId }).then(() => toast("The thread is deleted."), () => undefined); // it tells failures
+            void remove.mutateAsync({ thread: conversationId }).then(() => toast("The thread is deleted."), failed);
           }}
         >
           <p>Its messages, runs and files go with it, and what still runs is cancelled. This cannot be undone.</p>
@@ -60,7 +64,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
   );
 }
 
-function Rename({ old, rename, onClose }: { old: string; rename: (title: string) => void; onClose: () => void }) {
+function Rename({ old, rename, error, onClose }: { old: string; rename: (title: string) => void; error: unknown; onClose: () => void }) {
   const [title, setTitle] = useState(old);
   return (
     <Dialog
@@ -71,10 +75,13 @@ function Rename({ old, rename, onClose }: { old: string; rename: (title: string)
         </button>
       }
     >
-      <input
-        className="input" aria-label="New title" maxLength={200} autoFocus onFocus={(e) => e.target.select()} value={title} onChange={(e) => setTitle(e.target.value)}
-        onKeyDown={(e) => e.key === "Enter" && title.trim() !== "" && rename(title.trim())}
-      />
+      <div className="stack">
+        <input
+          className="input" aria-label="New title" maxLength={200} autoFocus onFocus={(e) => e.target.select()} value={title} onChange={(e) => setTitle(e.target.value)}
+          onKeyDown={(e) => e.key === "Enter" && title.trim() !== "" && rename(title.trim())}
+        />
+        {error !== null && <Failure error={error} />}
+      </div>
     </Dialog>
   );
 }

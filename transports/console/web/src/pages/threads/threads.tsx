@@ -1,18 +1,19 @@
-import { useEffect, useState } from "react";
-import { Link, useLocation, useRoute, useSearch } from "wouter";
+import { useEffect } from "react";
+import { Link, useLocation } from "wouter";
+import { useName, useSearch, useSetSearch } from "../../app/address";
 import { useThreads, useUsers } from "../../api/threads";
 import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { Ago, Empty, Failure, Loading } from "../../ui/basics";
 import { brief } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
+import { Typed } from "../../ui/typed";
 import { nameOf, OneThread } from "./thread";
 import "./threads.css";
 
 /** The page Threads: conversations, and beside the list the one that is chosen. */
 export default function Page() {
-  const [, params] = useRoute("/threads/:thread");
-  const chosen = params?.thread ? decodeURIComponent(params.thread) : "";
+  const chosen = useName("threads");
   return (
     <div className="page threads" data-chosen={chosen !== ""}>
       <List chosen={chosen} />
@@ -24,21 +25,18 @@ export default function Page() {
 function List({ chosen }: { chosen: string }) {
   const search = useSearch();
   const query = new URLSearchParams(search);
-  const [path, go] = useLocation();
+  const [, go] = useLocation();
+  const setSearch = useSetSearch();
   const others = useSeesOthers();
-  const [q, setQ] = useState(query.get("q") ?? "");
+  const q = query.get("q") ?? "";
   const archived = query.get("archived") === "true";
-  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useThreads({ q: query.get("q") ?? "", user: query.get("user") ?? "", archived });
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useThreads({ q, user: query.get("user") ?? "", archived });
   const set = (name: string, value: string) => {
     const next = new URLSearchParams(search);
     if (value) next.set(name, value);
     else next.delete(name);
-    go(`${path}${next.size > 0 ? `?${next}` : ""}`, { replace: true });
+    setSearch(next);
   };
-  useEffect(() => {
-    const timer = setTimeout(() => q !== (query.get("q") ?? "") && set("q", q), 250);
-    return () => clearTimeout(timer);
-  }, [q]);
   const items = data?.pages.flatMap((p) => p.items) ?? [];
   const to = (id: string) => `/threads/${encodeURIComponent(id)}${search && `?${search}`}`;
   const walk = (step: number) => {
@@ -55,7 +53,7 @@ function List({ chosen }: { chosen: string }) {
         <h1>Threads</h1>
       </header>
       <div className="row wraps">
-        <input className="input grow" type="search" aria-label="Title" placeholder="Search titles" value={q} onChange={(e) => setQ(e.target.value)} />
+        <Typed className="grow" label="Title" placeholder="Search titles" value={q} set={(text) => set("q", text)} />
         {others && <Whose user={query.get("user") ?? ""} choose={(user) => set("user", user)} />}
         <label className="check">
           <input type="checkbox" checked={archived} onChange={(e) => set("archived", e.target.checked ? "true" : "")} /> Archived
