@@ -63,6 +63,16 @@ func TestConsolePages(t *testing.T) {
 	})
 }
 
+// What is shown is narrowed: to a time, to some runs, and to a telephone, with both databases.
+func TestConsoleNarrowed(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	onEachDatabase(t, func(t *testing.T, database string) {
+		s := start(t, database)
+		judge(t, "browser", "console-narrow.mjs", nil, "BATON_URL="+s.url(""), chromium)
+	})
+}
+
 // What a person has while the server is away, refuses or forgets an answer, with both databases.
 func TestConsoleInTrouble(t *testing.T) {
 	t.Parallel()
