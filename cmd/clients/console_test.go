@@ -107,8 +107,17 @@ func TestConsoleWithAccounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		judge(t, "browser", "console-accounts.mjs", nil, "BATON_URL="+s.url(""), "KEYS="+string(b), chromium)
+		judge(t, "browser", "console-accounts.mjs", nil, "BATON_URL="+s.url(""), "KEYS="+string(b), s.control(t), chromium)
 	})
+}
+
+// People sign in with tokens of their identity provider.
+func TestConsoleWithTokens(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	const secret = "a secret that tokens are signed with"
+	s := start(t, "BATON_AUTH=jwt", "BATON_AUTH_TEST_PLUGINS=true", "BATON_JWT_SECRET="+secret, "BATON_JWT_ISSUER=issuer", "BATON_JWT_AUDIENCE=baton")
+	judge(t, "browser", "console-token.mjs", nil, "BATON_URL="+s.url(""), "SECRET="+secret, chromium)
 }
 
 // key makes an API key beside the server.

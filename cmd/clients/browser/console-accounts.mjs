@@ -253,3 +253,37 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await quiet(page, "the keys of a project");
   await leave(page);
 });
+
+test("the server is killed under the open page of a run that is somebody's: nothing is missing, and nobody signs in again", async () => {
+  const { runId } = await begin("alice", { agent: "scripted", content: script({ say: "begin" }, { tokens: 300, delayMs: 10 }, { say: "the end" }) });
+  const page = await visit(browser, `/runs/${runId}?tab=messages`, looks[0], { credential: keys.alice });
+  await page.evaluate(() => (window.kept = true));
+  await page.waitForFunction(() => [...document.querySelectorAll(".message[data-role=assistant]")].some((m) => m.textContent.length > 200));
+  assert.equal((await fetch(`${process.env.CONTROL}/crash`, { method: "POST" })).status, 200);
+  await page.locator(".run-head [data-status=COMPLETED]").waitFor();
+  await page.getByText("the end", { exact: true }).waitFor();
+  await page.getByRole("status").filter({ hasText: "cannot be reached" }).waitFor({ state: "detached" });
+  const { data } = await call("GET", `/api/v1/conversations/${(await call("GET", `/api/projects/p1/agent-runs/${runId}`, undefined, as("alice"))).conversationId}/agent-runs/${runId}/events?limit=500&projection=seed`, undefined, as("alice"));
+  await page.locator(".run-head [data-whole=true]", { hasText: data.length.toLocaleString("en") }).waitFor();
+  assert.equal(await page.getByRole("heading", { name: "Sign in" }).count(), 0);
+  assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  await leave(page);
+});
+
+test("who operates a project narrows its runs by user", async () => {
+  const path = "/api/projects/p1/agent-runs?limit=50&user=";
+  const page = await visit(browser, "/runs", looks[0], { credential: keys.oscar });
+  await page.getByRole("button", { name: "More", exact: true }).click();
+  for (const name of ["bob", "alice"]) {
+    await begin(name, { agent: "echo", content: `of ${name} alone` });
+    await page.getByLabel("User", { exact: true }).fill(name);
+    await page.waitForURL(`**user=${name}`);
+    await page.getByRole("link", { name: `of ${name} alone` }).first().waitFor();
+    const users = await page.locator(".runs .cell-user").allTextContents();
+    assert.ok(users.every((u) => u === name), String(users));
+    assert.ok((await call("GET", path + name, undefined, as("oscar"))).items.every((r) => r.user === name));
+  }
+  await quiet(page, "the runs of a user");
+  await leave(page);
+});

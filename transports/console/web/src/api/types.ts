@@ -4,7 +4,6 @@ type Schemas = components["schemas"];
 
 export type Run = Schemas["Run"] & Partial<RunExtras>;
 export type Status = Run["status"];
-export type Step = Schemas["Step"];
 export type NodeState = Schemas["NodeState"];
 export type Interrupt = Schemas["Interrupt"];
 export type Thread = Schemas["Thread"];
