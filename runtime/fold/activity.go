@@ -16,7 +16,7 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	case !replace && m.Role != agui.RoleActivity:
 		return nil
 	case !replace:
-		m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+		f.annotate(&m.Metadata, e.Metadata)
 		return m.changed()
 	case m.Role != agui.RoleActivity:
 		f.forget(m)
@@ -24,7 +24,7 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	}
 	f.grown += len(e.Content) - len(m.Parts)
 	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID
-	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	f.annotate(&m.Metadata, e.Metadata)
 	return m.changed()
 }
 
@@ -53,6 +53,6 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	}
 	f.grown += len(next) - len(m.Parts)
 	m.Parts, m.ActivityType = next, e.ActivityType
-	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	f.annotate(&m.Metadata, e.Metadata)
 	return []string{m.ID}, nil
 }

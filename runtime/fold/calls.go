@@ -13,11 +13,11 @@ func (f *Fold) startCall(e agui.ToolCallStart) {
 		c = f.addCall(f.caller(e), e)
 	}
 	tc := c.call()
-	tc.Name = e.ToolCallName
-	tc.Metadata = agui.MergeMetadata(tc.Metadata, metadata)
+	f.rewrite(&tc.Name, e.ToolCallName)
+	f.annotate(&tc.Metadata, metadata)
 	c.start()
 	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
-	f.open = append(f.open, e)
+	f.opens(e)
 }
 
 // caller returns the assistant message that e's call belongs to, a new one if need be.
@@ -37,6 +37,7 @@ func (f *Fold) caller(e agui.ToolCallStart) *message {
 func (f *Fold) addCall(m *message, e agui.ToolCallStart) *call {
 	c := &call{owner: m, i: len(m.ToolCalls)}
 	m.ToolCalls = append(m.ToolCalls, agui.ToolCall{ID: e.ToolCallID})
+	f.grown += each + len(e.ToolCallID)
 	f.calls[e.ToolCallID] = c
 	return c
 }
@@ -76,7 +77,7 @@ func (f *Fold) arguments(e agui.ToolCallArgs) {
 		c.call().Arguments += e.Delta
 	}
 	if e.Metadata != nil {
-		c.call().Metadata = agui.MergeMetadata(c.call().Metadata, e.Metadata)
+		f.annotate(&c.call().Metadata, e.Metadata)
 	}
 }
 
@@ -87,7 +88,7 @@ func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 		return nil
 	}
 	c.end()
-	c.call().Metadata = agui.MergeMetadata(c.call().Metadata, e.Metadata)
+	f.annotate(&c.call().Metadata, e.Metadata)
 	return c.owner.changed()
 }
 
@@ -98,13 +99,13 @@ func (f *Fold) encrypted(e agui.ReasoningEncryptedValue) []string {
 		if c == nil || c.owner.Role != agui.RoleAssistant {
 			return nil
 		}
-		c.call().EncryptedValue = e.EncryptedValue
+		f.rewrite(&c.call().EncryptedValue, e.EncryptedValue)
 		return c.owner.changed()
 	}
 	m := f.byID[e.EntityID]
 	if m == nil || m.Role == agui.RoleActivity {
 		return nil
 	}
-	m.EncryptedValue = e.EncryptedValue
+	f.rewrite(&m.EncryptedValue, e.EncryptedValue)
 	return m.changed()
 }

@@ -21,7 +21,7 @@ type Fold struct {
 	calls map[string]*call    // the first call of each id
 	open  []agui.Event        // the openers of what is open, oldest first
 	last  *message            // the message of the latest fragment
-	grown int                 // bytes of what events have added to messages
+	grown int                 // bytes of the messages and of what is open
 }
 
 // message is a message and, while its text is open, the text so far.
@@ -56,7 +56,6 @@ func New(state json.RawMessage, messages []agui.Message) *Fold {
 // that does not fit for instance, and f is then unchanged. Fragments of messages that are not there are
 // skipped, as clients do.
 func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
-	f.grown += len(ev.Common().Metadata)
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
 		f.fragment(e.MessageID, e.Delta, e.Metadata)
@@ -99,15 +98,32 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	case agui.RunFinished, agui.RunError:
 		return f.closeAll(), nil
 	case agui.StepStarted, agui.SubagentStarted, agui.ReasoningStart:
-		f.open = append(f.open, ev)
+		f.opens(ev)
 	case agui.StepFinished, agui.SubagentFinished, agui.SubagentError, agui.ReasoningEnd:
 		f.close(ev)
 	}
 	return nil, nil
 }
 
-// Grown is how many bytes, about, events have added to the messages, which are in memory for as long as the Fold is.
+// Grown is how many bytes, about, the messages have in memory for as long as the Fold is, and what is open. What users have
+// written is not among them: they have asked it.
 func (f *Fold) Grown() int { return f.grown }
+
+// each is what a message, a call or an opener has in memory beside what is written in it.
+const each = 1 << 10
+
+// annotate merges more into the metadata of a message or of a call.
+func (f *Fold) annotate(metadata *json.RawMessage, more json.RawMessage) {
+	merged := agui.MergeMetadata(*metadata, more)
+	f.grown += len(merged) - len(*metadata)
+	*metadata = merged
+}
+
+// rewrite makes text what a message or a call has in a member.
+func (f *Fold) rewrite(member *string, text string) {
+	f.grown += len(text) - len(*member)
+	*member = text
+}
 
 // State returns the thread's state, {} at first. The caller must not change it.
 func (f *Fold) State() json.RawMessage { return f.state }

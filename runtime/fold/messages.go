@@ -30,7 +30,7 @@ func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 	m.Parts = nil
 	f.grown += len(delta)
 	if metadata != nil {
-		m.Metadata = agui.MergeMetadata(m.Metadata, metadata)
+		f.annotate(&m.Metadata, metadata)
 	}
 }
 
@@ -43,10 +43,10 @@ func (f *Fold) startText(e agui.TextMessageStart) {
 	if m == nil {
 		return
 	}
-	m.Metadata = agui.MergeMetadata(m.Metadata, object("agent", e.Agent, "stage", e.Stage))
-	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	f.annotate(&m.Metadata, object("agent", e.Agent, "stage", e.Stage))
+	f.annotate(&m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
-	f.open = append(f.open, e)
+	f.opens(e)
 }
 
 func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
@@ -54,9 +54,9 @@ func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
 	if m == nil {
 		return
 	}
-	m.Metadata = agui.MergeMetadata(m.Metadata, e.Metadata)
+	f.annotate(&m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
-	f.open = append(f.open, e)
+	f.opens(e)
 }
 
 // begin opens the text of the message of m's id, which is m when there is none. An activity has no text:
@@ -95,7 +95,6 @@ func (f *Fold) endText(e agui.TextMessageEnd) []string {
 	metadata := e.Metadata
 	if e.Output != nil {
 		out, _ := e.Output.MarshalJSON()
-		f.grown += len(out)
 		metadata = agui.MergeMetadata(member("workerAgentOutput", out), metadata)
 	}
 	return f.endMessage(e, e.MessageID, metadata)
@@ -108,7 +107,7 @@ func (f *Fold) endMessage(ev agui.Event, id string, metadata json.RawMessage) []
 		return nil
 	}
 	m.settle()
-	m.Metadata = agui.MergeMetadata(m.Metadata, metadata)
+	f.annotate(&m.Metadata, metadata)
 	return m.changed()
 }
 
@@ -145,7 +144,6 @@ func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 		}
 		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", output), m.Metadata)
 	}
-	f.grown += len(m.Content) + len(m.Parts) + len(output)
 	added := f.add(m)
 	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
 		i := slices.Index(f.list, c.owner) + 1
@@ -164,7 +162,27 @@ func (f *Fold) add(m agui.Message) *message {
 	added.ToolCalls = slices.Clone(m.ToolCalls)
 	f.list = append(f.list, added)
 	f.index(added)
+	f.grown += size(&m)
 	return added
+}
+
+// bring is add for a message that no event of a worker has made.
+func (f *Fold) bring(m agui.Message) {
+	grown := f.grown
+	if f.add(m); m.Role == agui.RoleUser {
+		f.grown = grown
+	}
+}
+
+// size is what a message has in memory.
+func size(m *agui.Message) int {
+	n := each + len(m.ID) + len(m.Content) + len(m.Parts) + len(m.Name) + len(m.ToolCallID) + len(m.Error) + len(m.ActivityType) +
+		len(m.EncryptedValue) + len(m.SubagentRunID) + len(m.Metadata) + len(m.Extra)
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		n += each + len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.EncryptedValue) + len(c.Metadata)
+	}
+	return n
 }
 
 // index makes m and its calls known by their ids, unless they are taken.
@@ -184,9 +202,12 @@ func (f *Fold) replace(list []agui.Message) {
 	f.list = make([]*message, 0, len(list))
 	f.byID = make(map[string]*message, len(list))
 	f.calls = map[string]*call{}
-	f.last = nil
+	f.last, f.grown = nil, 0
+	for _, ev := range f.open {
+		f.grown += opening(ev)
+	}
 	for _, m := range list {
-		f.add(m)
+		f.bring(m)
 	}
 }
 

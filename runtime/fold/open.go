@@ -89,11 +89,33 @@ func opener(b agui.Base) agui.Base {
 	return agui.Base{ThreadID: b.ThreadID, RunID: b.RunID, Agent: b.Agent, SubagentRunID: b.SubagentRunID}
 }
 
+// opens keeps the opener of something.
+func (f *Fold) opens(ev agui.Event) {
+	f.open = append(f.open, ev)
+	f.grown += opening(ev)
+}
+
+// opening is what an opener has in memory that no message has.
+func opening(ev agui.Event) int {
+	b := ev.Common()
+	n := each + len(b.SubagentRunID) + len(b.Metadata) + len(b.RawEvent) + len(b.Extra)
+	switch e := ev.(type) {
+	case agui.StepStarted:
+		n += len(e.StepName)
+	case agui.ReasoningStart:
+		n += len(e.MessageID)
+	case agui.SubagentStarted:
+		n += len(e.Name) + len(e.Description) + len(e.ParentSubagentRunID) + len(e.ParentToolCallID) + len(e.ParentMessageID)
+	}
+	return n
+}
+
 // close removes the opener of what ev closes.
 func (f *Fold) close(ev agui.Event) {
 	id := opened(ev)
 	i := slices.IndexFunc(f.open, func(o agui.Event) bool { return opened(o) == id })
 	if i >= 0 {
+		f.grown -= opening(f.open[i])
 		f.open = slices.Delete(f.open, i, i+1)
 	}
 }
@@ -139,7 +161,7 @@ func (f *Fold) startRun(e agui.RunStarted) []string {
 	}
 	for _, m := range e.Input.Messages {
 		if f.byID[m.ID] == nil {
-			f.add(m)
+			f.bring(m)
 			changed = append(changed, m.ID)
 		}
 	}
@@ -149,6 +171,7 @@ func (f *Fold) startRun(e agui.RunStarted) []string {
 // closeAll closes what a span left open, and returns the messages that completes.
 func (f *Fold) closeAll() (changed []string) {
 	for _, ev := range f.open {
+		f.grown -= opening(ev)
 		id := opened(ev).id
 		switch ev.(type) {
 		case agui.TextMessageStart, agui.ReasoningMessageStart:
