@@ -57,6 +57,23 @@ func TestARunOfTooManyEventsFails(t *testing.T) {
 	}
 }
 
+// What a run fails with is why it may say nothing more, whatever its worker makes of that at the same moment.
+func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
+	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant})
+		for err == nil {
+			err = run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: "again "})
+		}
+		return agui.WorkerOutput{}, errors.New("the agent has given up")
+	}}
+	b := open(t, runtime.Config{RunEvents: 1}, worker)
+	for i := range 300 {
+		if run := b.wait(b.start(fmt.Sprint(i), "worker", "x").RunID, runtime.Failed); run.Error.Code != "too_many_events" {
+			t.Fatalf("run %d failed with %+v", i, run.Error)
+		}
+	}
+}
+
 // What a run has emitted before its server crashed counts: who takes it over begins no new count, however often that happens.
 func TestTooManyEventsAreCountedOverACrash(t *testing.T) {
 	const most, before = 200, 120

@@ -74,7 +74,7 @@ func (l *live) execute() {
 		select {
 		case r := <-results:
 			running--
-			if r.failed != nil && l.ctx.Err() == nil {
+			if r.failed != nil && l.ctx.Err() == nil && !l.isFull() {
 				l.settle(l.failed(r.failed), nil)
 				return
 			}
