@@ -140,11 +140,17 @@ func (b *bench) log(thread string) []*runtime.Record {
 // wait waits until the run has a status that is wanted.
 func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
+	return b.waitAs(local, run, want...)
+}
+
+// waitAs is wait for somebody's run.
+func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) runtime.Run {
+	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		r, err := b.Run(context.Background(), local, run)
+		r, err := b.Run(context.Background(), who, run)
 		if err != nil {
 			b.t.Fatal(err)
 		}

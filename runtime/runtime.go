@@ -165,12 +165,20 @@ type Runtime struct {
 	standby  atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
 }
 
-// runsBytesPerUser is how much the runs of one user may be asked together where there are others: a half.
-func (c *Config) runsBytesPerUser() int64 {
+// ofUser is how much of what there is the runs of one user may have where there are others: a half.
+func (c *Config) ofUser(all int64) int64 {
 	if !c.Accounts {
-		return c.RunsBytes
+		return all
 	}
-	return c.RunsBytes / 2
+	return all / 2
+}
+
+// ofProject is how much those of one project may have: three quarters.
+func (c *Config) ofProject(all int64) int64 {
+	if !c.Accounts {
+		return all
+	}
+	return all / 4 * 3
 }
 
 // New checks cfg and compiles the registry's workflows and tool schemas.
@@ -202,7 +210,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
-		Bytes: cfg.RunsBytes, BytesPerUser: cfg.runsBytesPerUser(), Said: cfg.RunsSaid,
+		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsSaid, SaidPerProject: cfg.ofProject(cfg.RunsSaid), SaidPerUser: cfg.ofUser(cfg.RunsSaid),
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
 		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,

@@ -2,8 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -64,5 +66,72 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	}
 	if all < 16-4 {
 		t.Errorf("they have said %d MiB together", all)
+	}
+}
+
+// Of what all runs may say one user's have a half and a project's three quarters: whose runs say all they can does not end others'.
+func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
+	var told sync.Map
+	begun := make(chan struct{}, 1)
+	var crashed atomic.Bool
+	mild := agent{"mild", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if crashed.Load() {
+			begun <- struct{}{}
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		err := run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant})
+		for range 6 {
+			err = errors.Join(err, run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: strings.Repeat("x", 1<<20)}))
+		}
+		_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // waits for its commit
+		begun <- struct{}{}
+		if err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{Accounts: true, RunsSaid: 32 << 20, Drain: 1, Grace: 1}, talker(&told), mild)
+	start := func(project, user, agent string) string {
+		who := runtime.MustCaller(project, user, runtime.RoleUser)
+		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{
+			Agent: agent, ThreadID: project + user + agent, Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.RunID
+	}
+	fails := func(project, user string, most int) {
+		t.Helper()
+		id := start(project, user, "talker")
+		run := b.waitAs(runtime.MustCaller(project, user, runtime.RoleUser), id, runtime.Failed)
+		if said, _ := told.Load(id); run.Error.Code != "overloaded" || !run.Error.Retryable || said.(int) < most || said.(int) > most+4 { // of each run the last event is not counted yet
+			t.Errorf("a run failed with %+v after %v MiB, want about %d", run.Error, said, most)
+		}
+	}
+	fails("p", "ann", 16)
+	first := start("p", "ann", "mild")
+	<-begun
+	fails("p", "ann", 16-6)
+	fails("p", "ben", 16)
+	second := start("p", "ben", "mild")
+	<-begun
+	third := start("p", "cid", "mild")
+	<-begun
+	fails("p", "dan", 24-18)
+	fails("q", "ann", 32-18)
+
+	crashed.Store(true)
+	b.crash() // what is taken over counts from the first on
+	for range 3 {
+		<-begun
+	}
+	if said := b.Stats().Said; said < 18<<20 {
+		t.Errorf("after a takeover %d bytes count", said)
+	}
+	for id, user := range map[string]string{first: "ann", second: "ben", third: "cid"} {
+		if run, err := b.Run(t.Context(), runtime.MustCaller("p", user, runtime.RoleUser), id); err != nil || run.Status != runtime.Running {
+			t.Errorf("a run that says what it may is %s, %v", run.Status, err)
+		}
 	}
 }

@@ -137,6 +137,8 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
+	l.said.Store(counted(l.w.fold.Grown()))
+	en.said.force(&l.run.RunHead, l.said.Load())
 	en.liveRuns.Add(1)
 	en.running.Add(1)
 	en.mu.Lock()

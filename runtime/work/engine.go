@@ -44,6 +44,8 @@ type Config struct {
 	Bytes          int64 // that runs at work are asked together, those with little apart; one alone may be asked more
 	BytesPerUser   int64
 	Said           int64 // of messages that runs at work make together, those with little apart
+	SaidPerProject int64
+	SaidPerUser    int64
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run
@@ -70,6 +72,7 @@ type Engine struct {
 	offers  offers
 	commits *commit.Queue
 	slots   *slots
+	said    *sayings
 	queue   *runQueue
 	tokens  *tokens
 
@@ -77,7 +80,6 @@ type Engine struct {
 	tracer   Tracer
 
 	liveRuns     atomic.Int64
-	said         atomic.Int64 // bytes of messages that the live runs have made
 	fences       atomic.Int64 // commits that were refused as another instance has the database
 	abandonments abandonments
 
@@ -112,6 +114,7 @@ func New(cfg Config) (*Engine, error) {
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.tokens = newTokens(cfg.TokensPerDay)
 	en.slots = newSlots(&en.cfg, en.concurrency)
+	en.said = newSayings(&en.cfg)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)

@@ -70,7 +70,7 @@ type live struct {
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
-	said    atomic.Int64    // bytes of its messages that count in the engine's
+	said    atomic.Int64    // what of its messages the engine counts
 	full    chan struct{}   // closed once a worker had more to say than a span holds
 	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
@@ -288,13 +288,15 @@ func (l *live) overfull() *plugins.Error {
 	if most := int64(l.en.cfg.RunEvents); most > 0 && l.w.last-l.span.First+1 >= most {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
 	}
-	said := int64(l.w.fold.Grown())
-	all := l.en.said.Add(said - l.said.Swap(said))
-	switch {
-	case said > maxSaid:
+	said := l.w.fold.Grown()
+	if said > maxSaid {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
-	case said > littleSaid && all > l.en.cfg.Said:
-		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
+	}
+	if more := counted(said) - l.said.Load(); more != 0 {
+		if !l.en.said.take(&l.run.RunHead, more) {
+			return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
+		}
+		l.said.Add(more)
 	}
 	return nil
 }

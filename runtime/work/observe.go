@@ -113,7 +113,7 @@ type Stats struct {
 	Queued, Running, Waiting int           // runs
 	OldestQueued             time.Duration // since when the first of those that wait for a slot has been queued
 	Lingering                int           // workers and tools that were abandoned and have not returned
-	Asked, Said              int64         // bytes in memory of what running ones are asked, those with little apart, and of the messages they have made
+	Asked, Said              int64         // bytes in memory of what running ones are asked, and of the messages they have made, those with little apart
 
 	AbandonedAgents, AbandonedTools int64 // workers and tools for which nobody waits any more
 	Fenced                          int64 // commits that were refused as another instance has the database
@@ -124,7 +124,7 @@ func (en *Engine) Stats() Stats {
 	s := Stats{
 		Running: int(en.liveRuns.Load()), Lingering: int(en.abandonments.lingering.Load()),
 		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(),
-		Asked: en.slots.weighs(), Said: en.said.Load(),
+		Asked: en.slots.weighs(), Said: en.said.weighs(),
 	}
 	s.Queued, s.Waiting, s.OldestQueued = en.queue.stats(time.Now())
 	return s
