@@ -92,3 +92,51 @@ func TestTurnsOfAll(t *testing.T) {
 		}
 	})
 }
+
+// Users have their turns one after the other, however many requests of one of them came before.
+func TestUsersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Streams{turns: newTurns(true)}
+		had := make(chan string, 100)
+		on := make(chan struct{})
+		ask := func(user string) {
+			go func() { // ends with its turn
+				end, err := s.Turn(t.Context(), runtime.MustCaller("p", user, runtime.RoleUser))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				had <- user
+				<-on
+				end()
+			}()
+			synctest.Wait()
+		}
+		for range s.turns.each {
+			ask("first")
+			ask("second")
+		}
+		for range 2 * s.turns.each {
+			<-had
+		}
+		for range 10 {
+			ask("alice")
+		}
+		ask("bob")
+		ask("carol")
+		order := ""
+		for range 4 {
+			on <- struct{}{}
+			synctest.Wait()
+			order += <-had + " "
+		}
+		if order != "alice bob carol alice " {
+			t.Errorf("turns were had by %s", order)
+		}
+		close(on)
+		synctest.Wait()
+		if len(s.turns.by)+len(s.turns.line) > 0 {
+			t.Errorf("%d users are remembered who ask for nothing", len(s.turns.by))
+		}
+	})
+}
