@@ -91,11 +91,10 @@ func (s *Server) known(r *Route) fiber.Handler {
 			answer = s.cfg.Streams.inTurn(answer)
 		}
 		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
-			return answer(c, who)
+			err := answer(c, who)
+			return because(c.UserContext(), err) // see Reading
 		}
-		if own := stream.Own(c.Context().Conn()); own != nil {
-			c.SetUserContext(own.Request(c.UserContext()))
-		}
+		c.SetUserContext(watched(c))
 		if r.Stream { // which goes on when its handler has returned, and ends with its credential by itself
 			return because(c.UserContext(), r.Known(c, who))
 		}
@@ -110,6 +109,23 @@ func (s *Server) known(r *Route) fiber.Handler {
 		c.SetUserContext(ctx)
 		return because(ctx, answer(c, who))
 	}
+}
+
+// Reading returns a context for what a request only reads, whatever its method: it ends with the cause stream.ErrGone when its client
+// has left.
+func Reading(c *fiber.Ctx) context.Context {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+		return c.UserContext() // which does
+	}
+	return watched(c)
+}
+
+// watched returns the request's context for as long as its client is there.
+func watched(c *fiber.Ctx) context.Context {
+	if own := stream.Own(c.Context().Conn()); own != nil {
+		return own.Request(c.UserContext())
+	}
+	return c.UserContext()
 }
 
 // because returns what has ended ctx, when a handler has failed after that: what it was reading tells no cause.

@@ -45,7 +45,8 @@ func newTurns(accounts bool) *turns {
 }
 
 // Turn waits until it is the caller's turn to be given an answer that may be large, which it is until end is called: once the answer
-// is made and counts in the budget, and not when it was taken. It fails with the cause of ctx's end.
+// is made and counts in the budget, and not when it was taken. It fails with the cause of ctx's end, unless
+// a turn is free.
 func (s *Streams) Turn(ctx context.Context, who runtime.Caller) (end func(), err error) {
 	t := s.turns
 	own, turn := t.ask(asker{who.Project(), who.Actor()})

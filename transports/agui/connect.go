@@ -25,7 +25,7 @@ func (t Transport) connect(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	return t.Streams.Serve(c, v.show)
+	return v.serve(c)
 }
 
 // viewer is a client that joins a thread.
@@ -36,8 +36,17 @@ type viewer struct {
 	after      int64          // the last event that the prelude tells of
 	running    bool           // the prelude leaves its span open
 	prelude    []byte         // nil once it was written
-	payer      budget.Payer   // of the prelude until then
+	held       *budget.Hold   // for the prelude until then
 	projection agui.Projection
+}
+
+// serve answers c with what the viewer sees.
+func (v *viewer) serve(c *fiber.Ctx) error {
+	err := v.t.Streams.Serve(c, v.show)
+	if err != nil {
+		v.held.Release()
+	}
+	return err
 }
 
 // join reads a request to join a thread. A run of the thread whose own connection is gone goes on from here
@@ -50,6 +59,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	if !runtime.ValidName(req.ThreadID) || req.RunID != "" && !runtime.ValidName(req.RunID) {
 		return nil, errNames
 	}
+	c.SetUserContext(transports.Reading(c))
 	end, err := t.Streams.Turn(c.UserContext(), who)
 	if err != nil {
 		return nil, err
@@ -68,10 +78,11 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	if err != nil {
 		return nil, err
 	}
-	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect(), payer: t.Streams.Payer(transports.HolderOf(c))}
+	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect()}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
-	return v, nil
+	v.held = t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+	return v, v.held.Grow(len(v.prelude))
 }
 
 var errNames = wire.Refuse("invalid_name", "A threadId is needed; threadId and runId must be 1 to 200 characters without control characters")
@@ -107,14 +118,11 @@ func (v *viewer) unknown() bool { return v.thread == runtime.Handle{} }
 
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
-	held := v.t.Streams.Budget.Hold().For(v.payer)
-	if err := held.Grow(len(v.prelude)); err != nil {
-		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
-	}
+	defer v.held.Release()
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
 	err := w.Flush()
-	held.Release()
+	v.held.Release()
 	if err != nil || v.unknown() {
 		return err
 	}

@@ -2,12 +2,14 @@ package agui_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // quick makes the sweep look often, and the grace short.
@@ -140,4 +142,40 @@ func TestPreludeFitsAFrame(t *testing.T) {
 	if biggest > 8_000_000 || biggest < 3<<20 || !strings.HasPrefix(last.Text(), "say c") {
 		t.Errorf("the biggest frame has %d bytes, the newest message begins with %.10s", biggest, last.Text())
 	}
+}
+
+// Who has left waits for no turn, whatever the method of the request.
+func TestWhoHasLeftWaitsForNoTurn(t *testing.T) {
+	for name, body := range map[string]string{
+		"/api/v1/agui/echo/connect": turn("main", "joins", "", modern),
+		"/api/copilotkit":           `{"method": "resource/request", "params": {"path": "/threads", "httpMethod": "GET"}}`,
+	} {
+		s := serve(t, transports.StreamConfig{})
+		over := make(chan struct{}, 1)
+		s.taken = func() { over <- struct{}{} }
+		_, back := s.TakeTurns()
+		c := s.Dial(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", name, s.Addr, len(body), body))
+		_ = c.Close()
+		select {
+		case <-over:
+		case <-time.After(transporttest.Patience):
+			t.Errorf("%s goes on when its client has left", name)
+		}
+		back()
+	}
+}
+
+// A prelude for which there is no room is refused as any other answer.
+func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
+	s := serve(t, transports.StreamConfig{InFlight: 64 << 10})
+	s.run("echo", "main", "a", strings.Repeat("x", 16<<10), "").Until("RUN_FINISHED")
+	s.Eventually("room", func() bool { return s.Streams.Budget.Used() == 0 })
+	held := s.Streams.Budget.Hold()
+	if err := held.Grow(56 << 10); err != nil {
+		t.Fatal(err)
+	}
+	s.connect(modern).Refused(503, "overloaded")
+	held.Release()
+	s.connect(modern).Until("RUN_FINISHED")
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }

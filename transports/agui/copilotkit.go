@@ -136,7 +136,7 @@ func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body
 	if v.unknown() {
 		v.prelude = nil
 	}
-	return k.Streams.Serve(c, v.show)
+	return v.serve(c)
 }
 
 // stop cancels the run that the body names or, without a body, the thread's runs that are queued or running.

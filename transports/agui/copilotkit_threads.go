@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -27,6 +28,7 @@ type kitResource struct {
 // resource answers a request for a resource, which has come to its path or to the single endpoint.
 func (k copilotKit) resource(c *fiber.Ctx, who runtime.Caller, r *kitResource) error {
 	if r.method == fiber.MethodGet {
+		c.SetUserContext(transports.Reading(c))
 		end, err := k.Streams.Turn(c.UserContext(), who)
 		if err != nil {
 			return err

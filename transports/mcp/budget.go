@@ -6,10 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
+	holds "github.com/batonrun/baton/transports/budget"
 )
 
 // maxAnswers is how large the answers to one request may be together, but for the last that began below it: they are kept
@@ -22,10 +25,30 @@ type budgetKey struct{}
 // budget is what the answers to one request may still hold. Its calls are answered one after the other, so that no more
 // than one answer is made beside those that are counted.
 type budget struct {
-	began atomic.Bool // the first message has come, which was counted with the request
+	began   atomic.Bool                                                 // the first message has come, which was counted with the request
+	reading func(context.Context) (context.Context, context.CancelFunc) // ends a context when the request's client has left, too
 
-	mu   sync.Mutex // guards left, and is held while a call is answered
+	mu   sync.Mutex  // guards left, and is held while a call is answered
+	held *holds.Hold // for the answers
 	left int
+}
+
+// budget returns that of the request c.
+func (t Transport) budget(c *fiber.Ctx) *budget {
+	b := &budget{left: maxAnswers, held: new(holds.Hold)}
+	if t.Streams != nil {
+		b.held = t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+	}
+	client := transports.Reading(c)
+	b.reading = func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
+		return ctx, func() {
+			stop()
+			cancel(nil)
+		}
+	}
+	return b
 }
 
 // counted has each message of a request but the first count as a request of its own. Those over the limit of who sends them are
@@ -59,6 +82,29 @@ func budgeted(ctx context.Context, answer func() ([]byte, error)) ([]byte, error
 	}
 	raw, err := answer()
 	b.left -= len(raw)
+	return raw, err
+}
+
+// read answers a call that only reads, when it is its caller's turn, and only for as long as somebody waits for that.
+func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(context.Context) ([]byte, error)) ([]byte, error) {
+	if t.Streams == nil {
+		return answer(ctx)
+	}
+	b, overHTTP := ctx.Value(budgetKey{}).(*budget)
+	if overHTTP {
+		var cancel context.CancelFunc
+		ctx, cancel = b.reading(ctx)
+		defer cancel()
+	}
+	end, err := t.Streams.Turn(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	raw, err := answer(ctx)
+	if err == nil && overHTTP {
+		err = b.held.Grow(len(raw))
+	}
 	return raw, err
 }
 

@@ -157,3 +157,18 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 		t.Errorf("one alone: status %d, %d bytes: %.300s", a.status, len(a.body), a.body)
 	}
 }
+
+// What changes something waits for nobody's reads, and what reads waits no longer than its client does.
+func TestOnlyWhatReadsHasTurns(t *testing.T) {
+	s := serve(t)
+	c := s.overHTTP()
+	run := c.script(`{"ask": {"message": "Deploy?"}}`)
+	s.await(run, runtime.Waiting)
+	_, back := s.TakeTurns()
+	defer back()
+	c.call("cancel_agent_run", args{"run_id": run.RunID})
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agent_runs","arguments":{}}}`
+	_ = s.Dial(fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		s.Addr, accept, len(list), list)).Close()
+	s.Stop() // which waits for what is being answered
+}

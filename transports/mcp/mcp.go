@@ -42,12 +42,14 @@ func (t Transport) Routes() []transports.Route {
 		DisableLocalhostProtection: true, // auth.Browser has looked at Host and Origin
 		MaxRequestBodyBytes:        -1,   // the server has its limit
 	})
-	return []transports.Route{{Method: fiber.MethodPost, Path: "/mcp", Input: true, Large: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
+	return []transports.Route{{Method: fiber.MethodPost, Path: "/mcp", Input: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
 		if err := scan(c.Request().Body()); err != nil {
 			return err
 		}
 		ctx := context.WithValue(c.UserContext(), callerKey{}, who) // the adaptor's is reused by later requests
-		ctx = context.WithValue(ctx, budgetKey{}, &budget{left: maxAnswers})
+		b := t.budget(c)
+		defer b.held.Release() // the server counts what it answers with
+		ctx = context.WithValue(ctx, budgetKey{}, b)
 		err := adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		})(c)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -80,12 +81,18 @@ func (t Transport) handler(tool *tool) sdk.ToolHandler {
 		if err != nil {
 			return t.refuse(tool, err), nil
 		}
-		raw, err := budgeted(ctx, func() ([]byte, error) {
+		answer := func(ctx context.Context) ([]byte, error) {
 			answer, err := tool.call(t, ctx, who, args)
 			if err != nil {
 				return nil, err
 			}
 			return encode(answer)
+		}
+		raw, err := budgeted(ctx, func() ([]byte, error) {
+			if tool.Annotations.ReadOnlyHint {
+				return t.read(ctx, who, answer)
+			}
+			return answer(ctx)
 		})
 		if err != nil {
 			return t.refuse(tool, err), nil
@@ -118,7 +125,7 @@ func encode(v any) (json.RawMessage, error) {
 // refuse is the answer to a call that failed: the body that REST would answer with.
 func (t Transport) refuse(tool *tool, err error) *sdk.CallToolResult {
 	_, problem, _ := transports.Status(err)
-	if problem.Code == "internal" {
+	if problem.Code == "internal" && !errors.Is(err, stream.ErrGone) {
 		problem.RequestID = uuid.NewString()
 		cmp.Or(t.Log, slog.Default()).Error("tool failed", "request", problem.RequestID, "tool", tool.Name, "error", err)
 	}

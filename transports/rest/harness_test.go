@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { transporttest.Main(m) }
 // server is a runtime behind a real listener, and a client of it.
 type server struct {
 	t    *testing.T
+	kit  *transporttest.Server
 	rt   *runtime.Runtime
 	base string
 	http *http.Client
@@ -35,7 +36,7 @@ func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
 	kit := transporttest.Serve(t, transporttest.Config{Runtime: cfg, Plugins: plugs, Mount: func(s *transporttest.Server) []transports.Mounter {
 		return []transports.Mounter{rest.Transport{Runtime: s.Runtime, Streams: s.Streams}}
 	}})
-	s := &server{t, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
+	s := &server{t, kit, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }

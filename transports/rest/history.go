@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -32,26 +30,25 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	d := day{Transport: t, who: who, of: h}
-	if err := d.read(c.UserContext()); err != nil {
-		return err
-	}
 	frame, err := json.Marshal(wire.NewHistory(h))
 	if err != nil {
+		return err
+	}
+	d := day{Transport: t, who: who, of: h, held: t.hold(c)}
+	if err := d.read(c.UserContext()); err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	at := bytes.LastIndexByte(frame, ']') // of the messages, which come last
 	if !d.more {
-		defer d.end()
+		d.held.Release() // the server counts what it answers with
 		return c.Send(slices.Concat(frame[:at], d.page, frame[at:]))
 	}
-	held := t.hold(c)
 	ctx := c.UserContext() // which ends with the connection, not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		t.guard(func() {
-			defer held.Release()
-			_ = d.write(ctx, w, held, frame[:at], frame[at:])
+			defer d.held.Release()
+			_ = d.write(ctx, w, frame[:at], frame[at:])
 		})
 	})
 	return nil
@@ -74,31 +71,26 @@ func (t Transport) hold(c *fiber.Ctx) *budget.Hold {
 	return t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
 }
 
-// patience is how long a client that is being written a page has the turn in which that was read: a fast one has it in no time.
-const patience = time.Second
-
 // day is a day of a thread, page by page.
 type day struct {
 	Transport
-	who runtime.Caller
-	of  runtime.History
+	who  runtime.Caller
+	of   runtime.History
+	held *budget.Hold // for the page
 
 	page []byte // its messages as JSON, with commas between them
 	last int64  // the seq of the last one
 	more bool   // there are some behind it
-	end  func() // ends the turn that the page has
 }
 
-// read reads the next page.
+// read reads the next page, in its caller's turn: from then on it is held for who takes it.
 func (d *day) read(ctx context.Context) error {
-	d.end = func() {}
 	if d.Streams != nil {
 		end, err := d.Streams.Turn(ctx, d.who)
 		if err != nil {
 			return err
 		}
-		d.end = sync.OnceFunc(end)
-		defer time.AfterFunc(patience, d.end)
+		defer end()
 	}
 	msgs, err := d.Runtime.HistoryMessages(ctx, d.of, d.last, historyPage)
 	if err != nil {
@@ -116,27 +108,22 @@ func (d *day) read(ctx context.Context) error {
 		d.page = append(d.page, msg...)
 		d.last = msgs.Rows[i].Seq
 	}
-	return nil
+	return d.held.Grow(len(d.page))
 }
 
 // write writes what was read, and all that follows it, between what comes before and behind the messages.
-func (d *day) write(ctx context.Context, w io.Writer, held *budget.Hold, before, behind []byte) error {
+func (d *day) write(ctx context.Context, w io.Writer, before, behind []byte) error {
 	if _, err := w.Write(before); err != nil {
 		return err
 	}
 	for {
-		n := len(d.page)
-		if err := held.Grow(n); err != nil {
-			return err
-		}
 		for piece := range slices.Chunk(d.page, 64<<10) { // of which fasthttp keeps four, in copies
 			if _, err := w.Write(piece); err != nil {
 				return err
 			}
 		}
+		d.held.Shrink(len(d.page))
 		d.page = nil
-		d.end()
-		held.Shrink(n)
 		if !d.more {
 			break
 		}

@@ -124,3 +124,58 @@ func TestHistoryShowsAWholeDay(t *testing.T) {
 		})
 	}
 }
+
+// long serves a server with a thread of n messages in a day that have so many bytes each.
+func long(t *testing.T, n, size int) *server {
+	t.Helper()
+	s := serve(t, runtime.Config{})
+	msgs := make([]any, n)
+	for i := range msgs {
+		msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": strings.Repeat("x", size)}
+	}
+	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "messages": msgs}).RunID, "COMPLETED")
+	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+	return s
+}
+
+// A history for which there is no room is refused, and not begun.
+func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
+	s := long(t, 300, 10)
+	held := s.kit.Streams.Budget.Hold()
+	defer held.Release()
+	if err := held.Grow(int(s.kit.Streams.Budget.Total() / 8 * 7)); err != nil {
+		t.Fatal(err)
+	}
+	for range s.kit.Streams.Budget.Total() / 8 / (32 << 10) {
+		rest := s.kit.Streams.Budget.Hold()
+		defer rest.Release()
+		if err := rest.Grow(32 << 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.do("GET", history, nil).refused(503, "overloaded", "The server holds as much for its clients as it may; try again soon")
+}
+
+// Who does not take a page has no turn for that.
+func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
+	s := long(t, 250, 30_000)
+	all, back := s.kit.TakeTurns()
+	back()
+	for range all {
+		c := s.kit.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+		defer c.Close()
+		_ = c.SetReadBuffer(4 << 10)
+	}
+	s.kit.Eventually("all pages are made", func() bool { return s.kit.Streams.Budget.Used() > int64(all)*3_000_000 })
+	free := 0
+	for tries := 0; free < all && tries < 200; tries++ {
+		if tries > 0 { // it counts a moment before its turn ends
+			<-time.After(time.Millisecond)
+		}
+		free, back = s.kit.TakeTurns()
+		back()
+	}
+	if free < all {
+		t.Errorf("%d of %d turns are free", free, all)
+	}
+}

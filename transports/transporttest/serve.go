@@ -165,3 +165,22 @@ func (s *Server) OutlastGrace() {
 type nobody struct{}
 
 func (nobody) Gone() bool { return true }
+
+// TakeTurns takes all turns that are free for answers that may be large, until it is given them back, and says how many.
+func (s *Server) TakeTurns() (n int, back func()) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // it waits for none
+	var ends []func()
+	for {
+		end, err := s.Streams.Turn(over, s.Caller)
+		if err != nil {
+			break
+		}
+		ends = append(ends, end)
+	}
+	return len(ends), func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
