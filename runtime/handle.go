@@ -11,6 +11,7 @@ import (
 // grant says what may be read of whose.
 type grant struct {
 	project string
+	user    string // whose it is
 	name    string // the user's own name for the thread
 	thread  int64  // the keys
 	run     int64  // 0 for the whole thread
@@ -51,15 +52,15 @@ var (
 )
 
 func granted(th model.Thread) Thread {
-	return Thread{th, grant{project: th.Project, name: th.ID, thread: th.Key}}
+	return Thread{th, grant{project: th.Project, user: th.User, name: th.ID, thread: th.Key}}
 }
 
 func grantedRun(run model.Run) Run {
-	return Run{run, grant{project: run.Project, name: run.ThreadID, thread: run.ThreadKey, run: run.Key}}
+	return Run{run, grant{project: run.Project, user: run.User, name: run.ThreadID, thread: run.ThreadKey, run: run.Key}}
 }
 
-func grantedStart(project string, s decide.Started) Started {
-	return Started{s, grant{project: project, name: s.ThreadID, thread: s.ThreadKey, run: s.RunKey}}
+func grantedStart(project, user string, s decide.Started) Started {
+	return Started{s, grant{project: project, user: user, name: s.ThreadID, thread: s.ThreadKey, run: s.RunKey}}
 }
 
 // Handle is what is to be kept of th.

@@ -98,7 +98,7 @@ type Config struct {
 	RingEvents int // records a thread's ring keeps, default 1 024
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
-	PagesBytes int // of large pages that readers have from Store at a time, default 64 MiB, of one project a quarter
+	PagesBytes int // of large pages that readers have from Store at a time, default 64 MiB, of one project a quarter, with accounts of one user an eighth
 
 	Counter     model.Counter // counts what runs came to; nil when nobody asks
 	Measures    Measures      // are told of sizes and times
@@ -190,7 +190,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
 	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		PagesBytes: cfg.PagesBytes, Replayed: cfg.Measures.Replayed,
+		PagesBytes: cfg.PagesBytes, UsersPages: int(cfg.ofUser(int64(cfg.PagesBytes / 4))), Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))

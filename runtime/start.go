@@ -200,7 +200,7 @@ func (s *starting) decide(ctx context.Context) error {
 // started is the answer, with which its run can be read.
 func (s *starting) started() Started {
 	out := s.out.Started
-	return grantedStart(s.c.project, out)
+	return grantedStart(s.c.project, s.c.user, out)
 }
 
 // replaces are the runs that the request has begun to replace.

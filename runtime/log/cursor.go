@@ -24,8 +24,8 @@ type Cursor struct {
 	fit    int // how many records of the size of those read last make a page, 0 before the first
 	behind int // how many records came from the store since the reader was at the live end
 
-	project string
-	room    int64 // that buf has taken of the project's
+	whose Owner
+	room  int64 // that buf has taken
 }
 
 // page is how many records one Next returns at most.
@@ -69,7 +69,7 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 // Fork returns another cursor of the same source at the same place. Both are to be closed.
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
-	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, project: r.project}
+	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, whose: r.whose}
 }
 
 // Skip has r go on behind the event with the id after, which another cursor of its source has returned.
@@ -96,7 +96,7 @@ func (r *Cursor) Forget() {
 // leaveRoom gives back what a large page has taken, which nobody holds any more.
 func (r *Cursor) leaveRoom() {
 	if r.room > 0 {
-		r.t.logs.large.giveBack(r.project, r.room)
+		r.t.logs.large.giveBack(r.whose, r.room)
 		r.room = 0
 	}
 }
@@ -200,45 +200,60 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	return r.buf, nil
 }
 
-// page reads events for the next page. When they are large and there is no room for them they are let go of until there is some,
-// and read again.
+// page reads events for the next page.
 func (r *Cursor) page(ctx context.Context) ([]model.StoredEvent, error) {
-	logs := r.t.logs
+	return withRoom(ctx, r, func() ([]model.StoredEvent, int, error) {
+		evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
+		return evs, sizeOf(evs), err
+	})
+}
+
+// withRoom returns what read does, and takes room for its size if that is large. When there is none it is let go of until there is
+// some, and read again.
+func withRoom[T any](ctx context.Context, r *Cursor, read func() (T, int, error)) (T, error) {
 	for {
-		evs, err := logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
-		if err != nil {
-			return nil, err
-		}
-		need := largeOf(evs)
-		if need <= r.room {
-			return evs, nil
-		}
-		r.leaveRoom()
-		if logs.large.try(r.project, need) == nil {
+		got, size, err := read()
+		if need := int64(size); err == nil && size > largePage && need > r.room {
+			r.leaveRoom()
+			if r.t.logs.large.try(r.whose, need) != nil {
+				if err := r.t.logs.large.take(ctx, r.whose, need); err != nil { // without what was read
+					return *new(T), err
+				}
+				r.room = need
+				continue
+			}
 			r.room = need
-			return evs, nil
 		}
-		if err := logs.large.take(ctx, r.project, need); err != nil { // without the events
-			return nil, err
-		}
-		r.room = need
+		return got, err
 	}
 }
 
-// largeOf is how much room a page takes that begins with these events: none but for a large one.
-func largeOf(evs []model.StoredEvent) int64 {
+// sizeOf is how large a page is that begins with these events.
+func sizeOf(evs []model.StoredEvent) int {
 	size := 0
 	for i := 0; i < len(evs) && size < pageBytes; i++ {
 		size += len(evs[i].Payload)
 	}
-	if size <= largePage {
-		return 0
-	}
-	return int64(size)
+	return size
+}
+
+// left is what is left of the thread where events were removed.
+type left struct {
+	state    json.RawMessage
+	messages []agui.Message
+	size     int // of the messages
 }
 
 func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
-	state, msgs, err := r.t.at(ctx, to)
+	is, err := withRoom(ctx, r, func() (is left, size int, err error) {
+		is.state, is.messages, err = r.t.at(ctx, to)
+		var buf []byte
+		for i := range is.messages {
+			buf = is.messages[i].AppendJSON(buf[:0], agui.Stored)
+			is.size += len(buf)
+		}
+		return is, len(is.state) + is.size, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +269,8 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	r.after = to
 	r.buf = append(r.buf,
 		NewRecord(to, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
-		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: state}), len(state)),
-		NewRecord(0, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: msgs}), 0))
+		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: is.state}), len(is.state)),
+		NewRecord(0, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
 	return r.buf, nil
 }
 

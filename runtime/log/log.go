@@ -22,6 +22,7 @@ type Config struct {
 	RingBytes  int // bytes of them
 	RingsBytes int // of all threads
 	PagesBytes int // of large pages that cursors have from Store, of those of one project a quarter
+	UsersPages int // of those of one user
 
 	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
 }
@@ -39,7 +40,7 @@ type Logs struct {
 
 // New returns logs of which nothing is in memory yet.
 func New(cfg Config) *Logs {
-	return &Logs{cfg: cfg, large: newRoom(cfg.PagesBytes), tails: make(map[int64]*Tail)}
+	return &Logs{cfg: cfg, large: newRoom(cfg.PagesBytes, cfg.UsersPages), tails: make(map[int64]*Tail)}
 }
 
 // Hold returns the live end of a thread's log, which stays until it is released. id is the user's own name for the thread.
@@ -72,9 +73,9 @@ func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
 	l.evict()
 }
 
-// Read opens a cursor into the log of a thread of a project, behind the event after. A reader that follows does not end when no run
+// Read opens a cursor into the log of a thread that is whose's, behind the event after. A reader that follows does not end when no run
 // is queued or running. It refuses a cursor beyond the log's end.
-func (l *Logs) Read(ctx context.Context, project string, key int64, id string, after int64, follow bool) (*Cursor, error) {
+func (l *Logs) Read(ctx context.Context, whose Owner, key int64, id string, after int64, follow bool) (*Cursor, error) {
 	t := l.Hold(key, id)
 	if err := t.Learn(ctx); err != nil {
 		t.Release()
@@ -87,7 +88,7 @@ func (l *Logs) Read(ctx context.Context, project string, key int64, id string, a
 			return nil, err
 		}
 	}
-	return &Cursor{t: t, after: after, follow: follow, project: project}, nil
+	return &Cursor{t: t, after: after, follow: follow, whose: whose}, nil
 }
 
 // Latest as a cursor's start means the end of the log.

@@ -5,27 +5,32 @@ import (
 	"sync"
 )
 
-// room is what large pages take that cursors have from the store. Of one project they take a quarter of it at most, or one page:
-// whoever has readers that are stuck holds up no readers of others.
+// Owner is whose a log is.
+type Owner struct{ Project, User string }
+
+// room is what large pages take that cursors have from the store. Of one project they take a quarter of it at most, and of one user's
+// logs as much as a user may have, or one page: whoever has readers that are stuck holds up no readers of others.
 type room struct {
-	size int64
+	size, user int64
 
 	mu    sync.Mutex // guards the fields below
 	taken int64
-	by    map[string]int64 // by project
-	freed chan struct{}    // closed when something is given back; nil while nobody waits
+	of    map[string]int64 // by project
+	by    map[Owner]int64
+	freed chan struct{} // closed when something is given back; nil while nobody waits
 }
 
-func newRoom(size int) *room { return &room{size: int64(size), by: make(map[string]int64)} }
+func newRoom(size, user int) *room {
+	return &room{size: int64(size), user: int64(user), of: make(map[string]int64), by: make(map[Owner]int64)}
+}
 
 // try takes room for a page of n bytes, or returns what is closed when it is worth another try.
-func (r *room) try(project string, n int64) (wait <-chan struct{}) {
+func (r *room) try(who Owner, n int64) (wait <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.by[project]
-	if (r.taken == 0 || r.taken+n <= r.size) && (of == 0 || of+n <= r.size/4) {
-		r.taken += n
-		r.by[project] = of + n
+	within := func(taken, most int64) bool { return taken == 0 || taken+n <= most }
+	if within(r.taken, r.size) && within(r.of[who.Project], r.size/4) && within(r.by[who], r.user) {
+		r.add(who, n)
 		return nil
 	}
 	if r.freed == nil {
@@ -35,9 +40,9 @@ func (r *room) try(project string, n int64) (wait <-chan struct{}) {
 }
 
 // take is try, and waits until there is room.
-func (r *room) take(ctx context.Context, project string, n int64) error {
+func (r *room) take(ctx context.Context, who Owner, n int64) error {
 	for {
-		wait := r.try(project, n)
+		wait := r.try(who, n)
 		if wait == nil {
 			return nil
 		}
@@ -50,15 +55,23 @@ func (r *room) take(ctx context.Context, project string, n int64) error {
 }
 
 // giveBack gives back what was taken.
-func (r *room) giveBack(project string, n int64) {
+func (r *room) giveBack(who Owner, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.taken -= n
-	if r.by[project] -= n; r.by[project] == 0 {
-		delete(r.by, project)
-	}
+	r.add(who, -n)
 	if r.freed != nil {
 		close(r.freed)
 		r.freed = nil
+	}
+}
+
+// add counts n bytes. The caller holds mu.
+func (r *room) add(who Owner, n int64) {
+	r.taken += n
+	if r.of[who.Project] += n; r.of[who.Project] == 0 {
+		delete(r.of, who.Project)
+	}
+	if r.by[who] += n; r.by[who] == 0 {
+		delete(r.by, who)
 	}
 }
