@@ -83,10 +83,10 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	}
 }
 
-// stuck are readers of a log behind an event who have got their page and take nothing, until one gets none.
-func (b *bench) stuck(who runtime.Caller, thread string, after int64) (n int) {
+// stuck has some readers of a log behind an event get a page each, and take nothing more. One more gets none.
+func (b *bench) stuck(who runtime.Caller, thread string, after int64, most int) {
 	b.t.Helper()
-	for ; n < 8; n++ {
+	for n := range most + 1 {
 		th, err := b.Thread(b.t.Context(), who, thread)
 		if err != nil {
 			b.t.Fatal(err)
@@ -96,19 +96,16 @@ func (b *bench) stuck(who runtime.Caller, thread string, after int64) (n int) {
 			b.t.Fatal(err)
 		}
 		b.t.Cleanup(cur.Close)
-		patience := 100 * time.Millisecond
-		if n == 0 { // which there is always room for
-			patience = 30 * time.Second
+		patience, want := 30*time.Second, error(nil)
+		if n == most {
+			patience, want = 2*time.Second, context.DeadlineExceeded
 		}
 		ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 		defer cancel()
-		if _, err := cur.Next(ctx); errors.Is(err, context.DeadlineExceeded) {
-			break
-		} else if err != nil {
-			b.t.Fatal(err)
+		if _, err := cur.Next(ctx); !errors.Is(err, want) {
+			b.t.Errorf("reader %d of %s: %v, want %v", n, who.User(), err, want)
 		}
 	}
-	return n
 }
 
 // With accounts the readers of one user leave room for those of others of the project.
@@ -126,9 +123,7 @@ func TestLargePagesAreTheirUsersOwn(t *testing.T) {
 		b.waitAs(users[name], s.RunID, runtime.Completed)
 	}
 	for _, name := range []string{"ann", "ben"} {
-		if n := b.stuck(users[name], "main", 0); n != 2 {
-			t.Errorf("%d readers of %s have large pages, want 2", n, name)
-		}
+		b.stuck(users[name], "main", 0, 2)
 	}
 }
 
@@ -143,9 +138,7 @@ func TestReadersAtAGapTakeRoom(t *testing.T) {
 	if err := b.Delete(t.Context(), local, gone.RunID); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.stuck(local, "main", recs[len(recs)-1].ID); n != 2 {
-		t.Errorf("%d readers have what is left, want 2", n)
-	}
+	b.stuck(local, "main", recs[len(recs)-1].ID, 2)
 }
 
 // heap is how much is in use.
