@@ -1,0 +1,42 @@
+package baton_test
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton"
+)
+
+// With accounts these addresses alone answer somebody of whom nobody knows who it is. What is added to them is for everybody to read.
+func TestPublicRoutes(t *testing.T) {
+	s := open(t, baton.Config{Listen: "127.0.0.1:0", APIKeys: true})
+	var public []string
+	for _, route := range s.Routes() {
+		method, path, _ := strings.Cut(route, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+regexp.MustCompile(`:\w+|\*\d*`).ReplaceAllString(path, "x"), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultTransport.RoundTrip(req) // which follows nothing
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusUnauthorized && method != http.MethodHead {
+			public = append(public, route)
+		}
+	}
+	slices.Sort(public)
+	want := []string{
+		"GET /api/v1/attachments/raw", // what is signed
+		"GET /docs", "GET /docs/:file", "GET /healthz", "GET /openapi.json", "GET /readyz",
+	}
+	if diff := cmp.Diff(want, public); diff != "" {
+		t.Errorf("want (-) and public (+) differ:\n%s", diff)
+	}
+}
