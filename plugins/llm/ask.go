@@ -150,7 +150,6 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		s.answer = new(member)
 	}
 	resp, err := t.stream(ctx, m, req, s.piece)
-	resp.Usage = t.taken(ctx, &resp, req, s.size, err)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -173,14 +172,19 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	return err
 }
 
-// stream asks a model once, and tells who runs the server of it.
+// stream asks a model once, and tells who runs the server of it, with what it took as that counts.
 func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Piece) error) (Response, error) {
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
 	}
 	told, end := t.run.BeginModelCall(ctx)
-	resp, err := m.Stream(told, req, show)
+	made := 0
+	resp, err := m.Stream(told, req, func(p Piece) error {
+		made += p.size()
+		return show(p)
+	})
 	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
+	resp.Usage = t.taken(ctx, &resp, req, made, err)
 	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, err)
 	return resp, err
 }
@@ -211,10 +215,7 @@ type show struct {
 const maxAnswer = 8 << 20
 
 func (s *show) piece(p Piece) error {
-	s.size += len(p.Text) + len(p.Reasoning)
-	if p.Call != nil {
-		s.size += len(p.Call.ID) + len(p.Call.Name) + len(p.Call.Arguments)
-	}
+	s.size += p.size()
 	switch {
 	case s.size > maxAnswer:
 		return &Error{Code: "answer_too_large", Message: "The model's answer is larger than what is taken"}

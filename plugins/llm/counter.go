@@ -94,6 +94,15 @@ func (t *turn) taken(ctx context.Context, resp *Response, req Request, made int,
 	return u
 }
 
+// size is the bytes of a piece.
+func (p *Piece) size() int {
+	n := len(p.Text) + len(p.Reasoning)
+	if p.Call != nil {
+		n += len(p.Call.ID) + len(p.Call.Name) + len(p.Call.Arguments)
+	}
+	return n
+}
+
 // size is the bytes of an answer.
 func (r *Response) size() int {
 	n := len(r.Text) + len(r.Reasoning)

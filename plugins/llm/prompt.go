@@ -247,15 +247,12 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
 	spent := counter{ctx: ctx, run: t.run}
-	made := 0
 	resp, err := t.stream(ctx, t.model, req, func(p Piece) error {
-		made += len(p.Text) + len(p.Reasoning)
 		if p.Usage != nil {
 			return spent.add(*p.Usage)
 		}
 		return nil
 	})
-	resp.Usage = t.taken(ctx, &resp, req, made, err)
 	if resp.Usage != (agui.TokenUsage{}) {
 		done.Call = &plugins.ModelCall{Usage: sane(resp.Usage)}
 		if countErr := spent.end(*done.Call, false); countErr != nil {

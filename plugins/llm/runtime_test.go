@@ -457,6 +457,22 @@ func TestACallThatIsCutOffCountsForTheProject(t *testing.T) {
 	}
 }
 
+// Who looks at metrics and traces is told what counts for the project.
+func TestACallIsToldAsItCounts(t *testing.T) {
+	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
+	m.replies[0].resp.Usage = agui.TokenUsage{}
+	b := open(t, newAgent(t, llm.Config{Model: m}))
+	b.down(b.Runtime, b.close)
+	calls, counted := make(chan agui.TokenUsage, 1), make(chan agui.TokenUsage, 1)
+	b.cfg.Measures.ModelCall = func(c runtime.ModelEnd, _ time.Duration) { calls <- c.Usage }
+	b.cfg.Measures.Tokens = func(u agui.TokenUsage) { counted <- u }
+	b.up()
+	b.wait(b.start("go on").RunID, runtime.Completed)
+	if call, tokens := <-calls, <-counted; call != tokens || tokens.OutputTokens < 500 {
+		t.Errorf("a call is told with %+v, and counted with %+v", call, tokens)
+	}
+}
+
 func TestAppendedMessageIsInTheNextCall(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {
