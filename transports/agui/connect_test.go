@@ -2,13 +2,16 @@ package agui_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
+	door "github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -178,4 +181,28 @@ func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
 	held.Release()
 	s.connect(modern).Until("RUN_FINISHED")
 	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
+}
+
+// What connect begins with is taken at a least rate on the average, or given up.
+func TestAPreludeIsTakenInTime(t *testing.T) {
+	s := transporttest.Serve(t, transporttest.Config{
+		Slack: time.Second, Rate: 4 << 20,
+		Streams: transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10},
+		Mount: func(kit *transporttest.Server) []transports.Mounter {
+			return []transports.Mounter{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}}
+		},
+	})
+	s.Do("POST", "/api/v1/agui/echo", input("main", "a", strings.Repeat("x", 3<<20), modern)).Until("RUN_FINISHED")
+	body := turn("main", "joins", "", modern)
+	c := s.Dial(fmt.Sprintf("POST /api/v1/agui/echo/connect HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.Addr, len(body), body))
+	_ = c.SetReadBuffer(4 << 10)
+	got, buf := 0, make([]byte, 4<<10)
+	var err error
+	for n := 0; err == nil; n, err = c.Read(buf) { // some 200 KiB a second at most
+		got += n
+		<-time.After(20 * time.Millisecond)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || got > 5<<20 {
+		t.Errorf("a client that takes too little has got %d bytes, and then %v", got, err)
+	}
 }

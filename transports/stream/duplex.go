@@ -124,7 +124,7 @@ func (w *Writer) interject(p []byte, last bool) (int, error) {
 	if last {
 		w.cancel(ErrGone) // before its client knows: what that asks next finds the stream gone
 	}
-	_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout()))
+	_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout(0)))
 	n, err := w.conn.Write(p)
 	if err != nil {
 		w.broken, w.torn = true, n > 0

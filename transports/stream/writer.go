@@ -35,7 +35,9 @@ type Writer struct {
 	alive   []byte // a whole chunk that says the stream is alive
 	piece   *piece // what is not flushed, nil for nothing
 	wrote   time.Time
-	err     error // of the first write that failed
+	taken   int           // of what was written since the last Flush
+	spent   time.Duration // on having that taken
+	err     error         // of the first write that failed
 
 	turn sync.Mutex    // held by the goroutine that writes a batch, where several do
 	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
@@ -129,6 +131,7 @@ func (w *Writer) open() {
 		w.mu.Lock()
 		w.piece = pieces.Get().(*piece)
 		w.piece.n = chunkHead
+		w.taken, w.spent = 0, 0
 	}
 }
 
@@ -186,8 +189,10 @@ func (w *Writer) write(out []byte) {
 		return
 	}
 	w.wrote = time.Now()
-	_ = w.conn.SetWriteDeadline(w.wrote.Add(w.timeout()))
+	_ = w.conn.SetWriteDeadline(w.wrote.Add(w.timeout(len(out))))
 	n, err := w.conn.Write(out)
+	w.taken += n
+	w.spent += time.Since(w.wrote)
 	if err == nil {
 		return
 	}
@@ -209,12 +214,17 @@ func (w *Writer) write(out []byte) {
 // Cut counts the client as one that is cut off because it takes too little. It may be called from any goroutine.
 func (w *Writer) Cut() { w.set.cuts.Add(1) }
 
-// timeout is what a write may take.
-func (w *Writer) timeout() time.Duration {
-	if w.set.stopping.Load() {
-		return min(w.set.cfg.WriteTimeout, goodbye)
+// timeout is what a write of n bytes may take. Much that is written at once, as a stream begins or is behind, is taken at the
+// server's least rate on the average.
+func (w *Writer) timeout(n int) time.Duration {
+	most := w.set.cfg.WriteTimeout
+	if w.own != nil && !w.duplex {
+		most = min(most, most+w.own.ln.cfg.lasting(w.taken+n)-w.spent)
 	}
-	return w.set.cfg.WriteTimeout
+	if w.set.stopping.Load() {
+		return min(most, goodbye)
+	}
+	return most
 }
 
 // end ends the stream for which its source has returned err: when that is nil it writes what is left and the

@@ -42,6 +42,7 @@ type Config struct {
 	Database string                               // URL, default a SQLite file that goes with the test
 	Origins  []string                             // of pages that are admitted
 	Slack    time.Duration                        // for which a message may not get on
+	Rate     int                                  // at which clients must take answers
 	Streams  transports.StreamConfig              // Runtime and Log are set by Serve
 	Runtime  runtime.Config                       // Store, Registry and Log are set by Serve; Drain is 1 ms by default
 
@@ -98,7 +99,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	cfg.Streams.Runtime, cfg.Streams.Log = s.Runtime, s.Logger
 	s.Streams = transports.NewStreams(cfg.Streams)
 	web, err := transports.New(
-		transports.Config{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Origins: cfg.Origins, Slack: cfg.Slack}, cfg.Mount(s)...)
+		transports.Config{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Origins: cfg.Origins, Slack: cfg.Slack, Rate: cfg.Rate}, cfg.Mount(s)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
