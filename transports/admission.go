@@ -15,7 +15,7 @@ import (
 
 // What a request takes of its caller's limits. It is counted once it is known who asks, before its body is read, for the project
 // that its path or query names, or else the first of its credential. What is remembered for an Idempotency-Key comes before
-// any limit: a request over the limit that has one goes on, as long as it keeps to the limit of such repeats, and is refused
+// any limit but that on bytes in flight: a request over the limit that has one goes on, as long as it keeps to the limit of such repeats, and is refused
 // where the engine looks for the key and does not find it.
 //
 // A stream's place is held by its request until that is answered, and by the stream from when it begins. Between the two it is

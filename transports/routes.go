@@ -22,7 +22,7 @@ type Route struct {
 	Large        bool          // it reads what may be large: see Streams.Turn
 	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
-	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit (see Idempotency)
+	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit but that on bytes (see Idempotency)
 
 	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
 	Input bool  // it may be as large as one that starts a run
