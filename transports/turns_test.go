@@ -3,6 +3,7 @@ package transports
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -124,14 +125,14 @@ func TestUsersTakeTurns(t *testing.T) {
 		}
 		ask("bob")
 		ask("carol")
-		order := ""
+		var order strings.Builder
 		for range 4 {
 			on <- struct{}{}
 			synctest.Wait()
-			order += <-had + " "
+			order.WriteString(<-had + " ")
 		}
-		if order != "alice bob carol alice " {
-			t.Errorf("turns were had by %s", order)
+		if order.String() != "alice bob carol alice " {
+			t.Errorf("turns were had by %s", order.String())
 		}
 		close(on)
 		synctest.Wait()
