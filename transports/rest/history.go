@@ -44,11 +44,13 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		d.held.Release() // the server counts what it answers with
 		return c.Send(slices.Concat(frame[:at], d.page, frame[at:]))
 	}
-	ctx := c.UserContext() // which ends with the connection, not with this
+	ctx, conn := c.UserContext(), c.Context().Conn() // which ctx ends with, and not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		t.guard(func() {
 			defer d.held.Release()
-			_ = d.write(ctx, w, frame[:at], frame[at:])
+			if d.write(ctx, w, frame[:at], frame[at:]) != nil {
+				_ = conn.Close() // else what has come would be taken for all of it
+			}
 		})
 	})
 	return nil

@@ -1,8 +1,11 @@
 package rest_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/budget"
 )
 
 const history = "/api/v1/agent/history"
@@ -141,19 +145,44 @@ func long(t *testing.T, n, size int) *server {
 // A history for which there is no room is refused, and not begun.
 func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
 	s := long(t, 300, 10)
-	held := s.kit.Streams.Budget.Hold()
-	defer held.Release()
-	if err := held.Grow(int(s.kit.Streams.Budget.Total() / 8 * 7)); err != nil {
+	defer s.spend()()
+	s.do("GET", history, nil).refused(503, "overloaded", "The server holds as much for its clients as it may; try again soon")
+}
+
+// A history of which a later page has no room is cut off: a client does not take what it has for all of it.
+func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
+	s := long(t, 250, 30_000)
+	c := s.kit.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	defer c.Close()
+	_ = c.SetReadBuffer(256 << 10) // less than a page
+	s.kit.Eventually("the first page is made", func() bool { return s.kit.Streams.Budget.Used() > 3_000_000 })
+	defer s.spend()()
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for range s.kit.Streams.Budget.Total() / 8 / (32 << 10) {
-		rest := s.kit.Streams.Budget.Hold()
-		defer rest.Release()
-		if err := rest.Grow(32 << 10); err != nil {
-			t.Fatal(err)
+	defer res.Body.Close()
+	n, err := io.Copy(io.Discard, res.Body)
+	if err == nil || n < 3_000_000 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// spend takes all of the budget that is left.
+func (s *server) spend() (giveBack func()) {
+	var all []*budget.Hold
+	for {
+		h := s.kit.Streams.Budget.Hold()
+		if h.Grow(32<<10) != nil {
+			break
+		}
+		all = append(all, h)
+	}
+	return func() {
+		for _, h := range all {
+			h.Release()
 		}
 	}
-	s.do("GET", history, nil).refused(503, "overloaded", "The server holds as much for its clients as it may; try again soon")
 }
 
 // Who does not take a page has no turn for that.
