@@ -175,6 +175,7 @@ type Limits struct {
 	RunsPerProject int   // of one project, default no limit of its own
 	RunsPerUser    int   // of one user, default no limit of its own
 	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 48 MiB
+	RunsMessages   int64 // bytes that the messages of those runs have in memory together, those of up to 64 KiB apart, default an 8th of the memory
 	Queue          int   // runs waiting for their turn, default 10 000
 	Body           int   // a request's body, default 2 MiB
 	Input          int   // a request's body that starts a run, default 32 MiB
@@ -182,6 +183,7 @@ type Limits struct {
 
 	TokensPerDay       int64 // that calls of models take for a project in 24 hours, default no limit
 	RunEvents          int   // of one run between two answers of its client, default 10 000 000, below 0 no limit
+	RunMessages        int64 // bytes that the messages of one run have in memory, results of tools and outputs twice, default 64 MiB
 	InFlight           int   // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
 	Connections        int   // open at a time on Listen, default as many as the process may have files open, less some
 	ConnectionsPerPeer int   // of them from one address that is none of TrustedProxies, default half

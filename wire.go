@@ -85,11 +85,13 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		RunsPerProject:  cfg.Limits.RunsPerProject,
 		RunsPerUser:     cfg.Limits.RunsPerUser,
 		RunsBytes:       cfg.Limits.RunsBytes,
+		RunsMessages:    cfg.Limits.RunsMessages,
 		QueueDepth:      cfg.Limits.Queue,
 		QueuePerUser:    queuePerUser,
 		QueuePerProject: queuePerProject,
 		MessageBytes:    cfg.Limits.Messages,
 		TokensPerDay:    cfg.Limits.TokensPerDay,
+		RunMessages:     cfg.Limits.RunMessages,
 		RunEvents:       max(cmp.Or(cfg.Limits.RunEvents, 10_000_000), 0),
 
 		StepTimeout:     cfg.Timeouts.Step,

@@ -90,6 +90,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			RunsPerProject: cfg.Limits.RunsPerProject,
 			RunsPerUser:    cfg.Limits.RunsPerUser,
 			RunsBytes:      int64(cfg.Limits.RunsBytes),
+			RunsMessages:   int64(cfg.Limits.RunsMessages),
 			Queue:          cfg.Limits.Queue,
 			Body:           int(cfg.Limits.Body),
 			Input:          int(cfg.Limits.Input),
@@ -106,6 +107,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 
 			TokensPerDay:       int64(cfg.Limits.TokensPerDay),
 			RunEvents:          unlimited(cfg.Limits.RunEvents),
+			RunMessages:        int64(cfg.Limits.RunMessages),
 			InFlight:           int(cfg.Limits.InFlight),
 			InFlightPerUser:    int(cfg.Limits.InFlightPerUser),
 			InFlightPerProject: int(cfg.Limits.InFlightPerProject),

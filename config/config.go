@@ -98,7 +98,8 @@ type Limits struct {
 	RunsPerAgent   int  `yaml:"runs_per_agent"`   // of one agent, 0 for no limit of its own (0)
 	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for no limit of its own (0)
 	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for no limit of its own (0)
-	RunsBytes      Size `yaml:"runs_bytes"`       // what those runs are asked together, each alone as much as it may and those of up to 64KiB apart, 0 for a 16th of the memory, at most 64MiB (0)
+	RunsBytes      Size `yaml:"runs_bytes"`       // what those runs are asked together, each alone as much as it may and those of up to 64KiB apart, 0 for a 16th of the memory, at most 48MiB (0)
+	RunsMessages   Size `yaml:"runs_messages"`    // what the messages of those runs have in memory together, those of up to 64KiB apart, 0 for an eighth of the memory (0)
 	Queue          int  `yaml:"queue"`            // runs waiting for their turn (10000)
 	Body           Size `yaml:"body"`             // a request's body (2MiB)
 	Input          Size `yaml:"input"`            // a request's body that starts a run (32MiB)
@@ -115,6 +116,7 @@ type Limits struct {
 
 	TokensPerDay       int  `yaml:"tokens_per_day"`        // that calls of models take for a project in 24 hours, 0 for no limit (0)
 	RunEvents          int  `yaml:"run_events"`            // that a run emits between two answers of its client, until it fails; 0 for no limit (10000000)
+	RunMessages        Size `yaml:"run_messages"`          // what the messages of one run have in memory, results of tools and outputs twice, until it fails (64MiB)
 	InFlight           Size `yaml:"in_flight"`             // requests, messages and answers that are held for clients, of everybody together (96MiB)
 	InFlightPerUser    Size `yaml:"in_flight_per_user"`    // of them for one user, who may have one that is larger, with accounts, 0 for a half (0)
 	InFlightPerProject Size `yaml:"in_flight_per_project"` // for all users of a project, with accounts, 0 for three quarters (0)
@@ -203,7 +205,7 @@ func Default() Config {
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,
 
-			RunEvents: 10_000_000, InFlight: 96 * mebibyte, GuessesPerPeer: 60, LeastRate: 4 * kibibyte,
+			RunEvents: 10_000_000, RunMessages: 64 * mebibyte, InFlight: 96 * mebibyte, GuessesPerPeer: 60, LeastRate: 4 * kibibyte,
 		},
 		Retention: Retention{Audit: 90},
 		Timeouts: Timeouts{

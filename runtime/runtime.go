@@ -69,7 +69,8 @@ type Config struct {
 	RunsPerProject  int
 	RunsPerUser     int
 	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 48 MiB at most
-	RunsSaid        int64 // bytes of messages that they may make together, those of up to 64 KiB apart; default an 8th of the memory
+	RunsMessages    int64 // bytes that their messages may have in memory together, those of up to 64 KiB apart; default an 8th of the memory
+	RunMessages     int64 // of one of them, results of tools and outputs twice, default 64 MiB
 	QueueDepth      int   // runs that may be QUEUED, default 10 000
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
 	QueuePerUser    int   // of one user, 0 or less means no cap of its own
@@ -115,7 +116,8 @@ func (c Config) withDefaults() Config {
 	if c.RunsBytes == 0 {
 		c.RunsBytes = CarriedBytes()
 	}
-	c.RunsSaid = cmp.Or(c.RunsSaid, work.SaidBytes())
+	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
+	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
@@ -210,7 +212,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
-		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsSaid, SaidPerProject: cfg.ofProject(cfg.RunsSaid), SaidPerUser: cfg.ofUser(cfg.RunsSaid),
+		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
 		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,

@@ -3,6 +3,9 @@ package runtime
 import (
 	"context"
 	"time"
+
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // Quota is a limit and what is used of it. A Limit of 0 is none.
@@ -19,16 +22,22 @@ type Standing struct {
 	Tokens                       TokenQuota // of the project's models in 24 hours
 	RunningOfAll                 int        // what this server executes at once, of everybody
 	BytesOfAll                   int64      // that these runs may be asked together
+	RunningOfAgent               int        // of them of one agent; 0 for no limit of its own
+	MessagesOfAll                int64      // bytes that their messages may have in memory together
 	QueuedOfAll                  int
 	QueuedPerThread              int
 	MessageBytes                 int // the new messages of one run
+	AppendBytes                  int // of one that is appended to a run
+	EventBytes                   int
+	StateBytes                   int // of a thread
 	AttachmentBytes              int64
 	Attachments                  int   // of the caller; 0 when none are taken
 	AttachmentsBytes             int64 // of all of them
 	AttachmentsUsed              int   // of them
 	AttachmentsBytesUsed         int64
-	Uploads                      int // of the caller at a time; 0 for no limit
-	RunEvents                    int // of one run; 0 for no limit
+	Uploads                      int   // of the caller at a time; 0 for no limit
+	RunEvents                    int   // of one run; 0 for no limit
+	RunMessages                  int64 // bytes that the messages of one run may have in memory
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
 }
@@ -49,10 +58,16 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 		BytesOfAll:       rt.cfg.RunsBytes,
 		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued.OfUser},
 		QueuedOfProject:  Quota{max(rt.cfg.QueuePerProject, 0), queued.OfProject},
+		RunningOfAgent:   rt.cfg.RunsPerAgent,
+		MessagesOfAll:    rt.cfg.RunsMessages,
 		QueuedOfAll:      rt.cfg.QueueDepth,
 		QueuedPerThread:  rt.cfg.QueuePerThread,
 		MessageBytes:     rt.cfg.MessageBytes,
+		AppendBytes:      maxContent,
+		EventBytes:       log.MaxEvent,
+		StateBytes:       work.MaxState,
 		RunEvents:        rt.cfg.RunEvents,
+		RunMessages:      rt.cfg.RunMessages,
 		RunTimeout:       rt.cfg.RunTimeout, StepTimeout: rt.cfg.StepTimeout,
 		ToolTimeout: rt.cfg.ToolTimeout, ApprovalTimeout: rt.cfg.ApprovalTimeout,
 	}

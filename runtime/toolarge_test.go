@@ -29,12 +29,12 @@ func talker(told *sync.Map) agent {
 // What a run has said is in memory until it ends: it has an end.
 func TestARunThatSaysTooMuchFails(t *testing.T) {
 	var told sync.Map
-	b := open(t, runtime.Config{RunsSaid: 1 << 30}, talker(&told))
+	b := open(t, runtime.Config{RunsMessages: 1 << 30, RunMessages: 16 << 20}, talker(&told))
 	run := b.wait(b.start("main", "talker", "x").RunID, runtime.Failed)
 	if run.Error == nil || run.Error.Code != "messages_too_large" {
 		t.Errorf("the run failed with %+v", run.Error)
 	}
-	if said, _ := told.Load(run.ID); said.(int) < 60 || said.(int) > 66 {
+	if said, _ := told.Load(run.ID); said.(int) < 13 || said.(int) > 17 {
 		t.Errorf("it has said %v MiB", said)
 	}
 	checkLog(t, b.log("main"))
@@ -49,7 +49,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "little"}, nil
 	}}
-	b := open(t, runtime.Config{RunsSaid: 16 << 20}, talker(&told), small)
+	b := open(t, runtime.Config{RunsMessages: 16 << 20}, talker(&told), small)
 	var runs []string
 	for i := range 4 {
 		runs = append(runs, b.start(string(rune('a'+i)), "talker", "x").RunID)
@@ -90,7 +90,7 @@ func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, hang(ctx)
 	}}
-	b := open(t, runtime.Config{Accounts: true, RunsSaid: 32 << 20, Drain: 1, Grace: 1}, talker(&told), mild)
+	b := open(t, runtime.Config{Accounts: true, RunsMessages: 32 << 20, Drain: 1, Grace: 1}, talker(&told), mild)
 	start := func(project, user, agent string) string {
 		who := runtime.MustCaller(project, user, runtime.RoleUser)
 		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{

@@ -46,6 +46,7 @@ type Config struct {
 	Said           int64 // of messages that runs at work make together, those with little apart
 	SaidPerProject int64
 	SaidPerUser    int64
+	SaidPerRun     int64 // of one, its tools' results and outputs twice
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run

@@ -289,7 +289,7 @@ func (l *live) overfull() *plugins.Error {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
 	}
 	said := l.w.fold.Grown()
-	if said > maxSaid {
+	if int64(said) > l.en.cfg.SaidPerRun {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
 	}
 	if more := counted(said) - l.said.Load(); more != 0 {
@@ -301,12 +301,8 @@ func (l *live) overfull() *plugins.Error {
 	return nil
 }
 
-// What a run's messages may have in memory, its tools' results and outputs twice. Those that have little are not to blame when there
-// is no room for more.
-const (
-	maxSaid    = 64 << 20
-	littleSaid = 64 << 10
-)
+// littleSaid is what a run's messages may have of which it is not to blame when there is no room for more.
+const littleSaid = 64 << 10
 
 // stateSize is how large the thread's state may become by ev.
 func stateSize(state json.RawMessage, ev agui.Event) int {

@@ -66,8 +66,10 @@ type RateQuota struct {
 
 // ServerLimits are those of all projects together. What is used of them is not told: it would tell of other projects.
 type ServerLimits struct {
-	Running         int   `json:"running"`      // runs executed at once
-	RunningBytes    int64 `json:"runningBytes"` // that those are asked together; what is asked with little does not count
+	Running         int   `json:"running"`         // runs executed at once
+	RunningBytes    int64 `json:"runningBytes"`    // that those are asked together; what is asked with little does not count
+	RunningMessages int64 `json:"runningMessages"` // bytes that their messages have in memory together; those with little do not count
+	RunningPerAgent *int  `json:"runningPerAgent"` // of one agent; null for no limit of its own
 	Queued          int   `json:"queued"`
 	QueuedPerThread int   `json:"queuedPerThread"`
 
@@ -83,6 +85,10 @@ type SizeLimits struct {
 	Body     int `json:"body"`     // of a request
 	Input    int `json:"input"`    // of one that starts a run
 	Messages int `json:"messages"` // the new ones of one run
+	Append   int `json:"append"`   // one that is appended to a run
+	Event    int `json:"event"`    // what a run emits
+	State    int `json:"state"`    // of a thread
+	Head     int `json:"head"`     // a request's line and headers
 }
 
 // TimeLimits are in seconds.
@@ -115,7 +121,8 @@ type ServerSettings struct {
 
 // RunLimits are those of one run.
 type RunLimits struct {
-	Events *int `json:"events"` // between two answers of its client; null for no limit
+	Events   *int  `json:"events"`   // between two answers of its client; null for no limit
+	Messages int64 `json:"messages"` // bytes that its messages have in memory, results of tools and outputs twice
 }
 
 // FileLimits are those of attachments, in bytes.
@@ -141,7 +148,8 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		User:    share(cfg.User, user, s.Running, s.Queued),
 		Project: ProjectShare{all.Requests, all.Streams, all.Subscriptions, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
 		Server: ServerLimits{
-			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, Queued: s.QueuedOfAll, QueuedPerThread: s.QueuedPerThread, InFlight: of.InFlight, LeastRate: of.Rate,
+			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, RunningMessages: s.MessagesOfAll, RunningPerAgent: limitOf(s.RunningOfAgent),
+			Queued: s.QueuedOfAll, QueuedPerThread: s.QueuedPerThread, InFlight: of.InFlight, LeastRate: of.Rate,
 			Connections: limitOf(of.Conns), ConnectionsPerPeer: limitOf(of.PerPeer), GuessesPerPeer: limitOf(of.Guesses),
 		},
 		Sizes: of.Sizes,
@@ -151,7 +159,8 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 			Answer: of.Answer.Seconds(), Stall: of.Stall.Seconds(), Idle: of.Idle.Seconds(), Write: of.Write.Seconds(),
 		},
 	}
-	l.Sizes.Messages = s.MessageBytes
+	l.Sizes.Messages, l.Sizes.Append, l.Sizes.Event, l.Sizes.State = s.MessageBytes, s.AppendBytes, s.EventBytes, s.StateBytes
+	l.Run.Messages = s.RunMessages
 	if s.Tokens.Limit > 0 {
 		l.Project.TokensPerDay.Limit = &s.Tokens.Limit
 	}

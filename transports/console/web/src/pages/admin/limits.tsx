@@ -35,6 +35,8 @@ export function Limits() {
             facts={[
               ["Runs executed at once", number(server.running)],
               ["What they are asked", bytes(server.runningBytes)],
+              ["What their messages have", bytes(server.runningMessages)],
+              ["Runs of one agent", server.runningPerAgent ? number(server.runningPerAgent) : "no limit"],
               ["Runs queued", number(server.queued)],
               ["Runs queued of a thread", number(server.queuedPerThread)],
               ["Events of a run", run.events ? number(run.events) : "no limit"],
