@@ -3696,6 +3696,7 @@ export interface components {
         RunLimits: {
             /** @description Between two answers of its client; null for no limit. */
             events: null | number;
+            messages: number;
         };
         /** @description A page of a list. */
         RunPage: {
@@ -4383,6 +4384,8 @@ export interface components {
         ServerLimits: {
             running: number;
             runningBytes: number;
+            runningMessages: number;
+            runningPerAgent: null | number;
             queued: number;
             queuedPerThread: number;
             /** @description Bytes of requests, messages and answers that are held at a time. */
@@ -4426,6 +4429,10 @@ export interface components {
             input: number;
             /** @description The new ones of one run. */
             messages: number;
+            append: number;
+            event: number;
+            state: number;
+            head: number;
         };
         /** @description A command. */
         SocketCommand: {
@@ -7379,7 +7386,9 @@ export interface operations {
                      *       },
                      *       "server": {
                      *         "running": 2000,
-                     *         "runningBytes": 67108864,
+                     *         "runningBytes": 50331648,
+                     *         "runningMessages": 3221225472,
+                     *         "runningPerAgent": null,
                      *         "queued": 10000,
                      *         "queuedPerThread": 100,
                      *         "inFlight": 100663296,
@@ -7391,7 +7400,11 @@ export interface operations {
                      *       "sizes": {
                      *         "body": 2097152,
                      *         "input": 33554432,
-                     *         "messages": 8388608
+                     *         "messages": 8000000,
+                     *         "append": 1048576,
+                     *         "event": 8000000,
+                     *         "state": 4194304,
+                     *         "head": 16384
                      *       },
                      *       "timeouts": {
                      *         "run": 3600,
@@ -7407,7 +7420,8 @@ export interface operations {
                      *         "write": 30
                      *       },
                      *       "run": {
-                     *         "events": 10000000
+                     *         "events": 10000000,
+                     *         "messages": 67108864
                      *       },
                      *       "attachments": {
                      *         "size": 20971520,
