@@ -185,6 +185,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		t.Errorf("a small body: got %d %s", a.status, a.body)
 	}
 	_ = second.Close()
+	until(t, "one body is held", func() bool { return s.streams.Budget.Used() < int64(2*size) }) // the other one counts twice once it is whole
 	_, _ = io.WriteString(first, " ")
 	if got, _ := answered(t, in); fmt.Sprint(got) != "[200]" {
 		t.Errorf("got %v", got)
