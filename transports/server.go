@@ -189,9 +189,6 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 // Shutdown returns later, when the last answer was given.
 func (s *Server) Serve(ln net.Listener) error {
 	s.setAddr(ln)
-	if s.stopping.Load() {
-		return ln.Close()
-	}
 	cfg := s.listening()
 	cfg.Idle = s.cfg.IdleTimeout
 	cfg.TLS, cfg.Handshake = s.cfg.TLS, s.cfg.HeadTimeout
@@ -204,6 +201,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.ln = own
 	s.mu.Unlock()
+	if s.stopping.Load() {
+		return own.Close()
+	}
 	return s.app.Listener(own)
 }
 
@@ -241,16 +241,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer cancel()
 	s.stopping.Store(true)
 	s.mu.Lock()
-	if s.ln != nil {
-		s.ln.Hurry()
-	}
+	ln := s.ln
 	s.mu.Unlock()
+	if ln != nil {
+		ln.Hurry()
+	}
 	s.visits.conns.Hurry()
 	s.terms.Close()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)
-	return errors.Join(err, <-closed, s.visits.end(ctx))
+	err = errors.Join(err, <-closed, s.visits.end(ctx))
+	if ln != nil {
+		_ = ln.Close() // which fiber does not know yet when it has just been given it
+	}
+	return err
 }
 
 // guard turns panics into errors, and refuses what another server may have read otherwise, and to change anything once the

@@ -516,3 +516,42 @@ func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 		cfg.Accounts, cfg.TLS = nil, nil
 	}
 }
+
+// A server that is told to stop while it begins to serve stops, too.
+func TestAServerStopsThatHasJustBegun(t *testing.T) {
+	s := serve(t, transports.Config{})
+	cfg := transports.Config{Runtime: s.rt, Log: slog.New(slog.DiscardHandler)}
+	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
+	web, err := transports.New(cfg, routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(&asked{Listener: ln, stop: web.Shutdown}) }() // ends with Shutdown
+	select {
+	case err = <-served:
+	case <-time.After(patience):
+		t.Fatal("it serves on")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// asked is a listener whose server is told to stop when it asks for the address again, just before it accepts connections.
+type asked struct {
+	net.Listener
+	times int
+	stop  func(context.Context) error
+}
+
+func (l *asked) Addr() net.Addr {
+	if l.times++; l.times == 2 {
+		_ = l.stop(context.Background())
+	}
+	return l.Listener.Addr()
+}
