@@ -32,7 +32,7 @@ func bytesFor(memory int64) int64 { return max(bytesAtLeast, min(bytesAtMost, me
 
 // SaidBytes is how much of messages the runs that this machine executes at once may make together. They are in memory as they grow,
 // as a whole, and in what waits to be written.
-func SaidBytes() int64 { return max(2*bytesAtLeast, memory(os.DirFS("/"))/8) }
+func SaidBytes() int64 { return max(2*bytesAtLeast, Memory()/8) }
 
 // What a live run needs. It costs 100 KiB, 300 once it has written 200 tokens, and 1 MiB when it has written so much that
 // its thread's ring is full; 20 tokens a second, as many as people read, are 0.6 ms of a core.
