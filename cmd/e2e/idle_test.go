@@ -96,6 +96,13 @@ func TestStopWithManyStreams(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_DRAIN=1s")
 	s.run("main", endless)
 	all := s.crowd(count(2000), "main", doors)
+	for _, st := range all {
+		if st.owner { // a run that has not begun when the server stops does not begin
+			if m, err := st.next(); err != nil || m.typ != "RUN_STARTED" {
+				t.Fatalf("%s: its run begins with %+v, %v", st.name, m, err)
+			}
+		}
+	}
 	type end struct {
 		last message
 		err  error
