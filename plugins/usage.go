@@ -61,14 +61,14 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 
 // ModelWatcher is a Host that wants to know of calls of models while they are made: how long they take, and which fail.
 type ModelWatcher interface {
-	// BeginModelCall is told that a model is called. It returns the context for the call, and what is told once how it has
-	// ended: what the call took, as far as it is known, and why it has failed.
+	// BeginModelCall is told that a model is called, in a worker or in the function of a Do. It returns the context for the
+	// call, and what is told once how it has ended: what the call took, as far as it is known, and why it has failed.
 	BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error))
 }
 
-// BeginModelCall tells whoever runs the server that the worker calls a model, for its metrics and traces: the call is made
-// with the context that is returned, and its end is told with the function. Nothing of that is kept or counted in the run,
-// which is what ModelCall is for.
+// BeginModelCall tells that the worker calls a model: the call is made with the context that is returned, and its end is
+// told with the function. The log shows it as CUSTOM events (agui.ModelCall), and so do the server's metrics and traces.
+// Nothing of that counts as what the run has used, which is what ModelCall is for.
 func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
 	if w, ok := r.host.(ModelWatcher); ok {
 		return w.BeginModelCall(ctx)

@@ -190,7 +190,7 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 		if err := v.Add(r.Event); err != nil {
 			t.Fatalf("record %d: %v", r.ID, err)
 		}
-		if agui.Timed(r.Event.Type()) == (r.Event.Common().Timestamp == 0) {
+		if agui.Timed(r.Event) == (r.Event.Common().Timestamp == 0) {
 			t.Fatalf("record %d is %s", r.ID, r.JSON(agui.Stored))
 		}
 		if r.Event.Type() == agui.TypeRunStarted {

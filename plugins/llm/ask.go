@@ -185,7 +185,7 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	})
 	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
 	resp.Usage = t.taken(ctx, &resp, req, made, err)
-	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, err)
+	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, shown(err))
 	return resp, err
 }
 

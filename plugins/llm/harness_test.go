@@ -233,7 +233,9 @@ func shown(events []agui.Event) string {
 			}
 			text[e.ToolCallID] += " = " + what
 		case agui.Custom:
-			begin(e.Name, e.Name+" "+string(e.Value))
+			if e.Name != agui.ModelCallEvent {
+				begin(e.Name, e.Name+" "+string(e.Value))
+			}
 		}
 	}
 	lines := make([]string, len(order))

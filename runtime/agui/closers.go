@@ -45,8 +45,8 @@ func (v *Verifier) Unanswered() []string {
 	return ids
 }
 
-// Closers returns the events that close all that is open, in a legal order: texts, reasoning, calls, and
-// then sub-agents and steps from the innermost out. It does not change v. A TextMessageEnd comes without
+// Closers returns the events that close all that is open, in a legal order: texts, reasoning, calls of tools and
+// models, and then sub-agents and steps from the innermost out. It does not change v. A TextMessageEnd comes without
 // Output and a sub-agent as finished, for the caller to say how they ended; the results of Unanswered
 // calls are the caller's too.
 func (v *Verifier) Closers() []Event {
@@ -64,6 +64,11 @@ func (v *Verifier) Closers() []Event {
 		if c := v.calls[id]; c.open {
 			list = append(list, ToolCallEnd{Base: c.base(), ToolCallID: id})
 		}
+	}
+	for _, s := range v.models {
+		end := ModelCall{ID: s.id, Status: ModelInterrupted}.Event()
+		end.Base = s.base()
+		list = append(list, end)
 	}
 	for i := len(v.scopes) - 1; i >= 0; i-- {
 		s := &v.scopes[i]

@@ -75,23 +75,26 @@ type Base struct {
 	Extra         json.RawMessage // a JSON object with the members this package does not know; nil when none
 }
 
-// Timed reports whether events of type t tell their time. Deltas do not: there are too many of them.
-func Timed(t Type) bool {
-	switch t {
+// Timed reports whether events like ev tell their time. Deltas do not: there are too many of them.
+func Timed(ev Event) bool {
+	switch ev.Type() {
 	case TypeRunStarted, TypeRunFinished, TypeRunError, TypeStepStarted, TypeStepFinished,
 		TypeTextMessageStart, TypeTextMessageEnd, TypeToolCallStart, TypeToolCallEnd, TypeToolCallResult,
 		TypeReasoningStart, TypeReasoningMessageStart, TypeReasoningMessageEnd, TypeReasoningEnd,
 		TypeSubagentStarted, TypeSubagentFinished, TypeSubagentError,
 		TypeStateSnapshot, TypeMessagesSnapshot, TypeActivitySnapshot:
 		return true
+	case TypeCustom:
+		c, ok := ev.(Custom)
+		return ok && c.Name == ModelCallEvent
 	}
 	return false
 }
 
-// At returns ev as one of the time t, unless it has a time of its own or none of its type do.
+// At returns ev as one of the time t, unless it has a time of its own or none of its like do.
 func At(t time.Time, ev Event) Event {
 	base := ev.Common()
-	if base.Timestamp != 0 || !Timed(ev.Type()) {
+	if base.Timestamp != 0 || !Timed(ev) {
 		return ev
 	}
 	base.Timestamp = t.UnixMilli()

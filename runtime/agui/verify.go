@@ -15,6 +15,7 @@ type Verifier struct {
 	text   *stream         // the open text message
 	spans  []stream        // open reasoning spans, oldest first
 	reason []stream        // open reasoning messages, oldest first
+	models []stream        // open calls of models, oldest first
 	scopes []scope         // open sub-agents and steps, outermost first
 	closed map[string]bool // sub-agents that have ended
 	calls  map[string]*call
@@ -285,7 +286,7 @@ func (v *Verifier) finishRun(e RunFinished) error {
 // that are given the thread's history judge the next span by it.
 func (v *Verifier) endRun() {
 	v.phase = ended
-	v.text, v.spans, v.reason, v.scopes, v.closed = nil, nil, nil, nil, nil
+	v.text, v.spans, v.reason, v.models, v.scopes, v.closed = nil, nil, nil, nil, nil, nil
 	for _, c := range v.calls {
 		c.open = false
 	}

@@ -49,6 +49,7 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 		if !json.Valid(e.Value) {
 			return errors.New("value is not valid JSON")
 		}
+		v.modelCall(e)
 	case Raw:
 		if !json.Valid(e.Event) {
 			return errors.New("event is not valid JSON")

@@ -40,6 +40,7 @@ func (v *Verifier) finishSubagent(b Base) error {
 		return err
 	}
 	v.scopes = slices.DeleteFunc(v.scopes, func(s scope) bool { return s.step == "" && s.id == id })
+	v.models = slices.DeleteFunc(v.models, func(s stream) bool { return s.owner == id })
 	v.closed[id] = true
 	return nil
 }

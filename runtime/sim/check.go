@@ -54,6 +54,7 @@ type spans struct {
 	steps   map[string]bool
 	subs    map[string]bool
 	reasons map[string]bool
+	models  map[string]bool
 	results map[string]int    // of each call
 	owed    map[string]string // calls without a result, and their runs
 }
@@ -75,7 +76,7 @@ func (s *spans) add(e *event) {
 		}
 		s.run = e.run
 		s.texts, s.args, s.steps = map[string]bool{}, map[string]bool{}, map[string]bool{}
-		s.subs, s.reasons = map[string]bool{}, map[string]bool{}
+		s.subs, s.reasons, s.models = map[string]bool{}, map[string]bool{}, map[string]bool{}
 		return
 	}
 	switch {
@@ -121,8 +122,21 @@ func (s *spans) add(e *event) {
 		s.shut(e, s.subs, ev.SubagentRunID)
 	case agui.SubagentError:
 		s.shut(e, s.subs, ev.SubagentRunID)
+	case agui.Custom:
+		s.model(e, ev)
 	default:
 		s.call(e)
+	}
+}
+
+// model checks the events of calls of models.
+func (s *spans) model(e *event, ev agui.Custom) {
+	switch c, ok := agui.ModelCallOf(ev); {
+	case !ok:
+	case c.Status == agui.ModelStarted:
+		s.open(e, s.models, c.ID)
+	default:
+		s.shut(e, s.models, c.ID)
 	}
 }
 
@@ -176,7 +190,7 @@ func (s *spans) shut(e *event, set map[string]bool, id string) {
 // close is a span's terminal event: nothing is open any more, and only what the span ends to wait for is owed.
 func (s *spans) close(e *event, o agui.Outcome) {
 	for what, set := range map[string]map[string]bool{
-		"text": s.texts, "call": s.args, "step": s.steps, "sub-agent": s.subs, "reasoning": s.reasons,
+		"text": s.texts, "call": s.args, "step": s.steps, "sub-agent": s.subs, "reasoning": s.reasons, "model": s.models,
 	} {
 		for id := range set {
 			s.bad(RuleSpan, e, "the %s %s is open", what, short(id))

@@ -308,7 +308,9 @@ func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 				return err
 			}
 		}
+		ctx, end := pl.run.BeginModelCall(ctx)
 		calls, err = pl.announce(ctx, at, tools)
+		end(plugins.ModelCall{FinishReason: "tool_calls"}, err)
 		return err
 	})
 	if err != nil {

@@ -187,7 +187,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	if done != nil {
 		it.Done = append(it.Done, done)
 	}
-	if !l.spoke && len(evs) > 0 {
+	if !l.spoke && slices.ContainsFunc(evs, shows) {
 		l.spoke = true
 		it.Done = append(it.Done, func(err error) {
 			if err == nil {
@@ -208,6 +208,12 @@ func (l *live) know(row model.Row) model.Row {
 		l.asks[row.ID] = row
 	}
 	return row
+}
+
+// shows reports whether ev is for the eyes of people. That a model is called says nothing yet.
+func shows(ev agui.Event) bool {
+	c, ok := ev.(agui.Custom)
+	return !ok || c.Name != agui.ModelCallEvent
 }
 
 func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }

@@ -218,13 +218,35 @@ func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End))
 	return ctx, end
 }
 
-// BeginModelCall tells that a worker calls a model.
+// BeginModelCall tells that a worker calls a model: those who measure, and the log. A run that takes no more events has its
+// closers tell how the call has ended.
 func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugins.ModelCall, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
+	told := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
+	_ = s.Emit(told.Event())
 	return ctx, func(c plugins.ModelCall, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
 		s.l.en.measures.ModelCall(call, time.Since(began))
+		told.Status, told.Error, told.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
+		if told.Error != nil {
+			told.Status = agui.ModelFailed
+		}
+		if c.Usage != (agui.TokenUsage{}) {
+			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
+		}
+		_ = s.Emit(told.Event())
 	}
+}
+
+// refusal is what clients are told of a model that has failed: all of a *plugins.Error.
+func refusal(err error) *agui.OutputError {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*plugins.Error](err); ok && e.Code != "" {
+		return &agui.OutputError{Code: Plain(clip(e.Code, 200)), Message: Plain(clip(e.Message, maxText)), Retryable: e.Retryable}
+	}
+	return &agui.OutputError{Code: "failed", Message: "The model's answer did not come"}
 }

@@ -97,10 +97,10 @@ func (s *step) Emit(ev agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !s.waits(ev.Type()) {
+	if !s.waits(ev) {
 		return l.queue(s, s.showing(ev), nil, ev)
 	}
-	if n := len(s.held); n == 0 || ev.Type() != agui.TypeReasoningEnd || s.held[n-1].Type() != agui.TypeReasoningMessageEnd {
+	if !s.joins(ev) {
 		if err := l.queue(s, nil, nil); err != nil {
 			return err
 		}
@@ -122,14 +122,30 @@ func (s *step) attribute(ev agui.Event) agui.Event {
 	return ev.WithCommon(base)
 }
 
-// waits reports whether an event of type t is held. While several Do are running nobody can tell whose an
-// event is, and none is. l.mu is held.
-func (s *step) waits(t agui.Type) bool {
-	switch t {
+// joins reports whether ev is held beside what is held: the end of reasoning beside that of its message, and that of a
+// model's call beside what ends with its answer, in either order. l.mu is held.
+func (s *step) joins(ev agui.Event) bool {
+	n := len(s.held)
+	if n == 0 || n == maxHeld {
+		return false
+	}
+	last := s.held[n-1].Type()
+	return ev.Type() == agui.TypeCustom || last == agui.TypeCustom || ev.Type() == agui.TypeReasoningEnd && last == agui.TypeReasoningMessageEnd
+}
+
+// maxHeld is how many events are held, as nothing that is held counts as unwritten.
+const maxHeld = 8
+
+// waits reports whether ev is held. While several Do are running nobody can tell whose an event is, and none is. l.mu is held.
+func (s *step) waits(ev agui.Event) bool {
+	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
 		return len(s.dos) <= 1
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return len(s.dos) == 1
+	case agui.TypeCustom:
+		c, ok := agui.ModelCallOf(ev.(agui.Custom))
+		return ok && c.Status != agui.ModelStarted && len(s.dos) == 1
 	}
 	return false
 }

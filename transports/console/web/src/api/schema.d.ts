@@ -1210,7 +1210,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         AguiCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -2228,7 +2228,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         LegacyCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3267,7 +3267,7 @@ export interface components {
             /** @description What calls of models took in the last 24 hours, by quarters of an hour. */
             tokensPerDay: components["schemas"]["TokenQuota"];
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         PublicCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3823,7 +3823,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         SeedCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
