@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -14,12 +15,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 var update = flag.Bool("update", false, "write the console's types of the API anew")
 
-// guarded is a workflow whose second node needs leave, and whose third is never executed.
+// guarded is a workflow whose second node needs leave, and whose third is never executed, beside an agent that asks a model.
 const guarded = `
+agents:
+  thinker: {description: Computes., provider: openai, model: gpt-test, base_url: %s/v1, api_key: none, tools: [calculator]}
 workflows:
   guarded:
     description: Asks before it computes.
@@ -29,13 +36,27 @@ workflows:
       never: {agent: echo, needs: [say], when: "say.status == 'skipped'"}
 `
 
+// computes is a model that computes before it answers, unless it is told to fail.
+func computes(r *llmtest.Request) llmtest.Script {
+	usage := &agui.TokenUsage{InputTokens: 30, OutputTokens: 12}
+	switch {
+	case bytes.Contains(r.Body, []byte("fail")):
+		return llmtest.Script{Fail: &llm.Error{Status: http.StatusBadRequest, Code: "model_refuses", Message: "That model is out of service"}}
+	case bytes.Contains(r.Body, []byte(`"role":"tool"`)):
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("It is "), llmtest.Text("42.")}, Usage: usage}
+	}
+	return llmtest.Script{Steps: []llmtest.Step{llmtest.Call(0, "c1", "calculator"), llmtest.Arguments(0, `{"expression":"6*7"}`)}, Usage: usage}
+}
+
 // The console in a browser, as a person has it, with both databases, in both themes and on large and small screens.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	onEachDatabase(t, func(t *testing.T, database string) {
+		model := llmtest.New(computes)
+		t.Cleanup(model.Close)
 		settings := filepath.Join(t.TempDir(), "baton.yaml")
-		if err := os.WriteFile(settings, []byte(guarded), 0o600); err != nil {
+		if err := os.WriteFile(settings, fmt.Appendf(nil, guarded, model.URL), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := start(t, database, "BATON_CONFIG="+settings)

@@ -148,6 +148,22 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await leave(page);
 });
 
+test("a run's timeline shows the calls of models: what they took, and how they ended", async () => {
+  const run = await did({ agent: "thinker", content: "What is 6 times 7?" });
+  const page = await visit(browser, `/runs/${run.id}`);
+  const calls = page.getByRole("button", { name: /^model openai\/gpt-test 30 \+ 12 tokens/ });
+  await calls.nth(1).waitFor();
+  assert.equal(await calls.count(), 2);
+  assert.match(await calls.nth(0).textContent(), /tool_calls/);
+  assert.match(await calls.nth(1).textContent(), /stop/);
+  await soundInEachLook(page, "calls of models");
+  const failed = await did({ agent: "thinker", content: "Please fail" }, "FAILED");
+  await page.goto(new URL(`/runs/${failed.id}`, page.url()).href);
+  await page.getByRole("button", { name: /^failed model .*That model is out of service/ }).waitFor();
+  await quiet(page, "calls of models");
+  await leave(page);
+});
+
 test("a run is watched, answered, said more to, and run again", async () => {
   const schema = { type: "object", properties: { colour: { type: "string", enum: ["red", "blue"] }, count: { type: "integer", minimum: 1 } }, required: ["colour"] };
   const first = await start({ do: [{ say: "before" }, { ask: { message: "Which colour?", schema } }, { say: "after" }] });

@@ -1,7 +1,7 @@
 import type { Logged, LogEvent } from "../api/types";
 import { failure, stamp, text } from "./transcript";
 
-export type Kind = "run" | "step" | "text" | "reasoning" | "tool" | "wait";
+export type Kind = "run" | "step" | "text" | "reasoning" | "tool" | "model" | "wait";
 export type Mark = "open" | "good" | "bad" | "cancelled";
 
 /** Item is a stretch of a run: it grows until it has an end. */
@@ -21,6 +21,13 @@ export interface Item {
   toolCallId: string;
   step: string; // that it is part of, "" for none
   parts: Item[];
+}
+
+interface Usage {
+  provider?: unknown;
+  model?: unknown;
+  inputTokens?: number;
+  outputTokens?: number;
 }
 
 /** Timeline is what a run did. Events go in, in order. */
@@ -104,6 +111,7 @@ export class Timeline {
         break;
       case "CUSTOM":
         if (e.name === "node-progress") this.progress(e.value);
+        if (e.name === "model-call") this.model(e.value, id);
         break;
     }
   }
@@ -164,6 +172,21 @@ export class Timeline {
     const first = outcome?.interrupts?.[0];
     this.waiting = this.begin("wait", "wait", "waits for an answer", id, "");
     this.waiting.detail = first?.message ?? first?.reason ?? "";
+  }
+
+  private model(value: unknown, id: number) {
+    const v = value as { callId?: unknown; status?: unknown; finishReason?: unknown; usage?: Usage; error?: { message?: unknown } } | undefined;
+    const key = `model:${text(v?.callId)}`;
+    if (v?.status === "started") {
+      this.begin("model", key, "model call", id, "");
+      return;
+    }
+    const item = this.end(key, v?.status === "failed" ? "bad" : v?.status === "interrupted" ? "cancelled" : "good");
+    if (!item) return;
+    item.name = [text(v?.usage?.provider), text(v?.usage?.model)].filter(Boolean).join("/") || item.name;
+    const { inputTokens = 0, outputTokens = 0 } = v?.usage ?? {};
+    const tokens = v?.usage && `${inputTokens} + ${outputTokens} tokens`;
+    item.detail = [text(v?.error?.message), tokens, text(v?.finishReason)].filter(Boolean).join(" · ");
   }
 
   private progress(value: unknown) {

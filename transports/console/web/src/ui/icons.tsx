@@ -84,6 +84,7 @@ export const Auto = icon(
 );
 export const Tool = icon(<path d="M12.500 3.500a4 4 0 0 0-3.800 5.300L3.500 14l2.500 2.500 5.200-5.200a4 4 0 0 0 5-5.300l-2.300 2.300-2.200-.5-.5-2.200 2.300-2.300a4 4 0 0 0-1-.1z" />);
 export const Thought = icon(<path d="M10 3a5 5 0 0 0-3 9c.6.500 1 1.200 1 2h4c0-.8.4-1.500 1-2a5 5 0 0 0-3-9zM8.500 17h3" />);
+export const Model = icon(<path d="M6 6h8v8H6zM8 3v3M12 3v3M8 14v3M12 14v3M3 8h3M3 12h3M14 8h3M14 12h3" />);
 export const Person = icon(
   <>
     <circle cx="10" cy="7" r="3" />

@@ -14,6 +14,7 @@ const looks: Record<Kind, () => React.ReactNode> = {
   text: icons.Threads,
   reasoning: icons.Thought,
   tool: icons.Tool,
+  model: icons.Model,
   wait: icons.Waiting,
 };
 
