@@ -77,8 +77,11 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 		if shown != 0 {
 			t.Error("something was shown before it was stored")
 		}
+		flushed := make(chan error, 1)
+		go func() { flushed <- q.Flush() }()
+		synctest.Wait() // it waits in the queue
 		close(gate)
-		if err := q.Flush(); err != nil {
+		if err := <-flushed; err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"1: 1", "2: 2 3 4"}; !slices.Equal(db.asked, want) {

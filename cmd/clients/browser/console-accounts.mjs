@@ -2,7 +2,7 @@
 // after p1, which oscar operates and adam administers, and nell is of p2.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { browse, call, leave, looks, quiet, sound, soundInEachLook, visit } from "./console-page.mjs";
+import { becomes, browse, call, leave, looks, quiet, sound, soundInEachLook, visit } from "./console-page.mjs";
 
 const keys = JSON.parse(process.env.KEYS);
 
@@ -140,29 +140,29 @@ for (const [name, may] of Object.entries(shown)) {
     for (const [which, { runId }, status] of [["open", open, "WAITING"], ["over", over, "COMPLETED"]]) {
       await to(`/runs/${runId}`);
       await page.locator(`.run-head [data-status=${status}]`).waitFor();
-      assert.deepEqual(await buttons(".run-head .actions"), may[which], which);
-      if (which === "open") assert.deepEqual(await buttons(".waits"), may.asked);
+      await becomes(() => buttons(".run-head .actions"), may[which], which);
+      if (which === "open") await becomes(() => buttons(".waits"), may.asked, "asked");
       const words = may[which].map((b) => does[b]).filter(Boolean);
       assert.deepEqual((await keysOf(page)).sort(), words.sort(), which);
     }
     await to("/waiting");
     const asks = page.locator(".waits", { hasText: ask.message });
     await asks.waitFor();
-    assert.deepEqual(await asks.locator("button").allTextContents(), may.asked);
+    await becomes(() => asks.locator("button").allTextContents(), may.asked, "waits");
     await to(`/threads/${over.conversationId}`);
     await page.locator(".day .message[data-role=assistant]").waitFor();
     await page.locator(".one-thread > header .muted", { hasText: name }).first().waitFor();
-    assert.deepEqual(await buttons(".one-thread > header"), may.thread);
+    await becomes(() => buttons(".one-thread > header"), may.thread, "thread");
     await to("/agents?tab=tools");
     await page.locator(".tab-panel .panel").first().waitFor();
-    assert.equal((await page.getByRole("button", { name: "Try this tool" }).count()) > 0, may.tools > 0);
+    await becomes(async () => (await page.getByRole("button", { name: "Try this tool" }).count()) > 0, may.tools > 0, "tools");
     await to("/admin");
     await page.getByRole("tab", { name: "You" }).waitFor();
-    assert.deepEqual(await page.getByRole("tab").allTextContents(), may.admin);
+    await becomes(() => page.getByRole("tab").allTextContents(), may.admin, "admin");
     await to("/runs");
     for (const { runId } of [open, over]) await page.locator(".runs li", { has: page.locator(`a[href*="${runId}"]`) }).getByRole("checkbox").check();
     await page.getByText("2 picked").waitFor();
-    assert.deepEqual((await buttons(".bulk")).filter((b) => b !== "Pick none"), may.picked);
+    await becomes(async () => (await buttons(".bulk")).filter((b) => b !== "Pick none"), may.picked, "picked");
     await quiet(page, `what ${name} may do`);
     if (may.over.includes("Say more")) {
       await to(`/runs/${over.runId}`);

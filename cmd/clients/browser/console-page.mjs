@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { isDeepStrictEqual } from "node:util";
 import { launch } from "./launch.mjs";
 
 const { BATON_URL: base } = process.env;
@@ -153,6 +154,15 @@ export async function logged(run) {
     all.push(...page.data);
     if (page.page_info.next === null) return all;
     after = `&after_event_id=${page.page_info.next}`;
+  }
+}
+
+// becomes waits until what read tells is what is wanted: a page shows what it has been told of so far.
+export async function becomes(read, want, what) {
+  for (const end = Date.now() + 30_000; ; await new Promise((done) => setTimeout(done, 20))) {
+    const got = await read();
+    if (isDeepStrictEqual(got, want)) return;
+    if (Date.now() > end) assert.deepEqual(got, want, what);
   }
 }
 
