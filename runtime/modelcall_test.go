@@ -2,7 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,5 +125,90 @@ func TestModelCallsEndWhateverCrashes(t *testing.T) {
 	})
 	if !cut {
 		t.Error("no crash has cut a call")
+	}
+}
+
+// What tells of a call is not what a worker emits: why an event before it is refused is for the worker.
+func TestACallOfAModelHidesNoError(t *testing.T) {
+	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 5<<20) + `"}`)
+	b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "done"}, run.Do(ctx, "x", nil, func(ctx context.Context) error {
+			if err := run.Emit(agui.StateSnapshot{Snapshot: large}); err != nil {
+				return err
+			}
+			_, end := run.BeginModelCall(ctx)
+			end(plugins.ModelCall{}, nil)
+			return nil
+		})
+	}})
+	run := b.wait(b.start("main", "worker", "x").RunID, runtime.Failed)
+	if run.Error.Code != "state_too_large" {
+		t.Errorf("the run failed with %+v", run.Error)
+	}
+	if ends := modelCalls(t, b.log("main")); len(ends) > 0 {
+		t.Errorf("the log tells of %+v", ends)
+	}
+}
+
+// A call that has failed is told of when it fails: its worker may rest before it calls again, or be cancelled then.
+func TestACallThatFailsIsToldAtOnce(t *testing.T) {
+	b := open(t, runtime.Config{}, agent{"rests", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error {
+			_, end := run.BeginModelCall(ctx)
+			end(plugins.ModelCall{}, &plugins.Error{Code: "rate_limited", Message: "Slow down", Retryable: true})
+			if err := run.Retract(ctx); err != nil {
+				return err
+			}
+			return hang(ctx)
+		})
+	}})
+	s := b.start("main", "rests", "x")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur, err := b.Read(t.Context(), th, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	failed := func(rec *runtime.Record) bool {
+		e, _ := rec.Event.(agui.Custom)
+		c, _ := agui.ModelCallOf(e)
+		return c.Status == agui.ModelFailed
+	}
+	for recs := []*runtime.Record(nil); !slices.ContainsFunc(recs, failed); {
+		if recs, err = cur.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Cancel(t.Context(), local, s.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if got := modelCalls(t, b.log("main")); len(got) != 1 || got[0].Status != agui.ModelFailed || got[0].Error.Code != "rate_limited" {
+		t.Errorf("a call that had failed before its run was cancelled: %+v", got)
+	}
+}
+
+// Calls that workers tell of themselves end with their span, and what is no call is nobody's to end.
+func TestCallsThatWorkersTellOfEnd(t *testing.T) {
+	begun := func(id string, base agui.Base) agui.Event {
+		return agui.ModelCall{ID: id, Status: agui.ModelStarted}.Event().WithCommon(base)
+	}
+	sub := agui.Base{SubagentRunID: "s"}
+	b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "done"}, errors.Join(
+			run.Emit(agui.SubagentStarted{Base: sub, Name: "helper"}), run.Emit(begun("theirs", sub)), run.Emit(agui.SubagentFinished{Base: agui.Base{SubagentRunID: "s", Metadata: json.RawMessage(`{"name":"helper"}`)}}),
+			run.Emit(agui.Custom{Name: agui.ModelCallEvent, Value: json.RawMessage(`{"callId":"` + strings.Repeat("<", 2<<20) + `","status":"started"}`)}),
+		)
+	}})
+	run := b.wait(b.start("main", "worker", "x").RunID, runtime.Completed, runtime.Failed)
+	if run.Status != runtime.Completed {
+		t.Errorf("the run failed with %+v", run.Error)
+	}
+	recs := b.log("main")
+	checkLog(t, recs)
+	if got := modelCalls(t, recs); len(got) != 1 || got[0].ID != "theirs" || got[0].Status != agui.ModelInterrupted {
+		t.Errorf("the calls ended as %+v", got)
 	}
 }

@@ -69,3 +69,39 @@ func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 	}
 	checkLog(t, b.log("main"))
 }
+
+// A text that is taken back is nobody's turn to speak any more, also while its worker rests.
+func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
+	begun, spoken := make(chan struct{}), make(chan struct{})
+	b := open(t, runtime.Config{},
+		agent{"tries", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error {
+				if _, err := io.WriteString(run.Text(), "half"); err != nil {
+					return err
+				}
+				if err := run.Retract(ctx); err != nil {
+					return err
+				}
+				close(begun)
+				select {
+				case <-spoken:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				return say(run, "whole")
+			})
+		}},
+		agent{"speaks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			<-begun
+			err := say(run, "hello")
+			close(spoken)
+			return agui.WorkerOutput{}, err
+		}},
+		plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "a", Agent: "tries"}, {ID: "b", Agent: "speaks"}}},
+	)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+}

@@ -2,7 +2,9 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,5 +135,109 @@ func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
 		if run, err := b.Run(t.Context(), runtime.MustCaller("p", user, runtime.RoleUser), id); err != nil || run.Status != runtime.Running {
 			t.Errorf("a run that says what it may is %s, %v", run.Status, err)
 		}
+	}
+}
+
+// What one user's runs have said before they were answered counts at once: that may be more than a share, and costs no other.
+func TestAnsweredRunsLeaveOthersTheirShare(t *testing.T) {
+	var told sync.Map
+	again := make(chan struct{}, 3)
+	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "say", nil, func(context.Context) error {
+			return say(run, strings.Repeat("x", 5<<19))
+		}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		again <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{Accounts: true, RunsMessages: 12 << 20, RunsBytes: 96 << 20, Drain: 1, Grace: 1}, talker(&told), asker)
+	ann, zoe := runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.MustCaller("q", "zoe", runtime.RoleUser)
+	start := func(who runtime.Caller, thread, agent string) string {
+		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{
+			Agent: agent, ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.RunID
+	}
+	var runs []string
+	for i := range 3 { // one after the other: each is within her half
+		runs = append(runs, start(ann, fmt.Sprint(i), "asker"))
+		b.waitAs(ann, runs[i], runtime.Waiting)
+	}
+	for _, id := range runs {
+		asked, err := b.Interrupts(t.Context(), ann, id)
+		if err != nil || len(asked) != 1 {
+			t.Fatal(asked, err)
+		}
+		answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte("true")}}
+		if _, err := b.Resume(t.Context(), ann, id, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range runs {
+		<-again
+	}
+	if said := b.Stats().Said; said <= 6<<20 {
+		t.Errorf("%d bytes count, which is no more than her share", said)
+	}
+	id := start(zoe, "main", "talker")
+	run := b.waitAs(zoe, id, runtime.Failed)
+	if said, _ := told.Load(id); run.Error.Code != "overloaded" || said.(int) < 5 {
+		t.Errorf("another project's run failed with %+v after %v MiB, and half of 12 are its user's", run.Error, said)
+	}
+}
+
+// What an event says counts before it is there.
+func TestOneLargeEventCounts(t *testing.T) {
+	refused := make(chan error, 5)
+	b := open(t, runtime.Config{RunsMessages: 16 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		err := errors.Join(
+			run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant}),
+			run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: strings.Repeat("x", 7<<20)}),
+		)
+		if refused <- err; err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, hang(ctx)
+	}})
+	for i := range 5 {
+		b.start(fmt.Sprint(i), "worker", "x")
+		if err := <-refused; (err != nil) != (i >= 2) {
+			t.Errorf("a run that says 7 MiB beside %d others that do, where there are 16: %v", i, err)
+		}
+	}
+	if said := b.Stats().Said; said < 14<<20-128<<10 || said > 16<<20 {
+		t.Errorf("%d bytes count", said)
+	}
+}
+
+// What a run makes smaller of what it was asked gives nobody room.
+func TestWhatCountsIsNeverLessThanNothing(t *testing.T) {
+	done := make(chan error, 1)
+	b := open(t, runtime.Config{Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		asked := run.Input.Messages[len(run.Input.Messages)-1]
+		done <- errors.Join(
+			run.Emit(agui.TextMessageStart{Base: agui.Base{Metadata: json.RawMessage(`{"k":1}`)}, MessageID: asked.ID, Role: agui.RoleUser}),
+			run.Emit(agui.TextMessageEnd{MessageID: asked.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess}}),
+			run.Progress(0.5, "x"), run.Progress(0.6, "x"),
+		)
+		return agui.WorkerOutput{}, hang(ctx)
+	}})
+	if _, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: []agui.Message{{
+		ID: "u1", Role: agui.RoleUser, Content: "x", Metadata: json.RawMessage(`{"k":"` + strings.Repeat("x", 4<<20) + `"}`),
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if said := b.Stats().Said; said < 0 {
+		t.Errorf("%d bytes count", said)
 	}
 }

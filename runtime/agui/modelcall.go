@@ -35,9 +35,9 @@ func (c ModelCall) Event() Custom {
 	return Custom{Name: ModelCallEvent, Value: value}
 }
 
-// ModelCallOf is what e tells of a call of a model, if it is about one.
+// ModelCallOf is what e tells of a call of a model, if it is about one. Ids are 1 to 200 bytes.
 func ModelCallOf(e Custom) (c ModelCall, ok bool) {
-	ok = e.Name == ModelCallEvent && json.Unmarshal(e.Value, &c) == nil && c.ID != "" && c.Status != ""
+	ok = e.Name == ModelCallEvent && json.Unmarshal(e.Value, &c) == nil && c.ID != "" && len(c.ID) <= 200 && c.Status != ""
 	return c, ok
 }
 

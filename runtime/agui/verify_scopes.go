@@ -40,7 +40,11 @@ func (v *Verifier) finishSubagent(b Base) error {
 		return err
 	}
 	v.scopes = slices.DeleteFunc(v.scopes, func(s scope) bool { return s.step == "" && s.id == id })
-	v.models = slices.DeleteFunc(v.models, func(s stream) bool { return s.owner == id })
+	for i := range v.models {
+		if v.models[i].owner == id { // it ends as the run's own
+			v.models[i].tag, v.models[i].owner = "", ""
+		}
+	}
 	v.closed[id] = true
 	return nil
 }

@@ -16,15 +16,16 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	case !replace && m.Role != agui.RoleActivity:
 		return nil
 	case !replace:
-		f.annotate(&m.Metadata, e.Metadata)
+		f.annotate(m, &m.Metadata, e.Metadata)
 		return m.changed()
 	case m.Role != agui.RoleActivity:
 		f.forget(m)
 		m.Message = agui.Message{ID: e.MessageID, Role: agui.RoleActivity}
+		f.count(m, size(&m.Message))
 	}
-	f.grown += len(e.Content) - len(m.Parts)
+	f.count(m, len(e.Content)-len(m.Parts))
 	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID
-	f.annotate(&m.Metadata, e.Metadata)
+	f.annotate(m, &m.Metadata, e.Metadata)
 	return m.changed()
 }
 
@@ -35,6 +36,7 @@ func (f *Fold) forget(m *message) {
 			delete(f.calls, tc.ID)
 		}
 	}
+	f.count(m, -m.counts)
 	*m = message{}
 }
 
@@ -51,8 +53,8 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	if next[0] != '{' {
 		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
 	}
-	f.grown += len(next) - len(m.Parts)
+	f.count(m, len(next)-len(m.Parts))
 	m.Parts, m.ActivityType = next, e.ActivityType
-	f.annotate(&m.Metadata, e.Metadata)
+	f.annotate(m, &m.Metadata, e.Metadata)
 	return []string{m.ID}, nil
 }

@@ -13,8 +13,8 @@ func (f *Fold) startCall(e agui.ToolCallStart) {
 		c = f.addCall(f.caller(e), e)
 	}
 	tc := c.call()
-	f.rewrite(&tc.Name, e.ToolCallName)
-	f.annotate(&tc.Metadata, metadata)
+	f.rewrite(c.owner, &tc.Name, e.ToolCallName)
+	f.annotate(c.owner, &tc.Metadata, metadata)
 	c.start()
 	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
 	f.opens(e)
@@ -37,7 +37,7 @@ func (f *Fold) caller(e agui.ToolCallStart) *message {
 func (f *Fold) addCall(m *message, e agui.ToolCallStart) *call {
 	c := &call{owner: m, i: len(m.ToolCalls)}
 	m.ToolCalls = append(m.ToolCalls, agui.ToolCall{ID: e.ToolCallID})
-	f.grown += each + len(e.ToolCallID)
+	f.count(m, each+len(e.ToolCallID))
 	f.calls[e.ToolCallID] = c
 	return c
 }
@@ -70,14 +70,14 @@ func (f *Fold) arguments(e agui.ToolCallArgs) {
 	if c == nil {
 		return
 	}
-	f.grown += len(e.Delta)
+	f.count(c.owner, len(e.Delta))
 	if c.open {
 		c.args = append(c.args, e.Delta...)
 	} else {
 		c.call().Arguments += e.Delta
 	}
 	if e.Metadata != nil {
-		f.annotate(&c.call().Metadata, e.Metadata)
+		f.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	}
 }
 
@@ -88,7 +88,7 @@ func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 		return nil
 	}
 	c.end()
-	f.annotate(&c.call().Metadata, e.Metadata)
+	f.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	return c.owner.changed()
 }
 
@@ -99,13 +99,13 @@ func (f *Fold) encrypted(e agui.ReasoningEncryptedValue) []string {
 		if c == nil || c.owner.Role != agui.RoleAssistant {
 			return nil
 		}
-		f.rewrite(&c.call().EncryptedValue, e.EncryptedValue)
+		f.rewrite(c.owner, &c.call().EncryptedValue, e.EncryptedValue)
 		return c.owner.changed()
 	}
 	m := f.byID[e.EntityID]
 	if m == nil || m.Role == agui.RoleActivity {
 		return nil
 	}
-	f.rewrite(&m.EncryptedValue, e.EncryptedValue)
+	f.rewrite(m, &m.EncryptedValue, e.EncryptedValue)
 	return m.changed()
 }

@@ -30,6 +30,7 @@ type message struct {
 	text      []byte
 	streaming bool // text goes on; Content is stale
 	openCalls int
+	counts    int // bytes of it that the Fold has grown by, below 0 when it has lost some that do not count
 }
 
 // call is a tool call that a message carries and, while it is open, its arguments so far.
@@ -105,23 +106,29 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	return nil, nil
 }
 
-// Grown is how many bytes, about, the messages have in memory for as long as the Fold is, and what is open. What users have
-// written is not among them: they have asked it.
+// Grown is how many bytes, about, the messages have in memory for as long as the Fold is, and what is open. What a run is asked
+// is not among them, as users have written it; what is added to that is.
 func (f *Fold) Grown() int { return f.grown }
+
+// count notes that m has n bytes more than it had, or fewer.
+func (f *Fold) count(m *message, n int) {
+	f.grown += max(m.counts+n, 0) - max(m.counts, 0)
+	m.counts += n
+}
 
 // each is what a message, a call or an opener has in memory beside what is written in it.
 const each = 1 << 10
 
-// annotate merges more into the metadata of a message or of a call.
-func (f *Fold) annotate(metadata *json.RawMessage, more json.RawMessage) {
+// annotate merges more into the metadata of m or of one of its calls.
+func (f *Fold) annotate(m *message, metadata *json.RawMessage, more json.RawMessage) {
 	merged := agui.MergeMetadata(*metadata, more)
-	f.grown += len(merged) - len(*metadata)
+	f.count(m, len(merged)-len(*metadata))
 	*metadata = merged
 }
 
-// rewrite makes text what a message or a call has in a member.
-func (f *Fold) rewrite(member *string, text string) {
-	f.grown += len(text) - len(*member)
+// rewrite makes text what m or one of its calls has in a member.
+func (f *Fold) rewrite(m *message, member *string, text string) {
+	f.count(m, len(text)-len(*member))
 	*member = text
 }
 

@@ -28,9 +28,9 @@ func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 		m.Content += delta
 	}
 	m.Parts = nil
-	f.grown += len(delta)
+	f.count(m, len(delta))
 	if metadata != nil {
-		f.annotate(&m.Metadata, metadata)
+		f.annotate(m, &m.Metadata, metadata)
 	}
 }
 
@@ -43,8 +43,8 @@ func (f *Fold) startText(e agui.TextMessageStart) {
 	if m == nil {
 		return
 	}
-	f.annotate(&m.Metadata, object("agent", e.Agent, "stage", e.Stage))
-	f.annotate(&m.Metadata, e.Metadata)
+	f.annotate(m, &m.Metadata, object("agent", e.Agent, "stage", e.Stage))
+	f.annotate(m, &m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
 	f.opens(e)
 }
@@ -54,7 +54,7 @@ func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
 	if m == nil {
 		return
 	}
-	f.annotate(&m.Metadata, e.Metadata)
+	f.annotate(m, &m.Metadata, e.Metadata)
 	e.Base = opener(e.Base)
 	f.opens(e)
 }
@@ -107,7 +107,7 @@ func (f *Fold) endMessage(ev agui.Event, id string, metadata json.RawMessage) []
 		return nil
 	}
 	m.settle()
-	f.annotate(&m.Metadata, metadata)
+	f.annotate(m, &m.Metadata, metadata)
 	return m.changed()
 }
 
@@ -162,15 +162,14 @@ func (f *Fold) add(m agui.Message) *message {
 	added.ToolCalls = slices.Clone(m.ToolCalls)
 	f.list = append(f.list, added)
 	f.index(added)
-	f.grown += size(&m)
+	f.count(added, size(&m))
 	return added
 }
 
 // bring is add for a message that no event of a worker has made.
 func (f *Fold) bring(m agui.Message) {
-	grown := f.grown
-	if f.add(m); m.Role == agui.RoleUser {
-		f.grown = grown
+	if added := f.add(m); m.Role == agui.RoleUser {
+		f.count(added, -added.counts)
 	}
 }
 

@@ -175,6 +175,9 @@ func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) er
 	if err := s.parent.closedBy(l); err != nil {
 		return err
 	}
+	if s.owed != nil {
+		return s.owed
+	}
 	it := l.item()
 	defer l.en.commits.Add(it) // what was numbered is written
 	for _, ev := range s.takeHeld() {

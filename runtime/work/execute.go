@@ -417,6 +417,9 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: l.gate.Error()}}
 	}
 	it := l.item()
+	if err == nil {
+		err = s.owed
+	}
 	for _, ev := range s.takeHeld() {
 		if stageErr := l.stage(it, s, ev); stageErr != nil && err == nil {
 			err = stageErr

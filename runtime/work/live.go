@@ -158,6 +158,10 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	if err := s.closedBy(l); err != nil {
 		return err
 	}
+	if err := s.owed; err != nil {
+		s.owed = nil
+		return err
+	}
 	if s.held != nil {
 		evs = append(s.takeHeld(), evs...)
 		rows = append(s.shown(), rows...)
@@ -234,14 +238,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if err := l.room(); err != nil {
-		return err
-	}
 	if size := stateSize(l.state(), ev); size > MaxState {
 		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
 	}
 	ev, payload, err := l.w.stored(s.attribute(ev))
 	if err != nil {
+		return err
+	}
+	if err := l.room(ev, len(payload)); err != nil {
 		return err
 	}
 	if goesOn(ev.Type()) { // only with what the step itself has opened
@@ -276,12 +280,15 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	return nil
 }
 
-// room fails once the span has all events that workers may add to one, or as much of messages is in memory as may be, and has the
-// run end then, whatever its workers make of it. How many events there are the log tells, so that a takeover begins no new count;
-// what ends the span is not bound. l.mu is held.
-func (l *live) room() error {
+// room fails once the span has all events that workers may add to one, or ev, of so many bytes, would have more of messages in
+// memory than may be, and has the run end then, whatever its workers make of it. How many events there are the log tells, so that a
+// takeover begins no new count; what ends the span is not bound. l.mu is held.
+func (l *live) room(ev agui.Event, size int) error {
 	if l.filled == nil {
-		if l.filled = l.overfull(); l.filled == nil {
+		if !says(ev) {
+			size = 0
+		}
+		if l.filled = l.overfull(size); l.filled == nil {
 			return nil
 		}
 		close(l.full)
@@ -289,12 +296,22 @@ func (l *live) room() error {
 	return l.filled
 }
 
-// overfull is why the run may emit nothing more, nil while it may. l.mu is held.
-func (l *live) overfull() *plugins.Error {
+// says reports whether what is in ev is in a message from then on.
+func says(ev agui.Event) bool {
+	switch ev.Type() {
+	case agui.TypeTextMessageContent, agui.TypeReasoningMessageContent, agui.TypeToolCallArgs, agui.TypeToolCallResult,
+		agui.TypeActivitySnapshot, agui.TypeReasoningEncryptedValue:
+		return true
+	}
+	return false
+}
+
+// overfull is why the run may not say so many bytes more, nil when it may. l.mu is held.
+func (l *live) overfull(more int) *plugins.Error {
 	if most := int64(l.en.cfg.RunEvents); most > 0 && l.w.last-l.span.First+1 >= most {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
 	}
-	said := l.w.fold.Grown()
+	said := l.w.fold.Grown() + more
 	if int64(said) > l.en.cfg.SaidPerRun {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
 	}

@@ -224,11 +224,14 @@ func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugin
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
 	told := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
-	_ = s.Emit(told.Event())
+	open := s.tell(told.Event())
 	return ctx, func(c plugins.ModelCall, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
 		s.l.en.measures.ModelCall(call, time.Since(began))
+		if !open {
+			return
+		}
 		told.Status, told.Error, told.FinishReason = agui.ModelFinished, refusal(err), Plain(clip(c.FinishReason, 200))
 		if told.Error != nil {
 			told.Status = agui.ModelFailed
@@ -236,7 +239,7 @@ func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugin
 		if c.Usage != (agui.TokenUsage{}) {
 			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
 		}
-		_ = s.Emit(told.Event())
+		s.tell(told.Event())
 	}
 }
 

@@ -11,8 +11,9 @@ type sayings struct {
 	cfg *Config
 
 	mu    sync.Mutex // guards the fields below
-	taken int64
-	by    map[slotKey]int64 // of projects and users
+	all   int64
+	taken int64             // of all, no more of a project than its share: what one has beyond costs no other
+	by    map[slotKey]int64 // of users, and of projects, no more of a user than its share
 }
 
 func newSayings(cfg *Config) *sayings { return &sayings{cfg: cfg, by: make(map[slotKey]int64)} }
@@ -39,17 +40,23 @@ func (s *sayings) force(r *model.RunHead, n int64) {
 }
 
 func (s *sayings) add(r *model.RunHead, n int64) {
-	s.taken += n
-	for _, key := range [...]slotKey{ofProject(r.Project), ofUser(r.Project, r.User)} {
-		if s.by[key] += n; s.by[key] == 0 {
-			delete(s.by, key)
-		}
+	s.all += n
+	n = s.share(ofUser(r.Project, r.User), n, s.cfg.SaidPerUser)
+	s.taken += s.share(ofProject(r.Project), n, s.cfg.SaidPerProject)
+}
+
+// share adds n to what is of key, and returns by how much its part of it that is within most has grown.
+func (s *sayings) share(key slotKey, n, most int64) int64 {
+	before := s.by[key]
+	if s.by[key] = before + n; before+n == 0 {
+		delete(s.by, key)
 	}
+	return min(before+n, most) - min(before, most)
 }
 
 // weighs is what they all have together.
 func (s *sayings) weighs() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken
+	return s.all
 }

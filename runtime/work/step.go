@@ -31,6 +31,7 @@ type step struct {
 	ended bool
 	dos   []*doing     // those whose functions are running
 	held  []agui.Event // are queued with what the step queues next
+	owed  error        // why an event was refused that nobody has asked about, for what the step queues next
 }
 
 var (
@@ -105,8 +106,21 @@ func (s *step) Emit(ev agui.Event) error {
 			return err
 		}
 	}
-	s.held = append(s.held, s.attribute(ev))
+	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
 	return nil
+}
+
+// tell emits an event that the worker knows nothing of. Why it is refused, or what was held before it, the worker is told with
+// what it does next.
+func (s *step) tell(ev agui.Event) (told bool) {
+	err := s.Emit(ev)
+	if err == nil {
+		return true
+	}
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	s.owed = err
+	return false
 }
 
 // attribute says in ev who emits it, unless ev says so itself, and in which run.
@@ -140,12 +154,12 @@ const maxHeld = 8
 func (s *step) waits(ev agui.Event) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
-		return len(s.dos) <= 1
+		return len(s.dos) <= 1 && !isCut(ev) // of which nothing is repeated, and for whose turn others wait
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return len(s.dos) == 1
 	case agui.TypeCustom:
 		c, ok := agui.ModelCallOf(ev.(agui.Custom))
-		return ok && c.Status != agui.ModelStarted && len(s.dos) == 1
+		return ok && c.Status == agui.ModelFinished && len(s.dos) == 1 // one that has failed is over whatever follows
 	}
 	return false
 }
