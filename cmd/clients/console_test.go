@@ -60,7 +60,7 @@ func TestConsole(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := start(t, database, "BATON_CONFIG="+settings)
-		judge(t, "browser", "console.mjs", nil, "BATON_URL="+s.url(""), s.control(t), chromium)
+		judge(t, "browser", "console.mjs", nil, database, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
 }
 
@@ -80,7 +80,7 @@ func TestConsolePages(t *testing.T) {
 	chromium := browser(t)
 	onEachDatabase(t, func(t *testing.T, database string) {
 		s := start(t, database)
-		judge(t, "browser", "console-pages.mjs", nil, "BATON_URL="+s.url(""), s.control(t), chromium)
+		judge(t, "browser", "console-pages.mjs", nil, database, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
 }
 
@@ -90,7 +90,7 @@ func TestConsoleNarrowed(t *testing.T) {
 	chromium := browser(t)
 	onEachDatabase(t, func(t *testing.T, database string) {
 		s := start(t, database)
-		judge(t, "browser", "console-narrow.mjs", nil, "BATON_URL="+s.url(""), chromium)
+		judge(t, "browser", "console-narrow.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
 	})
 }
 
@@ -100,7 +100,7 @@ func TestConsoleInTrouble(t *testing.T) {
 	chromium := browser(t)
 	onEachDatabase(t, func(t *testing.T, database string) {
 		s := start(t, database)
-		judge(t, "browser", "console-trouble.mjs", nil, "BATON_URL="+s.url(""), chromium)
+		judge(t, "browser", "console-trouble.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
 	})
 }
 
@@ -128,7 +128,7 @@ func TestConsoleWithAccounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		judge(t, "browser", "console-accounts.mjs", nil, "BATON_URL="+s.url(""), "KEYS="+string(b), s.control(t), chromium)
+		judge(t, "browser", "console-accounts.mjs", nil, database, "BATON_URL="+s.url(""), "KEYS="+string(b), s.control(t), chromium)
 	})
 }
 

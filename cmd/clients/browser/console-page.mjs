@@ -16,19 +16,11 @@ export const looks = [
   { width: 390, height: 844, theme: "light" },
 ];
 
-export const browse = launch;
+// Where the same is done on each database, each of them is looked at in half of the looks: what a page looks like is not its database's.
+const { BATON_DATABASE: database = "", BATON_SOAK: all } = process.env;
+const judged = (!all && { sqlite: looks.slice(0, 2), postgres: looks.slice(2) }[database.split(":")[0]]) || looks;
 
-// inEachLook does something with a page at every size and in every theme: the page is the same, as it is for whoever turns a screen.
-export async function inEachLook(page, what) {
-  for (const { width, height, theme } of looks) {
-    await page.setViewportSize({ width, height });
-    await page.emulateMedia({ colorScheme: theme });
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    await what(`at ${width} px, ${theme}`);
-  }
-  await page.setViewportSize(looks[0]);
-  await page.emulateMedia({ colorScheme: looks[0].theme });
-}
+export const browse = launch;
 
 // The pages are tabs of one browser, which has loaded the console's files once. A page that has another beside it, or a clock of its own, is apart: of a window's tabs one is drawn.
 async function opened(browser, apart) {
@@ -93,9 +85,16 @@ export async function quiet(page, what) {
   assert.deepEqual(elsewhere, [], `${what}: other servers`);
 }
 
-// soundInEachLook is sound at every size and in every theme.
+// soundInEachLook is sound at every size and in every theme: the page is the same, as it is for whoever turns a screen.
 export async function soundInEachLook(page, what) {
-  await inEachLook(page, (look) => sound(page, `${what} ${look}`));
+  for (const { width, height, theme } of judged) {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme });
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await sound(page, `${what} at ${width} px, ${theme}`);
+  }
+  await page.setViewportSize(looks[0]);
+  await page.emulateMedia({ colorScheme: looks[0].theme });
 }
 
 // soundInEachTheme is sound at the size that the page has.
