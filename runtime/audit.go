@@ -30,6 +30,11 @@ func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 	if c.role < RoleAdmin {
 		return Page[Audit]{}, errAdmins
 	}
+	for _, name := range []string{f.Actor, f.Action, f.User, f.Run} {
+		if name != "" && !ValidName(name) {
+			return Page[Audit]{}, nil // no entry has it
+		}
+	}
 	f.Project = c.project
 	if f.Searches() {
 		end, err := rt.search(c)

@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/static"
 	"github.com/batonrun/baton/transports/stream"
 )
 
@@ -118,14 +119,21 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
 	ctx.Request.ResetBody()
 	held := own.Hold(s.cfg.Streams.Budget)
 	held.Release()
-	if ctx.Response.IsBodyStream() {
+	if ctx.Response.IsBodyStream() || static.Shared(ctx) {
 		return
 	}
-	if n := len(ctx.Response.Body()); n > largeAnswer {
-		if err := held.For(s.payer(ctx)).Grow(n); err != nil {
-			ctx.Response.Reset()
-			s.failHere(ctx, err)
-		}
+	n := len(ctx.Response.Body())
+	if n <= largeAnswer {
+		return
+	}
+	err := held.For(s.payer(ctx)).Grow(n)
+	switch {
+	case err == nil:
+	case ctx.IsGet() || ctx.IsHead():
+		ctx.Response.Reset()
+		s.failHere(ctx, err)
+	default: // what was asked is done: who is told that it is not does it again
+		held.Force(n)
 	}
 }
 

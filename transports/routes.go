@@ -20,6 +20,7 @@ type Route struct {
 	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
 	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
 	Large        bool          // it reads what may be large: see Streams.Turn
+	Searched     bool          // with the query q it searches, which waits for its like and has nobody else wait
 	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
 	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit but that on bytes (see Idempotency)
@@ -87,7 +88,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 			return err
 		}
 		answer := r.Known
-		if r.Large {
+		if r.Large && !(r.Searched && c.Query("q") != "") {
 			answer = s.cfg.Streams.inTurn(answer)
 		}
 		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {

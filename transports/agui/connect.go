@@ -60,15 +60,17 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 		return nil, errNames
 	}
 	c.SetUserContext(transports.Reading(c))
-	end, err := t.Streams.Turn(c.UserContext(), who)
-	if err != nil {
-		return nil, err
+	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
+	if err == nil {
+		t.Streams.Join(who, &th) // at once: the run would end while its client waits for its turn
+	}
+	end, late := t.Streams.Turn(c.UserContext(), who)
+	if late != nil {
+		return nil, late
 	}
 	defer end()
 	var snap runtime.Snapshot
-	th, err := t.Runtime.Thread(c.UserContext(), who, req.ThreadID)
 	if err == nil {
-		t.Streams.Join(who, &th)
 		snap, err = t.Runtime.Snapshot(c.UserContext(), th)
 	}
 	if errors.Is(err, runtime.ErrThreadNotFound) {

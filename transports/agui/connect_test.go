@@ -1,6 +1,7 @@
 package agui_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,33 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	viewer.Drop()
 	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
+	close(s.keys)
+	s.Await("a", "COMPLETED")
+}
+
+// Who has come back has, also when it waits for its turn to be answered.
+func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
+	s := serve(t, quick)
+	s.typing().Drop()
+	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
+	var ends []func()
+	for gone, cancel := context.WithCancel(t.Context()); ; { // with whom a turn is had only if one is free
+		cancel()
+		end, err := s.Streams.Turn(gone, local)
+		if err != nil {
+			break
+		}
+		ends = append(ends, end)
+	}
+	viewer := make(chan *response, 1)
+	go func() { viewer <- s.connect("") }()
+	s.OutlastGrace()
+	s.Await("a", "RUNNING")
+	for _, end := range ends {
+		end()
+	}
+	s.keys <- "still here"
+	(<-viewer).Until("still here")
 	close(s.keys)
 	s.Await("a", "COMPLETED")
 }

@@ -78,6 +78,15 @@ func (h *Hold) Grow(n int) error {
 	return nil
 }
 
+// Force is Grow for what is there already, and is nobody's: it does not fail.
+func (h *Hold) Force(n int) {
+	if h.of != nil {
+		h.to = nil
+		h.of.used.Add(int64(n))
+		h.n.Add(int64(n))
+	}
+}
+
 // Shrink gives n bytes of the part back.
 func (h *Hold) Shrink(n int) {
 	if h.of != nil {

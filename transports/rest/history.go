@@ -44,6 +44,10 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		d.held.Release() // the server counts what it answers with
 		return c.Send(slices.Concat(frame[:at], d.page, frame[at:]))
 	}
+	if c.Method() == fiber.MethodHead {
+		d.held.Release()
+		return nil
+	}
 	ctx, conn := c.UserContext(), c.Context().Conn() // which ctx ends with, and not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		t.guard(func() {
@@ -113,19 +117,27 @@ func (d *day) read(ctx context.Context) error {
 	return d.held.Grow(len(d.page))
 }
 
+// Pages are written in pieces, of which fasthttp keeps copies until its client takes them.
+const (
+	pieceSize  = 64 << 10
+	piecesKept = 4
+)
+
 // write writes what was read, and all that follows it, between what comes before and behind the messages.
 func (d *day) write(ctx context.Context, w io.Writer, before, behind []byte) error {
 	if _, err := w.Write(before); err != nil {
 		return err
 	}
+	kept := 0
 	for {
-		for piece := range slices.Chunk(d.page, 64<<10) { // of which fasthttp keeps four, in copies
+		for piece := range slices.Chunk(d.page, pieceSize) {
 			if _, err := w.Write(piece); err != nil {
 				return err
 			}
 		}
-		d.held.Shrink(len(d.page))
-		d.page = nil
+		keeps := min(len(d.page), piecesKept*pieceSize)
+		d.held.Shrink(len(d.page) + kept - keeps)
+		kept, d.page = keeps, nil
 		if !d.more {
 			break
 		}

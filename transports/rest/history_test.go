@@ -129,6 +129,24 @@ func TestHistoryShowsAWholeDay(t *testing.T) {
 	}
 }
 
+// HEAD of a long day is an answer as any other: its connection goes on.
+func TestHeadOfALongHistory(t *testing.T) {
+	s := long(t, 450, 1000)
+	asked := " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n"
+	for range 10 {
+		r := bufio.NewReader(s.kit.Dial("HEAD " + history + asked + "GET /api/v1/agents" + asked))
+		for _, method := range []string{"HEAD", "GET"} {
+			res, err := http.ReadResponse(r, &http.Request{Method: method})
+			if err != nil {
+				t.Fatal(method, err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+				t.Fatal(method, res.Status, err)
+			}
+		}
+	}
+}
+
 // long serves a server with a thread of n messages in a day that have so many bytes each.
 func long(t *testing.T, n, size int) *server {
 	t.Helper()

@@ -33,7 +33,7 @@ func (t Transport) Routes() []transports.Route {
 		thread = "/api/v1/threads/:threadId"
 	)
 	return []transports.Route{
-		{Method: fiber.MethodGet, Path: runs, Known: on(runtime.RoleViewer, t.list), Large: true},
+		{Method: fiber.MethodGet, Path: runs, Known: on(runtime.RoleViewer, t.list), Large: true, Searched: true},
 		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true, Once: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: on(runtime.RoleViewer, t.get), Large: true},
 		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: on(runtime.RoleAdmin, t.delete)},
@@ -46,7 +46,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume), Once: true},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/interrupts", Known: on(runtime.RoleViewer, t.questions), Large: true},
-		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/threads", Known: on(runtime.RoleViewer, t.allThreads), Large: true},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/threads", Known: on(runtime.RoleViewer, t.allThreads), Large: true, Searched: true},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/users", Known: t.users},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/stats", Known: t.stats},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
@@ -56,7 +56,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: logged + "/events", Known: t.logEvents, Large: true},
 		{Method: fiber.MethodGet, Path: logged + "/snapshot", Known: t.logSnapshot, Large: true},
 
-		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: on(runtime.RoleViewer, t.threads), Large: true},
+		{Method: fiber.MethodGet, Path: "/api/v1/threads", Known: on(runtime.RoleViewer, t.threads), Large: true, Searched: true},
 		{Method: fiber.MethodGet, Path: thread, Known: t.thread},
 		{Method: fiber.MethodPatch, Path: thread, Known: t.updateThread},
 		{Method: fiber.MethodDelete, Path: thread, Known: t.deleteThread},

@@ -6,10 +6,13 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 )
 
 // File is what is served under one path. Create it with New.
@@ -18,12 +21,25 @@ type File struct {
 	etag    string
 	gzipped bool
 	body    []byte
+	plain   func() ([]byte, error) // the body, inflated once; nil when it is not gzipped
 }
 
 // New returns a file of that Content-Type. The body may be gzipped; who cannot inflate gets it plain all the same.
 func New(kind string, body []byte, gzipped bool) File {
 	sum := sha256.Sum256(body)
-	return File{kind: kind, etag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, gzipped: gzipped, body: body}
+	f := File{kind: kind, etag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, gzipped: gzipped, body: body}
+	if gzipped {
+		f.plain = sync.OnceValues(func() ([]byte, error) { return inflated(body) })
+	}
+	return f
+}
+
+func inflated(body []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }
 
 // How long clients may keep a file.
@@ -42,16 +58,28 @@ func (f File) Send(c *fiber.Ctx, kept string) error {
 	}
 	c.Set(fiber.HeaderContentType, f.kind)
 	if !f.gzipped {
-		return c.Send(f.body)
+		return share(c, f.body)
 	}
 	c.Vary(fiber.HeaderAcceptEncoding)
 	if c.Request().Header.HasAcceptEncoding("gzip") {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
-		return c.Send(f.body)
+		return share(c, f.body)
 	}
-	plain, err := gzip.NewReader(bytes.NewReader(f.body))
+	plain, err := f.plain()
 	if err != nil {
 		return err
 	}
-	return c.SendStream(plain)
+	return share(c, plain)
 }
+
+// share answers with bytes that all who ask for them have together.
+func share(c *fiber.Ctx, body []byte) error {
+	c.Context().SetUserValue(sharedKey{}, true)
+	c.Context().Response.SetBodyRaw(body)
+	return nil
+}
+
+type sharedKey struct{}
+
+// Shared reports whether an answer takes no memory of its own.
+func Shared(ctx *fasthttp.RequestCtx) bool { return ctx.UserValue(sharedKey{}) != nil }

@@ -2,6 +2,7 @@ package ws
 
 import (
 	"context"
+	"time"
 
 	"github.com/fasthttp/websocket"
 
@@ -10,9 +11,12 @@ import (
 
 // take does a command and answers it.
 func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
+	limited := d.t.Streams.Rates.Take(d.who) // as a request of its own
 	cmd, err := d.read(msg.kind, msg.body)
-	if err == nil {
-		err = d.t.Streams.Rates.Take(d.who) // as a request of its own
+	if limited != nil {
+		s.refuse(cmd.Ref, "", limited)
+		rest(ctx)
+		return false
 	}
 	var result any
 	var then func()
@@ -28,6 +32,14 @@ func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 		then()
 	}
 	return false
+}
+
+// rest is what a socket whose commands are too many waits for the next: else it would be refused as fast as it asks.
+func rest(ctx context.Context) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+	}
 }
 
 // read reads a command.

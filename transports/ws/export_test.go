@@ -23,7 +23,7 @@ func (p Panicking) Routes() (all []transports.Route) {
 	get("/panic/batch", func(c *fiber.Ctx) error {
 		return p.hold(c, conversation{talk: func(_ context.Context, s *socket) error {
 			return s.w.Batch(func() {
-				_, _ = s.w.Write(textFrame([]byte("half")))
+				_, _ = s.w.Write(encoded("half"))
 				panic("batch")
 			})
 		}})
@@ -32,7 +32,7 @@ func (p Panicking) Routes() (all []transports.Route) {
 		return p.hold(c, conversation{talk: func(ctx context.Context, s *socket) error {
 			p.Streams.Guard(func() { // as a subscription
 				_ = s.w.Batch(func() {
-					_, _ = s.w.Write(textFrame([]byte("half")))
+					_, _ = s.w.Write(encoded("half"))
 					panic("guarded")
 				})
 			})

@@ -1,7 +1,9 @@
 package ws
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"strconv"
 
 	"github.com/fasthttp/websocket"
@@ -63,8 +65,23 @@ func header(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81, 127), uint64(n))
 }
 
-// textFrame returns a frame with a text.
-func textFrame(text []byte) []byte { return append(header(nil, len(text)), text...) }
+// encoded returns a frame with v as JSON, which must be possible.
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	var room [10]byte // for a header
+	b.Write(room[:])
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	b.Truncate(b.Len() - 1) // of the line's end
+	frame := b.Bytes()
+	head := header(nil, len(frame)-len(room))
+	frame = frame[len(room)-len(head):]
+	copy(frame, head)
+	return frame
+}
 
 // framing is how a socket's events are written: in an object that begins with these members, or bare.
 type framing string

@@ -72,9 +72,17 @@ type reply struct {
 	Code     string          `json:"code,omitempty"`
 }
 
+// largeReply is the size above which a reply counts as held while its client does not take it.
+const largeReply = 64 << 10
+
 // say writes a reply.
 func (s *socket) say(r reply) {
-	frame := textFrame(encode(r))
+	frame := encoded(r)
+	held := s.budget.Hold()
+	defer held.Release()
+	if len(frame) > largeReply {
+		held.Force(len(frame)) // what it answers is done
+	}
 	_ = s.w.Batch(func() { _, _ = s.w.Write(frame) })
 }
 

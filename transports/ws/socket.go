@@ -35,6 +35,8 @@ type socket struct {
 	w    *stream.Writer
 	log  *slog.Logger
 
+	budget *budget.Budget // for what is said
+
 	latest latest       // of what the client has sent; used by who reads, as is the next
 	kept   *budget.Hold // of the message that somebody has kept, nil for none
 }
@@ -46,7 +48,7 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, of budg
 	go func() { // ends when nothing more can be read, at the latest at the deadline set below
 		defer close(deaf)
 		defer s.w.Leave()
-		streams.Guard(func() { s.listen(ctx, conv, streams.Budget, of) })
+		streams.Guard(func() { s.listen(ctx, conv, of) })
 	}()
 	wait := time.Duration(0) // also when talk panics: the reader must not outlive the connection
 	defer func() {
@@ -64,9 +66,9 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, of budg
 }
 
 // listen reads what the client sends until it has left.
-func (s *socket) listen(ctx context.Context, conv *conversation, b *budget.Budget, of budget.Payer) {
+func (s *socket) listen(ctx context.Context, conv *conversation, of budget.Payer) {
 	for {
-		held := b.Hold().For(of)
+		held := s.budget.Hold().For(of)
 		kind, msg, err := s.message(held, int(conv.limit))
 		if err != nil {
 			held.Release()

@@ -10,7 +10,7 @@ import (
 const changesPause = 250 * time.Millisecond
 
 // changed is the frame that tells of a change.
-var changed = textFrame(encode(reply{Op: "changed"}))
+var changed = encoded(reply{Op: "changed"})
 
 // watched is the answer to watch and unwatch.
 type watched struct {

@@ -112,7 +112,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	}
 	req, holder := c.Context(), transports.HolderOf(c)
 	return websocket.New(func(pooled *websocket.Conn) {
-		s := &socket{conn: pooled.Conn, log: t.Log}
+		s := &socket{conn: pooled.Conn, log: t.Log, budget: t.Streams.Budget}
 		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
 			t.Streams.Attach(holder, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {

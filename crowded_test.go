@@ -1,0 +1,132 @@
+//go:build unix
+
+package baton_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// What the audit is asked for by a name that nobody can have is nothing, on each database.
+func TestAuditOfNamesThatNobodyHas(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+		user, _ := newKey(t, s, "alice", time.Time{})
+		for _, name := range []string{"actor", "action", "user", "run"} {
+			for _, odd := range []string{"%ff", "%00", "a%c0%80", "%ed%a0%80"} {
+				at := s.URL() + "/api/projects/p1/audit?" + name + "=" + odd
+				res := send(t, "GET", at, "", "Authorization", root)
+				var page struct{ Items []json.RawMessage }
+				if text := answer(t, res); res.StatusCode != 200 || json.Unmarshal([]byte(text), &page) != nil || len(page.Items) != 0 {
+					t.Errorf("%s=%s: %s %s", name, odd, res.Status, text)
+				}
+				if got := status(t, "GET", at, "Authorization", user); got != 403 {
+					t.Errorf("%s=%s of a user: %d", name, odd, got)
+				}
+			}
+		}
+	})
+}
+
+// What strangers do not take of the server's own files is nobody's room, and costs what a connection costs.
+func TestOwnFilesTakeNoRoom(t *testing.T) {
+	s := bounded(t, baton.Limits{InFlight: 2 << 20})
+	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) { // for whom the kernel takes little
+		ctl := c.Control(func(fd uintptr) {
+			err = errors.Join(
+				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2<<10),
+				syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
+			)
+		})
+		return errors.Join(ctl, err)
+	}}
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	for n := range 40 {
+		c, err := narrow.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = fmt.Fprintf(c, "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n%s\r\n", []string{"", "Accept-Encoding: gzip\r\n"}[n%2])
+		if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+			t.Fatal(line, err)
+		}
+	}
+	body := `{"agent":"echo","content":"` + strings.Repeat("x", 200<<10) + `"}`
+	if res := send(t, "POST", s.URL()+"/api/v1/agent/runs", body, "Authorization", alice); res.StatusCode != http.StatusAccepted {
+		t.Errorf("beside them: %s %s", res.Status, answer(t, res))
+	}
+}
+
+// A request that has done its work is not refused for what its answer takes.
+func TestWhatIsDoneIsNotRefused(t *testing.T) {
+	s := bounded(t, baton.Limits{InFlightPerUser: 200 << 10})
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	var run struct{ RunID string }
+	_ = json.Unmarshal([]byte(answer(t, send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"echo","content":"x"}`, "Authorization", alice))), &run)
+	messages := s.URL() + "/api/projects/p1/agent-runs/" + url.PathEscape(run.RunID) + "/messages"
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = fmt.Fprintf(conn, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: 90000\r\n\r\n%s",
+		alice, strings.Repeat(" ", 30<<10))
+	var limits struct {
+		User struct{ InFlight struct{ Used int64 } }
+	}
+	for deadline := time.Now().Add(time.Minute); limits.User.InFlight.Used < 30<<10; <-time.After(10 * time.Millisecond) {
+		_ = json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))), &limits)
+		if time.Now().After(deadline) {
+			t.Fatalf("limits tell of %+v", limits)
+		}
+	}
+	// The answer says it again, and each < takes six bytes.
+	res := send(t, "POST", messages, `{"content":"`+strings.Repeat("<", 40<<10)+`"}`, "Authorization", alice)
+	if res.StatusCode != http.StatusCreated {
+		t.Errorf("%s %s", res.Status, answer(t, res))
+	}
+}
+
+// Commands count before they are read, and who sends too many is answered in time, and not as fast as it asks.
+func TestCommandsThatCannotBeReadCount(t *testing.T) {
+	s := bounded(t, baton.Limits{RequestsPerUser: 1, BurstPerUser: 3})
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
+	began, refused := time.Now(), 0
+	for n := range 20 {
+		if err := c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"nope","ref":%d}`, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 20 {
+		var got struct {
+			Ref  int
+			Code string
+		}
+		if err := c.ReadJSON(&got); err != nil || got.Ref != n {
+			t.Fatal(got, err)
+		}
+		if got.Code == "rate_limited" {
+			refused++
+		}
+	}
+	if took := time.Since(began); refused < 10 || took < time.Duration(refused-1)*100*time.Millisecond {
+		t.Errorf("of 20 commands %d were refused, in %v", refused, took)
+	}
+}
