@@ -32,7 +32,7 @@ func TestAuditOfNamesThatNobodyHas(t *testing.T) {
 				at := s.URL() + "/api/projects/p1/audit?" + name + "=" + odd
 				res := send(t, "GET", at, "", "Authorization", root)
 				var page struct{ Items []json.RawMessage }
-				if text := answer(t, res); res.StatusCode != 200 || json.Unmarshal([]byte(text), &page) != nil || len(page.Items) != 0 {
+				if text := answer(t, res); res.StatusCode != http.StatusOK || json.Unmarshal([]byte(text), &page) != nil || len(page.Items) != 0 {
 					t.Errorf("%s=%s: %s %s", name, odd, res.Status, text)
 				}
 				if got := status(t, "GET", at, "Authorization", user); got != 403 {

@@ -88,7 +88,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 			return err
 		}
 		answer := r.Known
-		if r.Large && !(r.Searched && c.Query("q") != "") {
+		if r.Large && (!r.Searched || c.Query("q") == "") {
 			answer = s.cfg.Streams.inTurn(answer)
 		}
 		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {

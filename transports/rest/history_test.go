@@ -140,7 +140,9 @@ func TestHeadOfALongHistory(t *testing.T) {
 			if err != nil {
 				t.Fatal(method, err)
 			}
-			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+			_, err = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			if err != nil || res.StatusCode != http.StatusOK {
 				t.Fatal(method, res.Status, err)
 			}
 		}
