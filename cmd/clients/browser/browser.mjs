@@ -101,11 +101,11 @@ const start = (page, threadId, script, headers = {}) =>
 
 test("EventSource resumes by itself when the server is killed, and stops when there is no more", async () => {
   const { status } = await start(page, "killed", {
-    do: [{ say: "before" }, { tokens: 150, delayMs: 10 }, { reason: "after" }, { tool: "clock" }, { state: { n: 1 } }],
+    do: [{ say: "before" }, { tokens: 600, delayMs: 10 }, { reason: "after" }, { tool: "clock" }, { state: { n: 1 } }],
   });
   assert.equal(status, 202);
   const all = watched("killed");
-  await page.waitForFunction(() => window.seen?.events.length > 40);
+  await page.waitForFunction(() => window.seen?.events.length > 40, undefined, { polling: 20 });
   assert.equal((await fetch(PAGE + "/crash", { method: "POST" })).status, 200);
   const { opened, unnamed, events } = await all;
   assert.ok(opened > 1, "it reconnected");

@@ -23,7 +23,7 @@ export function useBase(run: Run, log: RunLog) {
       const [p, conversation] = [project, run.conversationId].map(encodeURIComponent);
       const query = `threadId=${conversation}&until=${encodeURIComponent(run.createdAt)}&limit=5`;
       const { items } = await ask<{ items: Run[] }>(`/api/projects/${p}/agent-runs?${query}`);
-      const before = items.find((r) => r.id !== run.id && r.startedAt !== null && r.createdAt <= run.createdAt);
+      const before = items.find((r) => r.id !== run.id && r.startedAt !== null);
       if (!before) return null;
       const path = `/api/v1/conversations/${conversation}/agent-runs/${encodeURIComponent(before.id)}/snapshot?projectId=${p}`;
       const snapshot = await ask<{ after_event_id: number; events: { event: LogEvent }[] }>(path);
