@@ -511,21 +511,26 @@ func TestFailuresHaveCodes(t *testing.T) {
 }
 
 func TestSilenceAndCancelEndTheConnection(t *testing.T) {
-	left := make(chan struct{}, 2)
+	asked, left := make(chan struct{}, 2), make(chan struct{}, 2)
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		stream(started)(w, r)
 		w.(http.Flusher).Flush()
+		asked <- struct{}{}
 		<-r.Context().Done()
 		left <- struct{}{}
 	}
 	s := serve(t, hang)
-	res := plugintest.Run(t, s.agent(t, func(c *remote.Config) { c.Idle = 20 * time.Millisecond }), plugintest.Config{Input: plugins.Input{Query: "go"}})
+	res := plugintest.Run(t, s.agent(t, func(c *remote.Config) { c.Idle = time.Second }), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	if got, ok := errors.AsType[*plugins.Error](res.Err); !ok || got.Code != "stalled" {
 		t.Errorf("got %#v", res.Err)
 	}
+	<-asked
 	<-left
 	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(20*time.Millisecond, func() { cancel(plugins.ErrCancelled) })
+	go func() { // ends when the server is asked again
+		<-asked
+		cancel(plugins.ErrCancelled)
+	}()
 	res, _ = plugintest.Execute(ctx, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	if !errors.Is(res.Err, plugins.ErrCancelled) {
 		t.Errorf("got %v", res.Err)
