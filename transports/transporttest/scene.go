@@ -121,6 +121,26 @@ func (s *Scene) start(run int) {
 	}
 }
 
+// Through keeps of a reading run by run what the log had before it began, at end: what comes meanwhile is not in all of them.
+func Through(end int64, all []Event) []Event {
+	return slices.DeleteFunc(all, func(ev Event) bool { return ev.ID > end })
+}
+
+// End is the id of the log's last event.
+func (s *Scene) End() int64 {
+	th, err := s.Runtime.Thread(context.Background(), s.Caller, s.Thread)
+	if err != nil {
+		return 0
+	}
+	cur, err := s.Runtime.Read(context.Background(), th, runtime.Latest, true)
+	if err != nil {
+		s.t.Error(err)
+		return 0
+	}
+	defer cur.Close()
+	return cur.After()
+}
+
 // Started returns the runs that have been started so far. It may be called while the scene is played.
 func (s *Scene) Started() []Played {
 	i := slices.IndexFunc(s.Runs, func(p Played) bool {

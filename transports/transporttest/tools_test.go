@@ -21,6 +21,7 @@ func readTool(t *testing.T, s *transporttest.Scene, after int64) []transporttest
 	}
 	defer session.Close()
 	var all []transporttest.Event
+	end := s.End()
 	for _, run := range s.Started() {
 		for next := strconv.FormatInt(after, 10); next != ""; {
 			res, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_agent_run_events", Arguments: map[string]any{
@@ -43,5 +44,5 @@ func readTool(t *testing.T, s *transporttest.Scene, after int64) []transporttest
 			all, next = p.add(all)
 		}
 	}
-	return all
+	return transporttest.Through(end, all)
 }

@@ -95,6 +95,7 @@ func readStream(t *testing.T, req *http.Request) []transporttest.Event {
 func readPages(t *testing.T, s *transporttest.Scene, after int64) []transporttest.Event {
 	t.Helper()
 	var all []transporttest.Event
+	end := s.End()
 	for _, run := range s.Started() {
 		for next := strconv.FormatInt(after, 10); next != ""; {
 			res, err := http.Get(fmt.Sprintf("%s/api/v1/conversations/%s/agent-runs/%s/events?after_event_id=%s&limit=7",
@@ -113,7 +114,7 @@ func readPages(t *testing.T, s *transporttest.Scene, after int64) []transporttes
 			all, next = page.add(all)
 		}
 	}
-	return all
+	return transporttest.Through(end, all)
 }
 
 // page is an answer of get_agent_run_events, by whichever transport.
