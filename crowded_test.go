@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,36 +69,6 @@ func TestOwnFilesTakeNoRoom(t *testing.T) {
 	body := `{"agent":"echo","content":"` + strings.Repeat("x", 200<<10) + `"}`
 	if res := send(t, "POST", s.URL()+"/api/v1/agent/runs", body, "Authorization", alice); res.StatusCode != http.StatusAccepted {
 		t.Errorf("beside them: %s %s", res.Status, answer(t, res))
-	}
-}
-
-// A request that has done its work is not refused for what its answer takes.
-func TestWhatIsDoneIsNotRefused(t *testing.T) {
-	s := bounded(t, baton.Limits{InFlightPerUser: 200 << 10})
-	alice, _ := newKey(t, s, "alice", time.Time{})
-	var run struct{ RunID string }
-	_ = json.Unmarshal([]byte(answer(t, send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"echo","content":"x"}`, "Authorization", alice))), &run)
-	messages := s.URL() + "/api/projects/p1/agent-runs/" + url.PathEscape(run.RunID) + "/messages"
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = fmt.Fprintf(conn, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: 90000\r\n\r\n%s",
-		alice, strings.Repeat(" ", 30<<10))
-	var limits struct {
-		User struct{ InFlight struct{ Used int64 } }
-	}
-	for deadline := time.Now().Add(time.Minute); limits.User.InFlight.Used < 30<<10; <-time.After(10 * time.Millisecond) {
-		_ = json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))), &limits)
-		if time.Now().After(deadline) {
-			t.Fatalf("limits tell of %+v", limits)
-		}
-	}
-	// The answer says it again, and each < takes six bytes.
-	res := send(t, "POST", messages, `{"content":"`+strings.Repeat("<", 40<<10)+`"}`, "Authorization", alice)
-	if res.StatusCode != http.StatusCreated {
-		t.Errorf("%s %s", res.Status, answer(t, res))
 	}
 }
 

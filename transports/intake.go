@@ -122,18 +122,11 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
 	if ctx.Response.IsBodyStream() || static.Shared(ctx) {
 		return
 	}
-	n := len(ctx.Response.Body())
-	if n <= largeAnswer {
-		return
-	}
-	err := held.For(s.payer(ctx)).Grow(n)
-	switch {
-	case err == nil:
-	case ctx.IsGet() || ctx.IsHead():
-		ctx.Response.Reset()
-		s.failHere(ctx, err)
-	default: // what was asked is done: who is told that it is not does it again
-		held.Force(n)
+	if n := len(ctx.Response.Body()); n > largeAnswer {
+		if err := held.For(s.payer(ctx)).Grow(n); err != nil {
+			ctx.Response.Reset()
+			s.failHere(ctx, err)
+		}
 	}
 }
 
