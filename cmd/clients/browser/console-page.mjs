@@ -144,12 +144,12 @@ export async function did(body, status) {
   return ended(runId, status);
 }
 
-// logged is a run's log as the server has it.
-export async function logged(run) {
+// logged is a run's log as the server has it for who asks with those headers.
+export async function logged(run, headers) {
   const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/events?projection=seed&limit=500`;
   const all = [];
   for (let after = ""; ; ) {
-    const page = await call("GET", path + after);
+    const page = await call("GET", path + after, undefined, headers);
     all.push(...page.data);
     if (page.page_info.next === null) return all;
     after = `&after_event_id=${page.page_info.next}`;
