@@ -21,7 +21,8 @@ type Response struct {
 	*http.Response
 	LastID string // the Last-Event-ID that a browser would have by now
 
-	in *bufio.Reader
+	in   *bufio.Reader
+	conn net.Conn // nil when it came in another way
 }
 
 // Do sends a request over a connection of its own, which lasts until the test's end or for Patience. Header holds
@@ -43,12 +44,19 @@ func (s *Server) Do(method, path, body string, header ...string) *Response {
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	var conn net.Conn
+	dial := func(ctx context.Context, network, addr string) (c net.Conn, err error) {
+		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+		return conn, err
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true, DialContext: dial}).RoundTrip(req)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = resp.Body.Close() })
-	return s.Reading(resp)
+	r := s.Reading(resp)
+	r.conn = conn
+	return r
 }
 
 // Reading makes a Response of an answer that came in another way.
@@ -119,7 +127,12 @@ func (r *Response) All() string {
 }
 
 // Drop closes the connection, whatever there is still to come.
-func (r *Response) Drop() { _ = r.Body.Close() }
+func (r *Response) Drop() {
+	if r.conn != nil { // else it would be closed soon, and not at once
+		_ = r.conn.Close()
+	}
+	_ = r.Body.Close()
+}
 
 // Refused checks that this is an error answer.
 func (r *Response) Refused(status int, code string) {
