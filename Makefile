@@ -23,7 +23,7 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 test: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
 test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
 	.ci/setup
-	go test -race -p 3 -timeout 30m ./... # more than there are cores: those that wait for browsers and servers leave much of them
+	go test -race -vet=off -p 4 -timeout 30m ./... # more than there are cores: those that wait for browsers and servers leave much of them; lint vets
 	go -C $(GOSDK) test -race ./...
 	go -C $(S3TEST) test ./...
 

@@ -56,29 +56,29 @@ var attacks = []attack{
 		}
 		calls := strings.Repeat(`{},`, 10<<20)
 		bodies = append(bodies, `{"agent":"scripted","messages":[{"role":"assistant","toolCalls":[`+calls+`{}]}]}`)
-		s.flood(10, 1, func(i int) { s.post("/api/v1/agent/runs", bodies[i%len(bodies)]) })
+		s.flood(10, func(i int) { s.post("/api/v1/agent/runs", bodies[i%len(bodies)]) })
 	}},
 	{"lists", 200, func(s *assault) {
 		lists := []string{"/api/projects/default/agent-runs?limit=500", "/api/v1/threads?limit=500", "/api/projects/default/threads?limit=500"}
-		s.flood(16, 2, func(i int) { s.take(lists[i%len(lists)]) })
+		s.flood(16, func(i int) { s.take(lists[i%len(lists)]) })
 	}},
 	{"histories", 200, func(s *assault) {
-		s.flood(16, 2, func(i int) { s.take(fmt.Sprintf("/api/v1/agent/history?threadId=large-%d", i%large)) })
+		s.flood(16, func(i int) { s.take(fmt.Sprintf("/api/v1/agent/history?threadId=large-%d", i%large)) })
 	}},
 	{"messages", 200, func(s *assault) {
-		s.flood(16, 2, func(i int) { s.take(fmt.Sprintf("/api/v1/threads/large-%d/messages", i%large)) })
+		s.flood(16, func(i int) { s.take(fmt.Sprintf("/api/v1/threads/large-%d/messages", i%large)) })
 	}},
 	{"connects", 200, func(s *assault) {
-		s.flood(16, 2, func(i int) { s.post("/api/v1/agui/scripted/connect", fmt.Sprintf(`{"threadId":"large-%d"}`, i%large)) })
+		s.flood(16, func(i int) { s.post("/api/v1/agui/scripted/connect", fmt.Sprintf(`{"threadId":"large-%d"}`, i%large)) })
 	}},
 	{"logs", 200, func(s *assault) {
-		s.flood(16, 2, func(i int) { s.take(events(fmt.Sprintf("large-%d", i%large))) })
+		s.flood(16, func(i int) { s.take(events(fmt.Sprintf("large-%d", i%large))) })
 	}},
 	{"batches of snapshots", 200, func(s *assault) {
-		s.flood(8, 1, func(int) { s.post("/mcp", "["+strings.Join(s.snapshots, ",")+"]") })
+		s.flood(8, func(int) { s.post("/mcp", "["+strings.Join(s.snapshots, ",")+"]") })
 	}},
 	{"large runs", 200, func(s *assault) {
-		s.flood(12, 2, func(i int) {
+		s.flood(12, func(i int) {
 			s.post("/api/v1/agent/runs", fmt.Sprintf(`{"agent":"echo","threadId":"mine-%d","content":%q}`, i, strings.Repeat(strings.Repeat("x", 999)+" ", 7<<10)))
 		})
 	}},
@@ -177,10 +177,10 @@ func (a attack) on(s *assault) {
 	}
 }
 
-// flood has so many clients do something so many times each.
-func (s *assault) flood(clients, times int, do func(i int)) {
+// flood has so many clients do something once, and once more in a soak.
+func (s *assault) flood(clients int, do func(i int)) {
 	parallel(clients, clients, func(i int) {
-		for range times {
+		for range count(2) {
 			do(i)
 		}
 	})
