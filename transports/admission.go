@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -103,6 +104,16 @@ func (s *Streams) Payer(h Holder) budget.Payer {
 		return nil
 	}
 	return s.Rates.Payer(h.who)
+}
+
+// HoldOf returns what a request and its answer hold of the budget. The server gives it back when the answer was taken; behind another
+// program's server release does, which is to be called in any case.
+func (s *Streams) HoldOf(c *fiber.Ctx) (held *budget.Hold, release func()) {
+	if own := stream.Own(c.Context().Conn()); own != nil {
+		return own.Hold(s.Budget).For(s.Payer(HolderOf(c))), func() {}
+	}
+	held = s.Budget.Hold().For(s.Payer(HolderOf(c)))
+	return held, held.Release
 }
 
 // Holder is whose a stream is, and for how long.

@@ -114,19 +114,23 @@ func (s *Server) failHere(ctx *fasthttp.RequestCtx, err error) {
 	_ = s.fail(c, err)
 }
 
-// keep frees the request, and counts its answer, if that is large, as long as its client does not take it.
+// keep frees the request, and counts its answer, if that is large, as long as its client does not take it. There is room for it where
+// the request has had it: what was done must be told.
 func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
 	ctx.Request.ResetBody()
 	held := own.Hold(s.cfg.Streams.Budget)
-	held.Release()
-	if ctx.Response.IsBodyStream() || static.Shared(ctx) {
+	n := 0
+	if !ctx.Response.IsBodyStream() && !static.Shared(ctx) {
+		n = len(ctx.Response.Body())
+	}
+	if n <= largeAnswer {
+		held.Release()
 		return
 	}
-	if n := len(ctx.Response.Body()); n > largeAnswer {
-		if err := held.For(s.payer(ctx)).Grow(n); err != nil {
-			ctx.Response.Reset()
-			s.failHere(ctx, err)
-		}
+	if err := held.For(s.payer(ctx)).Resize(n); err != nil {
+		held.Release()
+		ctx.Response.Reset()
+		s.failHere(ctx, err)
 	}
 }
 
@@ -172,8 +176,8 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 
 func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
 	body, err := held.ReadAll(from, length, s.limit(r))
-	if err == nil && r.Input && len(body) > largeInput {
-		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored
+	if err == nil && (r.Input || r.Echoes) && len(body) > largeInput {
+		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored or answered
 	}
 	if err != nil {
 		return unread(err)

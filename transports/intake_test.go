@@ -11,6 +11,7 @@ import (
 	"os"
 	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -259,6 +260,41 @@ func TestSlowTakersAreGivenUp(t *testing.T) {
 	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
 	if a := s.do("GET", "/large", nil); len(a.body) != 40<<20 {
 		t.Errorf("afterwards: got %d, %d bytes", a.status, len(a.body))
+	}
+}
+
+// echoing answers with what it is sent, and counts how often it has done so.
+type echoing struct{ did *atomic.Int64 }
+
+func (e echoing) Routes() []transports.Route {
+	return []transports.Route{{Method: "POST", Path: "/echo", Echoes: true, Known: func(c *fiber.Ctx, _ runtime.Caller) error {
+		e.did.Add(1)
+		return c.JSON(string(c.Request().Body()))
+	}}}
+}
+
+// What was done must be told: there is room for the answer, or nothing is done.
+func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
+	e := echoing{new(atomic.Int64)}
+	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 8 << 20}, e)
+	body := `"` + strings.Repeat("<>&", 300<<10) + `"`
+	echo := func() answer {
+		return s.do("POST", "/echo", strings.NewReader(body), "Content-Type", "application/json")
+	}
+	others := s.streams.Budget.Hold()
+	for _, test := range []struct{ others, status int }{
+		{0, 200}, {7<<20 - 3*len(body), 200}, {7<<20 - 2*len(body), 200}, {7<<20 - 2*len(body) + 1, 503}, {7<<20 - len(body), 503}, {0, 200},
+	} {
+		_ = others.Resize(test.others)
+		before := e.did.Load()
+		a := echo()
+		if did := e.did.Load() > before; (a.status == 200) != did || did != (test.status == 200) {
+			t.Errorf("beside %d bytes: got %d, done: %t", test.others, a.status, did)
+		}
+		if a.status == 200 && len(a.body) > len(body)+8 {
+			t.Errorf("%d bytes were answered with %d", len(body), len(a.body))
+		}
+		until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == int64(test.others) })
 	}
 }
 

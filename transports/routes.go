@@ -26,8 +26,9 @@ type Route struct {
 	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit but that on bytes (see Idempotency)
 
 	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
-	Input bool  // it may be as large as one that starts a run
-	Raw   int64 // Known reads it itself, with Route.Body: of any Content-Type, up to so many bytes
+	Input  bool  // it may be as large as one that starts a run
+	Echoes bool  // its answer repeats it, for which there must be room before anything is done
+	Raw    int64 // Known reads it itself, with Route.Body: of any Content-Type, up to so many bytes
 }
 
 // Mounter is a transport: it says at which addresses it answers, from the root of the paths on.

@@ -42,6 +42,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // Config holds what a Server needs. Runtime and Streams must be set; other zero fields mean the default.
@@ -128,6 +129,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.visits = newVisits(stream.NewListener(nil, s.listening()))
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
+		JSONEncoder:                  wire.Encode,
 		Immutable:                    true,
 		CaseSensitive:                true,
 		ReadBufferSize:               cfg.Header,

@@ -46,7 +46,7 @@ type Payer interface {
 	Pay(has, n int64) error
 }
 
-// For makes a Hold that has nothing somebody's. It may be nobody's.
+// For makes a Hold, and what it has, somebody's: of one that has something, whose it is already. It may be nobody's.
 func (h *Hold) For(p Payer) *Hold {
 	h.to = p
 	return h
@@ -85,6 +85,16 @@ func (h *Hold) Force(n int) {
 		h.of.used.Add(int64(n))
 		h.n.Add(int64(n))
 	}
+}
+
+// Resize makes the part n bytes, or fails with ErrSpent and leaves it. Less than it was there is always room for.
+func (h *Hold) Resize(n int) error {
+	more := n - int(h.n.Load())
+	if more > 0 {
+		return h.Grow(more)
+	}
+	h.Shrink(-more)
+	return nil
 }
 
 // Shrink gives n bytes of the part back.

@@ -29,15 +29,15 @@ type budget struct {
 	reading func(context.Context) (context.Context, context.CancelFunc) // ends a context when the request's client has left, too
 
 	mu   sync.Mutex  // guards left, and is held while a call is answered
-	held *holds.Hold // for the answers
+	held *holds.Hold // for the request and the answers
 	left int
 }
 
-// budget returns that of the request c.
-func (t Transport) budget(c *fiber.Ctx) *budget {
-	b := &budget{left: maxAnswers, held: new(holds.Hold)}
+// budget returns that of the request c, to be released once it is answered.
+func (t Transport) budget(c *fiber.Ctx) (b *budget, release func()) {
+	b, release = &budget{left: maxAnswers, held: new(holds.Hold)}, func() {}
 	if t.Streams != nil {
-		b.held = t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+		b.held, release = t.Streams.HoldOf(c)
 	}
 	client := transports.Reading(c)
 	b.reading = func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -48,7 +48,7 @@ func (t Transport) budget(c *fiber.Ctx) *budget {
 			cancel(nil)
 		}
 	}
-	return b
+	return b, release
 }
 
 // counted has each message of a request but the first count as a request of its own. Those over the limit of who sends them are
@@ -103,9 +103,36 @@ func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(con
 	defer end()
 	raw, err := answer(ctx)
 	if err == nil && overHTTP {
-		err = b.held.Grow(len(raw))
+		err = b.held.Grow(size(raw))
 	}
 	return raw, err
+}
+
+// echo answers a call whose answer repeats what of its arguments: there is room for it, or nothing is done.
+func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte, error)) ([]byte, error) {
+	if b, overHTTP := ctx.Value(budgetKey{}).(*budget); overHTTP {
+		if err := b.held.Grow(size(what)); err != nil {
+			return nil, err
+		}
+	}
+	return answer(ctx)
+}
+
+// size is how large the result of raw is in an answer at most: its members are escaped as for HTML, and what is text, too, is quoted.
+func size(raw []byte) int {
+	n, quoted := 1<<10+len(raw), 0
+	for _, b := range raw {
+		switch b {
+		case '<', '>', '&':
+			n += 5
+		case '"', '\\':
+			quoted++
+		}
+	}
+	if len(raw) <= maxText {
+		n += n + quoted
+	}
+	return n
 }
 
 var errAnswers = &runtime.Error{

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -155,6 +156,49 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 	}
 	if a := s.do("POST", asks[0]); !strings.Contains(a.body, "structuredContent") || strings.Contains(a.body, "too_large") {
 		t.Errorf("one alone: status %d, %d bytes: %.300s", a.status, len(a.body), a.body)
+	}
+}
+
+// What was done is told, whatever else the request asks for that there is no room for, and nothing is done whose answer has none.
+func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
+	s := serve(t)
+	c := s.overHTTP()
+	run := c.script(`{"ask": {"message": "Go on?"}}`)
+	s.await(run, runtime.Waiting)
+	large, err := s.rt.StartRun(t.Context(), ann, user("echo", strings.Repeat(`\"<`, 100<<10)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.await(started{RunID: large.RunID}, runtime.Completed)
+	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"append_agent_message","arguments":{"run_id":%q,"content":%q}}}`,
+		run.RunID, strings.Repeat("<", 100<<10))
+	snapshot := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_agent_run_snapshot","arguments":{"conversation_id":%q,"run_id":%q}}}`,
+		large.ConversationID, large.RunID)
+	appended := func() int {
+		page, err := s.rt.Messages(t.Context(), ann, run.RunID, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Rows)
+	}
+	total := int(s.Streams.Budget.Total())
+	usable := total - total/8
+	others := s.Streams.Budget.Hold()
+	outcomes := make(map[string]int)
+	for room := 8 << 20; room > 200<<10; room -= room / 5 {
+		if err := errors.Join(others.Resize(0), others.Resize(usable-room)); err != nil {
+			t.Fatal(err)
+		}
+		before := appended()
+		a := s.do("POST", "["+message+","+snapshot+"]")
+		did, told := appended() > before, strings.Count(a.body, strings.Repeat(`\u003c`, 100<<10)) == 2 && a.status == http.StatusOK
+		if did != told {
+			t.Fatalf("with room for %d bytes: done: %t, told: %t, %d %.300s", room, did, told, a.status, a.body)
+		}
+		outcomes[fmt.Sprint(did, strings.Count(a.body, "overloaded"))]++
+	}
+	if len(outcomes) < 3 {
+		t.Errorf("no room was tried that is enough for one of the two: %v", outcomes)
 	}
 }
 

@@ -47,8 +47,8 @@ func (t Transport) Routes() []transports.Route {
 			return err
 		}
 		ctx := context.WithValue(c.UserContext(), callerKey{}, who) // the adaptor's is reused by later requests
-		b := t.budget(c)
-		defer b.held.Release() // the server counts what it answers with
+		b, release := t.budget(c)
+		defer release()
 		ctx = context.WithValue(ctx, budgetKey{}, b)
 		err := adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handler.ServeHTTP(w, r.WithContext(ctx))

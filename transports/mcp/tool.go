@@ -31,8 +31,9 @@ var schemas embed.FS
 // tool is a tool as clients see it, and what it does.
 type tool struct {
 	sdk.Tool
-	input *jsonschema.Schema
-	call  call
+	input  *jsonschema.Schema
+	call   call
+	echoes bool // its answer repeats its arguments
 }
 
 // call answers a call whose arguments fit the tool's input schema.
@@ -54,6 +55,12 @@ func newTool(name, title, description string, hints sdk.ToolAnnotations, fn call
 		},
 		input: c.MustCompile(name), call: fn,
 	}
+}
+
+// echoing is the tool with an answer that repeats its arguments.
+func echoing(t tool) tool {
+	t.echoes = true
+	return t
 }
 
 func schemaOf(name, kind string) json.RawMessage {
@@ -86,11 +93,14 @@ func (t Transport) handler(tool *tool) sdk.ToolHandler {
 			if err != nil {
 				return nil, err
 			}
-			return encode(answer)
+			return wire.Encode(answer)
 		}
 		raw, err := budgeted(ctx, func() ([]byte, error) {
-			if tool.Annotations.ReadOnlyHint {
+			switch {
+			case tool.Annotations.ReadOnlyHint:
 				return t.read(ctx, who, answer)
+			case tool.echoes:
+				return echo(ctx, req.Params.Arguments, answer)
 			}
 			return answer(ctx)
 		})
@@ -113,15 +123,6 @@ func result(raw json.RawMessage) *sdk.CallToolResult {
 	return &sdk.CallToolResult{StructuredContent: raw, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// encode returns v as JSON that models read, in which <, > and & are themselves.
-func encode(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSpace(buf.Bytes()), err
-}
-
 // refuse is the answer to a call that failed: the body that REST would answer with.
 func (t Transport) refuse(tool *tool, err error) *sdk.CallToolResult {
 	_, problem, _ := transports.Status(err)
@@ -129,7 +130,7 @@ func (t Transport) refuse(tool *tool, err error) *sdk.CallToolResult {
 		problem.RequestID = uuid.NewString()
 		cmp.Or(t.Log, slog.Default()).Error("tool failed", "request", problem.RequestID, "tool", tool.Name, "error", err)
 	}
-	text, _ := encode(problem) // of strings: it cannot fail
+	text, _ := wire.Encode(problem) // of strings: it cannot fail
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}}
 }
 

@@ -35,10 +35,10 @@ func tools() []tool {
 			"Start a run of an agent or a workflow, on a new thread or to go on with one. It returns when the run is "+
 				"accepted; the run goes on by itself.",
 			sdk.ToolAnnotations{DestructiveHint: yes, OpenWorldHint: yes}, Transport.start),
-		newTool("append_agent_message", "Append a message to an agent run",
+		echoing(newTool("append_agent_message", "Append a message to an agent run",
 			"Append a user's message to a run. A run at work takes it at its next step, one that has completed or failed "+
 				"starts again for it.",
-			sdk.ToolAnnotations{DestructiveHint: no, OpenWorldHint: yes}, Transport.append),
+			sdk.ToolAnnotations{DestructiveHint: no, OpenWorldHint: yes}, Transport.append)),
 		newTool("resume_agent_run", "Answer an agent run",
 			"Answer what a WAITING run asks, so that it goes on. Every open interrupt must be answered.",
 			sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes, OpenWorldHint: yes}, Transport.resume),
