@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"slices"
 
@@ -30,7 +29,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	frame, err := json.Marshal(wire.NewHistory(h))
+	frame, err := wire.Encode(wire.NewHistory(h))
 	if err != nil {
 		return err
 	}
@@ -40,13 +39,20 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	at := bytes.LastIndexByte(frame, ']') // of the messages, which come last
-	if !d.more {
-		d.held.Release() // the server counts what it answers with
-		return c.Send(slices.Concat(frame[:at], d.page, frame[at:]))
-	}
-	if c.Method() == fiber.MethodHead {
+	if c.Method() == fiber.MethodHead && d.more {
 		d.held.Release()
 		return nil
+	}
+	if !d.more || !c.Request().Header.IsHTTP11() { // which knows no answer without a length
+		defer d.held.Release() // the server counts what it answers with
+		whole := slices.Concat(frame[:at], d.page)
+		for d.more {
+			if err := d.read(c.UserContext()); err != nil {
+				return err
+			}
+			whole = append(whole, d.page...)
+		}
+		return c.Send(append(whole, frame[at:]...))
 	}
 	ctx, conn := c.UserContext(), c.Context().Conn() // which ctx ends with, and not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
@@ -104,7 +110,7 @@ func (d *day) read(ctx context.Context) error {
 	}
 	d.page, d.more = nil, msgs.More
 	for i := range msgs.Rows {
-		msg, err := json.Marshal(wire.NewHistoryMessage(&msgs.Rows[i]))
+		msg, err := wire.Encode(wire.NewHistoryMessage(&msgs.Rows[i]))
 		if err != nil {
 			return err
 		}

@@ -149,6 +149,23 @@ func TestHeadOfALongHistory(t *testing.T) {
 	}
 }
 
+// A client of HTTP/1.0 knows no chunks: it is given all of a long day at once.
+func TestALongHistoryOverHTTP10(t *testing.T) {
+	s := long(t, 450, 1000)
+	c := s.kit.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	defer c.Close()
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+	var got day
+	if err := json.Unmarshal([]byte(body), &got); err != nil || strings.Contains(head, "chunked") || len(got.Snapshot.Messages) != 451 {
+		t.Errorf("%s\n%d messages, %v", head, len(got.Snapshot.Messages), err)
+	}
+	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+}
+
 // long serves a server with a thread of n messages in a day that have so many bytes each.
 func long(t *testing.T, n, size int) *server {
 	t.Helper()
@@ -226,5 +243,18 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 	}
 	if free < all {
 		t.Errorf("%d of %d turns are free", free, all)
+	}
+}
+
+// Who searches waits for nobody's turn, and nobody waits for theirs.
+func TestSearchesTakeNoTurn(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "needle"}).RunID, "COMPLETED")
+	_, back := s.kit.TakeTurns()
+	defer back()
+	for _, list := range []string{"/api/projects/default/agent-runs", "/api/projects/default/threads", "/api/v1/threads"} {
+		if a := s.do("GET", list+"?q=needle", nil); a.Status != 200 {
+			t.Errorf("%s: %d %s", list, a.Status, a.Body)
+		}
 	}
 }
