@@ -90,7 +90,7 @@ function Question(props: QuestionProps) {
       )}
       {i.expiresAt && (
         <p className="muted">
-          Refused by itself after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
+          Refused automatically after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
         </p>
       )}
       {given && <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p>}
