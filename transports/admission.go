@@ -10,7 +10,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
-	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -106,11 +105,13 @@ func (s *Streams) Payer(h Holder) budget.Payer {
 	return s.Rates.Payer(h.who)
 }
 
-// HoldOf returns what a request and its answer hold of the budget. The server gives it back when the answer was taken; behind another
-// program's server release does, which is to be called in any case.
+// HoldOf returns what a request and its answer hold of the budget, for who sees to it that there is room for the answer before
+// anything is done: the server does not refuse it. It gives all back when the answer was taken; behind another program's server
+// release does, which is to be called in any case.
 func (s *Streams) HoldOf(c *fiber.Ctx) (held *budget.Hold, release func()) {
-	if own := stream.Own(c.Context().Conn()); own != nil {
-		return own.Hold(s.Budget).For(s.Payer(HolderOf(c))), func() {}
+	if in, ok := c.Context().UserValue(incomingKey{}).(*incoming); ok {
+		in.told = true
+		return in.own.Hold(s.Budget).For(s.Payer(HolderOf(c))), func() {}
 	}
 	held = s.Budget.Hold().For(s.Payer(HolderOf(c)))
 	return held, held.Release

@@ -51,6 +51,7 @@ type incoming struct {
 	own    *stream.Conn
 	length int // -1 for chunks
 	greet  bool
+	told   bool // there was room for its answer before anything was done, which is not refused any more
 }
 
 type incomingKey struct{}
@@ -64,7 +65,7 @@ func arrived(own *stream.Conn, h *fasthttp.RequestHeader) incoming {
 	h.Del(announced)
 	length, _ := strconv.Atoi(noted)
 	h.SetContentLength(length)
-	return incoming{own, length, greet}
+	return incoming{own: own, length: length, greet: greet}
 }
 
 // answering gives the requests that come in on connections of the server to h.
@@ -81,12 +82,12 @@ func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 		} else {
 			s.failHere(ctx, fiber.ErrNotImplemented) // which fiber would answer by itself
 		}
+		if !ctx.Hijacked() {
+			s.keep(ctx, &in)
+		}
 		if !in.own.Done(in.length) {
 			ctx.SetConnectionClose()
 			stream.Linger(in.own)
-		}
-		if !ctx.Hijacked() {
-			s.keep(ctx, in.own)
 		}
 	}
 }
@@ -114,11 +115,11 @@ func (s *Server) failHere(ctx *fasthttp.RequestCtx, err error) {
 	_ = s.fail(c, err)
 }
 
-// keep frees the request, and counts its answer, if that is large, as long as its client does not take it. There is room for it where
-// the request has had it: what was done must be told.
-func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
+// keep frees the request, and counts its answer, if that is large, as long as its client does not take it. One for which there was
+// room before is not refused for the little that it has come to beyond that: what was done must be told.
+func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 	ctx.Request.ResetBody()
-	held := own.Hold(s.cfg.Streams.Budget)
+	held := in.own.Hold(s.cfg.Streams.Budget)
 	n := 0
 	if !ctx.Response.IsBodyStream() && !static.Shared(ctx) {
 		n = len(ctx.Response.Body())
@@ -127,7 +128,12 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, own *stream.Conn) {
 		held.Release()
 		return
 	}
-	if err := held.For(s.payer(ctx)).Resize(n); err != nil {
+	err := held.For(s.payer(ctx)).Resize(n)
+	switch {
+	case err == nil:
+	case in.told:
+		held.Force(n - held.Size())
+	default:
 		held.Release()
 		ctx.Response.Reset()
 		s.failHere(ctx, err)
@@ -169,21 +175,36 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 			return err
 		}
 	}
-	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, in.own.Hold(s.cfg.Streams.Budget).For(s.payer(c.Context())))
+	held := in.own.Hold(s.cfg.Streams.Budget).For(s.payer(c.Context()))
+	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, held)
+	if err == nil && r.Echoes {
+		in.told = true
+		if n := repeated(c.Request().Body()); n > largeAnswer {
+			err = held.Grow(n)
+		}
+	}
 	in.own.Work()
 	return err
 }
 
 func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
 	body, err := held.ReadAll(from, length, s.limit(r))
-	if err == nil && (r.Input || r.Echoes) && len(body) > largeInput {
-		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored or answered
+	if err == nil && r.Input && len(body) > largeInput {
+		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored
 	}
 	if err != nil {
 		return unread(err)
 	}
 	c.Request().SetBodyRaw(body)
 	return plain(c, len(body), s.limit(r))
+}
+
+// repeated is how large an answer that repeats body is at most, in JSON: it quotes the separators of lines and paragraphs.
+func repeated(body []byte) int { return 1<<10 + len(body) + 3*Separators(body) }
+
+// Separators is how many of the two characters there are in text that JSON for scripts quotes, and nobody else has to: U+2028 and U+2029.
+func Separators(text []byte) int {
+	return bytes.Count(text, []byte("\u2028")) + bytes.Count(text, []byte("\u2029"))
 }
 
 // Decoded lets go of a request's body once all that is wanted of it was decoded: what it has come to is as large, and is there

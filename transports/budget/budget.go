@@ -78,18 +78,25 @@ func (h *Hold) Grow(n int) error {
 	return nil
 }
 
-// Force is Grow for what is there already, and is nobody's: it does not fail.
+// Force is Grow for what is there already: it does not fail. All of the part is nobody's from then on.
 func (h *Hold) Force(n int) {
-	if h.of != nil {
-		h.to = nil
-		h.of.used.Add(int64(n))
-		h.n.Add(int64(n))
+	if h.of == nil {
+		return
 	}
+	if has := h.n.Load(); h.to != nil && has > 0 {
+		_ = h.to.Pay(has, -has)
+	}
+	h.to = nil
+	h.of.used.Add(int64(n))
+	h.n.Add(int64(n))
 }
+
+// Size is how many bytes the part has.
+func (h *Hold) Size() int { return int(h.n.Load()) }
 
 // Resize makes the part n bytes, or fails with ErrSpent and leaves it. Less than it was there is always room for.
 func (h *Hold) Resize(n int) error {
-	more := n - int(h.n.Load())
+	more := n - h.Size()
 	if more > 0 {
 		return h.Grow(more)
 	}

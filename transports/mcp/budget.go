@@ -28,9 +28,27 @@ type budget struct {
 	began   atomic.Bool                                                 // the first message has come, which was counted with the request
 	reading func(context.Context) (context.Context, context.CancelFunc) // ends a context when the request's client has left, too
 
-	mu   sync.Mutex  // guards left, and is held while a call is answered
-	held *holds.Hold // for the request and the answers
-	left int
+	mu      sync.Mutex // guards the fields below, and is held while a call is answered
+	left    int
+	held    *holds.Hold // for the request and the answers
+	answers int         // bytes of those that may be large
+	counted int         // of which held has so many
+}
+
+// littleAnswers is how large all answers to a request may be without counting: the server does not count them either.
+const littleAnswers = 64 << 10
+
+// grow counts an answer with raw. b.mu is held.
+func (b *budget) grow(raw []byte) error {
+	all := b.answers + size(raw)
+	if all > littleAnswers {
+		if err := b.held.Grow(all - b.counted); err != nil {
+			return err
+		}
+		b.counted = all
+	}
+	b.answers = all
+	return nil
 }
 
 // budget returns that of the request c, to be released once it is answered.
@@ -103,7 +121,7 @@ func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(con
 	defer end()
 	raw, err := answer(ctx)
 	if err == nil && overHTTP {
-		err = b.held.Grow(size(raw))
+		err = b.grow(raw)
 	}
 	return raw, err
 }
@@ -111,7 +129,7 @@ func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(con
 // echo answers a call whose answer repeats what of its arguments: there is room for it, or nothing is done.
 func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte, error)) ([]byte, error) {
 	if b, overHTTP := ctx.Value(budgetKey{}).(*budget); overHTTP {
-		if err := b.held.Grow(size(what)); err != nil {
+		if err := b.grow(what); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +138,8 @@ func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte
 
 // size is how large the result of raw is in an answer at most: its members are escaped as for HTML, and what is text, too, is quoted.
 func size(raw []byte) int {
-	n, quoted := 1<<10+len(raw), 0
+	separators := transports.Separators(raw)
+	n, quoted := len(raw)+3*separators, separators
 	for _, b := range raw {
 		switch b {
 		case '<', '>', '&':
@@ -132,7 +151,7 @@ func size(raw []byte) int {
 	if len(raw) <= maxText {
 		n += n + quoted
 	}
-	return n
+	return n + 256
 }
 
 var errAnswers = &runtime.Error{

@@ -202,6 +202,56 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	}
 }
 
+// What an answer repeats of a message may grow in it, and so may the message's id; whoever sends little is served beside those who send much.
+func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
+	s := serve(t)
+	run := s.overHTTP().script(`{"ask": {"message": "Go on?"}}`)
+	s.await(run, runtime.Waiting)
+	appending := func(id, content string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"append_agent_message","arguments":{"run_id":%q,"content":"%s"}}}`,
+			id, run.RunID, content)
+	}
+	appended := func() int {
+		page, err := s.rt.Messages(t.Context(), ann, run.RunID, 0, 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Rows)
+	}
+	total := int(s.Streams.Budget.Total())
+	others := s.Streams.Budget.Hold()
+	for _, test := range []struct {
+		name, body string
+		room       int
+		done       bool
+	}{
+		{"separators in little", appending("1", "a"+strings.Repeat("\u2028", 3000)), 0, true},
+		{"separators", appending("1", "a"+strings.Repeat("\u2028", 20_000)), 400_000, true},
+		{"separators in much", appending("1", "a"+strings.Repeat("\u2028", 50_000)), 620_000, false},
+		{"an id", appending(strings.Repeat("\u2028", 9000), "hi"), 0, true},
+		{"a long id", appending(strings.Repeat("\u2028", 20_000), "hi"), 100_000, true},
+		{"little", appending("1", strings.Repeat("x", 31_000)), 0, true},
+	} {
+		if err := errors.Join(others.Resize(0), others.Resize(total-total/8-test.room)); err != nil {
+			t.Fatal(err)
+		}
+		before := appended()
+		a := s.do("POST", test.body)
+		told := a.status == http.StatusOK && !strings.Contains(a.body, "isError")
+		if done := appended() > before; done != told || done != test.done {
+			t.Errorf("%s: done: %t, told: %t, %d %.200s", test.name, done, told, a.status, a.body)
+		}
+		s.Eventually("the answer is not held any more", func() bool { return s.Streams.Budget.Used() == int64(others.Size()) })
+	}
+	batch := make([]string, 32)
+	for i := range batch {
+		batch[i] = appending(fmt.Sprint(i), "hi")
+	}
+	if a := s.do("POST", "["+strings.Join(batch, ",")+"]"); strings.Contains(a.body, "overloaded") {
+		t.Errorf("32 short messages: %.200s", a.body)
+	}
+}
+
 // What changes something waits for nobody's reads, and what reads waits no longer than its client does.
 func TestOnlyWhatReadsHasTurns(t *testing.T) {
 	s := serve(t)

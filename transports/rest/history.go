@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -45,14 +46,17 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	}
 	if !d.more || !c.Request().Header.IsHTTP11() { // which knows no answer without a length
 		defer d.held.Release() // the server counts what it answers with
-		whole := slices.Concat(frame[:at], d.page)
+		whole := d.page
 		for d.more {
-			if err := d.read(c.UserContext()); err != nil {
+			if len(whole) > maxWhole {
+				return errWhole
+			}
+			if err := errors.Join(d.read(c.UserContext()), d.held.Grow(len(d.page))); err != nil { // which is copied
 				return err
 			}
 			whole = append(whole, d.page...)
 		}
-		return c.Send(append(whole, frame[at:]...))
+		return c.Send(slices.Concat(frame[:at], whole, frame[at:]))
 	}
 	ctx, conn := c.UserContext(), c.Context().Conn() // which ctx ends with, and not with this
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
@@ -64,6 +68,13 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		})
 	})
 	return nil
+}
+
+// maxWhole is how much of a day is read on for a client that is given it whole.
+const maxWhole = 16 << 20
+
+var errWhole = &runtime.Error{
+	Kind: runtime.KindTooLarge, Code: "answer_too_large", Detail: "The day is larger than 16 MiB; ask for it with HTTP/1.1",
 }
 
 // guard runs fn in a goroutine of fasthttp's, which a panic must not leave.

@@ -166,6 +166,21 @@ func TestALongHistoryOverHTTP10(t *testing.T) {
 	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
 }
 
+// What is given whole is bounded, and what has bounded it is said.
+func TestAVeryLongHistoryOverHTTP10IsRefused(t *testing.T) {
+	s := long(t, 230, 30_000)
+	for range 2 {
+		s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": strings.Repeat("x", 6<<20)}).RunID, "COMPLETED")
+	}
+	c := s.kit.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	defer c.Close()
+	answer, err := io.ReadAll(c)
+	if text := string(answer); err != nil || !strings.HasPrefix(text, "HTTP/1.1 413") || !strings.Contains(text, `"answer_too_large"`) {
+		t.Errorf("%.1000s, %v", text, err)
+	}
+	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+}
+
 // long serves a server with a thread of n messages in a day that have so many bytes each.
 func long(t *testing.T, n, size int) *server {
 	t.Helper()
