@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/static"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // How a body comes in. Fasthttp would read it, into as much memory as its head announces, before anybody has judged Host, Origin
@@ -124,7 +125,7 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 	if !ctx.Response.IsBodyStream() && !static.Shared(ctx) {
 		n = len(ctx.Response.Body())
 	}
-	if n <= largeAnswer {
+	if n <= LargeAnswer {
 		held.Release()
 		return
 	}
@@ -140,8 +141,8 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 	}
 }
 
-// largeAnswer is the size above which an answer counts: smaller ones are with the kernel at once.
-const largeAnswer = 64 << 10
+// LargeAnswer is the size above which an answer counts: smaller ones are with the kernel at once.
+const LargeAnswer = 64 << 10
 
 // watchState is told what fasthttp does with a connection.
 func watchState(c net.Conn, state fasthttp.ConnState) {
@@ -179,7 +180,7 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, held)
 	if err == nil && r.Echoes {
 		in.told = true
-		if n := repeated(c.Request().Body()); n > largeAnswer {
+		if n := repeated(c.Request().Body()); n > LargeAnswer {
 			err = held.Grow(n)
 		}
 	}
@@ -200,12 +201,7 @@ func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, he
 }
 
 // repeated is how large an answer that repeats body is at most, in JSON: it quotes the separators of lines and paragraphs.
-func repeated(body []byte) int { return 1<<10 + len(body) + 3*Separators(body) }
-
-// Separators is how many of the two characters there are in text that JSON for scripts quotes, and nobody else has to: U+2028 and U+2029.
-func Separators(text []byte) int {
-	return bytes.Count(text, []byte("\u2028")) + bytes.Count(text, []byte("\u2029"))
-}
+func repeated(body []byte) int { return 1<<10 + len(body) + 3*wire.Separators(body) }
 
 // Decoded lets go of a request's body once all that is wanted of it was decoded: what it has come to is as large, and is there
 // until the answer. The budget counts it on.

@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	holds "github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // maxAnswers is how large the answers to one request may be together, but for the last that began below it: they are kept
@@ -35,13 +36,10 @@ type budget struct {
 	counted int         // of which held has so many
 }
 
-// littleAnswers is how large all answers to a request may be without counting: the server does not count them either.
-const littleAnswers = 64 << 10
-
-// grow counts an answer with raw. b.mu is held.
+// grow counts an answer with raw, once they all are as large as the server counts them from. b.mu is held.
 func (b *budget) grow(raw []byte) error {
 	all := b.answers + size(raw)
-	if all > littleAnswers {
+	if all > transports.LargeAnswer {
 		if err := b.held.Grow(all - b.counted); err != nil {
 			return err
 		}
@@ -138,7 +136,7 @@ func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte
 
 // size is how large the result of raw is in an answer at most: its members are escaped as for HTML, and what is text, too, is quoted.
 func size(raw []byte) int {
-	separators := transports.Separators(raw)
+	separators := wire.Separators(raw)
 	n, quoted := len(raw)+3*separators, separators
 	for _, b := range raw {
 		switch b {

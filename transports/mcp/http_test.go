@@ -159,6 +159,16 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 	}
 }
 
+// messages is how many messages a run has.
+func (s *server) messages(run started) int {
+	s.t.Helper()
+	page, err := s.rt.Messages(s.t.Context(), ann, run.RunID, 0, 200)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(page.Rows)
+}
+
 // What was done is told, whatever else the request asks for that there is no room for, and nothing is done whose answer has none.
 func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	s := serve(t)
@@ -174,13 +184,7 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 		run.RunID, strings.Repeat("<", 100<<10))
 	snapshot := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_agent_run_snapshot","arguments":{"conversation_id":%q,"run_id":%q}}}`,
 		large.ConversationID, large.RunID)
-	appended := func() int {
-		page, err := s.rt.Messages(t.Context(), ann, run.RunID, 0, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(page.Rows)
-	}
+	appended := func() int { return s.messages(run) }
 	total := int(s.Streams.Budget.Total())
 	usable := total - total/8
 	others := s.Streams.Budget.Hold()
@@ -211,13 +215,7 @@ func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"append_agent_message","arguments":{"run_id":%q,"content":"%s"}}}`,
 			id, run.RunID, content)
 	}
-	appended := func() int {
-		page, err := s.rt.Messages(t.Context(), ann, run.RunID, 0, 200)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(page.Rows)
-	}
+	appended := func() int { return s.messages(run) }
 	total := int(s.Streams.Budget.Total())
 	others := s.Streams.Budget.Hold()
 	for _, test := range []struct {

@@ -25,6 +25,12 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
+// Separators is how many of the two characters there are in text of which Encode makes six bytes each, and which others leave at three:
+// U+2028 and U+2029.
+func Separators(text []byte) int {
+	return bytes.Count(text, []byte("\u2028")) + bytes.Count(text, []byte("\u2029"))
+}
+
 // Unescape returns what a parameter of a path stands for. Routers leave it percent-encoded; it is decoded
 // exactly once, so that a name may hold a slash or a percent sign. What cannot be decoded names nothing.
 func Unescape(param string) string {
