@@ -1,0 +1,84 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/remote"
+)
+
+func TestSilenceAndCancelEndTheConnection(t *testing.T) {
+	asked, left := make(chan struct{}, 2), make(chan struct{}, 2)
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		stream(started)(w, r)
+		w.(http.Flusher).Flush()
+		asked <- struct{}{}
+		<-r.Context().Done()
+		left <- struct{}{}
+	}
+	s := serve(t, hang)
+	res := plugintest.Run(t, s.agent(t, func(c *remote.Config) { c.Idle = time.Second }), plugintest.Config{Input: plugins.Input{Query: "go"}})
+	if got, ok := errors.AsType[*plugins.Error](res.Err); !ok || got.Code != "stalled" {
+		t.Errorf("got %#v", res.Err)
+	}
+	<-asked
+	<-left
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { // ends when the server is asked again
+		<-asked
+		cancel(plugins.ErrCancelled)
+	}()
+	res, _ = plugintest.Execute(ctx, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
+	if !errors.Is(res.Err, plugins.ErrCancelled) {
+		t.Errorf("got %v", res.Err)
+	}
+	<-left
+}
+
+// numbered is an answer whose events have ids, cut behind the one of the id until.
+func numbered(until int) http.HandlerFunc {
+	events := strings.Split(strings.TrimSpace(started+hello+finished), "\n")
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, ev := range events[:min(until, len(events))] {
+			fmt.Fprintf(w, "id: %d\r\nevent: x\r\n: comment\r\ndata: %s\r\n\r\n", 10+i, strings.TrimSpace(ev))
+		}
+	}
+}
+
+func TestConnectionIsMadeAgainWhereEventsAreNumbered(t *testing.T) {
+	s := serve(t, numbered(3), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, numbered(4), numbered(99))
+	res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
+	if res.Err != nil || res.Output.Answer != "hello world" || strings.Count(res.Log(), `"TEXT_MESSAGE_START"`) != 1 {
+		t.Fatalf("%v\n%s", res.Err, res.Log())
+	}
+	for i := range s.bodies {
+		if s.bodies[i] != s.bodies[0] || s.headers[i].Get("Idempotency-Key") != s.asked[0].RunID {
+			t.Errorf("request %d is another: %s", i, s.bodies[i])
+		}
+	}
+}
+
+func TestAfterACrashTheSameIsAskedAgain(t *testing.T) {
+	s := serve(t, stream(started+`{"type":"STATE_SNAPSHOT","snapshot":{"list":[1]}}
+		{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":2}]}`+"\n"+hello+finished))
+	cfg := plugintest.Config{Input: plugins.Input{Query: "go"}, CrashBefore: 2}
+	res := plugintest.Run(t, s.agent(t), cfg)
+	if res.Err != nil || len(s.asked) != 2 || s.bodies[0] != s.bodies[1] {
+		t.Fatalf("%v, asked %d times:\n%s", res.Err, len(s.asked), strings.Join(s.bodies, "\n"))
+	}
+	if got := string(res.State()); got != `{"list":[1,2]}` {
+		t.Errorf("state %s", got)
+	}
+	res = plugintest.Run(t, s.agent(t, func(c *remote.Config) { c.AtMostOnce = true }), cfg)
+	if got, ok := errors.AsType[*plugins.Error](res.Err); !ok || got.Code != "interrupted" || len(s.asked) != 3 {
+		t.Errorf("got %#v, asked %d times", res.Err, len(s.asked)-2)
+	}
+}

@@ -1,0 +1,315 @@
+package baton_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fasthttp/websocket"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// ticketFor asks for a ticket, and returns its text and when it ends.
+func ticketFor(t *testing.T, s *baton.Server, key, path string) (string, time.Time) {
+	t.Helper()
+	body, _ := json.Marshal(map[string]string{"path": path})
+	res := send(t, "POST", s.URL()+"/api/v1/stream-tickets", string(body), "Authorization", key)
+	text := answer(t, res)
+	var got struct {
+		Ticket    string
+		ExpiresAt time.Time
+	}
+	if err := json.Unmarshal([]byte(text), &got); res.StatusCode != http.StatusCreated || err != nil || got.Ticket == "" {
+		t.Fatalf("%s: %s %s", path, res.Status, text)
+	}
+	return got.Ticket, got.ExpiresAt
+}
+
+func TestTicketsOpenStreams(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		alice, id := newKey(t, s, "alice", time.Time{}, "p1", "p2")
+		bob, _ := newKey(t, s, "bob", time.Time{})
+		for key, run := range map[string]string{alice: "one", bob: "other"} {
+			res := send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"echo","threadId":"ä/main","content":"`+run+`"}`, "Authorization", key, "Accept", "text/event-stream")
+			answer(t, res)
+		}
+		const path = "/api/v1/agent/runs/%C3%A4%2Fmain/events"
+		ticket, ends := ticketFor(t, s, alice, path)
+		if left := time.Until(ends); left > 12*time.Hour || left < 11*time.Hour {
+			t.Errorf("a ticket lasts for %v", left)
+		}
+		for range 2 { // an EventSource comes back with the same URL
+			got := answer(t, send(t, "GET", s.URL()+path+"?ticket="+ticket, ""))
+			if !strings.Contains(got, `"delta":"one`) || strings.Contains(got, "other") {
+				t.Errorf("alice's ticket shows %s", got)
+			}
+		}
+		if got := status(t, "GET", s.URL()+strings.ToLower(path)+"?ticket="+ticket); got != 200 {
+			t.Errorf("the path written otherwise: %d", got)
+		}
+		forged := ticket[:len(ticket)-2] + "xx"
+		head, tail, _ := strings.Cut(ticket, ".")
+		for what, c := range map[string]struct{ method, url string }{
+			"another thread":   {"GET", "/api/v1/agent/runs/other/events?ticket=" + ticket},
+			"another route":    {"GET", "/api/v1/events?ticket=" + ticket},
+			"another socket":   {"GET", "/api/v1/agent/runs/%C3%A4%2Fmain/ws?ticket=" + ticket},
+			"no stream":        {"GET", "/api/v1/agents?ticket=" + ticket},
+			"HEAD":             {"HEAD", path + "?ticket=" + ticket},
+			"POST":             {"POST", path + "?ticket=" + ticket},
+			"a new ticket":     {"POST", "/api/v1/stream-tickets?ticket=" + ticket},
+			"MCP":              {"POST", "/mcp?ticket=" + ticket},
+			"forged":           {"GET", path + "?ticket=" + forged},
+			"cut":              {"GET", path + "?ticket=" + head},
+			"without a body":   {"GET", path + "?ticket=." + tail},
+			"empty":            {"GET", path + "?ticket="},
+			"several":          {"GET", path + "?ticket=" + ticket + "&ticket=" + ticket},
+			"path with a dot":  {"GET", "/api/v1/agent/runs/x/../%C3%A4%2Fmain/events?ticket=" + ticket},
+			"a slash too many": {"GET", "/api/v1/agent/runs/%C3%A4/main/events?ticket=" + ticket},
+		} {
+			if got := status(t, c.method, s.URL()+c.url); got != 401 {
+				t.Errorf("%s: %d", what, got)
+			}
+		}
+		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket, "Authorization", alice); got != 401 {
+			t.Errorf("a ticket and a key: %d", got)
+		}
+		if got := status(t, "GET", s.URL()+path+"?projectId=p2&ticket="+ticket); got != 404 {
+			t.Errorf("a ticket in another project of alice's: %d", got)
+		}
+
+		ws, _ := ticketFor(t, s, alice, "/api/v1/ws?projectId=p2")
+		c, got := dial(t, s.URL()+"/api/v1/ws?ticket="+ws, nil)
+		if got != http.StatusSwitchingProtocols {
+			t.Fatalf("a socket: %d", got)
+		}
+		if err := c.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","agent":"echo","content":"hello"}`)); err != nil {
+			t.Fatal(err)
+		}
+		hear(t, c, `"op":"ack"`)
+		if runs, err := s.Runtime().Runs(t.Context(), runtime.MustCaller("p2", "alice", runtime.RoleUser), runtime.RunFilter{Limit: 10}); err != nil || len(runs.Rows) != 1 {
+			t.Errorf("a socket for p2 has started %d runs there, %v", len(runs.Rows), err)
+		}
+		if _, got := dial(t, s.URL()+"/api/v1/agui/echo/ws?ticket="+ws, nil); got != 401 {
+			t.Errorf("another socket: %d", got)
+		}
+
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s = known(t, database)
+		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 200 {
+			t.Errorf("after a restart: %d", got)
+		}
+		if err := s.RevokeAPIKey(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 401 {
+			t.Errorf("a ticket of a key that was revoked: %d", got)
+		}
+		other, _ := ticketFor(t, s, bob, path)
+		if err := s.ResetTickets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(t, "GET", s.URL()+path+"?ticket="+other); got != 401 {
+			t.Errorf("a ticket of before they were made void: %d", got)
+		}
+	})
+}
+
+// hear reads up to the frame with a text.
+func hear(t *testing.T, c *websocket.Conn, text string) {
+	t.Helper()
+	for {
+		_, b, err := c.ReadMessage()
+		if err != nil {
+			t.Fatalf("before %s: %v", text, err)
+		}
+		if strings.Contains(string(b), text) {
+			return
+		}
+	}
+}
+
+// opened is a stream or a socket that was opened with a credential.
+type opened struct {
+	name  string
+	ended chan string // gets how it has ended
+}
+
+// openAll opens everything that lasts, as one who has a run under way in main.
+func openAll(t *testing.T, s *baton.Server, key string) (all []opened) {
+	t.Helper()
+	follow := func(name string, body io.ReadCloser) {
+		o := opened{name, make(chan string, 1)}
+		lines := bufio.NewScanner(body)
+		if !lines.Scan() {
+			t.Fatalf("%s begins with nothing: %v", name, lines.Err())
+		}
+		go func() { // ends with the stream
+			last := ""
+			for lines.Scan() {
+				if strings.TrimSpace(lines.Text()) != "" {
+					last = lines.Text()
+				}
+			}
+			if lines.Err() != nil {
+				last = lines.Err().Error()
+			}
+			o.ended <- last
+		}()
+		all = append(all, o)
+	}
+	res := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main"), "Authorization", key, "Accept", "text/event-stream")
+	follow("POST", res.Body)
+	for _, path := range []string{
+		"/api/v1/agent/runs/main/events?follow=true", "/api/v1/events", "/api/v1/agents/stream?agent=scripted", "/api/v1/agui/events",
+	} {
+		follow(path, send(t, "GET", s.URL()+path, "", "Authorization", key).Body)
+	}
+	follow("connect", send(t, "POST", s.URL()+"/api/v1/agui/scripted/connect", `{"threadId":"main","messages":[]}`, "Authorization", key).Body)
+	for _, path := range []string{"/api/v1/agent/runs/main/ws?follow=true", "/api/v1/ws", "/api/v1/agui/scripted/ws"} {
+		c, got := dial(t, s.URL()+path, http.Header{"Authorization": {key}})
+		if got != http.StatusSwitchingProtocols {
+			t.Fatalf("%s: %d", path, got)
+		}
+		switch path {
+		case "/api/v1/ws":
+			_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","threadId":"main"}`))
+			hear(t, c, `"op":"ack"`)
+		case "/api/v1/agui/scripted/ws":
+			input := map[string]any{"threadId": "other", "messages": []any{map[string]string{"id": "1", "role": "user", "content": slowScript}}}
+			_ = c.WriteJSON(input)
+			read(t, c, "TEXT_MESSAGE_CONTENT")
+		}
+		o := opened{path, make(chan string, 1)}
+		go func() { // ends with the socket
+			for {
+				if _, _, err := c.ReadMessage(); err != nil {
+					o.ended <- err.Error()
+					return
+				}
+			}
+		}()
+		all = append(all, o)
+	}
+	return all
+}
+
+const slowScript = `{"do":[{"say":"first"},{"tool":"sleep","args":{"ms":4000}},{"say":"last"}]}`
+
+func slow(thread string) string {
+	body, _ := json.Marshal(map[string]string{"agent": "scripted", "threadId": thread, "content": slowScript})
+	return string(body)
+}
+
+// TestStreamsEndWithTheirCredential has all that lasts open with a key, which is revoked or expires. The runs go on.
+func TestStreamsEndWithTheirCredential(t *testing.T) {
+	for name, lasts := range map[string]time.Duration{"revoked": 0, "expired": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, database string) {
+				s := known(t, database)
+				var expires time.Time
+				if lasts > 0 {
+					expires = time.Now().Add(lasts)
+				}
+				alice, id := newKey(t, s, "alice", expires)
+				bob, _ := newKey(t, s, "bob", time.Time{})
+				stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", bob).Body)
+				until(t, stays, "keepalive")
+				all := openAll(t, s, alice)
+				if lasts == 0 {
+					if err := s.RevokeAPIKey(t.Context(), id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, o := range all {
+					select {
+					case how := <-o.ended:
+						if strings.HasSuffix(o.name, "ws") || strings.Contains(o.name, "ws?") {
+							if !strings.Contains(how, "4401") {
+								t.Errorf("%s has ended with %s", o.name, how)
+							}
+						} else if strings.Contains(how, "EOF") || strings.Contains(how, "reset") {
+							t.Errorf("%s was cut off: %s", o.name, how)
+						}
+					case <-time.After(patience):
+						t.Errorf("%s has not ended", o.name)
+					}
+				}
+				if got := status(t, "GET", s.URL()+"/api/v1/events", "Authorization", alice); got != 401 {
+					t.Errorf("who comes back gets %d", got)
+				}
+				who := runtime.MustCaller("p1", "alice", runtime.RoleUser)
+				deadline := time.Now().Add(patience)
+				for {
+					runs, err := s.Runtime().Runs(t.Context(), who, runtime.RunFilter{Statuses: []runtime.Status{runtime.Completed}, Limit: 10})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(runs.Rows) == 2 {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%d runs have completed whose streams have ended", len(runs.Rows))
+					}
+					<-time.After(20 * time.Millisecond)
+				}
+				answer(t, send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"echo","content":"hello"}`, "Authorization", bob, "Accept", "text/event-stream"))
+				until(t, stays, "event: ") // whose key is good sees on
+			})
+		})
+	}
+}
+
+// TestTicketEndsWithItsKey has a key that lasts for two seconds.
+func TestTicketEndsWithItsKey(t *testing.T) {
+	s := known(t, "")
+	expires := time.Now().Add(2 * time.Second)
+	alice, _ := newKey(t, s, "alice", expires)
+	ticket, ends := ticketFor(t, s, alice, "/api/v1/events")
+	if ends.After(expires) {
+		t.Errorf("the ticket lasts until %v, the key until %v", ends, expires)
+	}
+	res := send(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket, "")
+	if res.StatusCode == http.StatusOK { // unless the machine was slow
+		answer(t, res) // it ends
+	}
+	if time.Now().Before(ends) {
+		t.Error("the stream has ended before its ticket")
+	}
+	if got := status(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket); got != 401 {
+		t.Errorf("who comes back gets %d", got)
+	}
+}
+
+// TestTicketsOfAProgramsOwnAccounts asks a program's own Authenticator once, and lets tickets open streams for those whom
+// it knew.
+func TestTicketsOfAProgramsOwnAccounts(t *testing.T) {
+	through(t, func(t *testing.T, door string) {
+		if door == "HTTP/2" {
+			return
+		}
+		s := open(t, baton.Config{Accounts: baton.AuthenticatorFunc(byHeader)})
+		base := doors[door](t, s)
+		res := send(t, "POST", base+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")
+		var got struct{ Ticket string }
+		if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		for what, c := range map[string]struct {
+			path string
+			want int
+		}{"the ticket": {"/api/v1/ws?ticket=" + got.Ticket, 101}, "none": {"/api/v1/ws", 401}, "another": {"/api/v1/agui/echo/ws?ticket=" + got.Ticket, 401}} {
+			if _, status := dial(t, base+c.path, nil); status != c.want {
+				t.Errorf("%s: %d, want %d", what, status, c.want)
+			}
+		}
+	})
+}
