@@ -21,15 +21,16 @@ type Run struct {
 	host Host
 	root *scope
 
-	mu      sync.Mutex // guards the fields below, and the order of what is emitted
-	idle    *sync.Cond // working has become 0
-	working int        // goroutines started by Go that have not returned
-	failed  error      // the first error of one of them
-	waiting bool       // a call returned ErrWaiting
-	dos     []*doing   // whose functions are running
-	open    *message   // the message that has been started and not ended
-	last    *message   // the latest assistant message, ended or not
-	ended   bool       // Execute has returned
+	mu      sync.Mutex   // guards the fields below, and the order of what is emitted
+	idle    *sync.Cond   // working has become 0
+	working int          // goroutines started by Go that have not returned
+	failed  error        // the first error of one of them
+	waiting bool         // a call returned ErrWaiting
+	dos     []*doing     // whose functions are running
+	open    *message     // the message that has been started and not ended
+	last    *message     // the latest assistant message, ended or not
+	models  []*modelCall // open ones
+	ended   bool         // Execute has returned
 }
 
 // ProgressEvent is the name of the CUSTOM event that Progress writes; its value is {nodeId, progress, message}.
@@ -166,6 +167,7 @@ func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error
 	for r.working > 0 {
 		r.idle.Wait()
 	}
+	r.giveUp()
 
 	if r.failed != nil && (err == nil || errors.Is(err, ErrWaiting)) {
 		err = r.failed

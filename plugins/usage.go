@@ -2,7 +2,9 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -68,13 +70,44 @@ type ModelWatcher interface {
 
 // BeginModelCall tells that the worker calls a model: the call is made with the context that is returned, and its end is
 // told with the function. The log shows it as CUSTOM events (agui.ModelCall), and so do the server's metrics and traces.
-// Nothing of that counts as what the run has used, which is what ModelCall is for.
+// Nothing of that counts as what the run has used, which is what ModelCall is for. A call whose end nobody has told, as the
+// worker has panicked, has failed once the worker has returned; an end that is told later or twice is not heard.
 func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
-	if w, ok := r.host.(ModelWatcher); ok {
-		return w.BeginModelCall(ctx)
+	w, ok := r.host.(ModelWatcher)
+	if !ok {
+		return ctx, func(ModelCall, error) {}
 	}
-	return ctx, func(ModelCall, error) {}
+	ctx, end := w.BeginModelCall(ctx)
+	call := &modelCall{end}
+	r.mu.Lock()
+	r.models = append(r.models, call)
+	r.mu.Unlock()
+	return ctx, func(c ModelCall, err error) {
+		r.mu.Lock()
+		at := slices.Index(r.models, call)
+		if at >= 0 {
+			r.models = slices.Delete(r.models, at, at+1)
+		}
+		r.mu.Unlock()
+		if at >= 0 {
+			end(c, err)
+		}
+	}
 }
+
+// modelCall is a call of a model of which nobody has told how it ended.
+type modelCall struct{ end func(ModelCall, error) }
+
+// giveUp ends the calls of models that the worker has left. r.mu is held.
+func (r *Run) giveUp() {
+	for _, call := range r.models {
+		call.end(ModelCall{}, errUntold)
+	}
+	r.models = nil
+}
+
+// errUntold is why a call of a model has failed of which nobody has told how it ended.
+var errUntold = errors.New("the worker has returned and did not tell how the call of the model ended")
 
 // ModelLimiter is a Host that says whether a model may be called.
 type ModelLimiter interface {

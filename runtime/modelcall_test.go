@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -210,5 +211,62 @@ func TestCallsThatWorkersTellOfEnd(t *testing.T) {
 	checkLog(t, recs)
 	if got := modelCalls(t, recs); len(got) != 1 || got[0].ID != "theirs" || got[0].Status != agui.ModelInterrupted {
 		t.Errorf("the calls ended as %+v", got)
+	}
+}
+
+// watched is a tracer that knows which calls of models have begun and how they ended.
+type watched struct {
+	runtime.Tracer
+	mu    sync.Mutex
+	begun int
+	ends  []runtime.ModelEnd
+}
+
+func (w *watched) Begin(ctx context.Context, op runtime.Op) (context.Context, func(runtime.End)) {
+	if op.Kind != runtime.OpModel {
+		return ctx, func(runtime.End) {}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun++
+	return ctx, func(end runtime.End) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ends = append(w.ends, end.Model)
+	}
+}
+func (*watched) Parent(context.Context) string                        { return "" }
+func (*watched) Within(ctx context.Context, _ string) context.Context { return ctx }
+
+// A worker that panics inside a call of a model, in itself, in a Do or in a sub-agent, has told nobody how the call ended.
+func TestCallsOfModelsEndWhenTheirWorkerPanics(t *testing.T) {
+	seen := &watched{}
+	dies := func(ctx context.Context, run *plugins.Run) error {
+		_, _ = run.BeginModelCall(ctx)
+		panic("a client's mistake")
+	}
+	b := open(t, runtime.Config{Tracer: seen}, agent{"plain", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, dies(ctx, run)
+	}}, agent{"do", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error { return dies(ctx, run) })
+	}}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return run.CallAgent(ctx, "plain", "q")
+	}}, agent{"late", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, end := run.BeginModelCall(ctx)
+		end(plugins.ModelCall{}, nil)
+		end(plugins.ModelCall{}, errors.New("told twice"))
+		return agui.WorkerOutput{}, nil
+	}})
+	for _, name := range []string{"plain", "do", "boss"} {
+		b.wait(b.start(name, name, "x").RunID, runtime.Failed)
+		if got := modelCalls(t, b.log(name)); len(got) != 1 || got[0].Status != agui.ModelFailed {
+			t.Errorf("%s: the log tells of %+v", name, got)
+		}
+	}
+	b.wait(b.start("late", "late", "x").RunID, runtime.Completed)
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if seen.begun != 4 || len(seen.ends) != 4 || seen.ends[0].Err == nil || seen.ends[1].Err == nil || seen.ends[2].Err == nil || seen.ends[3].Err != nil {
+		t.Errorf("of %d calls the tracer knows the ends %+v", seen.begun, seen.ends)
 	}
 }
