@@ -138,10 +138,11 @@ func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
 	}
 }
 
-// What one user's runs have said before they were answered counts at once: that may be more than a share, and costs no other.
-func TestAnsweredRunsLeaveOthersTheirShare(t *testing.T) {
+// What a user's runs have said before they were answered counts again once they go on. One that has no room for it waits until
+// others of the user are over, instead of failing at its next word, and costs no other user anything.
+func TestAnsweredRunsWaitForRoom(t *testing.T) {
 	var told sync.Map
-	again := make(chan struct{}, 3)
+	again, on := make(chan struct{}, 3), make(chan struct{})
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "say", nil, func(context.Context) error {
 			return say(run, strings.Repeat("x", 5<<19))
@@ -152,9 +153,10 @@ func TestAnsweredRunsLeaveOthersTheirShare(t *testing.T) {
 			return agui.WorkerOutput{}, err
 		}
 		again <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
+		<-on
+		return agui.WorkerOutput{}, say(run, strings.Repeat("x", 200<<10)) // more than what a run is never to blame for
 	}}
-	b := open(t, runtime.Config{Accounts: true, RunsMessages: 12 << 20, RunsBytes: 96 << 20, Drain: 1, Grace: 1}, talker(&told), asker)
+	b := open(t, runtime.Config{Accounts: true, RunsMessages: 24 << 20, RunsBytes: 96 << 20, Drain: 1, Grace: 1}, talker(&told), asker)
 	ann, zoe := runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.MustCaller("q", "zoe", runtime.RoleUser)
 	start := func(who runtime.Caller, thread, agent string) string {
 		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{
@@ -180,16 +182,22 @@ func TestAnsweredRunsLeaveOthersTheirShare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range runs {
-		<-again
-	}
-	if said := b.Stats().Said; said <= 6<<20 {
-		t.Errorf("%d bytes count, which is no more than her share", said)
+	<-again
+	<-again
+	if s := b.Stats(); s.Queued != 1 || s.Said > 12<<20 {
+		t.Errorf("%d runs wait, and %d bytes of her half count", s.Queued, s.Said)
 	}
 	id := start(zoe, "main", "talker")
 	run := b.waitAs(zoe, id, runtime.Failed)
-	if said, _ := told.Load(id); run.Error.Code != "overloaded" || said.(int) < 5 {
-		t.Errorf("another project's run failed with %+v after %v MiB, and half of 12 are its user's", run.Error, said)
+	if said, _ := told.Load(id); run.Error.Code != "overloaded" || said.(int) < 11 {
+		t.Errorf("another project's run failed with %+v after %v MiB, and half of 24 are its user's", run.Error, said)
+	}
+	close(on)
+	for _, id := range runs {
+		b.waitAs(ann, id, runtime.Completed)
+	}
+	if said := b.Stats().Said; said != 0 {
+		t.Errorf("%d bytes count on", said)
 	}
 }
 

@@ -18,16 +18,19 @@ SELECT
 	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(output) AS size FROM memos
 		WHERE run_key = ? AND generation = (SELECT generation FROM runs WHERE key = ?) LIMIT ?) AS plain), 0),
 	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
-		WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?) AS plain), 0)`
+		WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?) AS plain), 0),
+	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
+		WHERE run_key = ? AND state = 'consumed' LIMIT ?) AS plain), 0)`
 
 // Weight tells how many bytes a run is asked with: its input, what it has recorded, the thread's state, the messages that wait
-// for it, and as many of the thread's as a worker is given.
-func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
-	return one(ctx, r.q, func(rows *sql.Rows) (int64, error) {
-		var own, history int64
-		err := rows.Scan(&own, &history)
-		return own + min(history, model.ThreadBytes), err
-	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest)
+// for it, and as many of the thread's as a worker is given. What it has said is its messages.
+func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
+	return one(ctx, r.q, func(rows *sql.Rows) (w model.Weight, err error) {
+		var history int64
+		err = rows.Scan(&w.Asked, &history, &w.Said)
+		w.Asked += min(history, model.ThreadBytes)
+		return w, err
+	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest, runKey, weighed)
 }
 
 // How many rows are weighed: of a thread's messages as many as a worker is given.

@@ -96,8 +96,8 @@ type ByKey interface {
 	Instance(ctx context.Context, id string) (Instance, error)
 	Thread(ctx context.Context, key int64) (Thread, error)
 	Run(ctx context.Context, key int64) (Run, error)
-	// Weight tells how many bytes a run is asked with, without reading them: about as many as its worker gets.
-	Weight(ctx context.Context, threadKey, runKey int64) (int64, error)
+	// Weight tells how many bytes a run that begins or goes on has in memory, without reading them.
+	Weight(ctx context.Context, threadKey, runKey int64) (Weight, error)
 	// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order of View.Runs.
 	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
 	// LastRun returns the thread's run that was created last.
@@ -135,6 +135,12 @@ type ByKey interface {
 	TokensAfter(ctx context.Context, after Tokens, limit int) ([]Tokens, error)
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
+}
+
+// Weight is how many bytes a run has in memory while it is at work, about.
+type Weight struct {
+	Asked int64 // what its worker gets: the messages of the thread among it, which are its own as well
+	Said  int64 // its own messages, which it has made before it goes on
 }
 
 // Page is a part of a list, as it was at one moment. It ends at its limit of rows or when they hold PageBytes, but has

@@ -195,8 +195,8 @@ func (f *faulty) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.LastSeq(ctx, threadKey) })
 }
 
-func (f *faulty) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
-	return read(f, func() (int64, error) { return f.Store.Weight(ctx, threadKey, runKey) })
+func (f *faulty) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
+	return read(f, func() (model.Weight, error) { return f.Store.Weight(ctx, threadKey, runKey) })
 }
 
 func (f *faulty) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {

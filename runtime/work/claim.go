@@ -138,7 +138,11 @@ func (l *live) begins(out *decide.Decided) {
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
 	l.said.Store(counted(l.w.fold.Grown()))
+	kept := en.said.let(&l.run.RunHead)
 	en.said.force(&l.run.RunHead, l.said.Load())
+	if kept { // about as much as it has said: there may be room for others that wait
+		en.queue.nudge()
+	}
 	en.liveRuns.Add(1)
 	en.running.Add(1)
 	en.mu.Lock()

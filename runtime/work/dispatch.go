@@ -21,7 +21,7 @@ func (en *Engine) dispatch() {
 			return
 		case <-en.queue.signal:
 		}
-		ready, unknown := en.queue.ready(en.slots.take, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
+		ready, unknown := en.queue.ready(en.admit, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
 		for _, n := range ready {
 			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
 		}
@@ -29,6 +29,18 @@ func (en *Engine) dispatch() {
 			en.tasks.Go(func() { en.queue.weighs(n, en.weigh(&n.Run)) }) // as many as there are slots, and some
 		}
 	}
+}
+
+// admit takes a slot for a run, and room for what it is asked and, when it goes on, for what it has said, if there are all.
+func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
+	if f := en.said.keep(r, weight.Said); f != fits {
+		return f
+	}
+	f := en.slots.take(r, weight.Asked)
+	if f != fits {
+		en.said.let(r)
+	}
+	return f
 }
 
 // weighedAhead is how many runs are weighed for which there is no slot yet.
@@ -40,6 +52,7 @@ func (en *Engine) attend(n decide.Next) {
 	if n.Do == decide.ToCancel {
 		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
 	} else if err = en.claim(&n.Run); err != nil {
+		en.said.let(&n.Run)
 		en.slots.free(&n.Run)
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {

@@ -30,7 +30,7 @@ type runQueue struct {
 type need struct {
 	decide.Next
 	weighing, weighed bool
-	weight            int64
+	weight            model.Weight
 	passed            int64 // the weight of others that have been claimed since this run was the first without room
 }
 
@@ -195,7 +195,7 @@ func (q *runQueue) waits(threadKey int64) bool {
 
 // ready removes and returns what can be done now: claims for which admit has a slot, one of each user in turn, and all else.
 // Of the runs that it cannot tell of it returns up to ahead that are to be weighed.
-func (q *runQueue) ready(admit func(*model.RunHead, int64) fit, room int64, ahead int) (done []decide.Next, weigh []*need) {
+func (q *runQueue) ready(admit func(*model.RunHead, model.Weight) fit, room int64, ahead int) (done []decide.Next, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	look := look{admit: admit, room: room, ahead: ahead - q.weighing}
@@ -223,7 +223,7 @@ func (q *runQueue) ready(admit func(*model.RunHead, int64) fit, room int64, ahea
 }
 
 // weighs notes what a run that ready gave to be weighed weighs.
-func (q *runQueue) weighs(n *need, weight int64) {
+func (q *runQueue) weighs(n *need, weight model.Weight) {
 	q.mu.Lock()
 	n.weight, n.weighing, n.weighed = weight, false, true
 	q.weighing--
@@ -233,7 +233,7 @@ func (q *runQueue) weighs(n *need, weight int64) {
 
 // look is one look at all that stands in the queue.
 type look struct {
-	admit func(*model.RunHead, int64) fit
+	admit func(*model.RunHead, model.Weight) fit
 	room  int64 // that there is for all weights together
 	first *need // the first run for which there is no room
 	ahead int   // how many runs may still be weighed
@@ -274,16 +274,16 @@ func (t *try) admits(l *look, n *need) bool {
 		return false
 	case t.unknown:
 		return false
-	case n.weight > 0 && t.heavy:
+	case n.weight.Asked > 0 && t.heavy:
 		return false
-	case n.weight > 0 && l.first != nil && l.first.passed+n.weight > l.room:
+	case n.weight.Asked > 0 && l.first != nil && l.first.passed+n.weight.Asked > l.room:
 		t.heavy = true
 		return false
 	}
 	switch l.admit(&n.Run, n.weight) {
 	case fits:
 		if l.first != nil {
-			l.first.passed += n.weight
+			l.first.passed += n.weight.Asked
 		}
 		return true
 	case sated:

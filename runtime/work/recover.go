@@ -113,7 +113,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if err := l.interrupt(it); err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
-	en.slots.force(&run.RunHead, weight)
+	en.slots.force(&run.RunHead, weight.Asked)
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{

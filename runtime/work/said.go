@@ -14,9 +14,12 @@ type sayings struct {
 	all   int64
 	taken int64             // of all, no more of a project than its share: what one has beyond costs no other
 	by    map[slotKey]int64 // of users, and of projects, no more of a user than its share
+	kept  map[int64]int64   // of it for runs that are about to go on, by key: what they had said is not read yet
 }
 
-func newSayings(cfg *Config) *sayings { return &sayings{cfg: cfg, by: make(map[slotKey]int64)} }
+func newSayings(cfg *Config) *sayings {
+	return &sayings{cfg: cfg, by: make(map[slotKey]int64), kept: make(map[int64]int64)}
+}
 
 // counted is how much counts of n bytes that a run has: parcels, so that few events change it, and none of a run that has little.
 func counted(n int) int64 { return int64(n) &^ (littleSaid - 1) }
@@ -30,6 +33,38 @@ func (s *sayings) take(r *model.RunHead, n int64) bool {
 	}
 	s.add(r, n)
 	return true
+}
+
+// keep takes room for what a run has said that goes on, of about n bytes, if there is room. It has room, whatever it has said,
+// when no other run of those that share it has any.
+func (s *sayings) keep(r *model.RunHead, n int64) fit {
+	if n = counted(int(n)); n == 0 {
+		return fits
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	within := func(used, most int64) bool { return used == 0 || used+n <= most }
+	switch {
+	case !within(s.by[ofUser(r.Project, r.User)], s.cfg.SaidPerUser), !within(s.by[ofProject(r.Project)], s.cfg.SaidPerProject):
+		return sated
+	case !within(s.taken, s.cfg.Said):
+		return crowded
+	}
+	s.kept[r.Key] = n
+	s.add(r, n)
+	return fits
+}
+
+// let gives back what keep has taken for a run, and reports whether that is anything.
+func (s *sayings) let(r *model.RunHead) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.kept[r.Key]
+	if ok {
+		delete(s.kept, r.Key)
+		s.add(r, -n)
+	}
+	return ok
 }
 
 // force is take for what is there already.

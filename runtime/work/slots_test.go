@@ -18,7 +18,7 @@ func want(q *runQueue, user string, thread int64) {
 
 // claimed are the users of the claims that are made while there are slots.
 func claimed(q *runQueue, slots int) (users []string) {
-	for _, n := range weighed(q, func(r *model.RunHead, _ int64) fit {
+	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) fit {
 		slots--
 		if slots < 0 {
 			return full
@@ -31,11 +31,11 @@ func claimed(q *runQueue, slots int) (users []string) {
 }
 
 // weighed are the claims that can be made once each run is weighed, which weighs nothing.
-func weighed(q *runQueue, admit func(*model.RunHead, int64) fit) []decide.Next {
+func weighed(q *runQueue, admit func(*model.RunHead, model.Weight) fit) []decide.Next {
 	for {
-		_, unknown := q.ready(func(*model.RunHead, int64) fit { return full }, 0, 1<<20)
+		_, unknown := q.ready(func(*model.RunHead, model.Weight) fit { return full }, 0, 1<<20)
 		for _, n := range unknown {
-			q.weighs(n, 0)
+			q.weighs(n, model.Weight{})
 		}
 		if len(unknown) == 0 {
 			done, _ := q.ready(admit, 0, 0)
@@ -74,7 +74,7 @@ func TestLineGoesOnBehindWhatHasNoSlot(t *testing.T) {
 		want(q, "ann", i+1)
 	}
 	var got strings.Builder
-	for _, n := range weighed(q, func(r *model.RunHead, _ int64) fit { return []fit{fits, full}[r.Key%2] }) {
+	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) fit { return []fit{fits, full}[r.Key%2] }) {
 		fmt.Fprint(&got, n.Run.Key, " ")
 	}
 	if got.String() != "2 4 " || q.users() != 1 || q.of("", "").All != 4 {

@@ -19,13 +19,19 @@ func weightOf(asked int64) int64 {
 	return asked
 }
 
-// weigh returns what a run weighs. One of which the database does not tell weighs nothing: its claim learns why.
-func (en *Engine) weigh(r *model.RunHead) int64 {
-	asked, err := commit.Patiently(en.abandoned, func() (int64, error) { return en.store.Weight(en.abandoned, r.ThreadKey, r.Key) })
+// weigh returns what a run weighs, which has said nothing unless it goes on. One of which the database does not tell weighs
+// nothing: its claim learns why.
+func (en *Engine) weigh(r *model.RunHead) model.Weight {
+	w, err := commit.Patiently(en.abandoned, func() (model.Weight, error) { return en.store.Weight(en.abandoned, r.ThreadKey, r.Key) })
 	if err != nil {
-		return 0
+		return model.Weight{}
 	}
-	return weightOf(asked)
+	w.Asked = weightOf(w.Asked)
+	w.Said *= 2 // a worker's answer is there once more in its output
+	if !r.Answered {
+		w.Said = 0
+	}
+	return w
 }
 
 // weighStart returns what the run of a request weighs.
@@ -35,5 +41,5 @@ func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error
 		return weightOf(asked), nil
 	}
 	of, err := en.store.Weight(ctx, c.Thread.Key, c.Run.Key)
-	return weightOf(asked + of), err
+	return weightOf(asked + of.Asked), err
 }

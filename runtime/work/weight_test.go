@@ -25,9 +25,9 @@ func (c *crowd) ask(user string, run, weight int64) {
 	head := &model.RunHead{Key: run, ThreadKey: run, Project: "p", User: user, Status: model.Queued}
 	c.heads[run] = head
 	c.q.set(&decide.Decided{Thread: run, Open: []model.RunHead{*head}, Next: decide.Next{Do: decide.ToClaim, Run: *head}})
-	_, unknown := c.q.ready(func(*model.RunHead, int64) fit { return full }, 0, 1)
+	_, unknown := c.q.ready(func(*model.RunHead, model.Weight) fit { return full }, 0, 1)
 	for _, n := range unknown {
-		c.q.weighs(n, weight)
+		c.q.weighs(n, model.Weight{Asked: weight})
 	}
 }
 
@@ -35,7 +35,7 @@ func (c *crowd) ask(user string, run, weight int64) {
 func (c *crowd) claims(t *testing.T, want ...int64) {
 	t.Helper()
 	var got []int64
-	done, _ := c.q.ready(c.slots.take, c.slots.cfg.Bytes, 0)
+	done, _ := c.q.ready(c.admit, c.slots.cfg.Bytes, 0)
 	for _, n := range done {
 		got = append(got, n.Run.Key)
 	}
@@ -44,6 +44,8 @@ func (c *crowd) claims(t *testing.T, want ...int64) {
 		t.Errorf("claimed are %v, want %v", got, want)
 	}
 }
+
+func (c *crowd) admit(r *model.RunHead, w model.Weight) fit { return c.slots.take(r, w.Asked) }
 
 func (c *crowd) end(run int64) { c.slots.free(c.heads[run]) }
 
@@ -133,15 +135,15 @@ func TestRunsAreClaimedInOrderWhileTheyAreWeighed(t *testing.T) {
 		head := &model.RunHead{Key: run + 1, ThreadKey: run + 1, Project: "p", User: "ann", Status: model.Queued}
 		c.q.set(&decide.Decided{Thread: run + 1, Open: []model.RunHead{*head}, Next: decide.Next{Do: decide.ToClaim, Run: *head}})
 	}
-	_, unknown := c.q.ready(c.slots.take, 100, 3)
+	_, unknown := c.q.ready(c.admit, 100, 3)
 	if len(unknown) != 3 {
 		t.Fatalf("%d are to be weighed, want 3", len(unknown))
 	}
-	c.q.weighs(unknown[1], 0)
+	c.q.weighs(unknown[1], model.Weight{})
 	c.claims(t)
-	c.q.weighs(unknown[0], 1)
+	c.q.weighs(unknown[0], model.Weight{Asked: 1})
 	c.claims(t, 1, 2)
-	c.q.weighs(unknown[2], 1)
+	c.q.weighs(unknown[2], model.Weight{Asked: 1})
 	c.claims(t, 3)
 }
 

@@ -108,8 +108,8 @@ func testWeight(t *testing.T, f *fixture) {
 	run := f.runOf(t, thread, "run", model.Queued)
 	weighs := func(what string, kibs int64) {
 		t.Helper()
-		if got, err := f.Weight(t.Context(), thread.Key, run.Key); err != nil || got < kibs*kib || got > (kibs+4)*kib {
-			t.Errorf("%s: it weighs %d, %v, want %d KiB", what, got, err, kibs)
+		if got, err := f.Weight(t.Context(), thread.Key, run.Key); err != nil || got.Asked < kibs*kib || got.Asked > (kibs+4)*kib {
+			t.Errorf("%s: it weighs %+v, %v, want %d KiB", what, got, err, kibs)
 		}
 	}
 	text := func(kibs int) string { return strings.Repeat("x", kibs*kib) }
@@ -125,6 +125,15 @@ func testWeight(t *testing.T, f *fixture) {
 		f.put(t, m)
 	}
 	weighs("messages", 256)
+	for name, kibs := range map[string]int64{"run": 64, "other": 0} {
+		r := run
+		if name == "other" {
+			r = f.runOf(t, thread, name, model.Queued)
+		}
+		if got, err := f.Weight(t.Context(), thread.Key, r.Key); err != nil || got.Said < kibs*kib || got.Said > (kibs+1)*kib {
+			t.Errorf("%s has said %+v, %v, want %d KiB", name, got, err, kibs)
+		}
+	}
 	f.put(t, &model.Memo{RunKey: run.Key, Generation: run.Generation, Step: 1, Place: "1", Done: true, Output: object(text(64))},
 		&model.Memo{RunKey: run.Key, Generation: run.Generation + 1, Step: 1, Place: "1", Done: true, Output: object(text(64))})
 	weighs("records", 320)

@@ -86,9 +86,9 @@ func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []str
 }
 
 // Weight tells how many bytes a run is asked with: see [model.Reader].
-func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (int64, error) {
-	return read(ctx, db, func() int64 {
-		n, history := 0, 0
+func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
+	return read(ctx, db, func() model.Weight {
+		n, history, said := 0, 0, 0
 		if run := db.runs[runKey]; run != nil {
 			n += len(run.Input) + len(run.Definition)
 			for _, m := range db.memos[runKey] {
@@ -106,9 +106,12 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (int64,
 				n += sizeOf(m)
 			case m.State == model.MessageConsumed:
 				history += sizeOf(m)
+				if m.RunKey == runKey {
+					said += sizeOf(m)
+				}
 			}
 		}
-		return int64(n + min(history, model.ThreadBytes))
+		return model.Weight{Asked: int64(n + min(history, model.ThreadBytes)), Said: int64(said)}
 	})
 }
 
