@@ -218,7 +218,7 @@ func (w *Writer) Cut() { w.set.cuts.Add(1) }
 // server's least rate on the average.
 func (w *Writer) timeout(n int) time.Duration {
 	most := w.set.cfg.WriteTimeout
-	if w.own != nil && !w.duplex {
+	if w.own != nil {
 		most = min(most, most+w.own.ln.cfg.lasting(w.taken+n)-w.spent)
 	}
 	if w.set.stopping.Load() {

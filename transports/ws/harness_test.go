@@ -37,16 +37,16 @@ type server struct {
 // serve starts a server with a typist and a drummer. It lets no run go on when it stops.
 func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 	tb.Helper()
-	return serveWith(tb, cfg, 0)
+	return serveWith(tb, cfg, 0, 0)
 }
 
-// serveWith starts a server whose messages must not stand still for slack.
-func serveWith(tb testing.TB, cfg transports.StreamConfig, slack time.Duration) *server {
+// serveWith starts a server whose messages must not stand still for slack, and whose clients must take rate bytes a second.
+func serveWith(tb testing.TB, cfg transports.StreamConfig, slack time.Duration, rate int) *server {
 	tb.Helper()
 	keys := make(chan string)
 	s := transporttest.Serve(tb, transporttest.Config{
 		Runtime: runtime.Config{Grace: time.Second, Runs: 5000},
-		Streams: cfg, Slack: slack,
+		Streams: cfg, Slack: slack, Rate: rate,
 		Plugins: []plugins.Plugin{transporttest.Typist{Keys: keys}, transporttest.Drummer{}},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
 			return []transports.Mounter{

@@ -1,7 +1,10 @@
 package ws_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +17,7 @@ import (
 // A message that has begun is kept, so it must not be long in coming. A client that says nothing may be silent for ever.
 func TestMessageMustGetOn(t *testing.T) {
 	const slack = 300 * time.Millisecond
-	s := serveWith(t, transports.StreamConfig{}, slack)
+	s := serveWith(t, transports.StreamConfig{}, slack, 0)
 	for _, path := range []string{"/api/v1/ws", "/api/v1/agui/echo/ws"} {
 		silent := s.open(path)
 		slow := s.open(path)
@@ -50,4 +53,23 @@ func TestMessagesShareABudget(t *testing.T) {
 		_ = first.Close()
 		s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	}
+}
+
+// What a socket is sent is taken at a least rate on the average, or the socket is given up.
+func TestLargeEventIsTakenInTime(t *testing.T) {
+	const size = 1 << 20
+	s := serveWith(t, transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10}, time.Second, 4<<20)
+	s.Script("main", fmt.Sprintf(`{"tokens": 1, "size": %d}`, size))
+	s.watch("main", "").all(1000)
+	c, _ := s.dial("/api/v1/agent/runs/main/ws", func(c *net.TCPConn) { _ = c.SetReadBuffer(4 << 10) })
+	got, buf := 0, make([]byte, 4<<10)
+	var err error
+	for n := 0; err == nil; n, err = c.NetConn().Read(buf) { // some 200 KiB a second at most
+		got += n
+		<-time.After(20 * time.Millisecond)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || got > size {
+		t.Errorf("a client that takes too little has got %d bytes, and then %v", got, err)
+	}
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
