@@ -32,7 +32,7 @@ lint: ## Check style, import rules, module files, and that it compiles elsewhere
 	go -C $(GOSDK) mod tidy -diff
 	go -C $(S3TEST) mod tidy -diff
 	go fix -diff ./...
-	GOOS=windows go build -o /dev/null ./cmd/baton
+	go run -modfile=.ci/tools.mod ./.ci/typecheck windows ./cmd/baton
 	$(LINT) run
 
 fmt: ## Format the code and apply what go fix proposes
