@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -247,5 +248,43 @@ func TestWhatCountsIsNeverLessThanNothing(t *testing.T) {
 	}
 	if said := b.Stats().Said; said < 0 {
 		t.Errorf("%d bytes count", said)
+	}
+}
+
+// A run that is begun again while a worker of its last generation has not returned gives back all the room that it had.
+func TestRestartedRunGivesItsRoomBack(t *testing.T) {
+	begun, back := make(chan struct{}), make(chan struct{})
+	var turns atomic.Int64
+	slow := agent{"slow", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		if turns.Add(1) == 1 {
+			close(begun)
+			<-back
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	fails := agent{"fails", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-begun
+		if turns.Load() == 1 {
+			return agui.WorkerOutput{}, errors.New("once")
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "slow"}, {ID: "two", Agent: "fails"}}}
+	b := open(t, runtime.Config{Grace: time.Hour}, slow, fails, flow)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		WorkflowID: "flow", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: strings.Repeat("x", 300<<10)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Failed)
+	turns.Add(1)
+	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	close(back)
+	for b.Stats().Asked > 0 {
+		<-tick()
 	}
 }

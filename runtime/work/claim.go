@@ -16,8 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// claiming prepares the claim of a queued run.
-func (en *Engine) claiming(ctx context.Context, head *model.RunHead) (*commit.Item, error) {
+// claiming prepares the claim of a queued run of that weight.
+func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight int64) (*commit.Item, error) {
 	th, err := en.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrThreadNotFound)
@@ -37,6 +37,7 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead) (*commit.It
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
+	l.weight = weight
 	return l.claiming(ctx, &th, &run, queued)
 }
 

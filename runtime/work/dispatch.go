@@ -47,13 +47,13 @@ func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
 const weighedAhead = 8
 
 // attend does what a thread needs. For a claim a slot was taken.
-func (en *Engine) attend(n decide.Next) {
+func (en *Engine) attend(n *need) {
 	var err error
 	if n.Do == decide.ToCancel {
 		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
-	} else if err = en.claim(&n.Run); err != nil {
+	} else if err = en.claim(&n.Run, n.weight.Asked); err != nil {
 		en.said.let(&n.Run)
-		en.slots.free(&n.Run)
+		en.slots.free(&n.Run, n.weight.Asked)
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {
 			en.about(&n.Run).Error("run cannot be claimed", "error", err)
@@ -95,12 +95,12 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, e
 	if err != nil || weight > 0 && en.queue.users() > 0 || en.slots.take(&c.Run.RunHead, weight) != fits {
 		return en.Decide(c)
 	}
-	it, err := en.starting(ctx, c)
+	it, err := en.starting(ctx, c, weight)
 	if err == nil {
 		err = en.decide(it)
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {
-		en.slots.free(&c.Run.RunHead)
+		en.slots.free(&c.Run.RunHead, weight)
 		en.queue.nudge()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
@@ -114,14 +114,15 @@ func (en *Engine) idle(c *decide.Start) bool {
 	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil && !en.queue.waits(c.Thread.Key))
 }
 
-// starting prepares the start of a run together with its claim.
-func (en *Engine) starting(ctx context.Context, c *decide.Start) (*commit.Item, error) {
+// starting prepares the start of a run of that weight together with its claim.
+func (en *Engine) starting(ctx context.Context, c *decide.Start, weight int64) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // for as long as the run is live, which must not keep all that it was asked for with
 	run.Status, run.Generation = model.Queued, 1
 	l := en.newLive(&run)
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
+	l.weight = weight
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
@@ -172,13 +173,13 @@ func unwritten(err error) bool {
 		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
-// claim begins or continues the first run of a thread.
-func (en *Engine) claim(head *model.RunHead) error {
+// claim begins or continues the first run of a thread, of that weight.
+func (en *Engine) claim(head *model.RunHead, weight int64) error {
 	for {
 		if en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head) })
+		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, weight) })
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type live struct {
 	en      *Engine
 	t       *log.Tail
 	source  *commit.Source    // shut with the gate
+	weight  int64             // that its slot was taken with
 	offer   *offer            // held from begins until the last worker has returned
 	plugins *plugins.Registry // what of it is offered in the run's project
 	graph   *graph.Graph      // without nodes when unfit

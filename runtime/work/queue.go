@@ -195,7 +195,7 @@ func (q *runQueue) waits(threadKey int64) bool {
 
 // ready removes and returns what can be done now: claims for which admit has a slot, one of each user in turn, and all else.
 // Of the runs that it cannot tell of it returns up to ahead that are to be weighed.
-func (q *runQueue) ready(admit func(*model.RunHead, model.Weight) fit, room int64, ahead int) (done []decide.Next, weigh []*need) {
+func (q *runQueue) ready(admit func(*model.RunHead, model.Weight) fit, room int64, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	look := look{admit: admit, room: room, ahead: ahead - q.weighing}
@@ -211,7 +211,7 @@ func (q *runQueue) ready(admit func(*model.RunHead, model.Weight) fit, room int6
 			if n == nil {
 				continue
 			}
-			done = append(done, n.Next)
+			done = append(done, n)
 			q.turns.MoveToBack(t.line.turn) // before its line may end
 			q.leave(n.Run.ThreadKey, q.needs[n.Run.ThreadKey])
 			again = append(again, t)

@@ -113,7 +113,8 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if err := l.interrupt(it); err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
-	en.slots.force(&run.RunHead, weight.Asked)
+	l.weight = weight.Asked
+	en.slots.force(&run.RunHead, l.weight)
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{
@@ -128,7 +129,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		l.log().Info("run is taken over", "project", run.Project, "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
-	en.slots.free(&run.RunHead)
+	en.slots.free(&run.RunHead, l.weight)
 	if unwritten(err) {
 		return err
 	}

@@ -12,18 +12,17 @@ type slots struct {
 	cfg *Config
 	own func(agent string) int // an agent's own cap, 0 for none
 
-	mu      sync.Mutex // guards the fields below
-	total   int
-	by      map[slotKey]int
-	weights map[int64]int64 // of the runs that have any, by key
-	weight  int64           // their sum
-	theirs  map[slotKey]int64
+	mu     sync.Mutex // guards the fields below
+	total  int
+	by     map[slotKey]int
+	weight int64             // of all runs that have a slot
+	theirs map[slotKey]int64 // of those of a user
 }
 
 type slotKey struct{ kind, name string }
 
 func newSlots(cfg *Config, own func(agent string) int) *slots {
-	return &slots{cfg: cfg, own: own, by: make(map[slotKey]int), weights: make(map[int64]int64), theirs: make(map[slotKey]int64)}
+	return &slots{cfg: cfg, own: own, by: make(map[slotKey]int), theirs: make(map[slotKey]int64)}
 }
 
 func (s *slots) keys(r *model.RunHead) [3]struct {
@@ -104,19 +103,8 @@ func (s *slots) take(r *model.RunHead, weight int64) fit {
 	case !within(s.weight, s.cfg.Bytes):
 		return crowded
 	}
-	s.add(r, 1)
-	s.weigh(r, weight)
+	s.add(r, 1, weight)
 	return fits
-}
-
-// weigh counts a run's weight. The caller holds mu.
-func (s *slots) weigh(r *model.RunHead, weight int64) {
-	if weight == 0 {
-		return
-	}
-	s.weights[r.Key] = weight
-	s.weight += weight
-	s.theirs[ofUser(r.Project, r.User)] += weight
 }
 
 // left is how many slots the process has left.
@@ -129,27 +117,25 @@ func (s *slots) left() int {
 // force takes a slot even when there is none, for runs that were running before a restart.
 func (s *slots) force(r *model.RunHead, weight int64) {
 	s.mu.Lock()
-	s.add(r, 1)
-	s.weigh(r, weight)
+	s.add(r, 1, weight)
 	s.mu.Unlock()
 }
 
-func (s *slots) free(r *model.RunHead) {
+// free gives back a slot and the weight that was taken with it. The run may have taken another meanwhile, as one does that goes on
+// while a worker of it has not returned.
+func (s *slots) free(r *model.RunHead, weight int64) {
 	s.mu.Lock()
-	s.add(r, -1)
-	if weight := s.weights[r.Key]; weight > 0 {
-		delete(s.weights, r.Key)
-		s.weight -= weight
-		if user := ofUser(r.Project, r.User); s.theirs[user] > weight {
-			s.theirs[user] -= weight
-		} else {
-			delete(s.theirs, user)
-		}
-	}
+	s.add(r, -1, -weight)
 	s.mu.Unlock()
 }
 
-func (s *slots) add(r *model.RunHead, n int) {
+// add counts n slots that weigh so much together. The caller holds mu.
+func (s *slots) add(r *model.RunHead, n int, weight int64) {
+	s.weight += weight
+	user := ofUser(r.Project, r.User)
+	if s.theirs[user] += weight; s.theirs[user] == 0 {
+		delete(s.theirs, user)
+	}
 	s.total += n
 	for _, k := range s.keys(r) {
 		if s.by[k.key] += n; s.by[k.key] == 0 {

@@ -31,7 +31,7 @@ func claimed(q *runQueue, slots int) (users []string) {
 }
 
 // weighed are the claims that can be made once each run is weighed, which weighs nothing.
-func weighed(q *runQueue, admit func(*model.RunHead, model.Weight) fit) []decide.Next {
+func weighed(q *runQueue, admit func(*model.RunHead, model.Weight) fit) []*need {
 	for {
 		_, unknown := q.ready(func(*model.RunHead, model.Weight) fit { return full }, 0, 1<<20)
 		for _, n := range unknown {
