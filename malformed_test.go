@@ -10,9 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -186,11 +190,37 @@ func (m *malformer) request(base string) *http.Request {
 	return r
 }
 
+// frame is a command of a socket, mostly of one that there is, with members that it has and some that it has not.
+func (m *malformer) frame() string {
+	if m.IntN(8) == 0 {
+		return m.body()
+	}
+	op := []string{"subscribe", "unsubscribe", "watch", "unwatch", "run", "append", "cancel", "resume"}[m.IntN(8)]
+	all := []string{fmt.Sprintf(`"op":%q,"ref":%d`, op, m.IntN(100))}
+	for _, name := range []string{"threadId", "runId"} {
+		text, _ := json.Marshal(m.named(name))
+		all = append(all, fmt.Sprintf("%q:%s", name, text))
+	}
+	if m.IntN(2) == 0 {
+		all = append(all, fmt.Sprintf(`"agent":"echo","content":%s`, m.value(1)))
+	}
+	if m.IntN(2) == 0 {
+		all = append(all, fmt.Sprintf(`"resume":[{"interruptId":%s,"status":"resolved","payload":%s}]`, m.value(0), m.value(2)))
+	}
+	if m.IntN(4) == 0 {
+		all = append(all, fmt.Sprintf("%q:%s", members[m.IntN(len(members))], m.value(2)))
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+// internal is how what is the server's own fault is told, whatever the answer is otherwise.
+var internal = regexp.MustCompile(`"code"\s*:\s*"internal"`)
+
 // TestNothingThatIsSentIsTheServersFault sends what is wrong in every way to every route: none may be answered with 500.
 func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
-	n := 1000
+	n := 10_000
 	if os.Getenv("BATON_SOAK") != "" {
-		n = 10_000
+		n = 100_000
 	}
 	for name, database := range map[string]string{"SQLite": "", "PostgreSQL": storagetest.Postgres(t).NewDatabase(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -214,14 +244,58 @@ func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%d: %s %s %q: %v", i, r.Method, r.URL.Opaque, sent, err)
 				}
-				if res.StatusCode >= 500 {
-					body, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
+				var body []byte
+				if res.StatusCode >= 500 || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") { // and no stream, which may not end
+					body, _ = io.ReadAll(io.LimitReader(res.Body, 1000))
+				}
+				if res.StatusCode >= 500 || internal.Match(body) {
 					t.Errorf("%d: %s %q %v %q: got %d %s", i, r.Method, r.URL.Opaque, r.Header, sent, res.StatusCode, body)
 				}
 				_ = res.Body.Close()
 			}
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+			m.talk(t, s.URL(), n/5)
 		})
+	}
+}
+
+// talk sends frames to a socket, and to another one when that is closed.
+func (m *malformer) talk(t *testing.T, base string, n int) {
+	t.Helper()
+	for n > 0 {
+		m.start(t, base)
+		c, status := dial(t, base+"/api/v1/ws", nil)
+		if c == nil {
+			t.Fatal(status)
+		}
+		var group sync.WaitGroup
+		sent := make([]string, 0, 50) // after as many the others have deleted what the frames are about
+		for range min(n, cap(sent)) {
+			sent = append(sent, m.frame())
+		}
+		n -= len(sent)
+		group.Go(func() {
+			for _, frame := range append(slices.Clip(sent), `{"op":"unwatch","ref":"last"}`) {
+				if c.WriteMessage(websocket.TextMessage, []byte(frame)) != nil {
+					return
+				}
+			}
+		})
+		for last := false; !last; {
+			_, msg, err := c.ReadMessage()
+			if err != nil {
+				if !websocket.IsUnexpectedCloseError(err) {
+					t.Errorf("after %q: %v", sent, err)
+				}
+				break
+			}
+			if internal.Match(msg) && !bytes.Contains(msg, []byte(`"event"`)) {
+				t.Errorf("one of %q: got %s", sent, msg)
+			}
+			last = bytes.Contains(msg, []byte(`"last"`))
+		}
+		group.Wait()
+		_ = c.Close()
 	}
 }
 

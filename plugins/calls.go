@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,12 +72,21 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 		kept.MessageID, kept.Text = r.last.id, r.last.text.String()
 	}
 	if out != nil {
-		if kept.Output, err = json.Marshal(out); err != nil {
+		if kept.Output, err = encode(out); err != nil {
 			return rec, fmt.Errorf("output: %w", err)
 		}
 	}
-	rec.Output, err = json.Marshal(kept)
+	rec.Output, err = encode(kept)
 	return rec, err
+}
+
+// encode is v as JSON in which <, > and & take one byte, and not six.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // within calls fn one level deeper, and returns the open and the latest assistant message of before.

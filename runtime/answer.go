@@ -28,6 +28,9 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 	if len(entries) == 0 {
 		return Run{}, refuse(KindInvalid, "invalid_request", "resume must hold at least one answer")
 	}
+	if err := checkAnswers(entries); err != nil {
+		return Run{}, err
+	}
 	g, err := run.grant()
 	if err != nil {
 		return Run{}, err

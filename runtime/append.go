@@ -2,12 +2,12 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -39,6 +39,9 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if strings.TrimSpace(req.Content) == "" {
 		return Message{}, ErrEmptyContent
 	}
+	if err := checkContextItems(req.ContextItemIDs); err != nil {
+		return Message{}, err
+	}
 	if len(req.Content) > maxContent {
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes", maxContent)
 	}
@@ -47,7 +50,7 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		Message: agui.Message{ID: work.NewID(), Role: agui.RoleUser, Content: req.Content},
 	}
 	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
-		msg.Metadata, _ = json.Marshal(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
+		msg.Metadata, _ = model.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	out, err := rt.work.Append(&decide.Append{
 		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(c.project),

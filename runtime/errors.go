@@ -65,6 +65,8 @@ func unavailable(err error) error {
 		return &Error{Kind: KindUnavailable, Code: "too_slow", Detail: "The database took too long; try again shortly", RetryAfter: time.Second}
 	case errors.Is(err, ErrDiskFull):
 		return &Error{Kind: KindUnavailable, Code: "disk_full", Detail: "The database is out of space", RetryAfter: 5 * time.Second}
+	case errors.Is(err, model.ErrText):
+		return refuse(KindInvalid, "invalid_text", "A text may not hold NUL, and must be UTF-8")
 	case errors.Is(err, ErrNotFound): // deleted after it was found
 		return refuse(KindNotFound, "not_found", "It is not there any more")
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -285,5 +287,30 @@ func (b *bench) exec(statement string) {
 	defer db.Close()
 	if _, err := db.Exec(statement); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// What a message is told to be about are ids, and so is what answers a question.
+func TestIDsOfContextAndQuestionsAreIDs(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("worker", func(string) string { return "done" }))
+	s := b.start("main", "worker", "x")
+	b.wait(s.RunID, runtime.Completed)
+	for name, ids := range map[string][]string{
+		"none": {""}, "long": {strings.Repeat("<", 201)}, "NUL": {"a\x00"}, "many": slices.Repeat([]string{"x"}, 1001),
+	} {
+		_, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "two", ContextItemIDs: ids})
+		checkKind(t, name, err, runtime.KindInvalid)
+		_, err = b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "other", Messages: user("x"), ContextItemIDs: ids})
+		checkKind(t, name, err, runtime.KindInvalid)
+	}
+	_, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: "a\x00b", Status: "resolved"}})
+	checkKind(t, "an interruptId", err, runtime.KindInvalid)
+}
+
+// checkKind checks that err refuses what is named for that reason.
+func checkKind(t *testing.T, name string, err error, want runtime.Kind) {
+	t.Helper()
+	if refused, ok := errors.AsType[*runtime.Error](err); !ok || refused.Kind != want {
+		t.Errorf("%s: got %v", name, err)
 	}
 }

@@ -130,10 +130,11 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", what)
 		}
 	}
-	for _, e := range req.Resume {
-		if !ValidName(e.InterruptID) {
-			return refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
-		}
+	if err := checkAnswers(req.Resume); err != nil {
+		return err
+	}
+	if err := checkContextItems(req.ContextItemIDs); err != nil {
+		return err
 	}
 	if err := checkObject("state", req.State); err != nil {
 		return err
@@ -156,6 +157,30 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 func ValidName(s string) bool {
 	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= 200 &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
+}
+
+func checkAnswers(answers []agui.ResumeEntry) error {
+	for _, e := range answers {
+		if !ValidName(e.InterruptID) {
+			return refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
+		}
+	}
+	return nil
+}
+
+// maxContextItems is how many contextItemIds a request may have.
+const maxContextItems = 1000
+
+func checkContextItems(ids []string) error {
+	if len(ids) > maxContextItems {
+		return refuse(KindInvalid, "invalid_request", "There may be %d contextItemIds", maxContextItems)
+	}
+	for _, id := range ids {
+		if !ValidName(id) {
+			return refuse(KindInvalid, "invalid_name", "A contextItemId must be 1 to 200 characters without control characters")
+		}
+	}
+	return nil
 }
 
 func checkObject(what string, raw json.RawMessage) error {

@@ -52,7 +52,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "little"}, nil
 	}}
-	b := open(t, runtime.Config{RunsMessages: 16 << 20}, talker(&told), small)
+	b := open(t, runtime.Config{RunsMessages: 64 << 20}, talker(&told), small)
 	var runs []string
 	for i := range 4 {
 		runs = append(runs, b.start(string(rune('a'+i)), "talker", "x").RunID)
@@ -93,7 +93,7 @@ func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, hang(ctx)
 	}}
-	b := open(t, runtime.Config{Accounts: true, RunsMessages: 32 << 20, Drain: 1, Grace: 1}, talker(&told), mild)
+	b := open(t, runtime.Config{Accounts: true, RunsMessages: 128 << 20, Drain: 1, Grace: 1}, talker(&told), mild)
 	start := func(project, user, agent string) string {
 		who := runtime.MustCaller(project, user, runtime.RoleUser)
 		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{
@@ -129,7 +129,7 @@ func TestRunsThatSayTooMuchAreTheirUsersOwn(t *testing.T) {
 	for range 3 {
 		<-begun
 	}
-	if said := b.Stats().Said; said < 18<<20 {
+	if said := b.Stats().Said; said < 72<<20 {
 		t.Errorf("after a takeover %d bytes count", said)
 	}
 	for id, user := range map[string]string{first: "ann", second: "ben", third: "cid"} {
@@ -157,7 +157,7 @@ func TestAnsweredRunsWaitForRoom(t *testing.T) {
 		<-on
 		return agui.WorkerOutput{}, say(run, strings.Repeat("x", 200<<10)) // more than what a run is never to blame for
 	}}
-	b := open(t, runtime.Config{Accounts: true, RunsMessages: 24 << 20, RunsBytes: 96 << 20, Drain: 1, Grace: 1}, talker(&told), asker)
+	b := open(t, runtime.Config{Accounts: true, RunsMessages: 96 << 20, RunsBytes: 96 << 20, Drain: 1, Grace: 1}, talker(&told), asker)
 	ann, zoe := runtime.MustCaller("p", "ann", runtime.RoleUser), runtime.MustCaller("q", "zoe", runtime.RoleUser)
 	start := func(who runtime.Caller, thread, agent string) string {
 		s, err := b.StartRun(t.Context(), who, runtime.StartRequest{
@@ -185,7 +185,7 @@ func TestAnsweredRunsWaitForRoom(t *testing.T) {
 	}
 	<-again
 	<-again
-	if s := b.Stats(); s.Queued != 1 || s.Said > 12<<20 {
+	if s := b.Stats(); s.Queued != 1 || s.Said > 48<<20 {
 		t.Errorf("%d runs wait, and %d bytes of her half count", s.Queued, s.Said)
 	}
 	id := start(zoe, "main", "talker")
@@ -205,7 +205,7 @@ func TestAnsweredRunsWaitForRoom(t *testing.T) {
 // What an event says counts before it is there.
 func TestOneLargeEventCounts(t *testing.T) {
 	refused := make(chan error, 5)
-	b := open(t, runtime.Config{RunsMessages: 16 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := errors.Join(
 			run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant}),
 			run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: strings.Repeat("x", 7<<20)}),
@@ -221,7 +221,7 @@ func TestOneLargeEventCounts(t *testing.T) {
 			t.Errorf("a run that says 7 MiB beside %d others that do, where there are 16: %v", i, err)
 		}
 	}
-	if said := b.Stats().Said; said < 14<<20-128<<10 || said > 16<<20 {
+	if said := b.Stats().Said; said < 56<<20-512<<10 || said > 64<<20 {
 		t.Errorf("%d bytes count", said)
 	}
 }

@@ -45,12 +45,12 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{violation("messages_seq"), nil},
 		{violation("runs_open"), model.ErrConflict},
 		{violation("run_names_pkey"), model.ErrConflict},
-		{code("22021"), nil}, // a character that is none
-		{code("54000"), nil}, // too long
+		{code("22021"), model.ErrText}, // a character that is none
+		{code("54000"), nil},           // too long
 		{errors.New("anything"), nil},
 	} {
 		got := postgresDialect().explained(t.Context(), test.err)
-		for _, sentinel := range []error{model.ErrUnavailable, model.ErrDiskFull, model.ErrTooSlow, model.ErrConflict} {
+		for _, sentinel := range []error{model.ErrUnavailable, model.ErrDiskFull, model.ErrTooSlow, model.ErrConflict, model.ErrText} {
 			if errors.Is(got, sentinel) != errors.Is(sentinel, test.want) {
 				t.Errorf("%v became %v, want %v", test.err, got, test.want)
 			}

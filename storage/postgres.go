@@ -114,6 +114,8 @@ func explainPostgres(err error) error {
 	switch pe.Code {
 	case pqerror.DiskFull:
 		return model.ErrDiskFull
+	case pqerror.CharacterNotInRepertoire, pqerror.UntranslatableCharacter:
+		return model.ErrText
 	case pqerror.QueryCanceled:
 		return model.ErrTooSlow
 	case pqerror.UniqueViolation:

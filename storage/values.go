@@ -4,13 +4,14 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // ms is a time as both databases keep it.
@@ -47,7 +48,7 @@ func jsonOf(v any) any {
 	if at := reflect.ValueOf(v); !at.IsValid() || (at.Kind() == reflect.Slice || at.Kind() == reflect.Pointer) && at.IsNil() {
 		return nil
 	}
-	text, err := json.Marshal(v)
+	text, err := model.JSON(v)
 	switch {
 	case err != nil:
 		return err
@@ -97,10 +98,10 @@ func textSize(args []any) (n int) {
 
 func checkString(s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
-		return errors.New("text contains a NUL")
+		return fmt.Errorf("%w: it contains a NUL", model.ErrText)
 	}
 	if !utf8.ValidString(s) {
-		return errors.New("text is not UTF-8")
+		return fmt.Errorf("%w: it is not UTF-8", model.ErrText)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (d *decision) remember(key *Key, runKey int64, answer any) error {
 	if key == nil {
 		return nil
 	}
-	raw, err := json.Marshal(answer)
+	raw, err := model.JSON(answer)
 	if err != nil {
 		return err
 	}

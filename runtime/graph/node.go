@@ -114,7 +114,7 @@ func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*mo
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	b, err := json.Marshal(v)
+	b, err := model.JSON(v)
 	if err != nil {
 		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping gave no JSON value", n.ID)}
 	}

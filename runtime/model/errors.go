@@ -21,6 +21,8 @@ var (
 	// ErrConflict means that another instance wrote what a decision was based on; nothing was written. The
 	// same call decides again.
 	ErrConflict = errors.New("decided on what has changed meanwhile")
+	// ErrText means that a text holds what not every database can keep, NUL or what is not UTF-8; nothing was written.
+	ErrText = errors.New("text that cannot be kept")
 	// ErrDiskFull means that the database has no room; nothing was written.
 	ErrDiskFull = errors.New("database is out of space")
 	// ErrQuota means that a user has as many attachments as there may be.

@@ -36,7 +36,8 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	if !ok {
 		return failure("invalid_arguments", "The arguments must be an object with the string query"), nil
 	}
-	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: mustJSON(query)}
+	request, _ := json.Marshal(query) // a string always encodes, and records made before have this hash
+	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
 	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), query)
 	shown, failed := errors.AsType[*plugins.Error](err)
 	switch {

@@ -117,7 +117,7 @@ func (l *live) enterAgent(it *commit.Item, run *model.Run, first []model.Message
 func fitting(msgs []model.Message) (first, rest []model.Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].Stored()); size > log.MaxMessages {
+		if size += len(msgs[i].Stored()); size > log.MaxMessages && i > 0 { // one alone is as large as an event may be
 			return msgs[:i], msgs[i:]
 		}
 	}

@@ -393,7 +393,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		}
 	}
 	out := &r.out
-	raw, err := json.Marshal(out)
+	raw, err := model.JSON(out)
 	if err != nil { // its members may hold anything
 		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}

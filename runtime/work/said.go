@@ -21,8 +21,12 @@ func newSayings(cfg *Config) *sayings {
 	return &sayings{cfg: cfg, by: make(map[slotKey]int64), kept: make(map[int64]int64)}
 }
 
+// copies is how often what a run says is in memory: with its worker, with the messages of the run, in its event, and in the row that
+// waits to be written.
+const copies = 4
+
 // counted is how much counts of n bytes that a run has: parcels, so that few events change it, and none of a run that has little.
-func counted(n int) int64 { return int64(n) &^ (littleSaid - 1) }
+func counted(n int) int64 { return copies * (int64(n) &^ (littleSaid - 1)) }
 
 // take counts that a run has n bytes more than it had, or fewer, unless that is more than it may.
 func (s *sayings) take(r *model.RunHead, n int64) bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 )
 
 // NewID mints a UUIDv7.
@@ -38,7 +39,7 @@ func Query(msgs []agui.Message) string {
 }
 
 func mustJSON(v any) json.RawMessage {
-	b, err := json.Marshal(v)
+	b, err := model.JSON(v)
 	if err != nil {
 		panic(err) // our own structs always encode
 	}

@@ -2,9 +2,12 @@ package work
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -157,4 +160,13 @@ func TestChangedRunIsWeighedAgain(t *testing.T) {
 	c.claims(t)
 	c.ask("bob", 2, 10)
 	c.claims(t, 2)
+}
+
+// A message that is larger than all that fits into one RUN_STARTED goes in alone: else its run would go once more for it, for ever.
+func TestALargeMessageFitsAlone(t *testing.T) {
+	large := model.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", log.MaxMessages)}}
+	first, rest := fitting([]model.Message{large, large})
+	if len(first) != 1 || len(rest) != 1 {
+		t.Errorf("%d go in, and %d wait", len(first), len(rest))
+	}
 }

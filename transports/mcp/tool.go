@@ -189,7 +189,7 @@ func (a arguments) body() ([]byte, error) {
 	for name, val := range a {
 		body[camel(name)] = val
 	}
-	return json.Marshal(body)
+	return wire.Encode(body)
 }
 
 func camel(name string) string {

@@ -2,8 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
@@ -58,12 +62,20 @@ func (c *Command) Run() (RunRequest, error) {
 		req.BodyHash = Hash(c.body)
 		return req, nil
 	}
-	rest := maps.Clone(c.request.values)
-	delete(rest, "op")
-	delete(rest, "ref")
-	same, err := json.Marshal(rest)
-	req.BodyHash = Hash(same)
-	return req, err
+	req.BodyHash = hashOf(c.request.values, "op", "ref")
+	return req, nil
+}
+
+// hashOf identifies members by their names and bytes, but for some.
+func hashOf(members map[string]json.RawMessage, but ...string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(but, name) {
+			fmt.Fprintf(sum, "%q:%d:", name, len(members[name]))
+			sum.Write(members[name])
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Append reads the message of a command that appends one.

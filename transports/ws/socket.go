@@ -92,12 +92,18 @@ type message struct {
 	held *budget.Hold
 }
 
+// largeMessage is the size above which a message counts twice: it is there once more when it is decoded.
+const largeMessage = 64 << 10
+
 // message reads the next message. What is wrong with it the client is told.
 func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 	kind, r, err := s.conn.NextReader()
 	var msg []byte
 	if err == nil {
 		msg, err = held.ReadAll(&arriving{Reader: r, w: s.w, began: time.Now()}, -1, limit)
+		if err == nil && len(msg) > largeMessage {
+			err = held.Grow(len(msg))
+		}
 		s.w.Relax()
 		if errors.Is(err, os.ErrDeadlineExceeded) && !s.w.Deaf() {
 			err = s.abort(closeStatus+408, "The message took too long to arrive")
