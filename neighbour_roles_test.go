@@ -55,6 +55,49 @@ func TestRolesOnSocketsAndWithTools(t *testing.T) {
 	})
 }
 
+// TestNamesThatSeveralHave has users and an operator give their runs one name: who sees them all means its own by it, and says else whose.
+func TestNamesThatSeveralHave(t *testing.T) {
+	sites(t, func(s site) {
+		const boss, admin = "p1/boss/operator", "p1/adam/admin"
+		sleeps := `{"agent":"scripted","threadId":"main","runId":"same","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`
+		var threads []string
+		for _, user := range []string{"p1/ann/user", "p1/ben/user", "p1/cid/user", boss} {
+			threads = append(threads, s.must(user, "POST", "/api/v1/agent/runs", sleeps)["conversationId"].(string))
+		}
+		is := func(user, status string) {
+			s.Helper()
+			s.reach("p1/"+user, "same", status)
+		}
+		desk, foreign := s.desk(boss), s.desk(admin)
+		if got := desk.does(`{"op":"cancel","ref":1,"runId":"same"}`); got != "done" {
+			s.Errorf("an operator cancels a run of its own: %s", got)
+		}
+		is("boss/operator", "CANCELLED")
+		is("ann/user", "RUNNING")
+		if got := foreign.does(`{"op":"cancel","ref":1,"runId":"same"}`); got != "ambiguous_name" {
+			s.Errorf("an admin cancels a run of somebody: %s", got)
+		}
+		if got := foreign.does(`{"op":"cancel","ref":1,"runId":"same","user":"ann"}`); got != "done" {
+			s.Errorf("an admin cancels Ann's run: %s", got)
+		}
+		is("ann/user", "CANCELLED")
+		if got := s.calls(admin, "cancel_agent_run", `{"run_id":"same"}`); got != "ambiguous_name" {
+			s.Errorf("an admin calls for the end of somebody's run: %s", got)
+		}
+		if got := s.calls("p1/ann/user", "cancel_agent_run", `{"run_id":"same","user":"ben"}`); got != "forbidden" {
+			s.Errorf("Ann calls for the end of Ben's run: %s", got)
+		}
+		if got := s.calls(admin, "cancel_agent_run", `{"run_id":"same","user":"ben"}`); got != "done" {
+			s.Errorf("an admin calls for the end of Ben's run: %s", got)
+		}
+		is("ben/user", "CANCELLED")
+		if got := s.must(boss, "POST", "/api/copilotkit/agent/scripted/stop/"+threads[2], `{}`)["stopped"]; got != true {
+			s.Errorf("an operator stops Cid's thread: %v", got)
+		}
+		is("cid/user", "CANCELLED")
+	})
+}
+
 // TestNeighboursAreToldOfNoChange has somebody work while others watch the lists: those who see the runs are told, and nobody else.
 func TestNeighboursAreToldOfNoChange(t *testing.T) {
 	sites(t, func(s site) {

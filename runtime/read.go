@@ -23,8 +23,8 @@ func (rt *Runtime) Run(ctx context.Context, c Caller, name string) (Run, error) 
 	return rt.visible(ctx, c, name)
 }
 
-// visible finds a run the caller may see. Roles that see others' runs meet a name that two users have as
-// not found: they use the conversation.
+// visible finds a run the caller may see. Roles that see others' runs mean their own by a name that they have themselves; of one that
+// several others have they must say whose they mean.
 func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, error) {
 	if err := c.check(); err != nil {
 		return Run{}, err
@@ -32,15 +32,22 @@ func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, err
 	if !ValidName(name) {
 		return Run{}, ErrRunNotFound
 	}
-	runs, err := rt.store.RunsByName(ctx, c.project, c.only(), name)
-	if err != nil {
-		return Run{}, unavailable(err)
+	runs, err := rt.store.RunsByName(ctx, c.project, c.user, name)
+	if err == nil && len(runs) == 0 && c.only() == "" {
+		runs, err = rt.store.RunsByName(ctx, c.project, "", name)
 	}
-	if len(runs) != 1 {
+	switch {
+	case err != nil:
+		return Run{}, unavailable(err)
+	case len(runs) == 0:
 		return Run{}, ErrRunNotFound
+	case len(runs) > 1:
+		return Run{}, errAmbiguous
 	}
 	return grantedRun(runs[0]), nil
 }
+
+var errAmbiguous = refuse(KindInvalid, "ambiguous_name", "Several users have a run of that name: say whose, with user")
 
 // owned finds a run the caller may change.
 func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error) {

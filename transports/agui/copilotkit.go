@@ -174,6 +174,11 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 	if err != nil {
 		return false, unlessMissing(err)
 	}
+	if len(runs) > 0 { // whose they are is known, and others may have runs of their names
+		if who, err = who.InSteadOf(th.User, runtime.RoleOperator); err != nil {
+			return false, err
+		}
+	}
 	for i := range runs { // the last in line first, so that none starts meanwhile
 		_, err := k.Runtime.Cancel(ctx, who, runs[i].ID)
 		refusal, ok := errors.AsType[*runtime.Error](err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/query"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -108,6 +109,10 @@ func (t Transport) start(ctx context.Context, who runtime.Caller, args arguments
 }
 
 func (t Transport) append(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
+	who, err := transports.InStead(who, args.text("user"), runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
 	body, err := args.body()
 	if err != nil {
 		return nil, err
@@ -125,6 +130,10 @@ func (t Transport) append(ctx context.Context, who runtime.Caller, args argument
 }
 
 func (t Transport) resume(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
+	who, err := transports.InStead(who, args.text("user"), runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
 	body, err := args.body()
 	if err != nil {
 		return nil, err
@@ -138,6 +147,10 @@ func (t Transport) resume(ctx context.Context, who runtime.Caller, args argument
 }
 
 func (t Transport) cancel(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
+	who, err := transports.InStead(who, args.text("user"), runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
 	run, err := t.Runtime.Cancel(ctx, who, args.text("run_id"))
 	return wire.NewCancelled(&run), err
 }

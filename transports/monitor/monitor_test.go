@@ -217,7 +217,7 @@ func TestNeighboursAreNotSeen(t *testing.T) {
 }
 
 func TestReaderThatStopsIsDroppedAndSlowsNobody(t *testing.T) {
-	s := serve(t, transports.StreamConfig{WriteTimeout: 500 * time.Millisecond})
+	s := serve(t, transports.StreamConfig{WriteTimeout: 3 * time.Second})
 	stuck, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func (d *describer) commands() {
 	command := func(op, about string, members ...member) *jsonschema.Schema {
 		return object(about, append([]member{must("op", constant(op)), may("ref", reference)}, members...)...)
 	}
-	run := must("runId", name("The run."))
+	run, whose := must("runId", name("The run.")), may("user", name("Whose it is, where several users have one of that name."))
 	start := d.schemas.named["RunRequest"].CloneSchemas()
 	start.Properties["op"], start.Properties["ref"] = constant("run"), reference
 	start.PropertyOrder = append([]string{"op", "ref"}, start.PropertyOrder...)
@@ -86,9 +86,9 @@ func (d *describer) commands() {
 			command("watch", "Tells when there is something else to see in the caller's lists of runs, of threads and of what waits."),
 			command("unwatch", "Tells it no longer."),
 			start,
-			command("append", "Appends a message to a run.", run, must("content", text("")), may("contextItemIds", list(text(""), ""))),
-			command("cancel", "Cancels a run.", run),
-			command("resume", "Answers what a run asks.", run, must("resume", nonempty(list(ref("ResumeEntry"), "")))),
+			command("append", "Appends a message to a run.", run, whose, must("content", text("")), may("contextItemIds", list(text(""), ""))),
+			command("cancel", "Cancels a run.", run, whose),
+			command("resume", "Answers what a run asks.", run, whose, must("resume", nonempty(list(ref("ResumeEntry"), "")))),
 		},
 	})
 	result := either("What REST answers to the same.",

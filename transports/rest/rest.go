@@ -74,20 +74,12 @@ func (t Transport) Routes() []transports.Route {
 // a run alone may be ambiguous to those who see the runs of others. Least is the role that does this to what is another's.
 func on(least runtime.Role, h auth.Handler) auth.Handler {
 	return func(c *fiber.Ctx, who runtime.Caller) error {
-		who, err := stead(who, c.Query("user"), least)
+		who, err := transports.InStead(who, c.Query("user"), least)
 		if err != nil {
 			return err
 		}
 		return h(c, who)
 	}
-}
-
-// stead lets a caller whose role sees others' runs look with the eyes of one user.
-func stead(who runtime.Caller, user string, least runtime.Role) (runtime.Caller, error) {
-	if user == "" {
-		return who, nil
-	}
-	return who.InSteadOf(user, least)
 }
 
 // runID is the path's name of a run.

@@ -20,7 +20,8 @@ type Command struct {
 	Ref      json.RawMessage // what the answer is to refer to, a string or a number; nil for nothing
 	ThreadID string
 	RunID    string
-	After    int64 // the event to begin behind, runtime.Latest for the log's end
+	User     string // whose run it is, where the role of who asks sees those of others; empty for the only one of that name
+	After    int64  // the event to begin behind, runtime.Latest for the log's end
 	body     []byte
 	request  request
 }
@@ -35,6 +36,7 @@ func DecodeCommand(body []byte) (Command, error) {
 	cmd := Command{Ref: r.ref(), body: body}
 	cmd.Op = r.text("op")
 	cmd.ThreadID, cmd.RunID = r.name("threadId"), r.name("runId")
+	cmd.User = r.name("user")
 	cmd.After = r.cursor("afterEventId")
 	if r.err == nil {
 		switch cmd.Op {

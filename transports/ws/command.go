@@ -6,6 +6,8 @@ import (
 
 	"github.com/fasthttp/websocket"
 
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -99,15 +101,19 @@ func (d *desk) run(ctx context.Context, cmd *wire.Command) (any, error) {
 }
 
 func (d *desk) append(ctx context.Context, cmd *wire.Command) (any, error) {
+	who, err := transports.InStead(d.who, cmd.User, runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
 	req, err := cmd.Append()
 	if err != nil {
 		return nil, err
 	}
-	run, err := d.t.Runtime.Run(ctx, d.who, cmd.RunID) // the answer has its first name
+	run, err := d.t.Runtime.Run(ctx, who, cmd.RunID) // the answer has its first name
 	if err != nil {
 		return nil, err
 	}
-	msg, err := d.t.Runtime.Append(ctx, d.who, cmd.RunID, req)
+	msg, err := d.t.Runtime.Append(ctx, who, cmd.RunID, req)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +121,11 @@ func (d *desk) append(ctx context.Context, cmd *wire.Command) (any, error) {
 }
 
 func (d *desk) cancel(ctx context.Context, cmd *wire.Command) (any, error) {
-	run, err := d.t.Runtime.Cancel(ctx, d.who, cmd.RunID)
+	who, err := transports.InStead(d.who, cmd.User, runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	run, err := d.t.Runtime.Cancel(ctx, who, cmd.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +133,15 @@ func (d *desk) cancel(ctx context.Context, cmd *wire.Command) (any, error) {
 }
 
 func (d *desk) resume(ctx context.Context, cmd *wire.Command) (any, error) {
+	who, err := transports.InStead(d.who, cmd.User, runtime.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := cmd.Resume()
 	if err != nil {
 		return nil, err
 	}
-	run, err := d.t.Runtime.Resume(ctx, d.who, cmd.RunID, entries)
+	run, err := d.t.Runtime.Resume(ctx, who, cmd.RunID, entries)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,14 @@
-package rest
+package transports_test
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 )
 
-func TestStead(t *testing.T) {
+func TestInStead(t *testing.T) {
 	for _, test := range []struct {
 		role         runtime.Role
 		user         string
@@ -28,7 +29,7 @@ func TestStead(t *testing.T) {
 		{role: runtime.RoleOperator, user: "bob", least: runtime.RoleAdmin, refusedToAsk: true},
 		{role: runtime.RoleAdmin, user: "bob", least: runtime.RoleAdmin, sees: "bob", as: runtime.RoleUser},
 	} {
-		got, err := stead(runtime.MustCaller("p", "ann", test.role), test.user, test.least)
+		got, err := transports.InStead(runtime.MustCaller("p", "ann", test.role), test.user, test.least)
 		if test.refusedToAsk {
 			if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Kind != runtime.KindForbidden {
 				t.Errorf("%+v: got %v, %v", test, got, err)
