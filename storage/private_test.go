@@ -1,0 +1,52 @@
+package storage_test
+
+import (
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/storage"
+)
+
+// A database is its owner's alone, and so is all that lies beside it or is made of it.
+func TestNobodyElseReadsDatabases(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	url := noSQLite(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	backup := filepath.Join(filepath.Dir(path), "backup.db")
+	private := func(when string, want int) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		if err != nil || len(files) != want {
+			t.Errorf("%s there are %v, %v, want %d files", when, files, err, want)
+		}
+		for _, file := range files {
+			info, err := os.Stat(file)
+			if err != nil || info.Mode() != 0o600 {
+				t.Errorf("%s %s has the mode %v, %v", when, file, info.Mode(), err)
+			}
+		}
+	}
+	db := serve(t, url)
+	private("beside a server", 4)
+	if err := storage.Backup(t.Context(), url, backup); err != nil {
+		t.Fatal(err)
+	}
+	private("with a backup", 5)
+	closed(t, db)
+	if err := os.Chmod(backup, 0o644); err != nil { // as who has copied it may have left it
+		t.Fatal(err)
+	}
+	kept, err := storage.Restore(t.Context(), url, backup, false)
+	if err != nil || kept == "" {
+		t.Fatal(kept, err)
+	}
+	if err := os.Remove(backup); err != nil {
+		t.Fatal(err)
+	}
+	private("restored", 3)
+}
