@@ -14,7 +14,7 @@ import (
 
 const (
 	small  = 512 << 20 // the memory that small servers have
-	atOnce = 640 << 20 // what all attacks at once may take
+	atOnce = 512 << 20 // what all attacks at once may take
 )
 
 // attack is something that anybody may send, and that took gigabytes once.
