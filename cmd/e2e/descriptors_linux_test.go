@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limited starts the server again as one that may have so many files open.
+func (s *server) limited(files int) {
+	s.t.Helper()
+	s.exe = filepath.Join(s.t.TempDir(), "limited")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", files, binary)
+	if err := os.WriteFile(s.exe, []byte(script), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	s.kill()
+	s.up()
+}
+
+// Connections on which nothing is asked are closed for those of others, before the server has no file left to open.
+func TestIdleConnectionsLeaveFilesForOthers(t *testing.T) {
+	s := start(t, sqlite(t))
+	s.limited(300)
+	var idle []net.Conn
+	for range 400 {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		idle = append(idle, c)
+	}
+	client.CloseIdleConnections() // the further client has none yet
+	if status, out := s.call("GET", "/api/v1/threads", nil); status != http.StatusOK {
+		t.Errorf("behind idle connections: %d %v", status, out)
+	}
+	if row := s.ended(s.run("main", `{"do":[{"say":"hello"}]}`)); row["status"] != "COMPLETED" {
+		t.Errorf("a run is %v: %v", row["status"], row["error"])
+	}
+	for _, c := range idle[:100] {
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute)) // which only a hang reaches
+		if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("an idle connection was not closed: %v", err)
+		}
+	}
+	if strings.Contains(s.output(), "cannot accept a connection") {
+		t.Error("the server had no file left to open")
+	}
+}
