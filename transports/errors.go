@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -73,19 +74,26 @@ func Status(err error) (int, Problem, time.Duration) {
 	return fiber.StatusInternalServerError, Problem{Detail: "internal error", Code: "internal"}, 0
 }
 
-// maxDetail is how long what is said of a refusal may be, in bytes: it may quote what a client has sent.
+// maxDetail is how long what is said of a refusal may be, in bytes as JSON has it: it may quote what a client has sent.
 const maxDetail = 1 << 10
 
 // cut shortens a text at a rune.
 func cut(text string) string {
-	if len(text) <= maxDetail {
-		return text
+	size := 0
+	for i, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			size += 4 // as JSON in JSON has it
+		case r < ' ' || strings.ContainsRune("<>&\u2028\u2029", r):
+			size += 6
+		default:
+			size += utf8.RuneLen(r)
+		}
+		if size > maxDetail {
+			return text[:i] + "…"
+		}
 	}
-	end := maxDetail
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return text
 }
 
 // fail answers a request with err. It is the one place where errors become answers.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/runtime"
@@ -86,15 +87,36 @@ func explain(c *fiber.Ctx) error {
 	if status >= 500 {
 		return errors.New(text)
 	}
-	return c.JSON(transports.Problem{Detail: text, Code: "invalid_request"})
+	_, problem, _ := transports.Status(&runtime.Error{Detail: text, Code: "invalid_request"})
+	return c.JSON(problem)
 }
+
+// brief has what the protocol's handler says of an error repeat no more of a request than other refusals do.
+func brief(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		res, err := next(ctx, method, req)
+		long, ok := errors.AsType[*jsonrpc.Error](err)
+		if !ok {
+			return res, err
+		}
+		_, problem, _ := transports.Status(&runtime.Error{Detail: long.Message})
+		short := &jsonrpc.Error{Code: long.Code, Message: problem.Detail, Data: long.Data}
+		if len(short.Data) > maxData {
+			short.Data = nil
+		}
+		return res, short
+	}
+}
+
+// maxData is how large what an error says beside its message may be.
+const maxData = 512
 
 func (t Transport) server() *sdk.Server {
 	s := sdk.NewServer(
 		&sdk.Implementation{Name: "baton", Title: "Baton", Version: t.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}},
 	)
-	s.AddReceivingMiddleware(t.counted)
+	s.AddReceivingMiddleware(t.counted, brief)
 	for _, tool := range tools() {
 		s.AddTool(&tool.Tool, t.handler(&tool))
 	}
