@@ -2,8 +2,12 @@ package baton_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +16,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // scrape returns the samples at a URL by their name with labels.
@@ -86,9 +92,98 @@ func TestMetricsTellWhatRunsDo(t *testing.T) {
 			t.Errorf("a stranger has named %s", name)
 		}
 	}
-	if got["baton_commit_duration_seconds_count"] == "0" || got["baton_commit_batch_events_sum"] == "0" || got["go_goroutines"] == "" || got["process_open_fds"] == "" {
-		t.Errorf("something is not measured: %v", got)
+	moved(t, s.URL()+"/metrics", "go_goroutines", "process_open_fds")
+}
+
+// moved scrapes until each sample is there and is not 0.
+func moved(t *testing.T, url string, names ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		got := scrape(t, url)
+		still := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return got[name] != "" && got[name] != "0" })
+		if len(still) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("these do not move: %q", still)
+		}
 	}
+}
+
+// modelled is an agent that calls a model, and says what that took.
+func modelled() plugins.Agent {
+	return plugins.AgentFunc("modelled", func(ctx context.Context, run *plugins.Run) error {
+		call := plugins.ModelCall{Usage: agui.TokenUsage{Provider: "them", Model: "m", InputTokens: 3, OutputTokens: 2}}
+		ctx, end := run.BeginModelCall(ctx)
+		end(call, nil)
+		return run.ModelCall(ctx, call)
+	})
+}
+
+// waiting is an agent that tells when it is called, and returns when it is let.
+func waiting(called chan<- struct{}, let <-chan struct{}) plugins.Agent {
+	return plugins.AgentFunc("waiting", func(context.Context, *plugins.Run) error {
+		called <- struct{}{}
+		<-let
+		return nil
+	})
+}
+
+// TestMetricsMove has a server do what each of the metrics that are for its operators is about.
+func TestMetricsMove(t *testing.T) {
+	called, let := make(chan struct{}), make(chan struct{})
+	database := "sqlite:" + sqlitetest.New(t)
+	s := open(t, baton.Config{
+		Listen: "127.0.0.1:0", Database: database, Plugins: append(builtin.Plugins(), modelled(), waiting(called, let)),
+		Limits: baton.Limits{Runs: 1}, Stream: baton.Stream{WriteTimeout: 200 * time.Millisecond},
+	})
+	url := s.URL() + "/metrics"
+	start := func(thread, agent, content string) {
+		send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"`+agent+`","threadId":"`+thread+`","content":`+content+`}`)
+	}
+	eventually(t, url, map[string]string{
+		"baton_run_first_event_seconds_count": "0", "baton_run_queue_seconds_count": "0", "baton_replay_events_count": "0",
+		"baton_queue_age_seconds": "0", "baton_fenced_writes_total": "0", "baton_readers_cut_total": "0",
+	})
+	start("main", "waiting", `"x"`)
+	<-called
+	start("next", "modelled", `"x"`)
+	eventually(t, url, map[string]string{`baton_runs{status="running"}`: "1", `baton_runs{status="queued"}`: "1"})
+	moved(t, url, "baton_queue_age_seconds")
+	close(let)
+	eventually(t, url, map[string]string{
+		`baton_runs{status="running"}`: "0", `baton_runs{status="queued"}`: "0", "baton_queue_age_seconds": "0",
+		`baton_provider_call_duration_seconds_count{model="m",outcome="success",provider="them"}`: "1",
+		`baton_tokens_total{kind="input",model="m",provider="them"}`:                              "3",
+		`baton_tokens_total{kind="output",model="m",provider="them"}`:                             "2",
+	})
+	start("main", "scripted", `"{\"do\":[{\"tokens\":500,\"size\":2000}]}"`)
+	eventually(t, url, map[string]string{`baton_run_duration_seconds_count{status="completed"}`: "3", "baton_readers_cut_total": "0"})
+	moved(
+		t, url, "baton_run_first_event_seconds_sum", "baton_run_first_event_seconds_count", "baton_run_queue_seconds_sum",
+		"baton_commit_duration_seconds_count", "baton_commit_duration_seconds_sum", "baton_commit_batch_events_count", "baton_commit_batch_events_sum",
+	)
+	stuck, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close()
+	_ = stuck.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if _, err := fmt.Fprintf(stuck, "GET /api/v1/agent/runs/main/events HTTP/1.1\r\nHost: %s\r\n\r\n", s.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, url, map[string]string{"baton_readers_cut_total": "1"})
+	moved(t, url, "baton_replay_events_count", "baton_replay_events_sum")
+
+	db, err := storage.Open(t.Context(), storage.Config{URL: database})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Join(t.Context(), "another", ""), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	start("late", "echo", `"x"`)
+	eventually(t, url, map[string]string{"baton_fenced_writes_total": "1"})
 }
 
 // deaf is a tool that returns when it is let, whatever its context says.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/work"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
 )
@@ -65,6 +68,34 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	there := names(`(?m)^# TYPE (baton_[a-z_]+)`, text(full()))
 	if diff := cmp.Diff(there, names("(?m)^\\| `(baton_[a-z_]+)`", string(doc))); diff != "" {
 		t.Errorf("there are (-) and documented are (+):\n%s", diff)
+	}
+}
+
+// What is looked up is shown under the name of what it is.
+func TestWhatIsLookedUpIsShown(t *testing.T) {
+	m := metrics.New("test")
+	engine := runtime.Stats{Stats: work.Stats{
+		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10,
+	}, Commits: commit.Stats{Items: 11, Bytes: 12, Age: 13 * time.Second}, Rings: 14}
+	m.Watch(func() runtime.Stats { return engine }, func() stream.Stats { return stream.Stats{Streams: 15, Sockets: 16, Cut: 17} }, func() int64 { return 18 })
+	for _, measure := range []any{engine.Stats, engine.Commits, stream.Stats{Streams: 15, Sockets: 16, Cut: 17}} {
+		for i, v := 0, reflect.ValueOf(measure); i < v.NumField(); i++ {
+			if v.Field(i).IsZero() {
+				t.Errorf("%T.%s is not looked at", measure, v.Type().Field(i).Name)
+			}
+		}
+	}
+	out := text(m)
+	for _, want := range []string{
+		`baton_runs{status="queued"} 1`, `baton_runs{status="running"} 2`, `baton_runs{status="waiting"} 3`, "baton_queue_age_seconds 4",
+		"baton_abandoned 5", `baton_run_bytes{kind="asked"} 6`, `baton_run_bytes{kind="said"} 7`, `baton_abandoned_total{kind="agent"} 8`,
+		`baton_abandoned_total{kind="tool"} 9`, "baton_fenced_writes_total 10", "baton_commit_queue_items 11", "baton_commit_queue_bytes 12",
+		"baton_commit_queue_age_seconds 13", "baton_ring_bytes 14", `baton_streams{kind="sse"} 15`, `baton_streams{kind="websocket"} 16`,
+		"baton_readers_cut_total 17", "baton_client_bytes 18",
+	} {
+		if !strings.Contains(out, "\n"+want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, out)
+		}
 	}
 }
 
