@@ -52,24 +52,117 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 	if err := b.DeleteThread(ctx, local.From(from), "main"); err != nil {
 		t.Fatal(err)
 	}
-	page, err := b.AuditOf(ctx, admin, runtime.AuditFilter{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, a := range slices.Backward(page.Rows) {
-		got = append(got, fmt.Sprintf("%s %s %s of %s: %s %s", a.Actor, a.Action, a.RunID, a.User, a.ThreadID, a.Credential+a.Address+a.Request))
-	}
 	const place = "of local: main key192.0.2.7request"
 	want := []string{
 		"local start first " + place, "root cancel first " + place, "root delete first " + place, "local start second " + place,
 		"local cancel second " + place, "local delete  " + place,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, b.audited(admin)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := b.AuditOf(ctx, runtime.MustCaller(local.Project(), "ann", runtime.RoleOperator), runtime.AuditFilter{}); err == nil {
 		t.Error("an operator reads the audit")
+	}
+}
+
+// audited is what the audit tells, oldest first.
+func (b *bench) audited(admin runtime.Caller) (all []string) {
+	b.t.Helper()
+	page, err := b.AuditOf(b.t.Context(), admin, runtime.AuditFilter{Limit: 100})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, a := range slices.Backward(page.Rows) {
+		all = append(all, fmt.Sprintf("%s %s %s of %s: %s %s", a.Actor, a.Action, a.RunID, a.User, a.ThreadID, a.Credential+a.Address+a.Request))
+	}
+	return all
+}
+
+// Whoever does something to what is a user's is told of, and so is a repeat of it not.
+func TestAuditTellsOfEachAction(t *testing.T) {
+	ctx := t.Context()
+	b := open(t, runtime.Config{Audit: true}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"})
+		return agui.WorkerOutput{}, err
+	}})
+	as := func(user string, role runtime.Role) runtime.Caller {
+		return runtime.MustCaller(local.Project(), user, role).From(runtime.Origin{Credential: user + "'s key", Address: "192.0.2.7", Request: "request"})
+	}
+	owner, operator, admin := as("local", runtime.RoleUser), as("olga", runtime.RoleOperator), as("root", runtime.RoleAdmin)
+	instead, err := operator.InSteadOf("local", runtime.RoleOperator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func(run string) []agui.ResumeEntry {
+		t.Helper()
+		b.wait(run, runtime.Waiting)
+		asked, err := b.Interrupts(ctx, owner, run)
+		if err != nil || len(asked) == 0 {
+			t.Fatalf("%d questions, %v", len(asked), err)
+		}
+		return []agui.ResumeEntry{{InterruptID: asked[len(asked)-1].ID, Status: "resolved"}}
+	}
+	start := func(who runtime.Caller, req runtime.StartRequest) runtime.Started {
+		t.Helper()
+		req.Agent, req.ThreadID = "asks", "main"
+		s, err := b.StartRun(ctx, who, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := start(owner, runtime.StartRequest{RunID: "first"})
+	entries := answers("first")
+	key := func(scope string) *runtime.Idempotency { return &runtime.Idempotency{Scope: scope, BodyHash: "x"} }
+	title, archived := "new", true
+	for range 2 { // the second changes nothing
+		if _, err := b.ResumeOnce(ctx, operator, "first", entries, key("answer")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.wait("first", runtime.Completed)
+	for range 2 {
+		if _, err := b.Append(ctx, operator, "first", runtime.AppendRequest{Content: "again", Idempotency: key("append")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(owner, runtime.StartRequest{RunID: "more", Resume: answers("first")})
+	b.wait("first", runtime.Completed)
+	if _, err := b.UpdateThread(ctx, operator, first.ConversationID, runtime.ThreadPatch{Title: &title}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.UpdateThread(ctx, owner, "main", runtime.ThreadPatch{Archived: &archived}); err != nil {
+		t.Fatal(err)
+	}
+	start(instead, runtime.StartRequest{RunID: "second"})
+	b.wait("second", runtime.Waiting)
+	third := start(owner, runtime.StartRequest{RunID: "third", Multitask: runtime.InterruptRuns})
+	b.wait("third", runtime.Waiting)
+	if err := b.CancelUnanswered(ctx, owner, third); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.DeleteUser(ctx, admin, "local"); err != nil {
+		t.Fatal(err)
+	}
+	const ofLocal = " of local: main "
+	var want []string
+	for _, a := range []struct{ actor, did string }{
+		{"local", "start first"},
+		{"olga", "answer first"},
+		{"olga", "append first"},
+		{"local", "answer first"},
+		{"olga", "update "},
+		{"local", "update "},
+		{"olga", "start second"},
+		{"local", "start third"},
+		{"local", "cancel second"},
+		{"local", "cancel third"},
+		{"root", "delete "},
+	} {
+		want = append(want, a.actor+" "+a.did+ofLocal+a.actor+"'s key192.0.2.7request")
+	}
+	if diff := cmp.Diff(want, b.audited(admin)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
