@@ -42,10 +42,10 @@ func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, proje
 func TestKeysOfAProject(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		s := known(t, database)
-		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
+		root, rootID := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 		other, _ := ofRole(t, s, "adam", runtime.RoleAdmin, "p2")
 		_, shared := ofRole(t, s, "both", runtime.RoleUser, "p1", "p2")
-		both, _ := ofRole(t, s, "boss", runtime.RoleAdmin, "p1", "p2")
+		both, bossID := ofRole(t, s, "boss", runtime.RoleAdmin, "p1", "p2")
 		alice := keyOf(t, s, root, `{"user":"alice","role":"user","name":"laptop"}`)
 		for _, role := range []string{"viewer", "operator"} {
 			key := keyOf(t, s, root, `{"user":"`+role+`","role":"`+role+`"}`)
@@ -102,14 +102,16 @@ func TestKeysOfAProject(t *testing.T) {
 		}
 		audit := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/audit", "", "Authorization", root))
 		var told struct {
-			Items []struct{ Actor, UserID, Action, Subject, ThreadID string }
+			Items []struct{ Actor, UserID, Action, Subject, ThreadID, Credential, Address, RequestID string }
 		}
 		if err := json.Unmarshal([]byte(audit), &told); err != nil {
 			t.Fatal(err)
 		}
 		var did []string
+		keys := map[string]string{"root": rootID, "boss": bossID, "alice": alice.ID, "both": shared}
 		for _, a := range told.Items {
-			if a.Subject == "" || a.ThreadID != "" {
+			if a.Subject == "" || a.ThreadID != "" || a.Credential != keys[a.Actor] || a.Address != "127.0.0.1" || a.RequestID == "" ||
+				keys[a.UserID] != "" && a.Subject != keys[a.UserID] {
 				t.Errorf("audited is %+v", a)
 			}
 			did = append(did, a.Actor+" "+a.Action+" "+a.UserID)
