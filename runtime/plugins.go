@@ -42,6 +42,9 @@ func (rt *Runtime) Replace(ctx context.Context, reg *plugins.Registry) error {
 // agentNames tells the names of the agents that reg has for a project, sorted.
 func agentNames(reg *plugins.Registry) func(project string) []string {
 	return func(project string) []string {
+		if project == "" { // nobody's
+			return nil
+		}
 		agents := reg.For(project).Agents()
 		names := make([]string, len(agents))
 		for i, a := range agents {
