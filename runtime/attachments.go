@@ -36,6 +36,9 @@ func (rt *Runtime) attachments() (*attach.Files, error) {
 
 // AddAttachment takes a file in for the caller's messages to refer to. It reads the file as it stores it.
 func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Attachment, error) {
+	if err := c.check(); err != nil {
+		return Attachment{}, err
+	}
 	files, err := rt.attachments()
 	if err != nil {
 		return Attachment{}, err
@@ -50,6 +53,9 @@ func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Atta
 // AttachmentURL returns where anybody gets an attachment of the caller for a while: an absolute URL, or one of this server
 // without scheme and host.
 func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path string) (string, error) {
+	if err := c.check(); err != nil {
+		return "", err
+	}
 	files, err := rt.attachments()
 	if err != nil {
 		return "", err

@@ -3,48 +3,109 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/attach"
 )
 
+// unread is a file that must not be looked at.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("a file of nobody is read")
+	return 0, io.EOF
+}
+
+// Each method that takes a caller is asked by nobody.
 func TestNobodySeesAndDoesNothing(t *testing.T) {
-	ctx := context.Background()
-	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	ctx := t.Context()
+	var nobody runtime.Caller
+	files := attach.New(attach.Config{}) // which keeps nothing, and panics when it is to
+	b := open(t, runtime.Config{Attachments: files}, answering("echo", strings.ToUpper))
+	monitor, watch := b.Monitor(nobody, runtime.MonitorQuery{}), b.Watch(nobody)
+	defer monitor.Close()
+	defer watch.Close()
 	s := b.start("main", "echo", "x")
 	b.wait(s.RunID, runtime.Completed)
-	var nobody runtime.Caller
-	for name, ask := range map[string]func() error{
-		"run":         func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
-		"runs":        func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
-		"questions":   func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
-		"statistics":  func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
-		"steps":       func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
-		"nodes":       func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
-		"messages":    func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
-		"interrupts":  func() error { _, err := b.Interrupts(ctx, nobody, s.RunID); return err },
-		"thread":      func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
-		"all threads": func() error { _, err := b.ThreadsOfAll(ctx, nobody, runtime.ThreadFilter{}); return err },
-		"users":       func() error { _, err := b.Users(ctx, nobody, runtime.UserFilter{}); return err },
-		"workflow":    func() error { _, err := b.Workflow(ctx, nobody, "run"); return err },
-		"threads":     func() error { _, err := b.Threads(ctx, nobody, runtime.ThreadFilter{}); return err },
-		"history":     func() error { _, err := b.History(ctx, nobody, "", nil); return err },
-		"start":       func() error { _, err := b.StartRun(ctx, nobody, runtime.StartRequest{Agent: "echo"}); return err },
-		"append": func() error {
+	left, leave := context.WithCancelCause(ctx)
+	leave(runtime.ErrNobody) // who sees nothing is told of it
+	cases := map[string]func() error{
+		"Run":        func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
+		"Runs":       func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
+		"Questions":  func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
+		"Statistics": func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
+		"Standing":   func() error { _, err := b.Standing(ctx, nobody); return err },
+		"Steps":      func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
+		"Nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
+		"Messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
+		"Interrupts": func() error { _, err := b.Interrupts(ctx, nobody, s.RunID); return err },
+		"Thread":     func() error { _, err := b.Thread(ctx, nobody, s.ConversationID); return err },
+		"ThreadAsListed": func() error {
+			_, err := b.ThreadAsListed(ctx, nobody, s.ConversationID)
+			return err
+		},
+		"ThreadsOfAll": func() error { _, err := b.ThreadsOfAll(ctx, nobody, runtime.ThreadFilter{}); return err },
+		"Users":        func() error { _, err := b.Users(ctx, nobody, runtime.UserFilter{}); return err },
+		"Workflow":     func() error { _, err := b.Workflow(ctx, nobody, "run"); return err },
+		"Threads":      func() error { _, err := b.Threads(ctx, nobody, runtime.ThreadFilter{}); return err },
+		"History":      func() error { _, err := b.History(ctx, nobody, "", nil); return err },
+		"AuditOf":      func() error { _, err := b.AuditOf(ctx, nobody, runtime.AuditFilter{}); return err },
+		"StartRun":     func() error { _, err := b.StartRun(ctx, nobody, runtime.StartRequest{Agent: "echo"}); return err },
+		"Append": func() error {
 			_, err := b.Append(ctx, nobody, s.RunID, runtime.AppendRequest{Content: "x"})
 			return err
 		},
-		"cancel": func() error { _, err := b.Cancel(ctx, nobody, s.RunID); return err },
-		"delete": func() error { return b.Delete(ctx, nobody, s.RunID) },
-		"rename": func() error {
+		"Resume":           func() error { _, err := b.Resume(ctx, nobody, s.RunID, nil); return err },
+		"ResumeOnce":       func() error { _, err := b.ResumeOnce(ctx, nobody, s.RunID, nil, nil); return err },
+		"Cancel":           func() error { _, err := b.Cancel(ctx, nobody, s.RunID); return err },
+		"CancelTurn":       func() error { return b.CancelTurn(ctx, nobody, s) },
+		"CancelUnanswered": func() error { return b.CancelUnanswered(ctx, nobody, s) },
+		"Delete":           func() error { return b.Delete(ctx, nobody, s.RunID) },
+		"UpdateThread": func() error {
 			_, err := b.UpdateThread(ctx, nobody, s.ConversationID, runtime.ThreadPatch{})
 			return err
 		},
-		"delete a thread": func() error { return b.DeleteThread(ctx, nobody, s.ConversationID) },
-	} {
+		"DeleteThread": func() error { return b.DeleteThread(ctx, nobody, s.ConversationID) },
+		"DeleteUser":   func() error { return b.DeleteUser(ctx, nobody, local.User()) },
+		"AddAttachment": func() error {
+			_, err := b.AddAttachment(ctx, nobody, runtime.Upload{Filename: "a.txt", Body: unread{t}})
+			return err
+		},
+		"AttachmentURL": func() error {
+			_, err := b.AttachmentURL(ctx, nobody, "default", "agent-inputs/local/a.txt")
+			return err
+		},
+		"Watch": func() error { return watch.Next(left) },
+		"Monitor": func() error {
+			if agents := monitor.Agents(); len(agents) > 0 {
+				return fmt.Errorf("it is told of %v", agents)
+			}
+			_, err := monitor.Next(left)
+			return err
+		},
+		"Offered": func() error {
+			if agents := b.Offered(nobody).Agents(); len(agents) > 0 {
+				return fmt.Errorf("it is offered %v", agents)
+			}
+			return runtime.ErrNobody
+		},
+	}
+	cases["Costs"] = cases["Offered"] // whose prices they are
+	for name, ask := range cases {
 		if err := ask(); !errors.Is(err, runtime.ErrNobody) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for m := range reflect.TypeFor[*runtime.Runtime]().Methods() {
+		for in := range m.Type.Ins() {
+			if in == reflect.TypeFor[runtime.Caller]() && cases[m.Name] == nil {
+				t.Errorf("%s is not asked by nobody", m.Name)
+			}
 		}
 	}
 }
