@@ -207,7 +207,7 @@ func TestLimitsTellWhatTheServerHolds(t *testing.T) {
 	got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))
 	for _, want := range []string{
 		`"inFlight":9437184,"leastRate":1000,"connections":77,"connectionsPerPeer":33,"guessesPerPeer":44}`,
-		`"onDisconnectGrace":6,"requestHead":1.5,"requestBody":2,"answer":3,"stall":4,"idle":5,"write":7}`,
+		`"onDisconnectGrace":6,"requestHead":1.5,"requestBody":2,"answer":3,"stall":4,"idle":5,"write":7,`,
 		`"tokensPerDay":{"limit":null,"used":0}`,
 	} {
 		if !strings.Contains(got, want) {

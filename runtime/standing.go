@@ -30,16 +30,20 @@ type Standing struct {
 	AppendBytes                  int // of one that is appended to a run
 	EventBytes                   int
 	StateBytes                   int // of a thread
+	MetadataBytes                int // that users give a thread
 	AttachmentBytes              int64
 	Attachments                  int   // of the caller; 0 when none are taken
 	AttachmentsBytes             int64 // of all of them
 	AttachmentsUsed              int   // of them
 	AttachmentsBytesUsed         int64
-	Uploads                      int   // of the caller at a time; 0 for no limit
-	RunEvents                    int   // of one run; 0 for no limit
-	RunMessages                  int64 // bytes that the messages of one run may have in memory
+	Uploads                      int // of the caller at a time; 0 for no limit
+	AttachmentTypes              []string
+	AttachmentURLs               time.Duration // for which a signed one is good
+	RunEvents                    int           // of one run; 0 for no limit
+	RunMessages                  int64         // bytes that the messages of one run may have in memory
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
+	Grace, Drain                 time.Duration // of what was cancelled, and of all runs when the server stops
 }
 
 // Standing returns what a caller may have in its project and what it has. All but the attachments, of which
@@ -66,15 +70,17 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 		AppendBytes:      maxContent,
 		EventBytes:       log.MaxEvent,
 		StateBytes:       work.MaxState,
+		MetadataBytes:    maxMetadata,
 		RunEvents:        rt.cfg.RunEvents,
 		RunMessages:      rt.cfg.RunMessages,
 		RunTimeout:       rt.cfg.RunTimeout, StepTimeout: rt.cfg.StepTimeout,
 		ToolTimeout: rt.cfg.ToolTimeout, ApprovalTimeout: rt.cfg.ApprovalTimeout,
+		Grace: rt.cfg.Grace, Drain: rt.cfg.Drain,
 	}
 	if f := rt.cfg.Attachments; f != nil {
 		s.AttachmentBytes = f.Size()
 		s.Attachments, s.AttachmentsBytes = f.Quota()
-		s.Uploads = f.Uploads()
+		s.Uploads, s.AttachmentTypes, s.AttachmentURLs = f.Uploads(), f.Types(), f.Expires()
 		var err error
 		if s.AttachmentsUsed, s.AttachmentsBytesUsed, err = f.Used(ctx, c.project, c.user); err != nil {
 			return Standing{}, err

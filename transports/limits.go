@@ -22,9 +22,9 @@ func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
 	meter := s.cfg.Streams.Rates
 	user, project := meter.Used(who)
 	of := wire.ServerSettings{
-		Sizes: wire.SizeLimits{Body: s.cfg.Body, Input: s.cfg.Input, Head: s.cfg.Header}, InFlight: s.cfg.Streams.Budget.Total(), Guesses: s.guesses.PerMinute(),
+		Sizes: wire.SizeLimits{Body: s.cfg.Body, Input: s.cfg.Input, Socket: s.cfg.Input, Head: s.cfg.Header}, InFlight: s.cfg.Streams.Budget.Total(), Guesses: s.guesses.PerMinute(),
 		Grace: s.cfg.Streams.Grace(), Head: s.cfg.HeadTimeout, Body: s.cfg.ReadTimeout, Answer: s.cfg.WriteTimeout, Idle: s.cfg.IdleTimeout,
-		Write: s.cfg.Streams.WriteTimeout(),
+		Write: s.cfg.Streams.WriteTimeout(), Ping: s.cfg.Streams.Ping(),
 	}
 	listens := s.visits.conns.Config()
 	of.Rate, of.Stall = listens.Rate, listens.Slack

@@ -99,6 +99,12 @@ func (f *Files) Used(ctx context.Context, project, user string) (files int, byte
 // Uploads is how many files of a user may come in at a time, 0 for no limit.
 func (f *Files) Uploads() int { return f.cfg.Uploads }
 
+// Types are the media types that are taken, or patterns.
+func (f *Files) Types() []string { return f.cfg.Types }
+
+// Expires is how long a signed URL is good.
+func (f *Files) Expires() time.Duration { return f.cfg.Expires }
+
 // What is refused.
 var (
 	ErrNotFound = model.Refuse(model.KindNotFound, "attachment_not_found", "There is no such attachment")

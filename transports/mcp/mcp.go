@@ -58,16 +58,13 @@ func (t Transport) Routes() []transports.Route {
 	}}}
 }
 
-// maxBatch is how many messages may come in one request: their answers are kept until all are there.
-const maxBatch = 32
-
 // scan refuses what the protocol's handler would choke on.
 func scan(body []byte) error {
 	if err := wire.Scan(body); err != nil {
 		return err
 	}
 	var batch []json.RawMessage
-	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && json.Unmarshal(body, &batch) == nil && len(batch) > maxBatch {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && json.Unmarshal(body, &batch) == nil && len(batch) > wire.MaxBatch {
 		return errBatch
 	}
 	return nil

@@ -141,16 +141,19 @@ func (d *describer) admin() {
 		says("connections", "Open at a time; null where the server has no listener of its own."),
 		says("connectionsPerPeer", "From one address; null likewise."),
 		says("guessesPerPeer", "Credentials of one address that are wrong in a minute; null for no limit."))
-	infer[wire.SizeLimits](&d.schemas, "SizeLimits", "In bytes.", says("input", "Of a request that starts a run."), says("messages", "The new ones of one run."))
+	infer[wire.SizeLimits](&d.schemas, "SizeLimits", "In bytes. `append`, `event`, `state`, `metadata` and `head` are the same on every server.", says("input", "Of a request that starts a run."), says("messages", "The new ones of one run."),
+		says("socket", "A message on a WebSocket; one that starts no run is held to `body`."), says("metadata", "What users give a thread."))
+	infer[wire.CountLimits](&d.schemas, "CountLimits", "Of what one request may hold or ask for, the same on every server.", says("page", "Items of a list."), says("batch", "Messages of MCP."))
 	infer[wire.TimeLimits](&d.schemas, "TimeLimits", "In seconds.",
 		says("onDisconnectGrace", "For a dropped client to come back, until its run is cancelled."), says("requestHead", "For a request's line and headers."),
 		says("requestBody", "For the whole of its body."), says("answer", "Until an answer that is no stream is taken."),
 		says("stall", "For which a body may not get on, or an answer not be taken."), says("idle", "Between two requests of a connection."),
-		says("write", "For one write to the reader of a stream."))
+		says("write", "For one write to the reader of a stream."), says("ping", "Silence after which a stream is pinged."),
+		says("grace", "For a worker or a tool that was cancelled, until nobody waits for it."), says("drain", "For runs at work when the server stops."))
 	infer[wire.RunLimits](&d.schemas, "RunLimits", "Those of one run.", says("events", "Between two answers of its client; null for no limit."))
 	infer[wire.FilesUsed](&d.schemas, "FilesUsed", "A user's attachments.", says("bytes", "Of all of them."))
 	infer[wire.FileLimits](&d.schemas, "FileLimits", "Those of attachments, in bytes.", says("size", "Of one."), says("files", "Of a user."), says("bytes", "Of all of a user's."),
-		says("used", "By the caller, those on their way with the most that may come."), says("uploads", "Of a user at a time; null for no limit."))
+		says("types", "Media types that are taken, or patterns as `image/*`."), says("url", "Seconds that a signed URL is good."), says("used", "By the caller, those on their way with the most that may come."), says("uploads", "Of a user at a time; null for no limit."))
 	infer[wire.Limits](&d.schemas, "Limits", "What a caller may have and ask for.", says("attachments", "Null when none are taken."))
 	infer[wire.Audited](&d.schemas, "Audited", "A request that has changed something.",
 		says("actor", "Who has asked."),

@@ -71,6 +71,9 @@ func NewSet(cfg Config) *Set {
 // WriteTimeout is how long one write to a reader may take.
 func (s *Set) WriteTimeout() time.Duration { return s.cfg.WriteTimeout }
 
+// Ping is the silence after which a stream is pinged.
+func (s *Set) Ping() time.Duration { return s.cfg.Ping }
+
 // Stats is what a Set looks like.
 type Stats struct {
 	Streams, Sockets int   // open, with one end that talks and with two

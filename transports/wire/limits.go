@@ -15,6 +15,7 @@ type Limits struct {
 	Sizes       SizeLimits   `json:"sizes"`
 	Timeouts    TimeLimits   `json:"timeouts"`
 	Run         RunLimits    `json:"run"`
+	Counts      CountLimits  `json:"counts"`
 	Attachments *FileLimits  `json:"attachments"` // null when none are taken
 }
 
@@ -84,10 +85,12 @@ type ServerLimits struct {
 type SizeLimits struct {
 	Body     int `json:"body"`     // of a request
 	Input    int `json:"input"`    // of one that starts a run
+	Socket   int `json:"socket"`   // a message on a WebSocket; one that starts no run is as body
 	Messages int `json:"messages"` // the new ones of one run
 	Append   int `json:"append"`   // one that is appended to a run
 	Event    int `json:"event"`    // what a run emits
 	State    int `json:"state"`    // of a thread
+	Metadata int `json:"metadata"` // that users give a thread
 	Head     int `json:"head"`     // a request's line and headers
 }
 
@@ -105,6 +108,9 @@ type TimeLimits struct {
 	Stall             float64 `json:"stall"`             // a body that does not get on, or an answer that is not taken
 	Idle              float64 `json:"idle"`              // a connection between two requests
 	Write             float64 `json:"write"`             // one write to the reader of a stream
+	Ping              float64 `json:"ping"`              // silence on a stream
+	Grace             float64 `json:"grace"`             // a worker or a tool that was cancelled, until nobody waits for it
+	Drain             float64 `json:"drain"`             // runs at work when the server stops
 }
 
 // ServerSettings are what a server, and not its engine, is told.
@@ -116,7 +122,7 @@ type ServerSettings struct {
 	PerPeer  int
 	Guesses  int // 0 for no limit
 
-	Grace, Head, Body, Answer, Stall, Idle, Write time.Duration
+	Grace, Head, Body, Answer, Stall, Idle, Write, Ping time.Duration
 }
 
 // RunLimits are those of one run.
@@ -125,11 +131,23 @@ type RunLimits struct {
 	Messages int64 `json:"messages"` // bytes that its messages have in memory, results of tools and outputs twice
 }
 
+// CountLimits are of what one request may hold or ask for.
+type CountLimits struct {
+	Page  int `json:"page"`  // items of a list
+	Batch int `json:"batch"` // messages of MCP
+}
+
+// MaxBatch is how many messages of MCP one request may hold.
+const MaxBatch = 32
+
 // FileLimits are those of attachments, in bytes.
 type FileLimits struct {
 	Size  int64 `json:"size"`  // of one
 	Files int   `json:"files"` // of a user
 	Bytes int64 `json:"bytes"` // of all of a user's
+
+	Types []string `json:"types"` // that are taken, or patterns
+	URL   float64  `json:"url"`   // seconds that a signed one is good
 
 	Used    FilesUsed `json:"used"`    // by the caller
 	Uploads *int      `json:"uploads"` // of a user at a time; null for no limit
@@ -156,10 +174,13 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		Timeouts: TimeLimits{
 			Run: s.RunTimeout.Seconds(), Step: s.StepTimeout.Seconds(), Tool: s.ToolTimeout.Seconds(), Approval: s.ApprovalTimeout.Seconds(),
 			OnDisconnectGrace: of.Grace.Seconds(), RequestHead: of.Head.Seconds(), RequestBody: of.Body.Seconds(),
-			Answer: of.Answer.Seconds(), Stall: of.Stall.Seconds(), Idle: of.Idle.Seconds(), Write: of.Write.Seconds(),
+			Answer: of.Answer.Seconds(), Stall: of.Stall.Seconds(), Idle: of.Idle.Seconds(), Write: of.Write.Seconds(), Ping: of.Ping.Seconds(),
+			Grace: s.Grace.Seconds(), Drain: s.Drain.Seconds(),
 		},
 	}
-	l.Sizes.Messages, l.Sizes.Append, l.Sizes.Event, l.Sizes.State = s.MessageBytes, s.AppendBytes, s.EventBytes, s.StateBytes
+	l.Sizes.Messages, l.Sizes.Append, l.Sizes.Event = s.MessageBytes, s.AppendBytes, s.EventBytes
+	l.Sizes.State, l.Sizes.Metadata = s.StateBytes, s.MetadataBytes
+	l.Counts = CountLimits{Page: MaxLimit, Batch: MaxBatch}
 	l.Run.Messages = s.RunMessages
 	if s.Tokens.Limit > 0 {
 		l.Project.TokensPerDay.Limit = &s.Tokens.Limit
@@ -168,7 +189,10 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 		l.Run.Events = &s.RunEvents
 	}
 	if s.Attachments > 0 {
-		l.Attachments = &FileLimits{Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes, Used: FilesUsed{s.AttachmentsUsed, s.AttachmentsBytesUsed}}
+		l.Attachments = &FileLimits{
+			Size: s.AttachmentBytes, Files: s.Attachments, Bytes: s.AttachmentsBytes, Types: s.AttachmentTypes, URL: s.AttachmentURLs.Seconds(),
+			Used: FilesUsed{s.AttachmentsUsed, s.AttachmentsBytesUsed},
+		}
 		if s.Uploads > 0 {
 			l.Attachments.Uploads = &s.Uploads
 		}

@@ -1992,6 +1992,13 @@ export interface components {
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
         };
+        /** @description Of what one request may hold or ask for, the same on every server. */
+        CountLimits: {
+            /** @description Items of a list. */
+            page: number;
+            /** @description Messages of MCP. */
+            batch: number;
+        };
         /** @description A workflow as a run has it. */
         Definition: {
             name: string;
@@ -2016,6 +2023,10 @@ export interface components {
             files: number;
             /** @description Of all of a user's. */
             bytes: number;
+            /** @description Media types that are taken, or patterns as `image/*`. */
+            types: string[];
+            /** @description Seconds that a signed URL is good. */
+            url: number;
             /** @description By the caller, those on their way with the most that may come. */
             used: components["schemas"]["FilesUsed"];
             /** @description Of a user at a time; null for no limit. */
@@ -2655,6 +2666,7 @@ export interface components {
             sizes: components["schemas"]["SizeLimits"];
             timeouts: components["schemas"]["TimeLimits"];
             run: components["schemas"]["RunLimits"];
+            counts: components["schemas"]["CountLimits"];
             /** @description Null when none are taken. */
             attachments: components["schemas"]["FileLimits"] | null;
         };
@@ -4422,16 +4434,20 @@ export interface components {
             /** @description Whoever has it gets the file, without a credential, until it expires. */
             url: string;
         };
-        /** @description In bytes. */
+        /** @description In bytes. `append`, `event`, `state`, `metadata` and `head` are the same on every server. */
         SizeLimits: {
             body: number;
             /** @description Of a request that starts a run. */
             input: number;
+            /** @description A message on a WebSocket; one that starts no run is held to `body`. */
+            socket: number;
             /** @description The new ones of one run. */
             messages: number;
             append: number;
             event: number;
             state: number;
+            /** @description What users give a thread. */
+            metadata: number;
             head: number;
         };
         /** @description A command. */
@@ -4798,6 +4814,12 @@ export interface components {
             idle: number;
             /** @description For one write to the reader of a stream. */
             write: number;
+            /** @description Silence after which a stream is pinged. */
+            ping: number;
+            /** @description For a worker or a tool that was cancelled, until nobody waits for it. */
+            grace: number;
+            /** @description For runs at work when the server stops. */
+            drain: number;
         };
         /** @description A limit on tokens and what is used of it. */
         TokenQuota: {
@@ -7400,10 +7422,12 @@ export interface operations {
                      *       "sizes": {
                      *         "body": 2097152,
                      *         "input": 33554432,
+                     *         "socket": 33554432,
                      *         "messages": 8000000,
                      *         "append": 1048576,
                      *         "event": 8000000,
                      *         "state": 4194304,
+                     *         "metadata": 65536,
                      *         "head": 16384
                      *       },
                      *       "timeouts": {
@@ -7417,16 +7441,29 @@ export interface operations {
                      *         "answer": 300,
                      *         "stall": 10,
                      *         "idle": 120,
-                     *         "write": 30
+                     *         "write": 30,
+                     *         "ping": 15,
+                     *         "grace": 5,
+                     *         "drain": 30
                      *       },
                      *       "run": {
                      *         "events": 10000000,
                      *         "messages": 67108864
                      *       },
+                     *       "counts": {
+                     *         "page": 500,
+                     *         "batch": 32
+                     *       },
                      *       "attachments": {
                      *         "size": 20971520,
                      *         "files": 1000,
                      *         "bytes": 1073741824,
+                     *         "types": [
+                     *           "image/*",
+                     *           "application/pdf",
+                     *           "text/plain"
+                     *         ],
+                     *         "url": 900,
                      *         "used": {
                      *           "files": 3,
                      *           "bytes": 182044
