@@ -3,10 +3,25 @@ package openapi_test
 import (
 	"net/http"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/fasthttp/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batonrun/baton/transports/wire"
 )
+
+// The document has the commands that are read, and no others.
+func TestCommandsOfTheSocketAreInTheDocument(t *testing.T) {
+	var there []string
+	for _, command := range fetch(t).at("components", "schemas", "SocketCommand", "oneOf").([]any) {
+		there = append(there, command.(object)["properties"].(object)["op"].(object)["const"].(string))
+	}
+	if diff := cmp.Diff(wire.Ops(), there); diff != "" {
+		t.Errorf("are read (-), are in the document (+):\n%s", diff)
+	}
+}
 
 // sockets opens each WebSocket, and holds the frames both ways against the document.
 func (c *client) sockets() {

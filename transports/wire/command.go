@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -26,6 +27,27 @@ type Command struct {
 	request  request
 }
 
+// ops are what can be asked for, each with the member that it needs, if any.
+var ops = []struct{ op, needs string }{
+	{"subscribe", "threadId"},
+	{"unsubscribe", "threadId"},
+	{"watch", ""},
+	{"unwatch", ""},
+	{"run", ""},
+	{"append", "runId"},
+	{"cancel", "runId"},
+	{"resume", "runId"},
+}
+
+// Ops are the ops that a Command may have.
+func Ops() []string {
+	names := make([]string, len(ops))
+	for i, o := range ops {
+		names[i] = o.op
+	}
+	return names
+}
+
 // maxRef is how long a ref may be, in bytes of JSON.
 const maxRef = 256
 
@@ -39,18 +61,24 @@ func DecodeCommand(body []byte) (Command, error) {
 	cmd.User = r.name("user")
 	cmd.After = r.cursor("afterEventId")
 	if r.err == nil {
-		switch cmd.Op {
-		case "subscribe", "unsubscribe":
-			r.need("threadId", cmd.ThreadID)
-		case "append", "cancel", "resume":
-			r.need("runId", cmd.RunID)
-		case "run", "watch", "unwatch":
-		default:
-			r.err = Refuse("unknown_op", "op must be subscribe, unsubscribe, watch, unwatch, run, append, cancel or resume")
-		}
+		cmd.complete(&r)
 	}
 	cmd.request = r
 	return cmd, r.err
+}
+
+// complete refuses an op that is none, and one without the member that it needs.
+func (c *Command) complete(r *request) {
+	names := Ops()
+	at := slices.Index(names, c.Op)
+	switch last := len(names) - 1; {
+	case at < 0:
+		r.err = Refuse("unknown_op", "op must be %s or %s", strings.Join(names[:last], ", "), names[last])
+	case ops[at].needs == "threadId":
+		r.need("threadId", c.ThreadID)
+	case ops[at].needs == "runId":
+		r.need("runId", c.RunID)
+	}
 }
 
 // Run reads the request of a command that starts a run. Two commands that differ in nothing but their ref are

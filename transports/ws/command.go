@@ -2,6 +2,7 @@ package ws
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fasthttp/websocket"
@@ -79,6 +80,8 @@ func (d *desk) do(ctx context.Context, s *socket, cmd *wire.Command) (result any
 		result, err = d.cancel(ctx, cmd)
 	case "resume":
 		result, err = d.resume(ctx, cmd)
+	default:
+		err = fmt.Errorf("nothing does %q", cmd.Op)
 	}
 	return result, nil, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/transporttest"
+	"github.com/batonrun/baton/transports/wire"
 	"github.com/batonrun/baton/transports/ws"
 )
 
@@ -173,6 +174,17 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	s.Await("b", "COMPLETED")
+}
+
+// Each op that is read is done, or refused for what it asks.
+func TestEachOpIsDone(t *testing.T) {
+	c := serve(t, transports.StreamConfig{}).many()
+	for _, op := range wire.Ops() {
+		r := c.do(`{"op": "` + op + `", "ref": 1, "threadId": "absent", "runId": "absent", "agent": "absent", "content": "x", "resume": [{"interruptId": "x", "status": "resolved"}]}`)
+		if r.Code == "unknown_op" || r.Code == "internal" || r.Op == "ack" && r.Result == nil {
+			t.Errorf("%s is answered with %+v", op, r)
+		}
+	}
 }
 
 func TestRefComesBackAsItWas(t *testing.T) {
