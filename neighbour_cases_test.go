@@ -2,6 +2,7 @@ package baton_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -225,8 +226,10 @@ var cases = func() map[string][]ask {
 	}
 }()
 
-// covered fails for a route, a socket's command, a method of CopilotKit's single endpoint or a tool that cases lack.
-func covered(s site) {
+// offers are what the server has, by its document and its list of tools.
+type offers struct{ routes, commands, methods, tools []string }
+
+func (s site) offers() (o offers) {
 	s.Helper()
 	var doc struct {
 		Paths      map[string]map[string]json.RawMessage
@@ -242,34 +245,16 @@ func covered(s site) {
 	if err := json.Unmarshal([]byte(s.request("", "GET", "/openapi.json", "").body), &doc); err != nil {
 		s.Fatal(err)
 	}
-	var there, asked []string
 	for path, item := range doc.Paths {
 		for method := range item {
-			there = append(there, strings.ToUpper(method)+" "+path)
+			o.routes = append(o.routes, strings.ToUpper(method)+" "+path)
 		}
-	}
-	for op := range cases {
-		asked = append(asked, op)
-	}
-	text := func(op string) (all string) {
-		for _, c := range cases[op] {
-			all += c.body + strings.Join(c.frames, "")
-		}
-		return all
 	}
 	for _, command := range doc.Components.Schemas["SocketCommand"].OneOf {
-		name := `"op":"` + command.Properties.Op.Const + `"`
-		there = append(there, name)
-		if strings.Contains(text("GET /api/v1/ws"), name) {
-			asked = append(asked, name)
-		}
+		o.commands = append(o.commands, `"op":"`+command.Properties.Op.Const+`"`)
 	}
 	for _, method := range doc.Components.Schemas["CopilotKitCall"].Properties.Method.Enum {
-		name := `"method":"` + method + `"`
-		there = append(there, name)
-		if strings.Contains(text("POST /api/copilotkit"), name) {
-			asked = append(asked, name)
-		}
+		o.methods = append(o.methods, `"method":"`+method+`"`)
 	}
 	var listed struct {
 		Result struct{ Tools []struct{ Name string } }
@@ -279,18 +264,36 @@ func covered(s site) {
 		s.Fatalf("%v: %s", err, list.body)
 	}
 	for _, tool := range listed.Result.Tools {
-		name := `"name":"` + tool.Name + `"`
-		there = append(there, name)
-		if strings.Contains(text("POST /mcp"), name) {
-			asked = append(asked, name)
-		}
+		o.tools = append(o.tools, `"name":"`+tool.Name+`"`)
 	}
-	if len(doc.Components.Schemas["SocketCommand"].OneOf) < 6 || len(doc.Components.Schemas["CopilotKitCall"].Properties.Method.Enum) < 5 {
+	if len(o.commands) < 6 || len(o.methods) < 5 {
 		s.Error("the document does not tell of the sockets' commands or CopilotKit's methods")
 	}
-	slices.Sort(there)
-	slices.Sort(asked)
-	if diff := cmp.Diff(there, asked); diff != "" {
+	return o
+}
+
+// covered fails for a route, a socket's command, a method of CopilotKit's single endpoint or a tool that cases lack.
+func covered(s site) {
+	s.Helper()
+	there := s.offers()
+	if diff := cmp.Diff(slices.Sorted(slices.Values(there.routes)), slices.Sorted(maps.Keys(cases))); diff != "" {
 		s.Errorf("there is (-), and the neighbours ask (+):\n%s", diff)
+	}
+	for op, names := range map[string][]string{"GET /api/v1/ws": there.commands, "POST /api/copilotkit": there.methods, "POST /mcp": there.tools} {
+		var asked string
+		for _, c := range cases[op] {
+			asked += c.body + strings.Join(c.frames, "")
+		}
+		s.holds(op, asked, names)
+	}
+}
+
+// holds fails for a name that what is asked lacks.
+func (s site) holds(where, asked string, names []string) {
+	s.Helper()
+	for _, name := range names {
+		if !strings.Contains(asked, name) {
+			s.Errorf("%s: nobody asks for %s", where, name)
+		}
 	}
 }

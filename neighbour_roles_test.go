@@ -2,7 +2,9 @@ package baton_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +23,13 @@ var (
 		{`{"op":"resume","ref":1,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
 		{`{"op":"cancel","ref":1,"runId":"{busy}"}`, "not_found forbidden done done"},
 		{`{"op":"run","ref":1,"agent":"echo","threadId":"{conv}","content":"hi"}`, "done done done done"}, // a thread of their own
+		{`{"op":"unsubscribe","ref":1,"threadId":"{thread}"}`, "not_subscribed not_subscribed not_subscribed not_subscribed"},
+		{`{"op":"unsubscribe","ref":1,"threadId":"{conv}"}`, "not_subscribed done done done"},
+		{`{"op":"watch","ref":1}`, "done done done done"}, // whom it is told what: TestNeighboursAreToldOfNoChange
+		{`{"op":"unwatch","ref":1}`, "done done done done"},
 	}
 	withTools = []struct{ name, arguments, roles string }{
+		{"list_agents", `{}`, "done done done done"},
 		{"list_agent_runs", `{"thread_id":"{conv}"}`, "not_found done done done"},
 		{"get_agent_run_events", `{"conversation_id":"{conv}","run_id":"{run}"}`, "not_found done done done"},
 		{"get_agent_run_snapshot", `{"conversation_id":"{conv}","run_id":"{run}"}`, "not_found done done done"},
@@ -36,6 +43,14 @@ var (
 // TestRolesOnSocketsAndWithTools has those with a role do to somebody's things what they may, and fail with what they may not.
 func TestRolesOnSocketsAndWithTools(t *testing.T) {
 	sites(t, func(s site) {
+		there := s.offers()
+		s.holds("sockets", fmt.Sprint(onSockets), there.commands)
+		for _, c := range withTools {
+			there.tools = slices.DeleteFunc(there.tools, func(name string) bool { return name == `"name":"`+c.name+`"` })
+		}
+		if len(there.tools) > 0 {
+			s.Errorf("nobody with a role calls %q", there.tools)
+		}
 		for at, role := range []string{"user", "viewer", "operator", "admin"} {
 			boss := "p1/boss-" + role + "/" + role
 			_, theirs := s.settle("-ws-" + role)
