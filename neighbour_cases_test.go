@@ -25,6 +25,8 @@ var cases = func() map[string][]ask {
 		input  = `{"threadId":"{thread}","runId":"{run}","parentRunId":"{busy}","state":{},"messages":[{"id":"{message}","role":"user","content":"hi"}],"tools":[],"context":[],"forwardedProps":{}}`
 		// what stays as it was, whoever asks for it
 		sees, controls, deletes, own = "404 200 200 200", "404 403 200 200", "404 403 403 204", "200 200 200 200"
+		// a name means what is their own, which they do not have; what a socket is told tells its answer
+		names, upgrades = "404 404 404 404", "101 101 101 101"
 	)
 	get := func(roles string, paths ...string) (list []ask) {
 		for _, p := range paths {
@@ -41,22 +43,23 @@ var cases = func() map[string][]ask {
 	socket := func(path string, roles string, frames ...string) ask {
 		return ask{method: "GET", path: path, frames: append([]string{}, frames...), roles: roles}
 	}
-	watch := func(path string) []ask { return []ask{{method: "GET", path: path, endless: true}} }
+	watch := func(path string) []ask { return []ask{{method: "GET", path: path, endless: true, roles: own}} }
 	single := func(method, params, body string) string {
 		return `{"method":"` + method + `","params":` + params + `,"body":` + body + `}`
 	}
 	tool := func(name, args string) ask {
 		return ask{
 			method: "POST", path: "/mcp", header: []string{"Accept", "application/json, text/event-stream"},
-			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`,
+			roles: own, // withTools are what is in it
+			body:  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`,
 		}
 	}
 	started := func(name, args string) ask { t := tool(name, args); t.mine = true; return t }
 	one := func(list ...ask) []ask { return list }
 
 	return map[string][]ask{
-		"GET /healthz": get("", "/healthz"),
-		"GET /readyz":  get("", "/readyz"),
+		"GET /healthz": get(own, "/healthz"),
+		"GET /readyz":  get(own, "/readyz"),
 		"DELETE /api/projects/{projectId}/users/{user}/data": one(change("DELETE", "/api/projects/{project}/users/{user}/data", ``, "403 403 403 204")),
 		"GET /api/projects/{projectId}/interrupts": slices.Concat(get(own, "/api/projects/{project}/interrupts"),
 			get("403 200 200 200", "/api/projects/{project}/interrupts?user={user}")),
@@ -73,21 +76,21 @@ var cases = func() map[string][]ask {
 			makes("/api/projects/{project}/keys", `{"user":"{user}","role":"admin"}`, "404 404 404 404")),
 		"DELETE /api/projects/{projectId}/keys/{keyId}": one(change("DELETE", "/api/projects/{project}/keys/aaaaaaaaaaaaa", ``, "404 404 404 404")),
 		"GET /api/v1/me":    get(own, api+"/me"),
-		"GET /openapi.json": get("", "/openapi.json"),
-		"GET /docs":         get("", "/docs"),
-		"GET /docs/{file}":  get("", "/docs/none"),
+		"GET /openapi.json": get(own, "/openapi.json"),
+		"GET /docs":         get(own, "/docs"),
+		"GET /docs/{file}":  get(names, "/docs/none"),
 
-		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get("", runs+"?threadId={thread}", runs+"?user={user}"), get(sees, runs+"?threadId={conv}"),
+		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get(names, runs+"?threadId={thread}"), get("403 200 200 200", runs+"?user={user}"), get(sees, runs+"?threadId={conv}"),
 			get("400 400 400 400", runs+"?cursor={runscursor}", runs+"?cursor={threadscursor}"), get("403 200 200 200", runs+"?user={user}&cursor={runscursor}")),
 		"POST /api/projects/{projectId}/agent-runs": one(
 			makes(runs, firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
-			makes(runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
+			makes(runs, `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, "400 400 400 400"),
 			makes(runs, `{"agent":"echo","threadId":"{conv}","content":"x","contextItemIds":["{run}","{conv}"]}`, "202 202 202 202"),
 			makes(runs, `{"agent":"echo","threadId":"{asks}","runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400"),
 			makes(runs, `{"agent":"scripted","threadId":"{calls}","messages":[{"id":"t","role":"tool","toolCallId":"{call}","content":"{}"}]}`, "202 202 202 202"),
 			makes(runs, `{"agent":"echo","threadId":"{busythread}","multitask":"interrupt","content":"x"}`, "202 202 202 202"),
 			makes(runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
-		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("", runs+"/{run}?user={user}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("403 200 200 200", runs+"/{run}?user={user}")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/definition":  get(sees, runs+"/{run}/definition", runs+"/{waiting}/definition"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
@@ -105,20 +108,20 @@ var cases = func() map[string][]ask {
 
 		"POST /api/v1/agent/runs": one(
 			makes(api+"/agent/runs", firstBody, "202 202 202 202", "Idempotency-Key", "{key}"),
-			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{thread}-streamed","parentRunId":"{run}","content":"x"}`, "", "Accept", "text/event-stream"),
-			makes(api+"/agent/runs", `{"agent":"echo","projectId":"{project}","threadId":"{conv}","content":"x"}`, ""),
-			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, ""),
-			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{asksconv}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
-		"GET /api/v1/agent/runs/{thread_id}/events": slices.Concat(get("", api+"/agent/runs/{thread}/events", api+"/agent/runs/{busythread}/events?follow=true", api+"/agent/runs/{conv}/events?after_event_id=latest"),
-			get(sees, api+"/agent/runs/{conv}/events"), get("", api+"/agent/runs/{busyconv}/events")),
-		"GET /api/v1/agent/runs/{thread_id}/ws": one(socket(api+"/agent/runs/{thread}/ws", ""), socket(api+"/agent/runs/{busyconv}/ws?follow=true", "")),
-		"GET /api/v1/agent/history":             slices.Concat(get("", api+"/agent/history", api+"/agent/history?threadId={thread}"), get(sees, api+"/agent/history?threadId={conv}")),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{thread}-streamed","parentRunId":"{run}","content":"x"}`, own, "Accept", "text/event-stream"),
+			makes(api+"/agent/runs", `{"agent":"echo","projectId":"{project}","threadId":"{conv}","content":"x"}`, "202 202 202 202"),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{mine}","content":"x","rewindTo":"{message}"}`, "400 400 400 400"),
+			makes(api+"/agent/runs", `{"agent":"echo","threadId":"{asksconv}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400")),
+		"GET /api/v1/agent/runs/{thread_id}/events": slices.Concat(get(names, api+"/agent/runs/{thread}/events", api+"/agent/runs/{busythread}/events?follow=true"), get("404 204 204 204", api+"/agent/runs/{conv}/events?after_event_id=latest"),
+			get(sees, api+"/agent/runs/{conv}/events"), get(sees, api+"/agent/runs/{busyconv}/events")),
+		"GET /api/v1/agent/runs/{thread_id}/ws": one(socket(api+"/agent/runs/{thread}/ws", upgrades), socket(api+"/agent/runs/{busyconv}/ws?follow=true", upgrades)),
+		"GET /api/v1/agent/history":             slices.Concat(get(own, api+"/agent/history"), get(names, api+"/agent/history?threadId={thread}"), get(sees, api+"/agent/history?threadId={conv}")),
 
 		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/events": slices.Concat(
-			get("", api+"/conversations/{thread}/agent-runs/{run}/events", api+"/conversations/{mine}/agent-runs/{run}/events"),
+			get(names, api+"/conversations/{thread}/agent-runs/{run}/events", api+"/conversations/{mine}/agent-runs/{run}/events"),
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/events?after_event_id=1", api+"/conversations/{conv}/agent-runs/{name}/events")),
 		"GET /api/v1/conversations/{conversation_id}/agent-runs/{run_id}/snapshot": slices.Concat(
-			get("", api+"/conversations/{thread}/agent-runs/{run}/snapshot"),
+			get(names, api+"/conversations/{thread}/agent-runs/{run}/snapshot"),
 			get(sees, api+"/conversations/{conv}/agent-runs/{run}/snapshot")),
 
 		"POST /api/v1/agent/attachments": one(
@@ -129,45 +132,45 @@ var cases = func() map[string][]ask {
 
 		"GET /api/v1/threads": slices.Concat(get(own, api+"/threads", api+"/threads?q={thread}&archived=false"), get("403 200 200 200", api+"/threads?user={user}"),
 			get("400 400 400 400", api+"/threads?cursor={threadscursor}", api+"/threads?cursor={runscursor}")),
-		"GET /api/v1/threads/{thread_id}": slices.Concat(get("", api+"/threads/{thread}"), get(sees, api+"/threads/{conv}")),
+		"GET /api/v1/threads/{thread_id}": slices.Concat(get(names, api+"/threads/{thread}"), get(sees, api+"/threads/{conv}")),
 		"PATCH /api/v1/threads/{thread_id}": one(
-			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, ""), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
+			change("PATCH", api+"/threads/{thread}", `{"title":"mine"}`, names), change("PATCH", api+"/threads/{conv}", `{"title":"mine"}`, controls)),
 		"DELETE /api/v1/threads/{thread_id}": one(
-			change("DELETE", api+"/threads/{thread}", ``, ""), change("DELETE", api+"/threads/{conv}", ``, deletes), change("DELETE", api+"/threads/{busyconv}", ``, deletes)),
+			change("DELETE", api+"/threads/{thread}", ``, names), change("DELETE", api+"/threads/{conv}", ``, deletes), change("DELETE", api+"/threads/{busyconv}", ``, deletes)),
 		"GET /api/v1/threads/{thread_id}/messages": slices.Concat(
-			get("", api+"/threads/{thread}/messages", api+"/threads/{mine}/messages?before={message}"),
+			get(names, api+"/threads/{thread}/messages", api+"/threads/{mine}/messages?before={message}"),
 			get(sees, api+"/threads/{conv}/messages", api+"/threads/{conv}/messages?hidden=true&before={message}")),
 
 		"GET /api/v1/agents":    get(own, api+"/agents"),
 		"GET /api/v1/workflows": get(own, api+"/workflows"),
 
 		"POST /api/v1/tools/{tool}/runs": one(
-			makes(api+"/tools/calculator/runs", `{"threadId":"{thread}","runId":"{run}","arguments":{"expression":"6*7"}}`, "", "Idempotency-Key", "{key}"),
+			makes(api+"/tools/calculator/runs", `{"threadId":"{thread}","runId":"{run}","arguments":{"expression":"6*7"}}`, "403 403 409 409", "Idempotency-Key", "{key}"),
 			makes(api+"/tools/calculator/runs", `{"threadId":"{conv}","arguments":{"expression":"6*7"}}`, "403 403 202 202")),
 
 		"GET /api/v1/agui/{agent}/capabilities": get(own, api+"/agui/echo/capabilities"),
 		"POST /api/v1/agui/{agent}": one(
 			makes(api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),
-			makes(api+"/agui/echo", `{"threadId":"{conv}","runId":"{run}-edit","messages":[{"id":"{message}","role":"user","content":"hi"},{"id":"n","role":"user","content":"ho"}]}`, ""),
-			makes(api+"/agui/scripted", `{"threadId":"{asks}","runId":"{waiting}-agui","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "")),
+			makes(api+"/agui/echo", `{"threadId":"{conv}","runId":"{run}-edit","messages":[{"id":"{message}","role":"user","content":"hi"},{"id":"n","role":"user","content":"ho"}]}`, own),
+			makes(api+"/agui/scripted", `{"threadId":"{asks}","runId":"{waiting}-agui","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "400 400 400 400")),
 		"POST /api/v1/agui/{agent}/connect": one(
-			change("POST", api+"/agui/echo/connect", `{"threadId":"{thread}"}`, ""),
-			change("POST", api+"/agui/echo/connect", `{"threadId":"{conv}","runId":"{run}"}`, ""),
-			change("POST", api+"/agui/scripted/connect", `{"threadId":"{busyconv}"}`, "")),
+			change("POST", api+"/agui/echo/connect", `{"threadId":"{thread}"}`, own),
+			change("POST", api+"/agui/echo/connect", `{"threadId":"{conv}","runId":"{run}"}`, own),
+			change("POST", api+"/agui/scripted/connect", `{"threadId":"{busyconv}"}`, own)),
 		"GET /api/v1/agui/{agent}/ws": one(func() ask {
-			a := socket(api+"/agui/echo/ws", "", `{"threadId":"{thread}-socket","runId":"{run}-socket","messages":[{"id":"{message}","role":"user","content":"hi"}]}`)
+			a := socket(api+"/agui/echo/ws", upgrades, `{"threadId":"{thread}-socket","runId":"{run}-socket","messages":[{"id":"{message}","role":"user","content":"hi"}]}`)
 			a.mine = true
 			return a
 		}()),
 
-		"GET /api/v1/ws": one(socket(api+"/ws", "",
+		"GET /api/v1/ws": one(socket(api+"/ws", upgrades,
 			`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, `{"op":"subscribe","ref":2,"threadId":"{conv}","afterEventId":1}`,
 			`{"op":"subscribe","ref":3,"threadId":"{busyconv}","afterEventId":"latest"}`, `{"op":"unsubscribe","ref":4,"threadId":"{thread}"}`,
 			`{"op":"append","ref":5,"runId":"{run}","content":"more"}`, `{"op":"cancel","ref":6,"runId":"{busy}"}`,
 			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`,
 			`{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // whom it is told what: TestNeighboursAreToldOfNoChange
 			func() ask {
-				a := socket(api+"/ws", "", `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
+				a := socket(api+"/ws", upgrades, `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
 					`{"op":"run","ref":9,"agent":"echo","threadId":"{mine}","content":"hi","rewindTo":"{message}"}`)
 				a.mine = true
 				return a
@@ -183,30 +186,30 @@ var cases = func() map[string][]ask {
 
 		"GET /api/copilotkit/info": get(own, kit+"/info"),
 		"POST /api/copilotkit/agent/{agent}/run": one(
-			makes(kit+"/agent/echo/run", strings.ReplaceAll(input, "{run}", "{run}-kit"), "")),
+			makes(kit+"/agent/echo/run", strings.ReplaceAll(input, "{run}", "{run}-kit"), own)),
 		"POST /api/copilotkit/agent/{agent}/connect": one(
-			change("POST", kit+"/agent/echo/connect", `{"threadId":"{thread}"}`, ""), change("POST", kit+"/agent/echo/connect", `{"threadId":"{busyconv}"}`, "")),
+			change("POST", kit+"/agent/echo/connect", `{"threadId":"{thread}"}`, own), change("POST", kit+"/agent/echo/connect", `{"threadId":"{busyconv}"}`, own)),
 		"POST /api/copilotkit/agent/{agent}/stop/{thread_id}": one(
-			change("POST", kit+"/agent/scripted/stop/{busythread}", ``, ""),
+			change("POST", kit+"/agent/scripted/stop/{busythread}", ``, own),
 			change("POST", kit+"/agent/scripted/stop/{busyconv}", ``, "200 403 200 200"),
 			change("POST", kit+"/agent/scripted/stop/{busyconv}", `{"runId":"{busy}"}`, "200 403 200 200")),
 		"GET /api/copilotkit/threads": get(own, kit+"/threads"),
 		"PATCH /api/copilotkit/threads/{thread_id}": one(
-			change("PATCH", kit+"/threads/{thread}", `{"name":"mine"}`, ""), change("PATCH", kit+"/threads/{conv}", `{"name":"mine"}`, controls)),
+			change("PATCH", kit+"/threads/{thread}", `{"name":"mine"}`, names), change("PATCH", kit+"/threads/{conv}", `{"name":"mine"}`, controls)),
 		"DELETE /api/copilotkit/threads/{thread_id}": one(
-			change("DELETE", kit+"/threads/{thread}", ``, ""), change("DELETE", kit+"/threads/{conv}", ``, deletes)),
-		"GET /api/copilotkit/threads/{thread_id}/{part}": slices.Concat(get("", kit+"/threads/{thread}/messages"),
+			change("DELETE", kit+"/threads/{thread}", ``, names), change("DELETE", kit+"/threads/{conv}", ``, deletes)),
+		"GET /api/copilotkit/threads/{thread_id}/{part}": slices.Concat(get(names, kit+"/threads/{thread}/messages"),
 			get(sees, kit+"/threads/{conv}/messages", kit+"/threads/{conv}/events", kit+"/threads/{conv}/state")),
 		"POST /api/copilotkit/threads/{thread_id}/{part}": one(change("POST", kit+"/threads/{conv}/archive", ``, controls)),
 		"POST /api/copilotkit": one(
 			change("POST", kit, single("info", `{}`, `{}`), own),
-			makes(kit, single("agent/run", `{"agentId":"echo"}`, strings.ReplaceAll(input, "{run}", "{run}-single")), ""),
-			change("POST", kit, single("agent/connect", `{"agentId":"echo"}`, `{"threadId":"{conv}"}`), ""),
+			makes(kit, single("agent/run", `{"agentId":"echo"}`, strings.ReplaceAll(input, "{run}", "{run}-single")), own),
+			change("POST", kit, single("agent/connect", `{"agentId":"echo"}`, `{"threadId":"{conv}"}`), own),
 			change("POST", kit, single("agent/stop", `{"agentId":"scripted","threadId":"{busyconv}"}`, `{}`), "200 403 200 200"),
 			change("POST", kit, single("resource/request", `{"path":"/threads","httpMethod":"GET"}`, `{}`), own),
 			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/messages","httpMethod":"GET"}`, `{}`), sees),
 			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/events","httpMethod":"GET"}`, `{}`), sees),
-			change("POST", kit, single("resource/request", `{"path":"/threads/{thread}/state","httpMethod":"GET"}`, `{}`), ""),
+			change("POST", kit, single("resource/request", `{"path":"/threads/{thread}/state","httpMethod":"GET"}`, `{}`), names),
 			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}","httpMethod":"PATCH"}`, `{"name":"mine"}`), controls),
 			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}/archive","httpMethod":"POST"}`, `{}`), controls),
 			change("POST", kit, single("resource/request", `{"path":"/threads/{conv}","httpMethod":"DELETE"}`, `{}`), deletes)),
