@@ -137,7 +137,7 @@ func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Error(err)
 		}
-		if strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") && (l["run"] == nil || l["thread"] == nil) {
+		if (strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") || l["agent"] != nil || l["tool"] != nil) && (l["run"] == nil || l["thread"] == nil) {
 			t.Errorf("a line about no run: %s", line)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // Problem is the body of every answer that says no.
@@ -99,7 +100,7 @@ func cut(text string) string {
 // fail answers a request with err. It is the one place where errors become answers.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	if errors.Is(err, stream.ErrGone) { // nobody reads what is answered
-		s.cfg.Log.Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", c.Path())
+		s.cfg.Log.With(Names(c)...).Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", c.Path())
 		return c.SendStatus(fiber.StatusBadGateway)
 	}
 	status, body, wait := Status(err)
@@ -108,7 +109,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	}
 	if status == fiber.StatusInternalServerError {
 		body.RequestID = string(c.Response().Header.Peek(fiber.HeaderXRequestID))
-		s.cfg.Log.Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
+		s.cfg.Log.With(Names(c)...).Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
 	}
 	if wait > 0 {
 		c.Set(fiber.HeaderRetryAfter, retryAfter(wait))
@@ -120,6 +121,16 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 		stream.Linger(c.Context().Conn())
 	}
 	return c.Status(status).JSON(body)
+}
+
+// Names is what a request's path calls the run and the thread that it is about, as lines of the log have them.
+func Names(c *fiber.Ctx) (names []any) {
+	for _, p := range [...][2]string{{"runId", "run"}, {"run_id", "run"}, {"thread_id", "thread"}, {"threadId", "thread"}, {"conversation_id", "thread"}} {
+		if name := c.Params(p[0]); name != "" {
+			names = append(names, p[1], strings.Clone(wire.Unescape(name)))
+		}
+	}
+	return names
 }
 
 // retryAfter is wait as the header Retry-After has it.

@@ -36,6 +36,7 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes to w what ServeRun answers with, and returns when that is all, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
+	w.About("run", r.Started.RunID, "thread", r.Started.ThreadID)
 	held := (*lease.Held)(nil)
 	if !r.Background {
 		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)

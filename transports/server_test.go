@@ -69,6 +69,9 @@ var routes = mount(func(r *table) {
 	r.Get("/ok", func(c *fiber.Ctx) error { return c.JSON("ok") })
 	r.Get("/panic", func(*fiber.Ctx) error { panic("secret") })
 	r.Get("/unknown", func(*fiber.Ctx) error { return errors.New("secret") })
+	for _, path := range []string{"/runs/:runId/unknown", "/threads/:thread_id/unknown", "/conversations/:conversation_id/runs/:run_id/unknown"} {
+		r.Get(path, func(*fiber.Ctx) error { return errors.New("secret") })
+	}
 	for kind := runtime.KindInvalid; kind <= runtime.KindUnavailable; kind++ {
 		r.Get(fmt.Sprintf("/kind/%d", kind), func(*fiber.Ctx) error {
 			return fmt.Errorf("secret: %w", &runtime.Error{Kind: kind, Code: "a_code", Detail: "A detail", RetryAfter: 1500 * time.Millisecond})
@@ -285,6 +288,22 @@ func TestUnknownErrorsTellNothing(t *testing.T) {
 		}
 		if log := s.log.String(); !strings.Contains(log, id) || !strings.Contains(log, "secret") {
 			t.Errorf("the log does not say what %s was: %s", id, log)
+		}
+	}
+}
+
+// What a path is about is in the log, and nothing of what is behind it.
+func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
+	s := serve(t, transports.Config{})
+	for path, want := range map[string]string{
+		"/runs/r%2F1/unknown?runId=hidden": "run=r/1 request=", "/threads/t1/unknown?ticket=hidden": "thread=t1 request=",
+		"/conversations/c2/runs/r2/unknown": "run=r2 thread=c2 request=",
+	} {
+		if a := s.do("GET", path, nil); a.status != 500 {
+			t.Errorf("%s: got %d", path, a.status)
+		}
+		if log := s.log.String(); !strings.Contains(log, `msg="request failed" `+want) || strings.Contains(log, "hidden") {
+			t.Errorf("%s: no %s in %s", path, want, log)
 		}
 	}
 }

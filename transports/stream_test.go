@@ -62,6 +62,15 @@ func (s *server) streaming() transports.Mounter {
 			_ = w.Flush()
 			return errors.New("secret")
 		})
+		for _, end := range []string{"panic", "error"} {
+			way(r, "thread/:thread_id/run/:runId/"+end, func(_ context.Context, w *stream.Writer) error {
+				_ = w.Flush()
+				if end == "panic" {
+					panic("secret")
+				}
+				return errors.New("secret")
+			})
+		}
 		way(r, "wait", func(ctx context.Context, w *stream.Writer) error {
 			w.KeepAlive("event: keepalive\ndata: {}\n\n")
 			_, _ = w.WriteString("text")
@@ -236,6 +245,17 @@ func TestFailedStreamIsCutOff(t *testing.T) {
 		}
 		if a := s.do("GET", "/ok", nil); a.status != 200 {
 			t.Errorf("got %d", a.status)
+		}
+	})
+}
+
+func TestFailedStreamTellsOfItsRunAndThread(t *testing.T) {
+	both(t, transports.Config{}, func(t *testing.T, s *server) {
+		for path, msg := range map[string]string{"panic": "a stream panicked", "error": "a stream failed"} {
+			_, _, _ = s.read("1.1", "thread/t1/run/r1/"+path)
+			if want := `msg="` + msg + `" run=r1 thread=t1 `; !strings.Contains(s.log.String(), want) {
+				t.Errorf("no %s in %s", want, s.log)
+			}
 		}
 	})
 }

@@ -78,10 +78,11 @@ func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Wri
 	if err := s.Reserve(c); err != nil {
 		return err
 	}
-	h := HolderOf(c)
+	h, names := HolderOf(c), Names(c)
 	return s.Set.Serve(c, func(ctx context.Context, w *stream.Writer) error {
 		defer s.Rates.Hold(h.who)()
 		defer h.term.Watch(w.End)()
+		w.About(names...)
 		if err := fn(ctx, w); !errors.Is(err, auth.ErrEnded) {
 			return err
 		}

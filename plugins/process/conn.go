@@ -264,7 +264,7 @@ func (c *conn) expect(answer chan message) int64 {
 // cancel tells the program that nobody waits for its answer to a request, which is sent to answer unless it is there
 // already. A program that does not answer for long is taken to hang: it gets nothing more to do, and is ended once nobody
 // else has it at work.
-func (c *conn) cancel(id int64, answer <-chan message, why error) {
+func (c *conn) cancel(id int64, answer <-chan message, why error, about ...any) {
 	reason := "cancelled"
 	if errors.Is(why, plugins.ErrStopping) {
 		reason = "stopping"
@@ -282,7 +282,7 @@ func (c *conn) cancel(id int64, answer <-chan message, why error) {
 		case <-answer:
 		case <-c.broken:
 		case <-time.After(c.stop):
-			c.log.Warn("the program does not end a cancelled run; it is started anew for the next")
+			c.log.With(about...).Warn("the program does not end a cancelled run; it is started anew for the next")
 			c.retire()
 		}
 	}()

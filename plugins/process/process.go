@@ -106,6 +106,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	s := c.open(ctx, run)
 	defer s.close()
 	defer cancel(errReturned)
+	about := []any{"run", run.Input.RunID, "thread", run.Input.ThreadID}
 
 	c.send(message{ID: number(s.id), Method: "run", Params: encode(struct {
 		Input input `json:"input"`
@@ -113,13 +114,13 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	select {
 	case m := <-s.result:
 		if m.ID == nil { // no answer of the program's: what it said has failed the run, and it works on
-			c.cancel(s.id, s.answered, errMistaken)
+			c.cancel(s.id, s.answered, errMistaken, about...)
 		} else {
 			c.forget(s.id)
 		}
 		return outputOf(m)
 	case <-ctx.Done():
-		c.cancel(s.id, s.answered, context.Cause(ctx))
+		c.cancel(s.id, s.answered, context.Cause(ctx), about...)
 		return agui.WorkerOutput{}, context.Cause(ctx)
 	}
 }

@@ -1,10 +1,13 @@
 package process_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -200,6 +203,46 @@ func TestCancelIsAnsweredAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run whose program does not end it is told of by its name.
+func TestProgramThatHangsIsLogged(t *testing.T) {
+	var log strings.Builder
+	told := make(chan struct{})
+	a, err := process.NewAgent(process.Config{
+		Info: plugins.Info{Name: "scorer"}, Command: []string{"python3", "testdata/agent.py"}, Stop: 50 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(&log, warned(told)), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	host := &watcher{saw: func(text string) {
+		if strings.Contains(text, "ing ") {
+			cancel(plugins.ErrCancelled)
+		}
+	}}
+	in := steps([]any{"hang"})
+	in.RunID, in.ThreadID = "r1", "t1"
+	_, _ = plugins.Execute(ctx, a, plugins.NewRun(host, in))
+	<-told
+	if got := log.String(); !strings.Contains(got, "run=r1 thread=t1") {
+		t.Errorf("logged is %s", got)
+	}
+}
+
+// warned is closed by a line of a log that says that a program hangs.
+type warned chan struct{}
+
+func (w warned) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("does not end a cancelled run")) {
+		close(w)
+	}
+	return len(line), nil
 }
 
 func TestManyRunsShareAProgram(t *testing.T) {

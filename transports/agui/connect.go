@@ -121,6 +121,7 @@ func (v *viewer) unknown() bool { return v.thread == runtime.Handle{} }
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	defer v.held.Release()
+	w.About("thread", v.id)
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
 	err := w.Flush()

@@ -43,6 +43,7 @@ func (s *Set) Attach(req *fasthttp.RequestCtx, c net.Conn, d Duplex, fn func(ctx
 	}
 	s.add(w)
 	defer s.remove(w)
+	defer w.recover()
 	fn(ctx, w)
 }
 

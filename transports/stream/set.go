@@ -119,7 +119,7 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 
 // run is a stream's life.
 func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) {
-	defer s.recover()
+	defer w.recover()
 	w.head = takeHead(req, conn)
 	if s.show(conn, w, fn) {
 		w.own.pass()
@@ -157,8 +157,12 @@ func release(req *fasthttp.RequestCtx) {
 
 // recover keeps a stream that panics from bringing down the process.
 func (s *Set) recover() {
-	if v := recover(); v != nil {
-		s.cfg.Log.Error("a stream panicked", "panic", v, "stack", string(debug.Stack()))
+	recovered(func() *slog.Logger { return s.cfg.Log }, recover())
+}
+
+func recovered(log func() *slog.Logger, v any) {
+	if v != nil {
+		log().Error("a stream panicked", "panic", v, "stack", string(debug.Stack()))
 	}
 }
 

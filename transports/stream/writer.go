@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -38,6 +39,7 @@ type Writer struct {
 	taken   int           // of what was written since the last Flush
 	spent   time.Duration // on having that taken
 	err     error         // of the first write that failed
+	about   []any         // what the log says of the stream; of the goroutine that shows it
 
 	turn sync.Mutex    // held by the goroutine that writes a batch, where several do
 	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
@@ -211,6 +213,18 @@ func (w *Writer) write(out []byte) {
 	w.cancel(w.err)
 }
 
+// About says what the stream shows, for lines of the log: pairs as of [slog.Logger.Log]. It is for who shows it, as are the next.
+func (w *Writer) About(names ...any) { w.about = names }
+
+// Names are what About was told.
+func (w *Writer) Names() []any { return w.about }
+
+// Log is a logger whose lines say what the stream shows.
+func (w *Writer) Log() *slog.Logger { return w.set.cfg.Log.With(w.about...) }
+
+// recover keeps a stream that panics from bringing down the process.
+func (w *Writer) recover() { recovered(w.Log, recover()) }
+
 // Cut counts the client as one that is cut off because it takes too little. It may be called from any goroutine.
 func (w *Writer) Cut() { w.set.cuts.Add(1) }
 
@@ -232,7 +246,7 @@ func (w *Writer) timeout(n int) time.Duration {
 func (w *Writer) end(c net.Conn, err error) (next bool) {
 	if err != nil {
 		if !errors.Is(err, ErrGone) && !errors.Is(err, runtime.ErrStopping) {
-			w.set.cfg.Log.Error("a stream failed", "error", err)
+			w.Log().Error("a stream failed", "error", err)
 		}
 		return false
 	}

@@ -27,7 +27,7 @@ func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 		result, then, err = d.do(ctx, s, &cmd)
 	}
 	if err != nil {
-		s.refuse(cmd.Ref, "", err)
+		s.refuse(cmd.Ref, "", err, "op", cmd.Op, "run", cmd.RunID, "thread", cmd.ThreadID)
 		return false
 	}
 	s.say(reply{Op: "ack", Ref: cmd.Ref, Result: result})

@@ -87,8 +87,8 @@ func (s *socket) say(r reply) {
 }
 
 // refuse says that a command is refused, or that a thread cannot be shown any more.
-func (s *socket) refuse(ref json.RawMessage, threadID string, err error) {
-	_, p := s.problem(err)
+func (s *socket) refuse(ref json.RawMessage, threadID string, err error, about ...any) {
+	_, p := s.problem(err, about...)
 	s.say(reply{Op: "error", Ref: ref, ThreadID: threadID, Detail: p.Detail, Code: p.Code})
 }
 
@@ -198,7 +198,7 @@ func (d *desk) follow(ctx context.Context, s *socket, threadID string, tail *fan
 	defer tail.Cursor.Close()
 	err := d.t.Streams.Follow(ctx, s.w, tail)
 	if ctx.Err() == nil && !errors.Is(err, stream.ErrGone) {
-		s.refuse(nil, threadID, cmp.Or(err, error(runtime.ErrThreadNotFound))) // it ends only with its thread
+		s.refuse(nil, threadID, cmp.Or(err, error(runtime.ErrThreadNotFound)), "thread", threadID) // it ends only with its thread
 	}
 }
 

@@ -185,15 +185,15 @@ func (s *socket) verdict(err error) (code int, reason string) {
 	case errors.Is(err, runtime.ErrStopping):
 		return closeStopping, "The server is stopping; come back soon"
 	}
-	status, p := s.problem(err)
+	status, p := s.problem(err, s.w.Names()...)
 	return closeStatus + status, cut(p.Detail)
 }
 
-// problem is what a client is told of err.
-func (s *socket) problem(err error) (int, transports.Problem) {
+// problem is what a client is told of err, and the log, with what it is about, of one that is nobody's refusal.
+func (s *socket) problem(err error, about ...any) (int, transports.Problem) {
 	status, p, _ := transports.Status(err)
 	if status == 500 && !errors.Is(err, stream.ErrGone) {
-		s.log.Error("a socket failed", "error", err)
+		s.log.With(about...).Error("a socket failed", "error", err)
 	}
 	return status, p
 }

@@ -110,13 +110,14 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	if conv.protocol != "" {
 		c.Set(protocolHeader, conv.protocol)
 	}
-	req, holder := c.Context(), transports.HolderOf(c)
+	req, holder, names := c.Context(), transports.HolderOf(c), transports.Names(c)
 	return websocket.New(func(pooled *websocket.Conn) {
 		s := &socket{conn: pooled.Conn, log: t.Log, budget: t.Streams.Budget}
 		s.conn.SetCloseHandler(s.answerClose)
 		t.Streams.Guard(func() {
 			t.Streams.Attach(holder, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
+				w.About(names...)
 				s.conn.SetPongHandler(func(string) error {
 					w.Heard()
 					return nil
