@@ -77,6 +77,9 @@ func TestTicketsOpenStreams(t *testing.T) {
 				t.Errorf("%s: %d", what, got)
 			}
 		}
+		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket, "Authorization", ""); got != 401 {
+			t.Errorf("%s: a ticket beside an empty credential: got %d", path, got)
+		}
 		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket, "Authorization", alice); got != 401 {
 			t.Errorf("a ticket and a key: %d", got)
 		}

@@ -454,3 +454,38 @@ func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
 		t.Errorf("the last frame is %s", last)
 	}
 }
+
+// What is removed is replayed to nobody, also not to who comes back from before it.
+func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("worker", func(q string) string { return q }))
+	admin := runtime.MustCaller("default", "boss", runtime.RoleAdmin)
+	say := func(thread, text string) string {
+		t.Helper()
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: thread, Messages: user(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		return s.RunID
+	}
+	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
+		before := b.watch(admin, runtime.MonitorQuery{View: view})
+		from := before.ID()
+		run := say("kept", "first secret")
+		say("gone", "second secret")
+		say("kept", "what stays")
+		if err := b.Delete(t.Context(), admin, run); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.DeleteThread(t.Context(), admin, "gone"); err == nil { // another's by that name
+			t.Error("an admin has deleted its own")
+		}
+		if err := b.DeleteThread(t.Context(), local, "gone"); err != nil {
+			t.Fatal(err)
+		}
+		seen := strings.Join(b.watch(admin, runtime.MonitorQuery{View: view, After: from}).until("what stays"), "")
+		if strings.Contains(seen, "secret") {
+			t.Errorf("who comes back sees %s", seen)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
 )
 
 // A program that has a server of its own passes requests on: to Handler from net/http, to Fiber from fiber. They
@@ -58,7 +59,7 @@ func passOn(p *httputil.ProxyRequest) {
 // undeliverable answers a request that got no answer.
 func (s *Server) undeliverable(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		s.cfg.Log.Warn("a request got no answer", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.cfg.Log.Warn("a request got no answer", "method", r.Method, "path", auth.Shown(r.URL.Path), "error", err)
 	}
 	refuse(w, err)
 }

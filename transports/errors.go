@@ -13,6 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -100,7 +101,7 @@ func cut(text string) string {
 // fail answers a request with err. It is the one place where errors become answers.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	if errors.Is(err, stream.ErrGone) { // nobody reads what is answered
-		s.cfg.Log.With(Names(c)...).Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", c.Path())
+		s.cfg.Log.With(Names(c)...).Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", auth.Shown(c.Path()))
 		return c.SendStatus(fiber.StatusBadGateway)
 	}
 	status, body, wait := Status(err)
@@ -109,7 +110,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	}
 	if status == fiber.StatusInternalServerError {
 		body.RequestID = string(c.Response().Header.Peek(fiber.HeaderXRequestID))
-		s.cfg.Log.With(Names(c)...).Error("request failed", "request", body.RequestID, "method", c.Method(), "path", c.Path(), "error", err)
+		s.cfg.Log.With(Names(c)...).Error("request failed", "request", body.RequestID, "method", c.Method(), "path", auth.Shown(c.Path()), "error", err)
 	}
 	if wait > 0 {
 		c.Set(fiber.HeaderRetryAfter, retryAfter(wait))

@@ -27,7 +27,7 @@ func (s *Server) measure(c *fiber.Ctx) error {
 	case errors.Is(err, auth.ErrHost):
 		s.refused.tell(s.cfg.Log.Info, "a foreign Host is refused", "host", string(c.Request().Host()))
 	case errors.Is(err, auth.ErrOrigin):
-		s.refused.tell(s.cfg.Log.Info, "a foreign Origin is refused", "origin", c.Get(fiber.HeaderOrigin))
+		s.refused.tell(s.cfg.Log.Info, "a foreign Origin is refused", "origin", auth.Shown(c.Get(fiber.HeaderOrigin)))
 	}
 	if s.cfg.Answered == nil {
 		return err

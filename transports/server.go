@@ -269,9 +269,9 @@ func (s *Server) guard(c *fiber.Ctx) (err error) {
 		}
 	}()
 	secure(c)
-	if twoLengths(&c.Request().Header) {
+	if err := framed(&c.Request().Header); err != nil {
 		c.Context().SetConnectionClose()
-		return errTwoLengths
+		return err
 	}
 	if s.stopping.Load() && c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead && c.Method() != fiber.MethodOptions {
 		return runtime.ErrStopping

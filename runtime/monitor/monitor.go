@@ -145,7 +145,7 @@ func (w *Monitor) read() (<-chan struct{}, error) {
 
 // shows reports whether n is for this reader.
 func (w *Monitor) shows(n *Notice) bool {
-	own := w.all || n.run.user == w.user
+	own := !n.run.gone && (w.all || n.run.user == w.user)
 	if w.q.View == AGUIView {
 		return n.status != "" || n.rec != nil && own
 	}

@@ -36,6 +36,7 @@ type watched struct {
 	running         []Execution
 	calls           map[string]*call
 	told            string // the error that was last shown of one of its executions
+	gone            bool   // it is removed: nothing of it is shown any more
 }
 
 // call is a tool call whose result has not come.
@@ -98,6 +99,24 @@ func (m *Feeds) Observe(it *Item) {
 	f.mu.Unlock()
 	if gone {
 		m.drop(f)
+	}
+}
+
+// Forget has monitors show nothing any more of a project's run that is removed, or with run 0 of all runs of a user's thread.
+func (m *Feeds) Forget(project, user, thread string, run int64) {
+	m.mu.Lock()
+	f := m.feeds[project]
+	if f == nil {
+		m.mu.Unlock()
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.mu.Unlock()
+	for offset := f.first; f.ring != nil && offset <= f.last; offset++ {
+		if r := f.ring[offset%window].run; r != nil && (r.key == run || run == 0 && r.user == user && r.threadID == thread) {
+			r.gone = true
+		}
 	}
 }
 

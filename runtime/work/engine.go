@@ -261,6 +261,9 @@ func (en *Engine) show(batch []*commit.Item) {
 			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, change)
+		if out := it.Out; out != nil && out.Removed != nil {
+			en.cfg.Feeds.Forget(out.Project, out.User, out.Name, out.Removed.RunKey)
+		}
 		if out := it.Out; out != nil && (len(out.Rows) > 0 || out.Gone) {
 			en.cfg.Feeds.Changes.Tell(out.Project, out.User)
 		}

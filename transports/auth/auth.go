@@ -106,7 +106,7 @@ func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fibe
 			return limited
 		}
 		if err != nil {
-			log.Debug("a caller is not known", "method", r.Method, "path", r.URL.Path, "error", err)
+			log.Debug("a caller is not known", "method", r.Method, "path", Shown(r.URL.Path), "error", err)
 			refusal, ok := errors.AsType[*runtime.Error](err)
 			switch {
 			case ok && refusal.Kind == runtime.KindUnavailable: // nobody knows whether it is wrong
@@ -121,7 +121,7 @@ func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fibe
 		}
 		s, err := id.open()
 		if err != nil {
-			log.Warn("whoever says who is asking named somebody who cannot be", "method", r.Method, "path", r.URL.Path, "error", err)
+			log.Warn("whoever says who is asking named somebody who cannot be", "method", r.Method, "path", Shown(r.URL.Path), "error", err)
 			guess.wrong()
 			return ErrUnknown
 		}

@@ -108,7 +108,7 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	if len(tickets) == 0 {
 		return t.next.Authenticate(r)
 	}
-	if len(tickets) > 1 || r.Header.Get("Authorization") != "" {
+	if len(tickets) > 1 || len(r.Header.Values("Authorization")) > 0 {
 		return auth.Identity{}, errSeveral
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -167,7 +168,7 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 		return auth.Identity{}, err
 	}
 	v.id = auth.Identity{Expires: v.std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(v.std.ID, text), Scheme: auth.SchemeJWT}
-	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" {
+	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" || strings.ContainsRune(v.id.User, utf8.RuneError) { // which many could be
 		return auth.Identity{}, errUser
 	}
 	if v.id.Projects = several(claim(claims, t.cfg.ProjectsClaim)); len(v.id.Projects) == 0 {
@@ -258,6 +259,9 @@ func (t *Tokens) valid(c *jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
 		return errNoExpiry
 	}
+	if c.Expiry.Time().Year() > 9000 { // as one in milliseconds
+		return errExpiry
+	}
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.cfg.Issuer, AnyAudience: t.cfg.Audience, Time: now}, t.cfg.Leeway)
 	switch {
 	case err == nil:
@@ -289,6 +293,7 @@ var (
 	errNoKeyID   = refuse("The token's header must name its key (kid)")
 	errNoKey     = refuse("The token's key is none of its issuer's")
 	errNoExpiry  = refuse("The token must say when it expires (exp)")
+	errExpiry    = refuse("The token must say when it expires in seconds (exp)")
 	errExpired   = refuse("The token has expired")
 	errEarly     = refuse("The token is not valid yet")
 	errIssuer    = refuse("The token is of another issuer")

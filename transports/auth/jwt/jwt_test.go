@@ -283,6 +283,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"expired":                    {"exp": now - 31},
 		"expired long ago":           {"exp": 0},
 		"no expiry":                  {"exp": nil},
+		"an expiry in milliseconds":  {"exp": (now + 600) * 1000},
+		"a user that many could be":  {"sub": "a\ufffd"},
 		"an expiry that is no time":  {"exp": "tomorrow"},
 		"not valid yet":              {"nbf": now + 40},
 		"of tomorrow":                {"iat": now + 86400},
