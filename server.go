@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -52,6 +53,10 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
 	if cfg.APIKeys && cfg.Accounts != nil {
 		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both say who sent a request; set one")
+	}
+	every, err := time.ParseDuration(tidyEvery)
+	if err != nil {
+		return nil, err
 	}
 	reg, err := newRegistry(cfg.Plugins)
 	if err != nil {
@@ -107,7 +112,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
-	s.tidying.Go(func() { tidy(ctx, s.rt, s.db, *cfg.Retention, cfg.Log) }) // likewise
+	s.tidying.Go(func() { tidy(ctx, every, s.rt, s.db, *cfg.Retention, cfg.Log) }) // likewise
 	return s, nil
 }
 

@@ -9,11 +9,13 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
+// tidyEvery is how often the janitor tidies. Tests have it set, also by the linker: -X github.com/batonrun/baton.tidyEvery=20ms.
+var tidyEvery = "5m"
+
 // tidy is the janitor: every few seconds it counts what runs came to, and every few minutes it has old events sealed, and forgets
 // what nobody needs any more.
 // It returns when ctx ends.
-func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
-	const every = 5 * time.Minute
+func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	var retired time.Time
 	var wait patience
 	last := time.Now()
@@ -40,7 +42,7 @@ func tidy(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runti
 			if rt.Serves() != nil {
 				continue // another server does it
 			}
-			if wait.left == 0 && now.Sub(retired) >= retireEvery {
+			if wait.left == 0 && now.Sub(retired) >= every*retireEvery {
 				retire(ctx, rt, db, policy, now, log)
 				retired = now
 			}
@@ -83,8 +85,8 @@ func (p *patience) pass(wall, passed time.Duration) (by time.Duration, set bool)
 	return by, false
 }
 
-// retireEvery is how often is looked for what has been kept long enough.
-const retireEvery = time.Hour
+// retireEvery is after how many times is looked again for what has been kept long enough: after an hour.
+const retireEvery = 12
 
 // retire removes what has been kept long enough, before attachments are collected and the file shrinks.
 func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) {
