@@ -48,6 +48,22 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 		return nil, err
 	}
 	defer end()
+	for stray := int64(0); ; {
+		events, err := r.readPage(ctx, threadKey, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		// An event that lies in no span has been removed since it was read, unless it is still there.
+		first, err := r.nameRuns(ctx, threadKey, events)
+		if err != nil || first == 0 || first == stray {
+			return events, err
+		}
+		stray = first
+	}
+}
+
+// readPage reads a page of events, without their RunID.
+func (r reader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
 	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
 	for rows, read := 64, 0; len(p.events) < limit && p.size < maxPage; {
 		more, err := r.readOn(ctx, p, rows)
@@ -61,7 +77,7 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 		read += rows
 		rows = min(limit, 1+(limit-len(p.events))*read/max(1, len(p.events)))
 	}
-	return p.events, r.nameRuns(ctx, threadKey, p.events)
+	return p.events, nil
 }
 
 // page is a page of events being read.
@@ -144,15 +160,15 @@ func (r reader) LastEventID(ctx context.Context, threadKey int64) (int64, error)
 	return max(id, seq), err
 }
 
-// nameRuns sets the events' RunID, from the spans they lie in.
-func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) error {
+// nameRuns sets the events' RunID, from the spans they lie in. It returns the id of the first that lies in none, or 0.
+func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) (stray int64, err error) {
 	if len(events) == 0 {
-		return nil
+		return 0, nil
 	}
 	first, last := events[0].ID, events[len(events)-1].ID
 	spans, err := whole(ctx, r.q, scanSpan, len(events)+maxCount, selectSpansOver, threadKey, last, threadKey, first)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	n := 0
 	for i := range events {
@@ -162,9 +178,11 @@ func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.St
 		}
 		if n < len(spans) && spans[n].First <= id && (spans[n].Last == 0 || id <= spans[n].Last) {
 			events[i].RunID = spans[n].RunID
+		} else if stray == 0 {
+			stray = id
 		}
 	}
-	return nil
+	return stray, nil
 }
 
 const spanColumns = `run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, state`

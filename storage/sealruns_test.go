@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,14 +302,15 @@ func TestDaysAreDroppedWhateverBecomesOfRuns(t *testing.T) {
 	}
 }
 
-// meanwhile is a querier beside which something happens before the first query for what is sealed.
+// meanwhile is a querier beside which something happens before the first of some queries.
 type meanwhile struct {
 	querier
+	queries []string
 	happens func()
 }
 
 func (m *meanwhile) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	if (query == selectSealedRun || query == selectSealedOfProject) && m.happens != nil {
+	if slices.Contains(m.queries, query) && m.happens != nil {
 		m.happens()
 		m.happens = nil
 	}
@@ -324,7 +326,7 @@ func TestDetailIsReadWhileARunIsUnsealed(t *testing.T) {
 		if _, err := db.Seal(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		return reader{q: &meanwhile{db.read, func() {
+		return reader{q: &meanwhile{db.read, []string{selectSealedRun, selectSealedOfProject}, func() {
 			for _, status := range []model.Status{model.Queued, want.Run.Status} {
 				n++
 				head := want.Run.RunHead

@@ -1,0 +1,59 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A page of events that is read while a run goes has none of the run's, which would be without its name.
+func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *DB) {
+		ctx, now := t.Context(), time.Now()
+		if err := db.Join(ctx, "instance", ""); err != nil {
+			t.Fatal(err)
+		}
+		b := &model.Batch{Rows: []model.Row{&model.Thread{ThreadHead: model.ThreadHead{
+			Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "t", CreatedAt: now, UpdatedAt: now,
+		}}}}
+		for key := int64(1); key <= 3; key++ { // each with two events
+			id := fmt.Sprint("run", key)
+			head := model.RunHead{Key: key, ThreadKey: 1, ID: id, Project: "p", User: "u", Status: model.Completed, CreatedAt: now, QueuedAt: now}
+			b.Rows = append(b.Rows, &model.Run{RunHead: head}, &model.Span{RunKey: key, N: 1, ThreadKey: 1, RunID: id, First: 2*key - 1, Last: 2 * key})
+			for n := 2*key - 1; n <= 2*key; n++ {
+				b.Events = append(b.Events, model.StoredEvent{ThreadKey: 1, RunKey: key, ID: n, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)})
+			}
+		}
+		if err := db.Commit(ctx, 1, b); err != nil {
+			t.Fatal(err)
+		}
+		n := int64(1)
+		for _, c := range []struct {
+			run   int64
+			limit int
+			want  string
+		}{
+			{2, 10, "[1 run1 2 run1 5 run3 6 run3]"},
+			{1, 2, "[5 run3 6 run3]"}, // the whole page
+			{3, 10, "[]"},
+		} {
+			r := reader{q: &meanwhile{db.read, []string{selectSpansOver}, func() {
+				n++
+				if err := db.Commit(ctx, n, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, RunKey: c.run, Events: true, Limit: 100}}}); err != nil {
+					t.Error(err)
+				}
+			}}, d: db.d, z: db.z}
+			events, err := r.Events(ctx, 1, 0, c.limit)
+			list := []string{}
+			for i := range events {
+				list = append(list, fmt.Sprint(events[i].ID, " ", events[i].RunID))
+			}
+			if got := fmt.Sprint(list); got != c.want || err != nil {
+				t.Errorf("while run %d goes: %s, %v, want %s", c.run, got, err, c.want)
+			}
+		}
+	})
+}
