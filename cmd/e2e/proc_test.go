@@ -7,17 +7,32 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // unraced has the server run without the race detector, which multiplies memory.
 func (s *server) unraced() {
 	s.t.Helper()
-	s.exe = filepath.Join(s.t.TempDir(), "baton")
-	if out, err := exec.Command("go", "build", "-o", s.exe, "github.com/batonrun/baton/cmd/baton").CombinedOutput(); err != nil {
-		s.t.Fatalf("build: %v\n%s", err, out)
-	}
+	s.as(build(s.t))
+}
+
+// as has the server go on as another program.
+func (s *server) as(exe string) {
+	s.t.Helper()
+	s.exe = exe
 	s.kill()
 	s.up()
+}
+
+// build builds the real program in another way.
+func build(t *testing.T, flags ...string) (exe string) {
+	t.Helper()
+	exe = filepath.Join(t.TempDir(), "baton")
+	args := append([]string{"build", "-o", exe}, flags...)
+	if out, err := exec.Command("go", append(args, "github.com/batonrun/baton/cmd/baton")...).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return exe
 }
 
 // sockets is how many sockets the server has open, those of the harness's own client apart.
