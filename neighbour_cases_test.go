@@ -283,11 +283,11 @@ func covered(s site) {
 		s.Errorf("there is (-), and the neighbours ask (+):\n%s", diff)
 	}
 	for op, names := range map[string][]string{"GET /api/v1/ws": there.commands, "POST /api/copilotkit": there.methods, "POST /mcp": there.tools} {
-		var asked string
+		var asked strings.Builder
 		for _, c := range cases[op] {
-			asked += c.body + strings.Join(c.frames, "")
+			asked.WriteString(c.body + strings.Join(c.frames, ""))
 		}
-		s.holds(op, asked, names)
+		s.holds(op, asked.String(), names)
 	}
 }
 
