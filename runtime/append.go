@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
 )
@@ -52,8 +53,12 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
 		msg.Metadata, _ = model.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
+	size := len(msg.Stored())
+	if size > log.MaxMessages { // no event could hold it
+		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", log.MaxMessages)
+	}
 	out, err := rt.work.Append(&decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: len(msg.Stored()), Key: req.Idempotency, Limits: rt.limits(c.project),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: size, Key: req.Idempotency, Limits: rt.limits(c.project),
 		By: rt.by(c, "append"),
 	})
 	if err != nil {

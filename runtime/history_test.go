@@ -290,20 +290,24 @@ func (b *bench) exec(statement string) {
 	}
 }
 
-// What a message is told to be about are ids, and so is what answers a question.
-func TestIDsOfContextAndQuestionsAreIDs(t *testing.T) {
+// What a message is told to be about are ids, whatever their characters, and so is what answers a question.
+func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("worker", func(string) string { return "done" }))
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)
 	for name, ids := range map[string][]string{
-		"none": {""}, "long": {strings.Repeat("<", 201)}, "NUL": {"a\x00"}, "many": slices.Repeat([]string{"x"}, 1001),
+		"long": {strings.Repeat("<", 1025)}, "many": slices.Repeat([]string{"x"}, 1001),
 	} {
 		_, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "two", ContextItemIDs: ids})
 		checkKind(t, name, err, runtime.KindInvalid)
 		_, err = b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "other", Messages: user("x"), ContextItemIDs: ids})
 		checkKind(t, name, err, runtime.KindInvalid)
 	}
-	_, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: "a\x00b", Status: "resolved"}})
+	_, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{
+		Content: strings.Repeat("\x01", 1<<20), ContextItemIDs: slices.Repeat([]string{strings.Repeat("\x01", 1000)}, 1000),
+	})
+	checkKind(t, "a message of which no event can tell", err, runtime.KindTooLarge)
+	_, err = b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: "a\x00b", Status: "resolved"}})
 	checkKind(t, "an interruptId", err, runtime.KindInvalid)
 }
 

@@ -130,8 +130,10 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", what)
 		}
 	}
-	if err := checkAnswers(req.Resume); err != nil {
-		return err
+	for _, e := range req.Resume {
+		if !ValidName(e.InterruptID) {
+			return errInterruptID
+		}
 	}
 	if err := checkContextItems(req.ContextItemIDs); err != nil {
 		return err
@@ -159,25 +161,21 @@ func ValidName(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
 }
 
-func checkAnswers(answers []agui.ResumeEntry) error {
-	for _, e := range answers {
-		if !ValidName(e.InterruptID) {
-			return refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
-		}
-	}
-	return nil
-}
+var errInterruptID = refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
 
-// maxContextItems is how many contextItemIds a request may have.
-const maxContextItems = 1000
+// The contextItemIds of a request are somebody else's, of any characters.
+const (
+	maxContextItems = 1000
+	maxContextItem  = 1 << 10 // bytes of one
+)
 
 func checkContextItems(ids []string) error {
 	if len(ids) > maxContextItems {
 		return refuse(KindInvalid, "invalid_request", "There may be %d contextItemIds", maxContextItems)
 	}
 	for _, id := range ids {
-		if !ValidName(id) {
-			return refuse(KindInvalid, "invalid_name", "A contextItemId must be 1 to 200 characters without control characters")
+		if len(id) > maxContextItem {
+			return refuse(KindInvalid, "invalid_request", "A contextItemId may have %d bytes", maxContextItem)
 		}
 	}
 	return nil
