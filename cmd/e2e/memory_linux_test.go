@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fasthttp/websocket"
 )
 
 const (
@@ -82,6 +84,22 @@ var attacks = []attack{
 			s.post("/api/v1/agent/runs", fmt.Sprintf(`{"agent":"echo","threadId":"mine-%d","content":%q}`, i, strings.Repeat(strings.Repeat("x", 999)+" ", 7<<10)))
 		})
 	}},
+	{"markup", 200, func(s *assault) {
+		s.flood(4, func(i int) { s.post("/api/v1/agent/runs", "{"+markup(i)+"}") })
+	}},
+	{"markup on sockets", 0, func(s *assault) {
+		s.flood(4, func(i int) {
+			c, res, err := websocket.DefaultDialer.Dial("ws://"+s.addr+"/api/v1/ws", nil)
+			if err != nil {
+				return // it is busy
+			}
+			_ = res.Body.Close()
+			if c.WriteMessage(websocket.TextMessage, []byte(fmt.Sprintf(`{"op":"run","runId":"frame-%d",%s}`, i, markup(i)))) == nil {
+				_, _, _ = c.ReadMessage()
+			}
+			_ = c.Close()
+		})
+	}},
 	{"readers that take nothing", 0, func(s *assault) {
 		var conns []net.Conn
 		for i := range 60 {
@@ -97,6 +115,11 @@ var attacks = []attack{
 			_ = c.Close()
 		}
 	}},
+}
+
+// markup is a request whose text takes six times as much where it is quoted for pages.
+func markup(i int) string {
+	return fmt.Sprintf(`"agent":"echo","threadId":"markup-%d","content":"hi","forwardedProps":{"x":"%s"}`, i, strings.Repeat("<", 28<<20))
 }
 
 // large is how many threads have a message of 7 MB.
