@@ -94,7 +94,7 @@ var attacks = []attack{
 				return // it is busy
 			}
 			_ = res.Body.Close()
-			if c.WriteMessage(websocket.TextMessage, []byte(fmt.Sprintf(`{"op":"run","runId":"frame-%d",%s}`, i, markup(i)))) == nil {
+			if c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"run","runId":"frame-%d",%s}`, i, markup(i))) == nil {
 				_, _, _ = c.ReadMessage()
 			}
 			_ = c.Close()
