@@ -58,7 +58,6 @@ func DecodeCommand(body []byte) (Command, error) {
 	cmd := Command{Ref: r.ref(), body: body}
 	cmd.Op = r.text("op")
 	cmd.ThreadID, cmd.RunID = r.name("threadId"), r.name("runId")
-	cmd.User = r.name("user")
 	cmd.After = r.cursor("afterEventId")
 	if r.err == nil {
 		cmd.complete(&r)
@@ -78,6 +77,7 @@ func (c *Command) complete(r *request) {
 		r.need("threadId", c.ThreadID)
 	case ops[at].needs == "runId":
 		r.need("runId", c.RunID)
+		c.User = r.name("user")
 	}
 }
 

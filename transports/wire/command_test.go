@@ -93,3 +93,16 @@ func mistake(t *testing.T, err error) {
 		t.Fatalf("refused with %#v", err)
 	}
 }
+
+// Whose a run is counts where one is named, and is somebody else's member elsewhere.
+func TestWhoseIsReadOfCommandsAboutARun(t *testing.T) {
+	if _, err := wire.DecodeCommand([]byte(`{"op": "run", "agent": "echo", "content": "x", "user": {"id": 7}}`)); err != nil {
+		t.Error(err)
+	}
+	if cmd, err := wire.DecodeCommand([]byte(`{"op": "cancel", "runId": "r", "user": "ann"}`)); err != nil || cmd.User != "ann" {
+		t.Errorf("got %q, %v", cmd.User, err)
+	}
+	if _, err := wire.DecodeCommand([]byte(`{"op": "cancel", "runId": "r", "user": 7}`)); err == nil {
+		t.Error("a user that is a number is taken")
+	}
+}
