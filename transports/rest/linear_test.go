@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	goruntime "runtime"
 	"runtime/debug"
@@ -28,11 +29,16 @@ func TestHistoryOfManyMembersIsLinear(t *testing.T) {
 		if a := s.do("GET", page, nil); a.Status != 200 || strings.Count(a.Body, `"member `) != members || !strings.Contains(a.Body, part) {
 			t.Fatalf("%d members: %d, %d bytes", members, a.Status, len(a.Body))
 		}
-		var before, after goruntime.MemStats
-		goruntime.ReadMemStats(&before)
-		s.do("GET", page, nil)
-		goruntime.ReadMemStats(&after)
-		return float64(after.TotalAlloc - before.TotalAlloc), float64(after.Mallocs - before.Mallocs)
+		size, count := math.Inf(1), math.Inf(1)
+		for range 3 { // the least: others allocate beside it
+			var before, after goruntime.MemStats
+			goruntime.ReadMemStats(&before)
+			s.do("GET", page, nil)
+			goruntime.ReadMemStats(&after)
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc))
+			count = min(count, float64(after.Mallocs-before.Mallocs))
+		}
+		return size, count
 	}
 	bytes, objects := took(10_000)
 	more, moreObjects := took(20_000)
