@@ -76,9 +76,9 @@ func cutString(line string) (s, rest string, ok bool) {
 	if line == "" || line[0] != '"' {
 		return "", "", false
 	}
-	i := 1
-	for i < len(line) && (plain[line[i]] || line[i] >= utf8.RuneSelf) {
-		i++
+	i := plainUntil(line, 1)
+	for i < len(line) && line[i] >= utf8.RuneSelf {
+		i = plainUntil(line, i+1)
 	}
 	if i < len(line) && line[i] == '"' {
 		return line[1:i], line[i+1:], true

@@ -156,16 +156,22 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
+// skipString returns the index after the string that begins at b[i].
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
+	for begin := i + 1; ; {
+		n := bytes.IndexByte(b[i+1:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += 1 + n
+		escapes := 0
+		for i-escapes > begin && b[i-escapes-1] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(b)
 }
 
 func skipScalar(b []byte, i int) int {

@@ -161,11 +161,29 @@ func compact(raw []byte) json.RawMessage {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
+	if !spaced(raw) {
+		return bytes.Clone(raw)
+	}
 	buf := bytes.NewBuffer(make([]byte, 0, len(raw)))
 	if json.Compact(buf, raw) != nil {
 		return json.RawMessage("null")
 	}
 	return buf.Bytes()
+}
+
+// spaced reports whether there is white space between the tokens of raw, valid JSON.
+func spaced(raw []byte) bool {
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case '"':
+			i = skipString(raw, i)
+		case ' ', '\n', '\t', '\r':
+			return true
+		default:
+			i++
+		}
+	}
+	return false
 }
 
 // appendUnknown adds a member to an object that closeUnknown ends.

@@ -83,11 +83,11 @@ func appendStrings(dst []byte, name string, list []string) []byte {
 // appendMembers appends the members of obj, a JSON object or nothing.
 func appendMembers(dst []byte, obj json.RawMessage) []byte {
 	inner := bytes.TrimSpace(obj)
+	if bytes.ContainsAny(inner, "\r\n") {
+		inner = appendJSON(nil, inner)
+	}
 	if len(inner) < 2 || inner[0] != '{' {
 		return dst
-	}
-	if bytes.ContainsAny(inner, "\r\n") {
-		inner = compact(inner)
 	}
 	inner = bytes.TrimSpace(inner[1 : len(inner)-1])
 	if len(inner) == 0 {
@@ -139,6 +139,24 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// plainUntil returns the index of the first byte of s, from i on, that is not plain, the length of s if there is none.
+func plainUntil(s string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 { // eight at a time: x-ones has the top bit where a byte of x was 0, and at most behind one
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, slash := x^'"'*ones, x^'\\'*ones
+		if (x|(x-' '*ones)|(quote-ones)&^quote|(slash-ones)&^slash)&tops != 0 {
+			break
+		}
+	}
+	for i < len(s) && plain[s[i]] {
+		i++
+	}
+	return i
+}
+
 // AppendString appends s as a JSON string. What is not UTF-8 in it is replaced.
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
@@ -146,12 +164,8 @@ func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := plainUntil(s, 0); i < len(s); i = plainUntil(s, i) {
 		c := s[i]
-		if plain[c] {
-			i++
-			continue
-		}
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && n == 1 {

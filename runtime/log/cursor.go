@@ -183,19 +183,14 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	if evs[0].ID > r.after+1 {
 		return r.removed(ctx, evs[0].ID-1)
 	}
-	size := 0
-	for i := range evs {
-		if evs[i].ID != r.after+1 || size >= pageBytes {
-			break // the gap and what is too much are the next call's
-		}
-		size += len(evs[i].Payload)
-		rec, err := decode(&evs[i], r.t.id)
-		if err != nil {
-			return nil, err
-		}
-		r.buf = append(r.buf, rec)
-		r.after = rec.ID
+	n, size := 0, 0
+	for ; n < len(evs) && evs[n].ID == r.after+1+int64(n) && size < pageBytes; n++ { // the gap and what is too much are the next call's
+		size += len(evs[n].Payload)
 	}
+	if r.buf, err = decodeAll(r.buf, evs[:n], r.t.id); err != nil {
+		return nil, err
+	}
+	r.after = evs[n-1].ID
 	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
 	return r.buf, nil
 }

@@ -16,6 +16,7 @@ type Record struct {
 	Event    agui.Event
 	size     int
 	forms    [projections]atomic.Pointer[form]
+	sheaf    *sheaf // nil for a record that is kept longer than others
 	terminal bool
 }
 
@@ -38,9 +39,15 @@ func (r *Record) form(p agui.Projection) *form {
 	if f := r.forms[p].Load(); f != nil {
 		return f
 	}
-	f := new(form)
-	if ev := agui.Project(r.Event, p); ev != nil {
-		f.name, f.json = ev.Type(), encoded(ev, p, r.size)
+	ev := agui.Project(r.Event, p)
+	var f *form
+	switch {
+	case r.sheaf != nil:
+		f = r.sheaf.form(ev, p, r.size)
+	case ev != nil:
+		f = &form{ev.Type(), encoded(ev, p, r.size)}
+	default:
+		f = new(form)
 	}
 	r.forms[p].Store(f)
 	return f
@@ -49,14 +56,17 @@ func (r *Record) form(p agui.Projection) *form {
 // encoded returns ev, stored in size bytes, in a slice with little room to spare: it is kept.
 func encoded(ev agui.Event, p agui.Projection, size int) []byte {
 	if size > maxScratch/2 {
-		return ev.AppendJSON(make([]byte, 0, size+192), p)
+		return ev.AppendJSON(make([]byte, 0, size+names), p)
 	}
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	return bytes.Clone(ev.AppendJSON((*buf)[:0], p))
 }
 
-const maxScratch = 16 << 10
+const (
+	maxScratch = 16 << 10
+	names      = 192 // about how much longer an event is than in its stored form
+)
 
 // scratch is where events are encoded that are not large.
 var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, maxScratch)) }}
@@ -69,9 +79,10 @@ func (r *Record) Terminal() bool { return r.terminal }
 
 // NewRecord returns the record of an event, whose stored form has size bytes.
 func NewRecord(id, runKey int64, ev agui.Event, size int) *Record {
-	t := ev.Type()
-	return &Record{ID: id, RunKey: runKey, Event: ev, size: size, terminal: t == agui.TypeRunFinished || t == agui.TypeRunError}
+	return &Record{ID: id, RunKey: runKey, Event: ev, size: size, terminal: terminal(ev.Type())}
 }
+
+func terminal(t agui.Type) bool { return t == agui.TypeRunFinished || t == agui.TypeRunError }
 
 // decode returns the record of a stored event of the thread that its user calls threadID.
 func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
@@ -80,6 +91,64 @@ func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
 		return nil, err
 	}
 	return NewRecord(ev.ID, ev.RunKey, e, len(ev.Payload)), nil
+}
+
+// decodeAll appends the records of stored events to recs. Those of a sheaf have one life: as long as one is held all are.
+func decodeAll(recs []*Record, evs []model.StoredEvent, threadID string) ([]*Record, error) {
+	var some []Record
+	var of *sheaf
+	for i := range evs {
+		ev := &evs[i]
+		e, err := agui.DecodeStored(ev.Payload, threadID, ev.RunID)
+		if err != nil {
+			return recs, err
+		}
+		if len(some) == 0 {
+			n := min(len(evs)-i, perSheaf)
+			some, of = make([]Record, n), &sheaf{room: n}
+		}
+		rec := &some[0]
+		some = some[1:]
+		rec.ID, rec.RunKey, rec.Event, rec.size, rec.terminal, rec.sheaf = ev.ID, ev.RunKey, e, len(ev.Payload), terminal(e.Type()), of
+		recs = append(recs, rec)
+	}
+	return recs, nil
+}
+
+// perSheaf is how many records share their memory at most: larger pieces cost more than they save.
+const perSheaf = 128
+
+// sheaf is the memory of the forms of records that are read together, of which each by itself would be three pieces.
+type sheaf struct {
+	mu    sync.Mutex // guards the fields below
+	room  int        // for how many forms there will be room
+	forms []form
+	text  []byte
+}
+
+// form makes the form of ev, stored in size bytes, in projection p; of nil that of an event that is left out.
+func (s *sheaf) form(ev agui.Event, p agui.Projection, size int) *form {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.forms) == cap(s.forms) {
+		s.forms = make([]form, 0, s.room)
+	}
+	s.forms = append(s.forms, form{})
+	f := &s.forms[len(s.forms)-1]
+	if ev == nil {
+		return f
+	}
+	f.name = ev.Type()
+	if need := size + names; need > maxScratch/2 {
+		f.json = ev.AppendJSON(make([]byte, 0, need), p)
+		return f
+	} else if need > cap(s.text)-len(s.text) {
+		s.text = make([]byte, 0, maxScratch)
+	}
+	start := len(s.text)
+	s.text = ev.AppendJSON(s.text, p)
+	f.json = s.text[start:len(s.text):len(s.text)]
+	return f
 }
 
 // What an event and the messages of one may hold.
