@@ -223,6 +223,80 @@ func BenchmarkEmitToViewer(b *testing.B) {
 	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
 }
 
+// BenchmarkFirstToken measures how long the first token of each of 1 000 runs takes that are started at the same moment, from
+// StartRun to a viewer's Next, on SQLite with the bounds that are the default. One op is all of them.
+func BenchmarkFirstToken(b *testing.B) {
+	const atOnce = 1000
+	patient := agent{"patient", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text()
+		if _, err := io.WriteString(w, "token"); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		<-ctx.Done()
+		return agui.WorkerOutput{}, context.Cause(ctx)
+	}}
+	rt := started(b, patient)
+	var took []time.Duration
+	for b.Loop() {
+		began := make(chan struct{})
+		firsts := make([]time.Duration, atOnce)
+		runs := make([]runtime.Started, atOnce)
+		var wg sync.WaitGroup
+		for i := range atOnce {
+			wg.Go(func() {
+				<-began
+				at := time.Now()
+				runs[i] = firstToken(b, rt)
+				firsts[i] = time.Since(at)
+			})
+		}
+		close(began)
+		wg.Wait()
+		took = append(took, firsts...)
+		b.StopTimer()
+		for i := range runs {
+			wg.Go(func() {
+				if _, err := rt.Cancel(b.Context(), local, runs[i].RunID); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		b.StartTimer()
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
+	b.ReportMetric(took[len(took)*95/100].Seconds()*1e3, "p95-ms")
+}
+
+// firstToken starts a run, and returns when its first token is there.
+func firstToken(b *testing.B, rt *runtime.Runtime) runtime.Started {
+	b.Helper()
+	s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "patient", Messages: user("go")})
+	if err != nil {
+		b.Error(err)
+		return s
+	}
+	cur, err := rt.ReadRun(b.Context(), s)
+	if err != nil {
+		b.Error(err)
+		return s
+	}
+	defer cur.Close()
+	for {
+		recs, err := cur.Next(b.Context())
+		if err != nil {
+			b.Error(err)
+			return s
+		}
+		for _, r := range recs {
+			if _, ok := r.Event.(agui.TextMessageContent); ok {
+				return s
+			}
+		}
+	}
+}
+
 // lateness runs the clock once and returns how old each of its events was when it was read.
 func lateness(b *testing.B, rt *runtime.Runtime) (took []time.Duration) {
 	b.Helper()
