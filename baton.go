@@ -180,6 +180,9 @@ type Limits struct {
 	Body           int   // a request's body, default 2 MiB
 	Input          int   // a request's body that starts a run, default 32 MiB
 	Messages       int   // the new messages of one run, default 8 MB
+	Append         int   // the text of a message that is appended to a run, default 1 MiB
+	Event          int   // an event that an agent emits, default and at most 8 MB, at least 64 KiB
+	State          int   // a thread's state, default and at most 4 MiB
 
 	TokensPerDay       int64 // that calls of models take for a project in 24 hours, default no limit
 	RunEvents          int   // of one run between two answers of its client, default 10 000 000, below 0 no limit

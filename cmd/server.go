@@ -95,6 +95,9 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Body:           int(cfg.Limits.Body),
 			Input:          int(cfg.Limits.Input),
 			Messages:       int(cfg.Limits.Messages),
+			Append:         int(cfg.Limits.Append),
+			Event:          int(cfg.Limits.Event),
+			State:          int(cfg.Limits.State),
 
 			RequestsPerUser:    unlimited(cfg.Limits.RequestsPerUser),
 			BurstPerUser:       cfg.Limits.BurstPerUser,

@@ -104,6 +104,9 @@ type Limits struct {
 	Body           Size `yaml:"body"`             // a request's body (2MiB)
 	Input          Size `yaml:"input"`            // a request's body that starts a run (32MiB)
 	Messages       Size `yaml:"messages"`         // the new messages of one run (8MB)
+	Append         Size `yaml:"append"`           // the text of a message that is appended to a run (1MiB)
+	Event          Size `yaml:"event"`            // an event that an agent emits, 64KiB to 8MB (8MB)
+	State          Size `yaml:"state"`            // a thread's state, at most 4MiB (4MiB)
 
 	RequestsPerUser    int `yaml:"requests_per_user"`    // a second, with accounts, 0 for no limit (50)
 	BurstPerUser       int `yaml:"burst_per_user"`       // requests that may come at once (200)
@@ -200,7 +203,7 @@ func Default() Config {
 			Queue:    10_000,
 			Body:     2 * mebibyte,
 			Input:    32 * mebibyte,
-			Messages: 8 * megabyte,
+			Messages: 8 * megabyte, Append: mebibyte, Event: 8 * megabyte, State: 4 * mebibyte,
 
 			RequestsPerUser: 50, BurstPerUser: 200, StreamsPerUser: 200, QueuePerUser: 1000,
 			RequestsPerProject: 500, BurstPerProject: 2000, StreamsPerProject: 2000, QueuePerProject: 5000,

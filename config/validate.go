@@ -46,6 +46,12 @@ func (c Config) problems() []error {
 	if c.Limits.Input > c.Limits.InFlight {
 		errs = append(errs, fmt.Errorf("limits.in_flight: %v for all requests is less than limits.input, %v for one", c.Limits.InFlight, c.Limits.Input))
 	}
+	if e := c.Limits.Event; e < leastEvent || e > mostEvent {
+		errs = append(errs, fmt.Errorf("limits.event: want %v to %v, got %v", leastEvent, mostEvent, e))
+	}
+	if c.Limits.State > mostState {
+		errs = append(errs, fmt.Errorf("limits.state: want at most %v, got %v", mostState, c.Limits.State))
+	}
 	if c.Commit.QueueRun > c.Commit.Queue {
 		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
 	}
@@ -54,6 +60,13 @@ func (c Config) problems() []error {
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
+
+// Clients die of frames of 10 MB, an event of 64 KiB holds all that the engine itself has to say, and a state is an event.
+const (
+	leastEvent = 64 * kibibyte
+	mostEvent  = 8 * megabyte
+	mostState  = 4 * mebibyte
+)
 
 func (c Config) validListen() error {
 	host, port, err := net.SplitHostPort(c.Listen)

@@ -21,9 +21,6 @@ type AppendRequest struct {
 
 var errTools = refuse(KindForbidden, "forbidden", "Your role may not call tools by themselves")
 
-// maxContent is how long an appended message may be.
-const maxContent = 1 << 20
-
 // Append adds a message to a run. A run that is queued or running takes it at its next safe boundary, a
 // waiting one with its answer, and one that is over starts again for it. It fails for a cancelled run.
 func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req AppendRequest) (Message, error) {
@@ -43,8 +40,8 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if err := checkContextItems(req.ContextItemIDs); err != nil {
 		return Message{}, err
 	}
-	if len(req.Content) > maxContent {
-		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes", maxContent)
+	if most := rt.cfg.AppendBytes; len(req.Content) > most {
+		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes", most)
 	}
 	msg := Message{
 		State: MessageQueued, ContextItemIDs: req.ContextItemIDs,

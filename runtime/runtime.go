@@ -77,6 +77,9 @@ type Config struct {
 	QueuePerProject int   // of one project, likewise
 	TokensPerDay    int64 // of a project, that calls of models take, 0 for no limit
 	MessageBytes    int   // new messages of one run, and those that wait for one to take them, default 8 MB
+	AppendBytes     int   // the text of a message that is appended, default 1 MiB
+	EventBytes      int   // an event that a worker emits, default and at most 8 MB, at least 64 KiB
+	StateBytes      int   // a thread's state, default and at most 4 MiB
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h
@@ -121,6 +124,9 @@ func (c Config) withDefaults() Config {
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
+	c.AppendBytes = cmp.Or(c.AppendBytes, 1<<20)
+	c.EventBytes = min(max(cmp.Or(c.EventBytes, log.MaxEvent), log.LeastEvent), log.MaxEvent)
+	c.StateBytes = min(cmp.Or(c.StateBytes, work.MaxState), work.MaxState)
 	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
 	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
 	c.ToolTimeout = cmp.Or(c.ToolTimeout, 2*time.Minute)
@@ -213,6 +219,7 @@ func New(cfg Config) (*Runtime, error) {
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
+		EventBytes: cfg.EventBytes, StateBytes: cfg.StateBytes,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
 		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,

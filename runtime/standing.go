@@ -3,9 +3,6 @@ package runtime
 import (
 	"context"
 	"time"
-
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 // Quota is a limit and what is used of it. A Limit of 0 is none.
@@ -67,9 +64,9 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 		QueuedOfAll:      rt.cfg.QueueDepth,
 		QueuedPerThread:  rt.cfg.QueuePerThread,
 		MessageBytes:     rt.cfg.MessageBytes,
-		AppendBytes:      maxContent,
-		EventBytes:       log.MaxEvent,
-		StateBytes:       work.MaxState,
+		AppendBytes:      rt.cfg.AppendBytes,
+		EventBytes:       rt.cfg.EventBytes,
+		StateBytes:       rt.cfg.StateBytes,
 		MetadataBytes:    maxMetadata,
 		RunEvents:        rt.cfg.RunEvents,
 		RunMessages:      rt.cfg.RunMessages,

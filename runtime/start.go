@@ -141,8 +141,8 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	if err := checkObject("state", req.State); err != nil {
 		return err
 	}
-	if len(req.State) > work.MaxState {
-		return refuse(KindTooLarge, "state_too_large", "A thread's state may hold %d bytes", work.MaxState)
+	if most := rt.cfg.StateBytes; len(req.State) > most {
+		return refuse(KindTooLarge, "state_too_large", "A thread's state may hold %d bytes", most)
 	}
 	if err := checkObject("metadata", req.Metadata); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,5 +287,55 @@ func TestRestartedRunGivesItsRoomBack(t *testing.T) {
 	close(back)
 	for b.Stats().Asked > 0 {
 		<-tick()
+	}
+}
+
+// What an event, a thread's state and an appended message may hold is the operator's to say, within what clients and events can.
+func TestSizesAreSettings(t *testing.T) {
+	errs := make(chan error, 8)
+	said := strings.Repeat("x", 100<<10)
+	sizes := agent{"sizes", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		value := func(n int) json.RawMessage { return json.RawMessage(`"` + said[:n] + `"`) }
+		errs <- run.Emit(agui.Custom{Name: "large", Value: value(70 << 10)})
+		errs <- run.Emit(agui.Custom{Name: "small", Value: value(60 << 10)})
+		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"x":` + string(value(2000)) + `}`)})
+		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"x":` + string(value(900)) + `}`)})
+		errs <- run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/y","value":` + string(value(200)) + `}]`)})
+		w := run.Text()
+		for i := range 10 { // more than its end has room for
+			if _, err := io.WriteString(w, said[:10<<10+i]); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{KeyPoints: []string{said}}, w.Close()
+	}}
+	b := open(t, runtime.Config{EventBytes: 1, StateBytes: 1000, AppendBytes: 10}, sizes)
+	run := b.wait(b.start("main", "sizes", "x").RunID, runtime.Completed)
+	for i, want := range []string{"event_too_large", "", "state_too_large", "", "state_too_large"} {
+		err := <-errs
+		if want == "" && err == nil {
+			continue
+		}
+		if refusal, ok := errors.AsType[*plugins.Error](err); !ok || refusal.Code != want {
+			t.Errorf("event %d: %v, want %q", i+1, err, want)
+		}
+	}
+	for _, rec := range b.log("main") {
+		if end, ok := rec.Event.(agui.TextMessageEnd); ok && (end.Output == nil || end.Output.Answer == "" || len(end.Output.KeyPoints) > 0 || rec.Size() > 64<<10) {
+			t.Errorf("the end of a text has %d bytes", rec.Size())
+		}
+	}
+	if _, err := b.Append(t.Context(), local, run.ID, runtime.AppendRequest{Content: "eleven chars"}); code(err) != "content_too_large" {
+		t.Errorf("a long message: %v", err)
+	}
+	if _, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "sizes", Messages: user("go"), State: json.RawMessage(`{"x":"` + said[:1000] + `"}`)}); code(err) != "state_too_large" {
+		t.Errorf("a large state: %v", err)
+	}
+	if _, err := b.Append(t.Context(), local, run.ID, runtime.AppendRequest{Content: "ten chars"}); err != nil {
+		t.Error(err)
+	}
+	b.wait(run.ID, runtime.Completed)
+	if s, err := b.Standing(t.Context(), local); err != nil || s.EventBytes != 64<<10 || s.StateBytes != 1000 || s.AppendBytes != 10 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -154,5 +154,6 @@ func (s *sheaf) form(ev agui.Event, p agui.Projection, size int) *form {
 // What an event and the messages of one may hold.
 const (
 	MaxEvent    = 8_000_000         // SSE frames stay below the 10 MB that clients die of
+	LeastEvent  = 64 << 10          // that holds whatever the engine says of itself
 	MaxMessages = MaxEvent - 64<<10 // of a RUN_STARTED or MESSAGES_SNAPSHOT
 )

@@ -47,6 +47,8 @@ type Config struct {
 	SaidPerProject int64
 	SaidPerUser    int64
 	SaidPerRun     int64 // of one, its tools' results and outputs twice
+	EventBytes     int   // of an event that a worker emits
+	StateBytes     int   // of a thread
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run

@@ -239,10 +239,10 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if size := stateSize(l.state(), ev); size > MaxState {
-		return &plugins.Error{Code: "state_too_large", Message: "A thread's state may hold 4 MiB"}
+	if most := l.en.cfg.StateBytes; stateSize(l.state(), ev) > most {
+		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
 	}
-	ev, payload, err := l.w.stored(s.attribute(ev))
+	ev, payload, err := l.w.stored(s.attribute(ev), l.en.cfg.EventBytes)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -45,27 +46,27 @@ func writerOf(th *model.Thread, run *monitor.Run, last, seq int64) *writer {
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
 func (w *writer) stage(it *commit.Item, ev agui.Event) error {
-	ev, payload, err := w.stored(ev)
+	ev, payload, err := w.stored(ev, log.MaxEvent)
 	if err != nil {
 		return err
 	}
 	return w.stageStored(it, ev, payload)
 }
 
-// stored returns ev as an event of the run, and its stored form.
-func (w *writer) stored(ev agui.Event) (agui.Event, []byte, error) {
+// stored returns ev as an event of the run, and its stored form, of which most bytes are taken.
+func (w *writer) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
 	if base := ev.Common(); base.ThreadID != w.thread.ID || base.RunID != w.run.ID {
 		base.ThreadID, base.RunID = w.thread.ID, w.run.ID
 		ev = ev.WithCommon(base)
 	}
 	ev = agui.At(time.Now(), ev)
 	payload := w.encode(ev)
-	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > log.MaxEvent {
-		end.Output = bounded(end.Output)
+	if end, ok := ev.(agui.TextMessageEnd); ok && len(payload) > most {
+		end.Output = bounded(end.Output, most)
 		ev, payload = end, w.encode(end)
 	}
-	if len(payload) > log.MaxEvent {
-		return nil, nil, &plugins.Error{Code: "event_too_large", Message: "An event is larger than 8 MB"}
+	if len(payload) > most {
+		return nil, nil, &plugins.Error{Code: "event_too_large", Message: fmt.Sprintf("An event may hold %d bytes", most)}
 	}
 	w.output = nil
 	if t, ok := ev.(told); ok {
@@ -125,15 +126,15 @@ func isCut(ev agui.Event) bool {
 	return ok && end.Output != nil && end.Output.Status == agui.StatusFailed && end.Output.Error != nil && end.Output.Error.Code == codeInterrupted
 }
 
-// bounded is an output that fits into an event: a long answer is cut, as its message's deltas tell all of it,
+// bounded is an output that fits into an event of most bytes: a long answer is cut, as its message's deltas tell all of it,
 // and what is still too large is left out.
-func bounded(out *agui.WorkerOutput) *agui.WorkerOutput {
+func bounded(out *agui.WorkerOutput, most int) *agui.WorkerOutput {
 	if out == nil {
 		return nil
 	}
 	short := *out
-	short.Answer = clip(short.Answer, maxAnswer)
-	if len(mustJSON(&short)) > log.MaxEvent-maxAnswer {
+	short.Answer = clip(short.Answer, min(maxAnswer, most/7))
+	if len(mustJSON(&short)) > most-most/7 {
 		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
 	}
 	return &short
