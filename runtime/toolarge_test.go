@@ -302,7 +302,7 @@ func TestSizesAreSettings(t *testing.T) {
 		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"x":` + string(value(900)) + `}`)})
 		errs <- run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/y","value":` + string(value(200)) + `}]`)})
 		w := run.Text()
-		for i := range 10 { // more than its end has room for
+		for i := range 20 { // more than its end has room for
 			if _, err := io.WriteString(w, said[:10<<10+i]); err != nil {
 				return agui.WorkerOutput{}, err
 			}
@@ -337,5 +337,130 @@ func TestSizesAreSettings(t *testing.T) {
 	b.wait(run.ID, runtime.Completed)
 	if s, err := b.Standing(t.Context(), local); err != nil || s.EventBytes != 64<<10 || s.StateBytes != 1000 || s.AppendBytes != 10 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// saysAndAsks says so many bytes and asks, and when it is answered waits for on before it is over.
+func saysAndAsks(name string, size int, on <-chan struct{}) agent {
+	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", size)) }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		select {
+		case <-on:
+		case <-ctx.Done():
+		}
+		return agui.WorkerOutput{}, context.Cause(ctx)
+	}}
+}
+
+// answerAs answers the one question of a run.
+func (b *bench) answerAs(who runtime.Caller, id string) {
+	b.t.Helper()
+	asked, err := b.Interrupts(b.t.Context(), who, id)
+	if err != nil || len(asked) != 1 {
+		b.t.Fatal(asked, err)
+	}
+	if _, err := b.Resume(b.t.Context(), who, id, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte("true")}}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// What is decided about a thread while its run is being claimed has the run looked at again: it takes no room twice.
+func TestAnsweredRunTakesItsRoomOnce(t *testing.T) {
+	on := make(chan struct{})
+	close(on)
+	b := open(t, runtime.Config{RunsMessages: 64 << 20}, saysAndAsks("asker", 400<<10, on))
+	for i := range 20 {
+		run := b.start(fmt.Sprint("t", i), "asker", "x").RunID
+		b.wait(run, runtime.Waiting)
+		b.answerAs(local, run)
+		for range 3 {
+			if _, err := b.Append(t.Context(), local, run, runtime.AppendRequest{Content: "more"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for { // those that were begun once more for a message ask once more
+		runs, err := b.Runs(t.Context(), local, runtime.RunFilter{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := 0
+		for _, run := range runs.Rows {
+			switch run.Status {
+			case runtime.Waiting:
+				b.answerAs(local, run.ID)
+			case runtime.Completed:
+				over++
+			}
+		}
+		if over == 20 {
+			break
+		}
+		<-tick()
+	}
+	if said := b.Stats().Said; said != 0 {
+		t.Errorf("%d bytes count on", said)
+	}
+}
+
+// What a run was asked is not what it has said: once it is answered it waits for nobody's room.
+func TestAnsweredRunThatWasAskedMuchGoesOn(t *testing.T) {
+	on, off := make(chan struct{}), make(chan struct{})
+	close(on)
+	b := open(t, runtime.Config{RunsMessages: 16 << 20, Drain: 1, Grace: 1}, saysAndAsks("asker", 10, on), saysAndAsks("holder", 300<<10, off))
+	holder := b.start("held", "holder", "x").RunID
+	b.wait(holder, runtime.Waiting)
+	b.answerAs(local, holder)
+	run := b.start("main", "asker", strings.Repeat("x", 3<<20)).RunID
+	b.wait(run, runtime.Waiting)
+	b.answerAs(local, run)
+	b.wait(run, runtime.Completed)
+	close(off)
+	b.wait(holder, runtime.Completed)
+}
+
+// A run that waits for room for what it has said holds up nobody who is asked much, and is not held up for ever by those who say
+// little and often.
+func TestRunThatWaitsForRoomIsInNobodysWay(t *testing.T) {
+	on, off := make(chan struct{}), make(chan struct{})
+	close(on)
+	quick := agent{"quick", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, say(run, strings.Repeat("x", 200<<10))
+	}}
+	b := open(t, runtime.Config{RunsMessages: 28 << 20, RunsBytes: 9 << 20, Drain: 1, Grace: 1}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quick)
+	waits := b.start("waits", "asker", "x").RunID
+	b.wait(waits, runtime.Waiting)
+	var held []string
+	for i := range 3 { // each of which has 8 of 28 MiB, and is asked 2 of 9
+		id := b.start(fmt.Sprint("held", i), "holder", "x").RunID
+		b.wait(id, runtime.Waiting)
+		b.answerAs(local, id)
+		b.wait(id, runtime.Running)
+		held = append(held, id)
+	}
+	b.answerAs(local, waits)
+	for i := range 20 { // more than there is room for what is asked
+		id := b.start(fmt.Sprint("large", i), "quick", strings.Repeat("x", 500<<10)).RunID
+		b.wait(id, runtime.Completed)
+	}
+	if run, err := b.Run(t.Context(), local, waits); err != nil || run.Status != runtime.Queued {
+		t.Fatalf("the run is %s, %v: nothing holds it up", run.Status, err)
+	}
+	for i := range 30 { // all the room, once over
+		id := b.start(fmt.Sprint("small", i), "quick", "x").RunID
+		b.wait(id, runtime.Completed, runtime.Failed) // who says more while the other has gone on beside all is told to try again
+	}
+	b.wait(waits, runtime.Completed)
+	close(off)
+	for _, id := range held {
+		b.wait(id, runtime.Completed)
+	}
+	if said := b.Stats().Said; said != 0 {
+		t.Errorf("%d bytes count on", said)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // claiming prepares the claim of a queued run of that weight.
-func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight int64) (*commit.Item, error) {
+func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight model.Weight) (*commit.Item, error) {
 	th, err := en.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrThreadNotFound)
@@ -37,7 +37,8 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight int6
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
-	l.weight = weight
+	l.weight = weight.Asked
+	l.said.Store(counted(int(weight.Said)))
 	return l.claiming(ctx, &th, &run, queued)
 }
 
@@ -138,10 +139,9 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
-	l.said.Store(counted(l.w.fold.Grown()))
-	kept := en.said.let(&l.run.RunHead)
-	en.said.force(&l.run.RunHead, l.said.Load())
-	if kept { // about as much as it has said: there may be room for others that wait
+	said := counted(l.w.fold.Grown())
+	if kept := l.said.Swap(said); kept != said { // which was about as much
+		en.said.force(&l.run.RunHead, said-kept)
 		en.queue.nudge()
 	}
 	en.liveRuns.Add(1)

@@ -22,6 +22,7 @@ func (en *Engine) dispatch() {
 		case <-en.queue.signal:
 		}
 		ready, unknown := en.queue.ready(en.admit, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
+		en.said.looked()
 		for _, n := range ready {
 			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
 		}
@@ -33,12 +34,10 @@ func (en *Engine) dispatch() {
 
 // admit takes a slot for a run, and room for what it is asked and, when it goes on, for what it has said, if there are all.
 func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
-	if f := en.said.keep(r, weight.Said); f != fits {
-		return f
-	}
 	f := en.slots.take(r, weight.Asked)
-	if f != fits {
-		en.said.let(r)
+	if f == fits && !en.said.keep(r, counted(int(weight.Said))) {
+		en.slots.free(r, weight.Asked)
+		return hushed
 	}
 	return f
 }
@@ -46,13 +45,14 @@ func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
 // weighedAhead is how many runs are weighed for which there is no slot yet.
 const weighedAhead = 8
 
-// attend does what a thread needs. For a claim a slot was taken.
+// attend does what a thread needs. For a claim a slot was taken, and room: they are the claim's own, as another look may admit the run
+// again before the claim is decided.
 func (en *Engine) attend(n *need) {
 	var err error
 	if n.Do == decide.ToCancel {
 		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
-	} else if err = en.claim(&n.Run, n.weight.Asked); err != nil {
-		en.said.let(&n.Run)
+	} else if err = en.claim(&n.Run, n.weight); err != nil {
+		en.said.force(&n.Run, -counted(int(n.weight.Said)))
 		en.slots.free(&n.Run, n.weight.Asked)
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {
@@ -174,7 +174,7 @@ func unwritten(err error) bool {
 }
 
 // claim begins or continues the first run of a thread, of that weight.
-func (en *Engine) claim(head *model.RunHead, weight int64) error {
+func (en *Engine) claim(head *model.RunHead, weight model.Weight) error {
 	for {
 		if en.Stopping() {
 			return commit.ErrStopping

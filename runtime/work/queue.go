@@ -261,7 +261,8 @@ func (t *try) next(l *look) *need {
 }
 
 // admits reports whether a run can be claimed. Runs without a weight wait for nobody's. Those that have one pass the first that
-// has no room until they weigh as much together as there is room for; then they wait for it.
+// has no room until they weigh as much together as there is room for; then they wait for it. None waits for a run that has no
+// room for what it has said.
 func (t *try) admits(l *look, n *need) bool {
 	switch {
 	case !n.weighed:

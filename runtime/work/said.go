@@ -12,13 +12,34 @@ type sayings struct {
 
 	mu    sync.Mutex // guards the fields below
 	all   int64
-	taken int64             // of all, no more of a project than its share: what one has beyond costs no other
-	by    map[slotKey]int64 // of users, and of projects, no more of a user than its share
-	kept  map[int64]int64   // of it for runs that are about to go on, by key: what they had said is not read yet
+	taken int64                // of all, no more of a project than its share: what one has beyond costs no other
+	by    map[slotKey]int64    // of users, and of projects, no more of a user than its share
+	waits map[slotKey]*waiting // by share, the first of the runs that find no room in it to go on
+}
+
+// waiting is a run that finds no room to go on.
+type waiting struct {
+	run    int64
+	passed int64 // what others have taken of the share since
+	seen   bool  // it has been looked for in vain since [sayings.looked]
 }
 
 func newSayings(cfg *Config) *sayings {
-	return &sayings{cfg: cfg, by: make(map[slotKey]int64), kept: make(map[int64]int64)}
+	return &sayings{cfg: cfg, by: make(map[slotKey]int64), waits: make(map[slotKey]*waiting)}
+}
+
+// share is what runs may have together.
+type share struct {
+	key        slotKey
+	used, most int64
+}
+
+// shares are those that a run has a part in. mu is held.
+func (s *sayings) shares(r *model.RunHead) [3]share {
+	user, project := ofUser(r.Project, r.User), ofProject(r.Project)
+	return [3]share{
+		{user, s.by[user], s.cfg.SaidPerUser}, {project, s.by[project], s.cfg.SaidPerProject}, {slotKey{kind: "all"}, s.taken, s.cfg.Said},
+	}
 }
 
 // copies is how often what a run says is in memory: with its worker, with the messages of the run, in its event, and in the row that
@@ -32,43 +53,76 @@ func counted(n int) int64 { return copies * (int64(n) &^ (littleSaid - 1)) }
 func (s *sayings) take(r *model.RunHead, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n > 0 && (s.taken+n > s.cfg.Said || s.by[ofProject(r.Project)]+n > s.cfg.SaidPerProject || s.by[ofUser(r.Project, r.User)]+n > s.cfg.SaidPerUser) {
-		return false
+	for _, of := range s.shares(r) {
+		if n > 0 && of.used+n > of.most {
+			return false
+		}
 	}
+	s.pass(r, n)
 	s.add(r, n)
 	return true
 }
 
-// keep takes room for what a run has said that goes on, of about n bytes, if there is room. It has room, whatever it has said,
-// when no other run of those that share it has any.
-func (s *sayings) keep(r *model.RunHead, n int64) fit {
-	if n = counted(int(n)); n == 0 {
-		return fits
+// keep takes room for n bytes that a run has said which goes on, if there is room. It has room, whatever it has said, in a share of
+// which nobody has anything; and beside others once they have taken as much as all of it while the run was the first to wait for room.
+func (s *sayings) keep(r *model.RunHead, n int64) bool {
+	if n == 0 {
+		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	within := func(used, most int64) bool { return used == 0 || used+n <= most }
-	switch {
-	case !within(s.by[ofUser(r.Project, r.User)], s.cfg.SaidPerUser), !within(s.by[ofProject(r.Project)], s.cfg.SaidPerProject):
-		return sated
-	case !within(s.taken, s.cfg.Said):
-		return crowded
+	room := true
+	for _, of := range s.shares(r) {
+		if of.used > 0 && of.used+n > of.most {
+			room = s.waited(r, of) && room
+		}
 	}
-	s.kept[r.Key] = n
+	if !room {
+		return false
+	}
+	for key, w := range s.waits {
+		if w.run == r.Key {
+			delete(s.waits, key)
+		}
+	}
+	s.pass(r, n)
 	s.add(r, n)
-	return fits
+	return true
 }
 
-// let gives back what keep has taken for a run, and reports whether that is anything.
-func (s *sayings) let(r *model.RunHead) bool {
+// waited reports whether a run that finds no room in a share has waited for it long enough. mu is held.
+func (s *sayings) waited(r *model.RunHead, of share) bool {
+	w := s.waits[of.key]
+	if w == nil {
+		w = &waiting{run: r.Key}
+		s.waits[of.key] = w
+	}
+	if w.run != r.Key {
+		return false
+	}
+	w.seen = true
+	return w.passed >= of.most && of.used <= of.most
+}
+
+// pass notes that a run takes n bytes where others wait. mu is held.
+func (s *sayings) pass(r *model.RunHead, n int64) {
+	for _, of := range s.shares(r) {
+		if w := s.waits[of.key]; w != nil && w.run != r.Key {
+			w.passed += max(n, 0)
+		}
+	}
+}
+
+// looked ends a look at all runs that are to go on: which do not wait for room any more is known.
+func (s *sayings) looked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok := s.kept[r.Key]
-	if ok {
-		delete(s.kept, r.Key)
-		s.add(r, -n)
+	for key, w := range s.waits {
+		if !w.seen {
+			delete(s.waits, key)
+		}
+		w.seen = false
 	}
-	return ok
 }
 
 // force is take for what is there already.
@@ -80,12 +134,12 @@ func (s *sayings) force(r *model.RunHead, n int64) {
 
 func (s *sayings) add(r *model.RunHead, n int64) {
 	s.all += n
-	n = s.share(ofUser(r.Project, r.User), n, s.cfg.SaidPerUser)
-	s.taken += s.share(ofProject(r.Project), n, s.cfg.SaidPerProject)
+	n = s.put(ofUser(r.Project, r.User), n, s.cfg.SaidPerUser)
+	s.taken += s.put(ofProject(r.Project), n, s.cfg.SaidPerProject)
 }
 
-// share adds n to what is of key, and returns by how much its part of it that is within most has grown.
-func (s *sayings) share(key slotKey, n, most int64) int64 {
+// put adds n to what is of key, and returns by how much its part of it that is within most has grown.
+func (s *sayings) put(key slotKey, n, most int64) int64 {
 	before := s.by[key]
 	if s.by[key] = before + n; before+n == 0 {
 		delete(s.by, key)

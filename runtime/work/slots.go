@@ -80,6 +80,7 @@ const (
 	full    fit = iota // there is no slot
 	sated              // its user has as much of the room as one may have
 	crowded            // there is no room for what it weighs
+	hushed             // there is no room for what it has said
 	fits
 )
 

@@ -134,9 +134,16 @@ func testWeight(t *testing.T, f *fixture) {
 			t.Errorf("%s has said %+v, %v, want %d KiB", name, got, err, kibs)
 		}
 	}
+	asked := message(run, "asked", 7, model.MessageConsumed)
+	asked.Content = text(64)
+	f.put(t, asked, &model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, Generation: 1, First: asked.EventID, Last: asked.EventID})
+	weighs("a message that its span begins with", 320)
+	if got, err := f.Weight(t.Context(), thread.Key, run.Key); err != nil || got.Said > 65*kib {
+		t.Errorf("with what it was asked it has said %+v, %v, want 64 KiB", got, err)
+	}
 	f.put(t, &model.Memo{RunKey: run.Key, Generation: run.Generation, Step: 1, Place: "1", Done: true, Output: object(text(64))},
 		&model.Memo{RunKey: run.Key, Generation: run.Generation + 1, Step: 1, Place: "1", Done: true, Output: object(text(64))})
-	weighs("records", 320)
+	weighs("records", 384)
 	for i := range 5 {
 		m := message(run, fmt.Sprint("large", i), int64(i+10), model.MessageConsumed)
 		m.Content = text(4 * kib)

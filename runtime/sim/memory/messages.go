@@ -100,13 +100,19 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 		if th := db.threads[threadKey]; th != nil {
 			n += len(th.State)
 		}
+		asked := make(map[int64]bool) // by the events that its spans begin with
+		for _, span := range db.spans[threadKey] {
+			if span.RunKey == runKey {
+				asked[span.First] = true
+			}
+		}
 		for _, m := range db.messages[threadKey] {
 			switch {
 			case m.State == model.MessageQueued && m.RunKey == runKey:
 				n += sizeOf(m)
 			case m.State == model.MessageConsumed:
 				history += sizeOf(m)
-				if m.RunKey == runKey {
+				if m.RunKey == runKey && !asked[m.EventID] {
 					said += sizeOf(m)
 				}
 			}
