@@ -22,14 +22,14 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // onBoth runs a test on a database of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, database string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+sqlitetest.New(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, storagetest.Postgres(t).NewDatabase(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, postgrestest.New(t)) })
 }
 
 // known opens a server that takes API keys, on a port of its own.

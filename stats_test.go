@@ -9,15 +9,15 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // What runs came to is the same before and after it is counted, after a restart, and once the runs are deleted.
 func TestStatisticsStay(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
-		"PostgreSQL": func() string { return storagetest.Postgres(t).NewDatabase(t) },
+		"PostgreSQL": func() string { return postgrestest.New(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := database()
@@ -26,7 +26,7 @@ func TestStatisticsStay(t *testing.T) {
 					Listen: "127.0.0.1:0", Database: url, Plugins: builtin.Plugins(), Accounts: baton.AuthenticatorFunc(byHeader),
 					Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()},
 				})
-				return s, site{t, s.URL()}
+				return s, site{T: t, url: s.URL()}
 			}
 			server, s := serve()
 			start := func(body, status string) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 var tokens = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -114,7 +114,7 @@ func BenchmarkReplay(b *testing.B) {
 	}}
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
-		"postgres": storagetest.Postgres(b).NewDatabase(b),
+		"postgres": postgrestest.New(b),
 	} {
 		rt, db := startedOn(b, url, long)
 		s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "long", Messages: user("go")})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 var brief = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -36,7 +36,7 @@ func BenchmarkShortRuns(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", kind, atOnce), func(b *testing.B) {
 				url, spent := "sqlite:"+filepath.Join(b.TempDir(), "baton.db"), func() time.Duration { return 0 }
 				if kind == "postgres" {
-					url = storagetest.Postgres(b).NewDatabase(b)
+					url = postgrestest.New(b)
 					spent = backends(b, url)
 				}
 				rt, _ := startedOn(b, url, brief)

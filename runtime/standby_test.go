@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // beside makes a runtime on the database, which is closed when the test ends.
@@ -51,7 +51,7 @@ func refusedAs(t *testing.T, err error, code, text string) {
 
 // An instance that stands by refuses what only the other one can do, and begins when that one has stopped.
 func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
 	second := beside(t, url, runtime.Config{Addr: "10.0.0.2:1", Standby: true}, hello)
 	if err := errors.Join(first.Start(t.Context()), second.Start(t.Context())); err != nil {
@@ -90,7 +90,7 @@ func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
 
 // Without Standby, Start says who has the database.
 func TestStartFailsBesideAnother(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first, second := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello), beside(t, url, runtime.Config{}, hello)
 	if err := first.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestStartFailsBesideAnother(t *testing.T) {
 
 // A forced takeover is noticed by an instance that is idle, and no crash to the runs it has left.
 func TestTakeoverIsNoCrash(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	entered := make(chan struct{}, 9)
 	worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
 		entered <- struct{}{}
@@ -141,7 +141,7 @@ func TestTakeoverIsNoCrash(t *testing.T) {
 func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"sqlite":   func() string { return "sqlite:" + sqlitetest.New(t) },
-		"postgres": func() string { return storagetest.Postgres(t).NewDatabase(t) },
+		"postgres": func() string { return postgrestest.New(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, statement := range []string{

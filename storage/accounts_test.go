@@ -11,7 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 func TestAPIKeys(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSecrets(t *testing.T) {
 
 // TestKeysAreWrittenBesideAServer writes keys while another has the database for itself and commits.
 func TestKeysAreWrittenBesideAServer(t *testing.T) {
-	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			server := open(t, url)
 			if err := server.Join(t.Context(), "instance", ""); err != nil {

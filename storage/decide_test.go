@@ -13,12 +13,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // What many decisions read and write goes over the network together: sixty-four cost as many messages as one.
 func TestDecisionsShareRoundTrips(t *testing.T) {
-	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
+	p, through := newProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	passed := func(b *model.Batch) int64 {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestDecisionsShareRoundTrips(t *testing.T) {
 
 // However large the requests are that wait in a thread, a decision about it reads none of them.
 func TestDecisionsReadNothingLarge(t *testing.T) {
-	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
+	p, through := newProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	log.crowd(t)
 	p.left.Store(math.MaxInt64)
@@ -103,7 +103,7 @@ func direct(t *testing.T, url string) *sqlx.DB {
 
 // Whatever order decisions come in, their threads are locked in the order of their keys.
 func TestThreadsAreLockedInOrder(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 3)
 	db := direct(t, url)
 	tx := db.MustBeginTx(t.Context(), nil)
@@ -148,7 +148,7 @@ func TestThreadsAreLockedInOrder(t *testing.T) {
 
 // What another instance has written since a decision was taken refuses it, and the same batch decides again.
 func TestConflictDecidesAgain(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	db := direct(t, url)
 	for what, query := range map[string]string{
@@ -229,7 +229,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE", "ROLLBACK", model.ErrTooSlow)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		blocked(t, storage.Config{URL: storagetest.Postgres(t).NewDatabase(t), Timeout: 200 * time.Millisecond}, `
+		blocked(t, storage.Config{URL: postgrestest.New(t), Timeout: 200 * time.Millisecond}, `
 			CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); END';
 			CREATE TRIGGER slow BEFORE INSERT ON events EXECUTE FUNCTION sleep()`,
 			"DROP TRIGGER slow ON events", model.ErrTooSlow)
@@ -238,7 +238,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		"row": "SELECT FROM threads FOR UPDATE", "table": "LOCK TABLE events IN SHARE MODE", // as CREATE INDEX does
 	} {
 		t.Run("postgres, a locked "+what, func(t *testing.T) { // is not the batch's fault
-			url := storagetest.Postgres(t).NewDatabase(t)
+			url := postgrestest.New(t)
 			blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; "+lock, "ROLLBACK", model.ErrUnavailable)
 		})
 	}

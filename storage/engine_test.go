@@ -14,12 +14,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // A connection may be cut anywhere: wherever its first commits lose their answers, it ends, and its log is whole.
 func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
-	p, through := newProxy(t, storagetest.Postgres(t).NewDatabase(t))
+	p, through := newProxy(t, postgrestest.New(t))
 	reg := new(plugins.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		t.Fatal(err)

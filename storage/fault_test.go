@@ -16,6 +16,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -179,7 +180,7 @@ func (p *proxy) copy(to io.WriteCloser, from io.ReadCloser) {
 
 // Whatever question or answer a connection is cut at, a commit that is repeated is written once.
 func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
-	direct := storagetest.Postgres(t).NewDatabase(t)
+	direct := postgrestest.New(t)
 	p, through := newProxy(t, direct)
 	db := open(t, through)
 	log := newLog(t, joined(t, db), 1)
@@ -217,7 +218,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 }
 
 func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
-	direct := storagetest.Postgres(t).NewDatabase(t)
+	direct := postgrestest.New(t)
 	p, through := newProxy(t, direct)
 	db, err := storage.Open(t.Context(), storage.Config{
 		URL: through, Migrate: true, Timeout: time.Second, LockTimeout: time.Second, ConnectTimeout: time.Second,
@@ -261,7 +262,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 
 // Fencing waits for a commit of the instance that is under way, and then another may join.
 func TestFenceWaitsForACommit(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first, second := open(t, url), open(t, url)
 	log := newLog(t, joined(t, first), 1)
 	result := make(chan error)
@@ -293,7 +294,7 @@ func TestFenceWaitsForACommit(t *testing.T) {
 }
 
 func TestEventsGoToTheirDay(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	log.commit(t, log.batch(3))
 	db, err := sql.Open("postgres", url)

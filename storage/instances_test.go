@@ -12,7 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 func leased(t *testing.T, url string, lease time.Duration) *storage.DB {
@@ -41,7 +41,7 @@ func ends(t *testing.T, db *storage.DB, instance string, want model.End) {
 }
 
 func TestOneInstanceHasTheDatabase(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
@@ -63,7 +63,7 @@ func TestOneInstanceHasTheDatabase(t *testing.T) {
 
 // Of many who ask for a database at once, one gets it.
 func TestOneOfManyJoins(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	dead := leased(t, url, time.Millisecond)
 	joined(t, dead)
 	results := make(chan error)
@@ -91,7 +91,7 @@ func TestOneOfManyJoins(t *testing.T) {
 
 // A lease runs out by the database's clock, unless it is renewed or something is committed.
 func TestLeaseRunsOut(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	log := newLog(t, joined(t, first), 1)
 	expire := func() {
@@ -127,7 +127,7 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // A database that a newer Baton has migrated meanwhile is not joined, whoever had it before.
 func TestNewerSchemaIsNotJoined(t *testing.T) {
-	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			first, second := leased(t, url, time.Millisecond), openBeside(t, url)
 			joined(t, first)
@@ -175,7 +175,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 		_, _ = os.Stdout.WriteString("joined\n")
 		select {}
 	}
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	second := leased(t, url, time.Hour)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledInstanceIsNotWaitedFor$")
 	cmd.Env = append(os.Environ(), "BATON_TEST_JOIN="+url)
@@ -202,7 +202,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 
 // A process of another machine, or one whose number another process has now, is told apart.
 func TestOtherProcessesAreToldApart(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
 	execute(t, url, `UPDATE instances SET process = 'another-machine ' || process`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -183,7 +184,7 @@ func TestMistypedPathCreatesNothing(t *testing.T) {
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
-	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
 				t.Fatal(err)

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // A URL that names several servers says that it means the one that takes writes; those that read go there, too.
 func TestTargetSessionAttrs(t *testing.T) {
-	database := storagetest.Postgres(t).NewDatabase(t)
+	database := postgrestest.New(t)
 	for _, attrs := range []string{"any", "read-write", "primary"} {
 		u, err := url.Parse(database)
 		if err != nil {
@@ -36,7 +37,7 @@ func TestTargetSessionAttrs(t *testing.T) {
 
 // Only a database without the schema is said to have none: what else keeps it from being read, no migration helps.
 func TestErrSchemaMeansTheSchema(t *testing.T) {
-	database := storagetest.Postgres(t).NewDatabase(t)
+	database := postgrestest.New(t)
 	open(t, database)
 	execute(t, database, `ALTER TABLE schema_versions RENAME COLUMN version_id TO other`)
 	if _, err := storage.Open(t.Context(), storage.Config{URL: database}); err == nil || errors.Is(err, storage.ErrSchema) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 }
 
 func TestPruneForgetsInstancesThatOwnNothing(t *testing.T) {
-	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
 			for _, instance := range []string{"idle", "owner", "last"} {
@@ -115,7 +115,7 @@ func connect(t *testing.T, url string) *sqlx.DB {
 }
 
 func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
-	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			var told strings.Builder
 			db, err := storage.Open(t.Context(), storage.Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(&told, nil))})

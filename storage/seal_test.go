@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -200,7 +201,7 @@ func TestForgetKeys(t *testing.T) {
 
 // Several instances may come to drop the same day: all but the first find that it is done.
 func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	instances := []*storage.DB{open(t, url), open(t, url), open(t, url)}
 	direct, err := sqlx.Connect("postgres", url)
 	if err != nil {
@@ -234,7 +235,7 @@ func TestDaysAreDroppedByWhoeverComesFirst(t *testing.T) {
 
 // To find whether a day is sealed takes long, and no commit waits for it.
 func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)
 	direct := connect(t, url)
 	if _, err := direct.Exec("CREATE TABLE events_20200101 PARTITION OF events FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"); err != nil {
@@ -275,7 +276,7 @@ func TestCommitsGoOnWhileADayIsLookedAt(t *testing.T) {
 // A clock that was set back at midnight has a thread's earlier events in a later day than those that follow. Once that day is dropped, they
 // are still read between those that are in rows.
 func TestReadersSkipNoDayThatIsDroppedFirst(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
+	url := postgrestest.New(t)
 	db := open(t, url)
 	log, want := history(t, joined(t, db), 1, 1, 30)
 	direct := connect(t, url)

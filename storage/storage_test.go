@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
@@ -18,7 +19,7 @@ var databases = map[string]func(testing.TB) *storage.DB{
 	},
 	"postgres": func(tb testing.TB) *storage.DB {
 		tb.Helper()
-		return open(tb, storagetest.Postgres(tb).NewDatabase(tb))
+		return open(tb, postgrestest.New(tb))
 	},
 }
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // The programs, built by TestMain: the real one, and the one with the agents of testbaton as well.
@@ -84,7 +84,7 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, database string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, "BATON_DATABASE="+storagetest.Postgres(t).NewDatabase(t))
+		test(t, "BATON_DATABASE="+postgrestest.New(t))
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 )
 
 var binary string // the real program, built by TestMain
@@ -61,8 +61,7 @@ func onBoth(t *testing.T, f func(t *testing.T, db database)) {
 		f(t, database{url: "sqlite:" + sqlitetest.New(t)})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		c := storagetest.Postgres(t)
-		f(t, database{url: c.NewDatabase(t)})
+		f(t, database{url: postgrestest.New(t)})
 	})
 }
 

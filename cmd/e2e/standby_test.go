@@ -10,7 +10,7 @@ import (
 	_ "github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // pair is a server that has a PostgreSQL database and one that stands by, under one viewer.
@@ -25,7 +25,7 @@ const handed = `{"do":[{"say":"one"},{"tokens":150,"delayMs":10},{"say":"two"}]}
 // newPair starts two servers with a lease, and a run on the first.
 func newPair(t *testing.T, lease string) *pair {
 	t.Helper()
-	db := database{url: storagetest.Postgres(t).NewDatabase(t)}
+	db := database{url: postgrestest.New(t)}
 	p := &pair{t: t, first: start(t, db, "BATON_TIMEOUTS_LEASE="+lease, "BATON_TIMEOUTS_DRAIN=1ms")}
 	p.second = launch(t, db, "BATON_TIMEOUTS_LEASE="+lease)
 	p.second.until("standing by", func() bool {

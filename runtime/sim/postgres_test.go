@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/sim"
-	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -21,11 +21,7 @@ func TestHistoriesOnPostgres(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	cluster := storagetest.Postgres(t)
-	empty := cluster.NewDatabase(t)
-	if err := storage.Migrate(t.Context(), storage.Config{URL: empty}); err != nil {
-		t.Fatal(err)
-	}
+	cluster, empty := storagetest.Postgres(t), postgrestest.New(t)
 	next := atomic.Uint64{}
 	next.Store(*seed)
 	var players sync.WaitGroup

@@ -85,16 +85,35 @@ func (c *Cluster) URL(database string) string {
 // NewDatabase creates an empty database and returns its URL.
 func (c *Cluster) NewDatabase(tb testing.TB) string {
 	tb.Helper()
+	return c.create(tb, "template1")
+}
+
+// CopyOf creates a copy of a database that nobody is connected to and returns its URL.
+func (c *Cluster) CopyOf(tb testing.TB, of string) string {
+	tb.Helper()
+	return c.create(tb, databaseOf(of))
+}
+
+func (c *Cluster) create(tb testing.TB, template string) string {
+	tb.Helper()
 	db, err := sql.Open("postgres", c.URL("postgres"))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer db.Close()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name); err != nil {
+	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		tb.Fatal(err)
 	}
 	return c.URL(name)
+}
+
+// databaseOf is the name in a database's URL.
+func databaseOf(u string) string {
+	if u, err := url.Parse(u); err == nil {
+		return strings.TrimPrefix(u.Path, "/")
+	}
+	return ""
 }
 
 // WithCopy calls f with the URL of a copy of a database that nobody is connected to. The copy goes when f returns.
@@ -106,11 +125,8 @@ func (c *Cluster) WithCopy(tb testing.TB, of string, f func(url string)) {
 		return
 	}
 	defer db.Close()
-	name, from := fmt.Sprintf("test_%d", databases.Add(1)), ""
-	if u, err := url.Parse(of); err == nil {
-		from = strings.TrimPrefix(u.Path, "/")
-	}
-	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+databaseOf(of)); err != nil {
 		tb.Error(err)
 		return
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage/blob"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/rest"
@@ -62,7 +62,7 @@ func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *s
 func onBoth(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, serve(t, "", attach.Config{})) })
 	t.Run("postgres", func(t *testing.T) {
-		test(t, serve(t, storagetest.Postgres(t).NewDatabase(t), attach.Config{}))
+		test(t, serve(t, postgrestest.New(t), attach.Config{}))
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -117,7 +117,7 @@ func never(string) bool { return false }
 func TestWatchersOfADeletedThreadComeToAnEnd(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
-		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgrestest.New(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &doomed{Server: serve(t, open(t))}

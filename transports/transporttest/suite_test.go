@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports"
 	aguidoor "github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/mcp"
@@ -18,7 +18,7 @@ import (
 func TestTransportsShowOneLog(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + sqlitetest.New(t) },
-		"PostgreSQL": func(t *testing.T) string { return storagetest.Postgres(t).NewDatabase(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgrestest.New(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := open(t)
