@@ -83,7 +83,7 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 			return Started{}, unavailable(err)
 		}
 		for _, r := range s.replaces() {
-			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}, rt.by(c, "cancel")) != nil {
+			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
 				break // the run waits for it, also beyond a crash
 			}
 		}

@@ -29,4 +29,9 @@ func (d *decision) note(c Command) {
 		row.Action = "cancel"
 	}
 	d.put(&row)
+	for _, id := range d.replaced { // whoever ends them then
+		cancel := row
+		cancel.Action, cancel.RunID = "cancel", id
+		d.put(&cancel)
+	}
 }

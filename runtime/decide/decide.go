@@ -131,10 +131,11 @@ var moves = map[model.Status][]model.Status{
 
 // decision is one decision being taken.
 type decision struct {
-	v      *model.View
-	out    *Decided
-	action string // what a command has come to be, "" for what was asked
-	broken error  // a transition that is not legal: the fault of the decision itself
+	v        *model.View
+	out      *Decided
+	action   string   // what a command has come to be, "" for what was asked
+	replaced []string // ids of the runs that are to be cancelled for another
+	broken   error    // a transition that is not legal: the fault of the decision itself
 }
 
 // put adds rows to what follows.

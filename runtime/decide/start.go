@@ -265,6 +265,7 @@ func (d *decision) makeRoom() []model.Replaced {
 		case run.Status.Final():
 		case begun(run):
 			left = append(left, model.Replaced{RunKey: run.Key, Generation: run.Generation})
+			d.replaced = append(d.replaced, run.ID)
 		default:
 			d.discard(run)
 		}
