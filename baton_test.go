@@ -2,6 +2,7 @@ package baton_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-const patience = 30 * time.Second
+// patience is how long a test waits for what must come, before it calls it a hang: only that takes so long on any machine.
+const patience = 10 * time.Minute
 
 // open starts a Baton that the program has to serve itself, unless cfg says where.
 func open(tb testing.TB, cfg baton.Config) *baton.Server {
@@ -60,6 +62,9 @@ func open(tb testing.TB, cfg baton.Config) *baton.Server {
 		cfg.Plugins = builtin.Plugins()
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	for _, d := range []*time.Duration{&cfg.Timeouts.Tool, &cfg.Timeouts.Answer, &cfg.Timeouts.Idle} {
+		*d = cmp.Or(*d, time.Hour) // not what ends a hang while a test waits
+	}
 	s, err := baton.New(tb.Context(), cfg)
 	if err != nil {
 		tb.Fatal(err)

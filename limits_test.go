@@ -363,7 +363,7 @@ func TestBytesUnderWayAreLimited(t *testing.T) {
 				_ = json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))), &limits)
 				return limits[share].InFlight
 			}
-			deadline := time.Now().Add(time.Minute)
+			deadline := time.Now().Add(patience)
 			for held().Used < 200<<10 { // until it has come: with another beside it, it might be what is refused
 				if time.Now().After(deadline) {
 					t.Fatalf("limits tell of %+v", held())

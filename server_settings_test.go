@@ -111,7 +111,7 @@ func TestAPeerWithoutRoomCostsOthersNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprint(c, "GET /api/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 		if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, want) {

@@ -128,7 +128,7 @@ func (o *output) until(t *testing.T, text string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(o.String(), text); <-tick.C {
+	for deadline := time.Now().Add(10 * time.Minute); !strings.Contains(o.String(), text); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %q in:\n%s", text, o)
 		}

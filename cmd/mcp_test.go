@@ -83,7 +83,7 @@ func (c tools) start(script string) startedRun {
 // until waits until a page of the run's log contains text, and returns it.
 func (c tools) until(r startedRun, text string) string {
 	c.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; <-time.After(5 * time.Millisecond) {
 		page, _ := c.call("get_agent_run_events", map[string]any{"conversation_id": r.ConversationID, "run_id": r.RunID, "limit": 500})
 		if strings.Contains(page, text) {
 			return page

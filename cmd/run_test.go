@@ -138,7 +138,7 @@ func TestRunSurvivesARestartOfTheServer(t *testing.T) {
 		if got != 0 {
 			t.Fatalf("exit code %d\n%s\n%s", got, &stderr, &out)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatalf("still running\n%s", &out)
 	}
 	id := 0

@@ -28,7 +28,7 @@ func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
 	detached(t, s.URL(), `{"agent":"echo","threadId":"t1","runId":"behind","content":"x"}`)
 	find := func(run string, want []string, args ...string) string {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 			r := baton(t.Context(), append([]string{"runs", "--server", s.URL()}, args...)...).want(t, 0)
 			got := strings.Join(row(r.stdout, run), " ")
 			found := true

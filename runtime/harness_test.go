@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come, before it calls it a hang: only that takes so long on any machine.
+const patience = 10 * time.Minute
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
@@ -62,6 +66,7 @@ func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
 	}
+	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // not what ends a hang while a test waits
 	if b.cfg.Log == nil {
 		b.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
@@ -113,7 +118,7 @@ func (b *bench) start(thread, agent, content string) runtime.Started {
 // log reads the thread's log from its start until it ends.
 func (b *bench) log(thread string) []*runtime.Record {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	th, err := b.Thread(ctx, local, thread)
 	if err != nil {
@@ -146,7 +151,7 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 // waitAs is wait for somebody's run.
 func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

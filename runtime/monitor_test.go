@@ -39,7 +39,7 @@ func frame(n *runtime.Notice, v runtime.View) string {
 // until returns the frames up to the first that holds part; what came with it is not returned again.
 func (l *lookout) until(part string) (frames []string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		notices, err := l.Next(ctx)
@@ -93,7 +93,7 @@ func (b *bench) running() (names []string) {
 // expect waits until exactly these agents are running.
 func (b *bench) expect(names ...string) {
 	b.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for !cmp.Equal(b.running(), names) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("running are %q, want %q", b.running(), names)

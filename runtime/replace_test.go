@@ -162,7 +162,7 @@ func TestReplaceDisturbsNoRun(t *testing.T) {
 	if got := b.answer(queued.RunID); got != "second two" {
 		t.Errorf("a run that was queued answers %q", got)
 	}
-	for deadline := time.Now().Add(time.Minute); !first.closed.Load(); <-tick() {
+	for deadline := time.Now().Add(patience); !first.closed.Load(); <-tick() {
 		if time.Now().After(deadline) {
 			t.Fatal("the plugin that is gone was not closed")
 		}
@@ -243,7 +243,7 @@ func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
 	}
 	close(busy.leave)
 	b.wait(run.RunID, runtime.Completed)
-	for deadline := time.Now().Add(time.Minute); !busy.closed.Load(); <-tick() {
+	for deadline := time.Now().Add(patience); !busy.closed.Load(); <-tick() {
 		if time.Now().After(deadline) {
 			t.Fatal("the plugin that is gone was not closed")
 		}

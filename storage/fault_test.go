@@ -23,7 +23,7 @@ import (
 // retry makes a commit until the database has answered, as a committer does, and fails on any other error.
 func retry(tb testing.TB, commit func() error) (tries int) {
 	tb.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; <-time.After(5 * time.Millisecond) {
 		tries++
 		err := commit()
 		switch {

@@ -68,7 +68,7 @@ func TestInspectTellsOfAPostgresDatabase(t *testing.T) {
 	if r := inspect(t, url); r.Schema != r.Wanted {
 		t.Errorf("of a database: %+v", r)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if _, err := storage.Inspect(ctx, storage.Config{URL: "postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable"}); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("of nobody: %v", err)

@@ -233,12 +233,12 @@ func (s *server) call(t *testing.T, status int, method, path string, body any) o
 // until polls with a deadline that only a hang reaches.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not %s after two minutes", what)
+			t.Fatalf("not %s after ten minutes", what)
 		}
 		<-tick.C
 	}

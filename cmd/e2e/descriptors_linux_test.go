@@ -45,7 +45,7 @@ func TestIdleConnectionsLeaveFilesForOthers(t *testing.T) {
 		t.Errorf("a run is %v: %v", row["status"], row["error"])
 	}
 	for _, c := range idle[:100] {
-		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute)) // which only a hang reaches
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("an idle connection was not closed: %v", err)
 		}

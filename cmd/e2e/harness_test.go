@@ -187,15 +187,18 @@ func (s *server) signal(sig os.Signal) {
 	<-done
 }
 
-// until polls with a deadline that only a hang reaches.
+// patience is a deadline that only a hang reaches, on any machine.
+const patience = 10 * time.Minute
+
+// until polls until then.
 func (s *server) until(what string, f func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("not %s after two minutes", what)
+			s.t.Fatalf("not %s after %v", what, patience)
 		}
 		<-tick.C
 	}
@@ -440,9 +443,9 @@ func (v *viewer) wait(t *testing.T) []frame {
 	t.Helper()
 	select {
 	case <-v.done:
-	case <-time.After(3 * time.Minute):
+	case <-time.After(patience):
 		close(v.quit)
-		t.Fatalf("a viewer of thread %s still waits after three minutes; it has %d frames", v.thread, len(v.frames))
+		t.Fatalf("a viewer of thread %s still waits after %v; it has %d frames", v.thread, patience, len(v.frames))
 	}
 	if v.err != nil {
 		t.Error(v.err)

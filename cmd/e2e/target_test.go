@@ -18,7 +18,7 @@ func (s *server) sends(request string) int {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Minute)) // which only a hang reaches
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, request); err != nil {
 		s.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func serve(dir, url string) error {
 // until polls what another process does.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}

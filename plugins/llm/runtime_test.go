@@ -98,7 +98,7 @@ func (b *bench) startOn(thread, content string, tools ...agui.Tool) runtime.Star
 
 func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		r, err := b.Run(context.Background(), local, run)
 		if err != nil {
@@ -117,7 +117,7 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 // events is the thread's log, which must be in order.
 func (b *bench) events() (evs []agui.Event) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	th, err := b.Thread(ctx, local, "main")
 	if err != nil {
@@ -443,7 +443,7 @@ func TestACallThatIsCutOffCountsForTheProject(t *testing.T) {
 		}
 		return standing.Tokens.Used
 	}
-	for deadline := time.Now().Add(time.Minute); used() == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Minute); used() == 0 && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 	}
 	if n := used(); n < 700 || n > 1000 {

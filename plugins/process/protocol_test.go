@@ -159,7 +159,7 @@ func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
 			}
 			select {
 			case <-told:
-			case <-time.After(time.Minute):
+			case <-time.After(10 * time.Minute):
 				t.Errorf("the program was told %s", out.String())
 			}
 		})
@@ -212,7 +212,7 @@ func TestAFloodIsBounded(t *testing.T) {
 	a := shell(t, script, nil)
 	go func() { // ends when the program has written all of it, which nobody kept it from
 		defer opened.Do(func() { close(gate) })
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 			if _, err := os.Stat(mark); err == nil {
 				return
 			}
@@ -237,7 +237,7 @@ func TestARunHasOneAnswer(t *testing.T) {
 	kept := make(chan uint64, 1)
 	go func() { // ends when the program has written all of it
 		defer close(gate)
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 			if _, err := os.Stat(mark); err == nil {
 				break
 			}

@@ -183,7 +183,7 @@ func (c *Cluster) wait() error {
 		return err
 	}
 	defer db.Close()
-	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; <-time.After(10 * time.Millisecond) {
 		err := db.Ping()
 		if err == nil {
 			return nil

@@ -36,7 +36,7 @@ func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
 	kit := transporttest.Serve(t, transporttest.Config{Runtime: cfg, Plugins: plugs, Mount: func(s *transporttest.Server) []transports.Mounter {
 		return []transports.Mounter{rest.Transport{Runtime: s.Runtime, Streams: s.Streams}}
 	}})
-	s := &server{t, kit, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: 30 * time.Second}}
+	s := &server{t, kit, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: transporttest.Patience}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
@@ -143,7 +143,7 @@ func (s *server) get(id string) run {
 // await waits until the run has the status.
 func (s *server) await(id, status string) run {
 	s.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(transporttest.Patience)
 	for {
 		r := s.get(id)
 		if r.Status == status {

@@ -21,7 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-const patience = 30 * time.Second
+const patience = 10 * time.Minute
 
 // through runs the scripted agent through AG-UI's own Go client and returns the types of the events it decoded.
 // Each is called with every event as it comes.

@@ -53,7 +53,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 	p.publish(two)
 	tokens.Pass(6 * time.Minute)
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for { // the next who asks has them fetched, and waits for nothing
 		if _, err := ask(tokens, first); err != nil {
 			break

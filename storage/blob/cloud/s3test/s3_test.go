@@ -63,7 +63,7 @@ func bucket(t *testing.T) *cloud.Bucket {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; <-time.After(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = conn.Close()
