@@ -20,7 +20,7 @@ func TestErrorsAreShort(t *testing.T) {
 			t.Errorf("%s: an error of %d bytes: %.200s", what, len(text), text)
 		}
 	}
-	long := strings.Repeat("<", 1<<20) // which JSON may have as six bytes
+	long := strings.Repeat("<", 64<<10) // which JSON may have as six bytes
 	call := func(tool, arguments string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)
 	}

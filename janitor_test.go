@@ -24,7 +24,7 @@ func TestJanitorTidies(t *testing.T) {
 				Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()},
 				Retention: &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * day}},
 			})
-			return s, site{t, s.URL()}
+			return s, site{T: t, url: s.URL()}
 		}
 		server, s := serve()
 		for _, name := range []string{"old", "older"} {

@@ -167,7 +167,7 @@ func (s site) desk(user string) desk {
 // hears is the op of what the server says next.
 func (d desk) hears() string {
 	d.s.Helper()
-	_ = d.c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	_ = d.c.SetReadDeadline(time.Now().Add(patience))
 	var said struct{ Op string }
 	if err := d.c.ReadJSON(&said); err != nil {
 		d.s.Fatal(err)
@@ -182,7 +182,7 @@ func (d desk) does(frame string) string {
 		d.s.Fatal(err)
 	}
 	for {
-		_ = d.c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		_ = d.c.SetReadDeadline(time.Now().Add(patience))
 		var answer struct {
 			Op, Code string
 			Ref      json.RawMessage

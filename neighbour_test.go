@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton"
-	"github.com/batonrun/baton/storage/storagetest"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // The neighbour tests ask for somebody's things at every door, as those who must not have them. What they ask is in
@@ -46,7 +47,8 @@ func absent(project string) things {
 // site is a server with accounts, and somebody who has things there.
 type site struct {
 	*testing.T
-	url string
+	url   string
+	first bool // of the databases
 }
 
 // sites runs a test on both databases.
@@ -54,14 +56,15 @@ func sites(t *testing.T, test func(s site)) {
 	t.Helper()
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "" },
-		"PostgreSQL": func() string { return storagetest.Postgres(t).NewDatabase(t) },
+		"PostgreSQL": func() string { return postgrestest.New(t) },
 	} {
+		first := name == "SQLite"
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
 				Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
 			})
-			test(site{t, s.URL()})
+			test(site{t, s.URL(), first})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := s.Shutdown(ctx); err != nil { // it waits for the many that are busy, a little
@@ -69,6 +72,16 @@ func sites(t *testing.T, test func(s site)) {
 			}
 		})
 	}
+}
+
+// here are those of all who ask on this database, every other one: who may what is decided above databases. In a soak all ask on both.
+func (s site) here(all ...string) (some []string) {
+	for i, who := range all {
+		if (i%2 == 0) == s.first || os.Getenv("BATON_SOAK") != "" {
+			some = append(some, who)
+		}
+	}
+	return some
 }
 
 // said is what a request was answered with.
@@ -80,7 +93,7 @@ type said struct {
 // request sends a request to its end. It fails when that does not come: nobody is to be shown what goes on elsewhere.
 func (s site) request(user, method, path, body string, header ...string) said {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -151,7 +164,7 @@ func (s site) settle(suffix string) (who string, t things) {
 	t["callsconv"] = start(`{"agent":"scripted","threadId":"{calls}","runId":"{caller}","tools":[{"name":"theirs","description":"","parameters":{}}],"content":"{\"do\":[{\"tool\":\"theirs\",\"args\":{}}]}"}`)
 	t["call"] = s.reach(who, t["caller"], "WAITING")
 	t["busyconv"] = start(`{"agent":"scripted","threadId":"{busythread}","runId":"{busy}","content":"{\"do\":[{\"say\":\"` + secret + `\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}`)
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(s.request(who, "GET", "/api/v1/threads/"+t["busythread"]+"/messages", "").body, `"sleep"`); <-time.After(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(s.request(who, "GET", "/api/v1/threads/"+t["busythread"]+"/messages", "").body, `"sleep"`); <-time.After(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal("the busy run does not come to rest")
 		}
@@ -175,7 +188,7 @@ const firstBody = `{"agent":"echo","threadId":"{thread}","runId":"{run}","state"
 func (s site) reach(who, run, status string) string {
 	s.Helper()
 	project, _, _ := strings.Cut(who, "/")
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		got := s.must(who, "GET", "/api/projects/"+project+"/agent-runs/"+run, "")
 		if got["status"] == status {
 			if asks, _ := got["interrupts"].([]any); len(asks) > 0 {
@@ -265,7 +278,7 @@ func (s site) converse(user, path string, frames []string, t things) said {
 	_ = res.Body.Close()
 	var all strings.Builder
 	listen := func() bool {
-		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		_, msg, err := c.ReadMessage()
 		if err != nil {
 			all.WriteString(err.Error())
@@ -295,13 +308,13 @@ func TestNeighboursLearnNothing(t *testing.T) {
 		covered(s)
 		owner, theirs := s.settle("")
 		before := s.state(owner, theirs)
-		for _, neighbour := range []string{
-			"p1/mallory/user", // of the same project
-			"p2/alice/user",   // of the same name in another
+		neighbours := s.here(
+			"p2/alice/user", // of the same name in another project
 			"p3/vic/viewer", "p4/olga/operator", "p5/adam/admin",
-		} {
+		)
+		for _, neighbour := range append(neighbours, "p1/mallory/user") { // of the same
 			s.Run(neighbour, func(t *testing.T) {
-				s := site{t, s.url}
+				s := site{t, s.url, s.first}
 				own, _, _ := strings.Cut(neighbour, "/")
 				mine := things{"mine": "my-thread"}
 				run := s.must(neighbour, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"my-thread","content":"hello"}`)
@@ -329,7 +342,7 @@ func TestNeighboursLearnNothing(t *testing.T) {
 			})
 		}
 		s.Run("nobody", func(t *testing.T) {
-			s := site{t, s.url}
+			s := site{t, s.url, s.first}
 			for _, user := range []string{"", "p1/alice/root"} {
 				for op, list := range cases {
 					for i := range list {
@@ -423,7 +436,7 @@ func TestNeighboursSeeNothingOnMonitors(t *testing.T) {
 // event. It checks whether the user has seen what was the owner's.
 func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees bool) (last string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, c.method, s.url+fill(c.path, theirs), http.NoBody)
 	if err != nil {
@@ -474,7 +487,7 @@ func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees 
 // opened is how the answer to an ask begins, which may go on, and all of one that is JSON.
 func (s site) opened(user string, a *ask, t things) said {
 	s.Helper()
-	ctx, leave := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, leave := context.WithTimeout(s.Context(), patience)
 	defer leave()
 	req, err := http.NewRequestWithContext(ctx, a.method, s.url+fill(a.path, t), strings.NewReader(fill(a.body, t)))
 	if err != nil {
@@ -509,7 +522,9 @@ func (s site) opened(user string, a *ask, t things) said {
 // TestRolesInTheSameProject has those with a role do to somebody's things what they may, and fail with what they may not.
 func TestRolesInTheSameProject(t *testing.T) {
 	sites(t, func(s site) {
-		for at, role := range []string{"user", "viewer", "operator", "admin"} {
+		roles := []string{"user", "viewer", "operator", "admin"}
+		for _, role := range s.here(roles...) {
+			at := slices.Index(roles, role)
 			_, theirs := s.settle("-" + role)
 			for _, late := range []bool{false, true} { // what makes something comes behind what only looks
 				for _, op := range slices.Sorted(maps.Keys(cases)) {

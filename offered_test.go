@@ -60,7 +60,7 @@ func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 		plugins.Workflow{Name: "using-their-agent", Nodes: []plugins.Node{{ID: "a", Agent: "boss"}, {ID: "b", Agent: "their-agent"}}},
 		plugins.Workflow{Name: "using-their-tool", Nodes: []plugins.Node{{ID: "a", Tool: "their-tool"}}},
 	}})
-	at := site{t, s.URL()}
+	at := site{T: t, url: s.URL()}
 	const mcp = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":%s}}`
 	stream := []string{"Accept", "text/event-stream"}
 	asks := []ask{
