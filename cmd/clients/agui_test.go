@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 // HttpAgent of either dialect ends with the thread's messages and state, whatever runs do, whenever it joins,
@@ -27,17 +25,13 @@ func TestEveryEvent(t *testing.T) {
 	})
 }
 
-// eachDialect runs a test with the client of each dialect, and with the newest one on PostgreSQL too: what is
-// stored is the same for both.
+// eachDialect runs a test with the client of each dialect, on a database of another kind.
 func eachDialect(t *testing.T, test func(t *testing.T, folder, database string)) {
-	t.Run("agui0", func(t *testing.T) {
-		t.Parallel()
-		needs(t, "agui0")
-		test(t, "agui0", "BATON_DATABASE=sqlite:"+sqlitetest.New(t))
-	})
-	t.Run("agui1", func(t *testing.T) {
-		t.Parallel()
-		needs(t, "agui1")
-		onEachDatabase(t, func(t *testing.T, database string) { test(t, "agui1", database) })
-	})
+	for folder, kind := range map[string]string{"agui0": sqlite, "agui1": postgres} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			needs(t, folder)
+			on(t, kind, func(t *testing.T, database string) { test(t, folder, database) })
+		})
+	}
 }

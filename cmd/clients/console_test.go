@@ -48,11 +48,11 @@ func computes(r *llmtest.Request) llmtest.Script {
 	return llmtest.Script{Steps: []llmtest.Step{llmtest.Call(0, "c1", "calculator"), llmtest.Arguments(0, `{"expression":"6*7"}`)}, Usage: usage}
 }
 
-// The console in a browser, as a person has it, with both databases, in both themes and on large and small screens.
+// The console in a browser, as a person has it, in both themes and on large and small screens.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	onEachDatabase(t, func(t *testing.T, database string) {
+	on(t, postgres, func(t *testing.T, database string) {
 		model := llmtest.New(computes)
 		t.Cleanup(model.Close)
 		settings := filepath.Join(t.TempDir(), "baton.yaml")
@@ -74,31 +74,31 @@ func (s *server) control(t *testing.T) string {
 	return "CONTROL=" + control.URL
 }
 
-// The pages on which a person talks, answers and tries things, with both databases.
+// The pages on which a person talks, answers and tries things.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	onEachDatabase(t, func(t *testing.T, database string) {
+	on(t, sqlite, func(t *testing.T, database string) {
 		s := start(t, database)
 		judge(t, "browser", "console-pages.mjs", nil, database, "BATON_URL="+s.url(""), s.control(t), chromium)
 	})
 }
 
-// What is shown is narrowed: to a time, to some runs, and to a telephone, with both databases.
+// What is shown is narrowed: to a time, to some runs, and to a telephone.
 func TestConsoleNarrowed(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	onEachDatabase(t, func(t *testing.T, database string) {
+	on(t, postgres, func(t *testing.T, database string) {
 		s := start(t, database)
 		judge(t, "browser", "console-narrow.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
 	})
 }
 
-// What a person has while the server is away, refuses or forgets an answer, with both databases.
+// What a person has while the server is away, refuses or forgets an answer.
 func TestConsoleInTrouble(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	onEachDatabase(t, func(t *testing.T, database string) {
+	on(t, sqlite, func(t *testing.T, database string) {
 		s := start(t, database)
 		judge(t, "browser", "console-trouble.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
 	})
@@ -118,7 +118,7 @@ func TestConsoleShowsItsRequests(t *testing.T) {
 func TestConsoleWithAccounts(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	onEachDatabase(t, func(t *testing.T, database string) {
+	on(t, postgres, func(t *testing.T, database string) {
 		s := start(t, database, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true")
 		keys := map[string]string{}
 		for name, where := range map[string][2]string{"alice": {"p1", "user"}, "bob": {"p1", "user"}, "vera": {"p1", "viewer"}, "oscar": {"p1", "operator"}, "adam": {"p1", "admin"}, "nell": {"p2", "user"}} {

@@ -76,16 +76,32 @@ func judge(t *testing.T, folder, script string, stdin io.Reader, env ...string) 
 	}
 }
 
-// onEachDatabase runs a test with the setting of a new database of each kind.
-func onEachDatabase(t *testing.T, test func(t *testing.T, database string)) {
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, "BATON_DATABASE=sqlite:"+sqlitetest.New(t))
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		test(t, "BATON_DATABASE="+postgrestest.New(t))
-	})
+// soaks says that there is time for all.
+var soaks = os.Getenv("BATON_SOAK") != ""
+
+// The kinds of databases.
+const (
+	sqlite   = "sqlite"
+	postgres = "postgres"
+)
+
+// on runs a test with the setting of a new database of a kind, and in a soak with the other's too: that both tell the same is what
+// storagetest and transporttest are for, and clients of either kind see to the rest.
+func on(t *testing.T, kind string, test func(t *testing.T, database string)) {
+	for other, database := range map[string]func(testing.TB) string{
+		sqlite: func(tb testing.TB) string {
+			tb.Helper()
+			return "sqlite:" + sqlitetest.New(tb)
+		},
+		postgres: postgrestest.New,
+	} {
+		if other == kind || soaks {
+			t.Run(other, func(t *testing.T) {
+				t.Parallel()
+				test(t, "BATON_DATABASE="+database(t))
+			})
+		}
+	}
 }
 
 // server is a program on a fixed address, so that clients find it again after a restart.

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 
 // until polls with a deadline that only a hang reaches.
 export const until = async (what, check) => {
-  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((wake) => setTimeout(wake, 10))) {
+  for (const end = Date.now() + 600_000; Date.now() < end; await new Promise((wake) => setTimeout(wake, 10))) {
     if (await check()) return;
   }
-  assert.fail(`not ${what} after a minute`);
+  assert.fail(`not ${what} after ten minutes`);
 };

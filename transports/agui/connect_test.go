@@ -131,7 +131,7 @@ func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
 }
 
 func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
+	s := serve(t, transports.StreamConfig{WriteTimeout: time.Hour}) // the viewer takes nothing until all is said
 	owner := s.typing()
 	viewer := s.connect(modern)
 	head := viewer.Until("STEP_STARTED")

@@ -10,6 +10,7 @@ before(async () => {
   browser = await launch();
   const open = async (url) => {
     const page = await browser.newPage();
+    page.setDefaultTimeout(600_000);
     await page.goto(url);
     await page.evaluate(define);
     return page;

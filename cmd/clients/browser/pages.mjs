@@ -12,6 +12,7 @@ after(() => browser.close());
 // open returns a page of Baton's and what it asks of whom and complains about.
 const open = async (path) => {
   const page = await browser.newPage();
+  page.setDefaultTimeout(600_000);
   const asked = [];
   const complaints = [];
   page.on("request", (request) => asked.push(request.url()));

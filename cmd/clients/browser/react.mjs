@@ -8,6 +8,7 @@ const complaints = [];
 before(async () => {
   browser = await launch();
   page = await browser.newPage();
+  page.setDefaultTimeout(600_000);
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(`${process.env.PAGE}/?agent=scripted`);
 });

@@ -43,6 +43,7 @@ ${files.has(`/${name}.css`) ? `<link rel="stylesheet" href="/${name}.css">` : ""
 export const open = async (name, { thread = randomUUID(), agent = "scripted" } = {}) => visit(await window.newPage(), name, thread, agent);
 
 const visit = async (tab, name, thread, agent) => {
+  tab.setDefaultTimeout(600_000);
   const complaints = [];
   tab.on("pageerror", (error) => complaints.push(String(error)));
   tab.on("console", (message) => message.type() === "error" && message.location().url.startsWith(page) && complaints.push(message.text()));
