@@ -14,13 +14,14 @@ func framed(h *fasthttp.RequestHeader) error {
 	for line := range bytes.Lines(h.RawHeaders()) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch {
-		case line[0] == ' ' || line[0] == '\t': // goes on with the line before
+		case line[0] == ' ' || line[0] == '\t':
+			return errFolded
 		case bytes.ContainsAny(name, " \t"):
 			return errHeaderName
 		case bytes.EqualFold(name, []byte(fasthttp.HeaderContentLength)):
 			length = true
 		case bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding)):
-			if encoding = true; !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) {
+			if encoding = true; !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) || string(h.Protocol()) == "HTTP/1.0" {
 				return errEncoding
 			}
 		case bytes.EqualFold(name, []byte(fasthttp.HeaderOrigin)):
@@ -38,7 +39,8 @@ func framed(h *fasthttp.RequestHeader) error {
 
 var (
 	errHeaderName = fiber.NewError(fiber.StatusBadRequest, "A header's name may have no spaces")
-	errEncoding   = fiber.NewError(fiber.StatusBadRequest, "Transfer-Encoding may be chunked alone")
+	errEncoding   = fiber.NewError(fiber.StatusBadRequest, "Transfer-Encoding may be chunked alone, and not in HTTP/1.0")
+	errFolded     = fiber.NewError(fiber.StatusBadRequest, "A header has one line")
 	errOrigins    = fiber.NewError(fiber.StatusBadRequest, "A request may come from one Origin")
 	errTwoLengths = fiber.NewError(fiber.StatusBadRequest, "A request must have Content-Length or Transfer-Encoding, not both")
 )

@@ -268,6 +268,7 @@ func TestRequestsThatMayBeReadOtherwiseAreRefused(t *testing.T) {
 		"HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", "HTTP/1.1\r\nX: y\r\nTransfer-Encoding: chunked\r\nContent-Length : 0",
 		"HTTP/1.1\r\nTransfer-Encoding: identity", "HTTP/1.1\r\nTransfer-Encoding: chunked, identity", "HTTP/1.1\r\nTransfer-Encoding x: chunked",
 		"HTTP/1.1\r\nContent-Length: 0\r\nX Y: z", "HTTP/1.1\r\nContent-Length: 0\r\nOrigin: \r\nOrigin: http://evil.example",
+		"HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked", "HTTP/1.1\r\nContent-Length:\r\n 5", "HTTP/1.1\r\nX: y\r\n Transfer-Encoding: chunked",
 	} {
 		_, in := s.dial("POST /small " + head + "\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n0\r\n\r\nGET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		raw, err := io.ReadAll(in)

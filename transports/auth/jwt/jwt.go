@@ -171,7 +171,8 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" || strings.ContainsRune(v.id.User, utf8.RuneError) { // which many could be
 		return auth.Identity{}, errUser
 	}
-	if v.id.Projects = several(claim(claims, t.cfg.ProjectsClaim)); len(v.id.Projects) == 0 {
+	v.id.Projects = several(claim(claims, t.cfg.ProjectsClaim))
+	if len(v.id.Projects) == 0 || strings.ContainsRune(strings.Join(v.id.Projects, ""), utf8.RuneError) {
 		return auth.Identity{}, errProjects
 	}
 	if v.id.Role = t.role(claim(claims, t.cfg.RolesClaim)); v.id.Role == 0 {

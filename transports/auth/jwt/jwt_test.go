@@ -293,6 +293,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"a user that is no text":     {"sub": 7},
 		"no project":                 {"projects": nil},
 		"projects that are no texts": {"projects": []any{1, 2}},
+		"a project many could be":    {"projects": []string{"p", "a\ufffd"}},
 		"an empty list of projects":  {"projects": []string{}},
 		"a project that is a table":  {"projects": map[string]any{"p": 1}},
 	} {
