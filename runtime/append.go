@@ -51,8 +51,8 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 		msg.Metadata, _ = model.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	size := len(msg.Stored())
-	if size > log.MaxMessages { // no event could hold it
-		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", log.MaxMessages)
+	if most := log.MaxMessages(rt.cfg.FrameBytes); size > most { // no event could hold it
+		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", most)
 	}
 	out, err := rt.work.Append(&decide.Append{
 		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: size, Key: req.Idempotency, Limits: rt.limits(c.project),

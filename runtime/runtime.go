@@ -71,6 +71,7 @@ type Config struct {
 	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 48 MiB at most
 	RunsMessages    int64 // bytes that their messages may have in memory together, those of up to 64 KiB apart; default an 8th of the memory
 	RunMessages     int64 // of one of them, results of tools and outputs twice, default 64 MiB
+	LightBytes      int   // that runs may be asked and their messages have apart, 64 KiB where nothing is said; less is for tests
 	QueueDepth      int   // runs that may be QUEUED, default 10 000
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
 	QueuePerUser    int   // of one user, 0 or less means no cap of its own
@@ -92,6 +93,8 @@ type Config struct {
 	RunEvents       int           // of one run between two answers of its client, 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
 	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes, default 500
+
+	FrameBytes int // that an event may hold at all, default 8 MB, which is the most that clients take; less is for tests
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
 	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
@@ -121,11 +124,13 @@ func (c Config) withDefaults() Config {
 	}
 	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
 	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)
+	c.LightBytes = cmp.Or(c.LightBytes, 64<<10)
+	c.FrameBytes = cmp.Or(c.FrameBytes, log.MaxEvent)
+	c.EventBytes = min(max(cmp.Or(c.EventBytes, log.MaxEvent), log.LeastEvent), c.FrameBytes)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
 	c.AppendBytes = cmp.Or(c.AppendBytes, 1<<20)
-	c.EventBytes = min(max(cmp.Or(c.EventBytes, log.MaxEvent), log.LeastEvent), log.MaxEvent)
 	c.StateBytes = min(cmp.Or(c.StateBytes, work.MaxState), work.MaxState)
 	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
 	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
@@ -198,7 +203,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
 	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		PagesBytes: cfg.PagesBytes, UsersPages: int(cfg.ofUser(int64(cfg.PagesBytes / 4))), Replayed: cfg.Measures.Replayed,
+		PagesBytes: cfg.PagesBytes, UsersPages: int(cfg.ofUser(int64(cfg.PagesBytes / 4))), EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
@@ -219,7 +224,7 @@ func New(cfg Config) (*Runtime, error) {
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
 		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
-		EventBytes: cfg.EventBytes, StateBytes: cfg.StateBytes,
+		Light: cfg.LightBytes, FrameBytes: cfg.FrameBytes, EventBytes: cfg.EventBytes, StateBytes: cfg.StateBytes,
 		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
 		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
 		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,

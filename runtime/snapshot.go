@@ -99,7 +99,7 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 			}
 		}
 		page, err = rt.withResults(ctx, g, before, f.Hidden, page)
-		return log.Newest(log.Contents(page)), err
+		return log.Newest(log.Contents(page), rt.cfg.FrameBytes), err
 	}
 }
 

@@ -283,8 +283,8 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if s.edit.message != nil {
 		size += len(s.edit.message.AppendJSON(nil, agui.Stored))
 	}
-	if size > min(s.rt.cfg.MessageBytes, log.MaxMessages) {
-		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", min(s.rt.cfg.MessageBytes, log.MaxMessages))
+	if most := min(s.rt.cfg.MessageBytes, log.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
+		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", most)
 	}
 	return c, nil
 }

@@ -23,6 +23,7 @@ type Config struct {
 	RingsBytes int // of all threads
 	PagesBytes int // of large pages that cursors have from Store, of those of one project a quarter
 	UsersPages int // of those of one user
+	EventBytes int // that an event may hold, default MaxEvent
 
 	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
 }
@@ -40,6 +41,7 @@ type Logs struct {
 
 // New returns logs of which nothing is in memory yet.
 func New(cfg Config) *Logs {
+	cfg.EventBytes = cmp.Or(cfg.EventBytes, MaxEvent)
 	return &Logs{cfg: cfg, large: newRoom(cfg.PagesBytes, cfg.UsersPages), tails: make(map[int64]*Tail)}
 }
 

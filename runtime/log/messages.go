@@ -19,11 +19,11 @@ func Contents(rows []model.Message) []agui.Message {
 	return inOrder(msgs)
 }
 
-// Newest returns the newest messages that fit into one event, each result with its call.
-func Newest(msgs []agui.Message) []agui.Message {
+// Newest returns the newest messages that fit into one event of so many bytes, each result with its call.
+func Newest(msgs []agui.Message, event int) []agui.Message {
 	size := 0
 	for i, m := range slices.Backward(msgs) {
-		if size += len(m.AppendJSON(nil, agui.Stored)); size > MaxMessages {
+		if size += len(m.AppendJSON(nil, agui.Stored)); size > MaxMessages(event) {
 			msgs = msgs[i+1:]
 			if first := slices.IndexFunc(msgs, func(m agui.Message) bool { return m.Role != agui.RoleTool }); first > 0 {
 				msgs = msgs[first:]

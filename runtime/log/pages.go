@@ -51,7 +51,7 @@ func (l *Logs) RunEvents(ctx context.Context, q EventQuery) (recs []*Record, nex
 				if !q.Admit(rec) {
 					continue
 				}
-				if len(recs) == q.Limit || size >= MaxEvent {
+				if len(recs) == q.Limit || size >= l.cfg.EventBytes {
 					return recs, recs[len(recs)-1].ID, nil
 				}
 				recs = append(recs, rec)
@@ -99,7 +99,7 @@ func (l *Logs) RunEventsBefore(ctx context.Context, q EventQuery) (recs []*Recor
 			}
 			looked += int(to - from + 1)
 			for _, rec := range slices.Backward(some) {
-				if len(recs) == q.Limit || len(recs) > 0 && size+rec.size > MaxEvent {
+				if len(recs) == q.Limit || len(recs) > 0 && size+rec.size > l.cfg.EventBytes {
 					last := recs[len(recs)-1].ID
 					slices.Reverse(recs)
 					return recs, last, nil
@@ -138,7 +138,7 @@ func (l *Logs) between(ctx context.Context, q EventQuery, from, to int64) (recs 
 				continue
 			}
 			recs = append(recs, rec)
-			for size += rec.size; size > 2*MaxEvent && len(recs) > 2; recs = recs[1:] {
+			for size += rec.size; size > 2*l.cfg.EventBytes && len(recs) > 2; recs = recs[1:] {
 				size -= recs[0].size
 			}
 		}

@@ -151,9 +151,12 @@ func (s *sheaf) form(ev agui.Event, p agui.Projection, size int) *form {
 	return f
 }
 
-// What an event and the messages of one may hold.
+// MaxEvent is how much an event may hold where nobody wants less: SSE frames stay below the 10 MB that clients die of. LeastEvent
+// holds whatever the engine says of itself.
 const (
-	MaxEvent    = 8_000_000         // SSE frames stay below the 10 MB that clients die of
-	LeastEvent  = 64 << 10          // that holds whatever the engine says of itself
-	MaxMessages = MaxEvent - 64<<10 // of a RUN_STARTED or MESSAGES_SNAPSHOT
+	MaxEvent   = 8_000_000
+	LeastEvent = 64 << 10
 )
+
+// MaxMessages is how much the messages of a RUN_STARTED or MESSAGES_SNAPSHOT may hold where an event may hold so much.
+func MaxMessages(event int) int { return event - min(64<<10, event/8) }

@@ -53,7 +53,7 @@ func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Messages = Newest(Contents(rows))
+	s.Messages = Newest(Contents(rows), t.logs.cfg.EventBytes)
 	last, err := store.LastEventID(ctx, t.key)
 	if err == nil && last != s.After {
 		err = ErrChanged
@@ -150,7 +150,7 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 	if err != nil {
 		return nil, nil, err
 	}
-	return state, Newest(Contents(rows)), nil
+	return state, Newest(Contents(rows), t.logs.cfg.EventBytes), nil
 }
 
 // runBehind is the name of the run whose events follow that one, or else of the thread's latest run: the run of an event that

@@ -38,14 +38,14 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight mode
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
 	l.weight = weight.Asked
-	l.said.Store(counted(int(weight.Said)))
+	l.said.Store(en.said.counted(int(weight.Said)))
 	return l.claiming(ctx, &th, &run, queued)
 }
 
 // claiming prepares the claim: the events that open the span, numbered behind the thread's last.
 func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
 	en := l.en
-	l.w = newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
+	l.w = en.newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
 	l.span = model.Span{
 		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
@@ -91,7 +91,7 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 		m := model.Message{ThreadKey: th.Key, RunKey: run.Key, ContextItemIDs: run.ContextItemIDs, Message: *edited}
 		queued = slices.Concat([]model.Message{m}, queued)
 	}
-	first, rest := fitting(queued)
+	first, rest := fitting(queued, l.en.cfg.FrameBytes)
 	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
 	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
 		return err
@@ -113,12 +113,12 @@ func (l *live) enterAgent(it *commit.Item, run *model.Run, first []model.Message
 	return err
 }
 
-// fitting splits messages into those that fit into one RUN_STARTED, which are a worker's input, and the rest, which only
+// fitting splits messages into those that fit into one RUN_STARTED of so many bytes, which are a worker's input, and the rest, which only
 // appended messages can make: a request's own fit.
-func fitting(msgs []model.Message) (first, rest []model.Message) {
+func fitting(msgs []model.Message, event int) (first, rest []model.Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].Stored()); size > log.MaxMessages && i > 0 { // one alone is as large as an event may be
+		if size += len(msgs[i].Stored()); size > log.MaxMessages(event) && i > 0 { // one alone is as large as an event may be
 			return msgs[:i], msgs[i:]
 		}
 	}
@@ -139,7 +139,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
-	said := counted(l.w.fold.Grown())
+	said := en.said.counted(l.w.fold.Grown())
 	if kept := l.said.Swap(said); kept != said { // which was about as much
 		en.said.force(&l.run.RunHead, said-kept)
 		en.queue.nudge()
@@ -290,7 +290,7 @@ func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, h
 	}
 	it.Rows = append(before, it.Rows...)
 	msgs := append(log.Contents(left), l.w.fold.Messages()...) // what this run brings
-	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs)})
+	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs, l.en.cfg.FrameBytes)})
 }
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its

@@ -109,7 +109,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		return nil, err
 	}
 	l := en.newLive(&run)
-	l.w = newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
+	l.w = en.newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
 	c.Span = model.Span{
 		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
@@ -137,7 +137,7 @@ func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, s
 		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
 		queued = nil
 	}
-	first, rest := fitting(queued)
+	first, rest := fitting(queued, l.en.cfg.FrameBytes)
 	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
 		return err
 	}

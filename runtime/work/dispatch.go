@@ -35,7 +35,7 @@ func (en *Engine) dispatch() {
 // admit takes a slot for a run, and room for what it is asked and, when it goes on, for what it has said, if there are all.
 func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
 	f := en.slots.take(r, weight.Asked)
-	if f == fits && !en.said.keep(r, counted(int(weight.Said))) {
+	if f == fits && !en.said.keep(r, en.said.counted(int(weight.Said))) {
 		en.slots.free(r, weight.Asked)
 		return hushed
 	}
@@ -52,7 +52,7 @@ func (en *Engine) attend(n *need) {
 	if n.Do == decide.ToCancel {
 		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
 	} else if err = en.claim(&n.Run, n.weight); err != nil {
-		en.said.force(&n.Run, -counted(int(n.weight.Said)))
+		en.said.force(&n.Run, -en.said.counted(int(n.weight.Said)))
 		en.slots.free(&n.Run, n.weight.Asked)
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {

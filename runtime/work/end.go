@@ -192,7 +192,7 @@ func (l *live) waitsFor(e ending) map[string]bool {
 // after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
 // changes stay in it, so that the op can run again.
 func (w *writer) after(last, seq int64) *writer {
-	next := writerOf(w.thread, w.run, last, seq)
+	next := writerOf(w.thread, w.run, w.most, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
 	next.slab = make([]byte, 0, 1<<10)  // for a terminal event, as a rule
 	return next

@@ -49,6 +49,8 @@ type Config struct {
 	SaidPerRun     int64 // of one, its tools' results and outputs twice
 	EventBytes     int   // of an event that a worker emits
 	StateBytes     int   // of a thread
+	Light          int   // bytes that a run is asked, or its messages have, that count for nothing
+	FrameBytes     int   // that an event may hold at all
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run

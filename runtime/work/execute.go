@@ -398,7 +398,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}
 	if len(raw) > maxAnswer {
-		raw = mustJSON(bounded(out, log.MaxEvent))
+		raw = mustJSON(bounded(out, l.en.cfg.FrameBytes))
 	}
 	return nodeOutput{text: outputText(r.out), json: raw}, r.err
 }

@@ -316,7 +316,7 @@ func (l *live) overfull(more int) *plugins.Error {
 	if int64(said) > l.en.cfg.SaidPerRun {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
 	}
-	if more := counted(said) - l.said.Load(); more != 0 {
+	if more := l.en.said.counted(said) - l.said.Load(); more != 0 {
 		if !l.en.said.take(&l.run.RunHead, more) {
 			return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
 		}
@@ -324,9 +324,6 @@ func (l *live) overfull(more int) *plugins.Error {
 	}
 	return nil
 }
-
-// littleSaid is what a run's messages may have of which it is not to blame when there is no room for more.
-const littleSaid = 64 << 10
 
 // stateSize is how large the thread's state may become by ev.
 func stateSize(state json.RawMessage, ev agui.Event) int {

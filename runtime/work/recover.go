@@ -215,11 +215,11 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 	*it = commit.Item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = spans[n-1]
-		l.w = newWriter(&th, run, l.span.RunID, last, seq)
+		l.w = en.newWriter(&th, run, l.span.RunID, last, seq)
 		_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
 		return l, l.w.stage(it, agui.StateSnapshot{Snapshot: l.state()})
 	}
-	l.w = newWriter(&th, run, spanName(run), last, seq)
+	l.w = en.newWriter(&th, run, spanName(run), last, seq)
 	l.span = model.Span{
 		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: last + 1, State: th.State,
@@ -250,7 +250,7 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have
 	l.span = spans[len(spans)-1]
-	l.w = newWriter(&th, run, l.span.RunID, l.span.First-1, th.LastSeq)
+	l.w = en.newWriter(&th, run, l.span.RunID, l.span.First-1, th.LastSeq)
 	if err := l.load(ctx, en.store, run, spans); err != nil {
 		return nil, err
 	}

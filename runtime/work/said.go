@@ -46,8 +46,9 @@ func (s *sayings) shares(r *model.RunHead) [3]share {
 // waits to be written.
 const copies = 4
 
-// counted is how much counts of n bytes that a run has: parcels, so that few events change it, and none of a run that has little.
-func counted(n int) int64 { return copies * (int64(n) &^ (littleSaid - 1)) }
+// counted is how much counts of n bytes that a run has: parcels, so that few events change it, and none of a run that has little:
+// it is not to blame when there is no room for more.
+func (s *sayings) counted(n int) int64 { return copies * int64(n-n%s.cfg.Light) }
 
 // take counts that a run has n bytes more than it had, or fewer, unless that is more than it may.
 func (s *sayings) take(r *model.RunHead, n int64) bool {

@@ -93,7 +93,7 @@ func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
 	if err != nil {
 		return log.Snapshot{}, err
 	}
-	s.Messages = log.Newest(asOf(rows, folded, partial))
+	s.Messages = log.Newest(asOf(rows, folded, partial), l.en.cfg.FrameBytes)
 	return s, nil
 }
 

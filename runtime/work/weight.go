@@ -8,12 +8,9 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// light is how much a run may be asked without having a weight: its slot is for that, too.
-const light = 64 << 10
-
-// weightOf is what a run weighs that is asked so many bytes.
-func weightOf(asked int64) int64 {
-	if asked <= light {
+// weightOf is what a run weighs that is asked so many bytes, nothing if they are few: its slot is for them, too.
+func (en *Engine) weightOf(asked int64) int64 {
+	if asked <= int64(en.cfg.Light) {
 		return 0
 	}
 	return asked
@@ -26,7 +23,7 @@ func (en *Engine) weigh(r *model.RunHead) model.Weight {
 	if err != nil {
 		return model.Weight{}
 	}
-	w.Asked = weightOf(w.Asked)
+	w.Asked = en.weightOf(w.Asked)
 	w.Said *= 2 // a worker's answer is there once more in its output
 	if !r.Answered {
 		w.Said = 0
@@ -38,8 +35,8 @@ func (en *Engine) weigh(r *model.RunHead) model.Weight {
 func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
 	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size)
 	if c.New {
-		return weightOf(asked), nil
+		return en.weightOf(asked), nil
 	}
 	of, err := en.store.Weight(ctx, c.Thread.Key, c.Run.Key)
-	return weightOf(asked + of.Asked), err
+	return en.weightOf(asked + of.Asked), err
 }

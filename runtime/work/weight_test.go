@@ -7,7 +7,6 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -164,8 +163,8 @@ func TestChangedRunIsWeighedAgain(t *testing.T) {
 
 // A message that is larger than all that fits into one RUN_STARTED goes in alone: else its run would go once more for it, for ever.
 func TestALargeMessageFitsAlone(t *testing.T) {
-	large := model.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", log.MaxMessages)}}
-	first, rest := fitting([]model.Message{large, large})
+	large := model.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
+	first, rest := fitting([]model.Message{large, large}, 1<<10)
 	if len(first) != 1 || len(rest) != 1 {
 		t.Errorf("%d go in, and %d wait", len(first), len(rest))
 	}

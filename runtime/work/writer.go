@@ -19,6 +19,7 @@ import (
 type writer struct {
 	thread   *model.Thread
 	run      *monitor.Run // by its name in this span
+	most     int          // bytes of an event
 	last     int64        // the id of the last event
 	kind     agui.Type    // of that event, empty before the first
 	at       time.Time    // when it was made
@@ -30,15 +31,15 @@ type writer struct {
 	output   []byte                    // what the event that was encoded last has as its Output, where that is a told
 }
 
-func newWriter(th *model.Thread, run *model.Run, runID string, last, seq int64) *writer {
+func (en *Engine) newWriter(th *model.Thread, run *model.Run, runID string, last, seq int64) *writer {
 	return writerOf(th, &monitor.Run{
 		Key: run.Key, Project: th.Project, User: th.User, ID: runID, ThreadID: th.ID, Agent: run.WorkflowID,
-	}, last, seq)
+	}, en.cfg.FrameBytes, last, seq)
 }
 
-func writerOf(th *model.Thread, run *monitor.Run, last, seq int64) *writer {
+func writerOf(th *model.Thread, run *monitor.Run, most int, last, seq int64) *writer {
 	return &writer{
-		thread: th, run: run, last: last, seq: seq,
+		thread: th, run: run, most: most, last: last, seq: seq,
 		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*model.Message),
 	}
 }
@@ -46,7 +47,7 @@ func writerOf(th *model.Thread, run *monitor.Run, last, seq int64) *writer {
 // stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
 // that is illegal now and then changes nothing.
 func (w *writer) stage(it *commit.Item, ev agui.Event) error {
-	ev, payload, err := w.stored(ev, log.MaxEvent)
+	ev, payload, err := w.stored(ev, w.most)
 	if err != nil {
 		return err
 	}
@@ -126,15 +127,16 @@ func isCut(ev agui.Event) bool {
 	return ok && end.Output != nil && end.Output.Status == agui.StatusFailed && end.Output.Error != nil && end.Output.Error.Code == codeInterrupted
 }
 
-// bounded is an output that fits into an event of most bytes: a long answer is cut, as its message's deltas tell all of it,
+// bounded is an output that fits into an event of so many bytes: a long answer is cut, as its message's deltas tell all of it,
 // and what is still too large is left out.
-func bounded(out *agui.WorkerOutput, most int) *agui.WorkerOutput {
+func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 	if out == nil {
 		return nil
 	}
 	short := *out
-	short.Answer = clip(short.Answer, min(maxAnswer, most/7))
-	if len(mustJSON(&short)) > most-most/7 {
+	most := min(maxAnswer, event/7) // a character has six bytes at most as JSON
+	short.Answer = clip(short.Answer, most)
+	if len(mustJSON(&short)) > event-most {
 		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
 	}
 	return &short
