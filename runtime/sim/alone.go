@@ -13,7 +13,7 @@ import (
 
 // GenerateAlone makes a history of one caller for PlayAlone.
 func GenerateAlone(seed uint64) *History {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e))}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e)), w: weighs(seed)}
 	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1)}
 	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask"}, 2+g.r.IntN(3))
 	g.steps = append([]string{doStart}, g.some([]string{
@@ -21,6 +21,11 @@ func GenerateAlone(seed uint64) *History {
 	}, 3+g.r.IntN(8))...)
 	for range 2 + g.r.IntN(11) {
 		h.Callers[0] = append(h.Callers[0], g.stepAlone())
+	}
+	if g.w.IntN(4) == 0 {
+		h.Room = g.room()
+		h.Room.Said, h.Room.Each = 0, 0 // of what is said the model knows nothing
+		g.weigh(h)
 	}
 	return h
 }
@@ -60,7 +65,7 @@ func (w *world) playAlone() {
 	defer w.close()
 	w.slow = true
 	w.boots()
-	m := NewModel()
+	m := NewModel(w.h.Room)
 	for _, steps := range w.h.Callers {
 		for i := range steps {
 			s := &steps[i]

@@ -37,6 +37,7 @@ type event struct {
 // settle waits until nothing moves any more: no run is RUNNING or could be, and no question is about to expire.
 // It gives up after a while, and finds what is stuck.
 func (w *world) settle() {
+	var rule Rule
 	var restless string
 	quiet := 0
 	for range 240 {
@@ -44,7 +45,7 @@ func (w *world) settle() {
 		if p == nil {
 			return
 		}
-		if restless = w.restless(p); restless != "" {
+		if rule, restless = w.restless(p); restless != "" {
 			quiet = 0
 			w.sleep(250 * time.Millisecond)
 			continue
@@ -54,39 +55,39 @@ func (w *world) settle() {
 		}
 		w.sleep(20 * time.Millisecond) // what is about to make room for another looks quiet until it does
 	}
-	w.find(RuleStuck, "%s", restless)
+	w.find(rule, "%s", restless)
 }
 
-// restless says what has not come to rest.
-func (w *world) restless(p *process) string {
+// restless says what has not come to rest, and the rule that this breaks when it stays so.
+func (w *world) restless(p *process) (Rule, string) {
 	if p.unsure.Load() {
-		return fmt.Sprintf("%s asks what became of its commit", p)
+		return RuleStuck, fmt.Sprintf("%s asks what became of its commit", p)
 	}
 	waiting := make(map[int64]bool)
 	for _, status := range []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued} {
 		runs, err := w.runs(p, status)
 		if err != nil {
-			return fmt.Sprintf("the runs cannot be read: %v", err)
+			return RuleStuck, fmt.Sprintf("the runs cannot be read: %v", err)
 		}
 		for i := range runs {
 			r := &runs[i]
 			switch status {
 			case runtime.Running:
-				return fmt.Sprintf("run %s is RUNNING", short(r.ID))
+				return RuleStuck, fmt.Sprintf("run %s is RUNNING", short(r.ID))
 			case runtime.Waiting:
 				asks, why := w.waits(p, r)
 				if why != "" {
-					return why
+					return RuleStuck, why
 				}
 				waiting[r.ThreadKey] = asks
 			default:
 				if !waiting[r.ThreadKey] {
-					return fmt.Sprintf("run %s is QUEUED and nothing is before it", short(r.ID))
+					return RuleStuck, fmt.Sprintf("run %s is QUEUED and nothing is before it", short(r.ID))
 				}
 			}
 		}
 	}
-	return ""
+	return RuleRoom, w.occupied(p)
 }
 
 // runs are all runs of a status.
@@ -149,7 +150,9 @@ func (w *world) audit(p *process) {
 		w.checkSteps(p, v)
 		w.checkRetired(v)
 		w.checkLimit(v)
+		w.checkRounds(v)
 	}
+	w.checkSaid(views)
 	w.checkReaders(convs)
 	w.checkReplies(p, convs)
 	w.checkTools(convs)
@@ -251,7 +254,7 @@ func (w *world) readLog(p *process, v *view) error {
 func (v *view) story() []string {
 	lines := []string{fmt.Sprintf("thread %s, state %s", v.name, v.th.State)}
 	for i := range v.log {
-		lines = append(lines, fmt.Sprintf("%9d  %-8s %s", v.log[i].id, short(v.log[i].as), clip(shorter(v.log[i].json), 230)))
+		lines = append(lines, fmt.Sprintf("%9d  %-8s %s", v.log[i].id, short(v.log[i].as), clip(shorter(clip(v.log[i].json, 2000)), 230)))
 	}
 	for i := range v.runs {
 		r := &v.runs[i]

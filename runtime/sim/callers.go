@@ -203,7 +203,7 @@ func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 }
 
 // text is the message that a step sends.
-func text(s *Step) string { return fmt.Sprintf("m%d: %s%*s", s.N, s.Script, s.Pad, "") }
+func text(s *Step) string { return fmt.Sprintf("m%d: %s", s.N, s.Script) + padding(s.Pad) }
 
 func (w *world) start(p *process, r *reply) {
 	s := &r.step
@@ -275,7 +275,7 @@ func (w *world) answer(p *process, r *reply) {
 				w.ledger.decline(q.Message)
 				e.Status = "cancelled"
 			}
-			e.Payload = mustJSON(map[string]string{"to": q.Message})
+			e.Payload = answerTo(q.Message, r.step.Pad)
 		case q.ID: // a call of the client's own tool
 			if r.step.Do == doReply {
 				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + short(q.ID)})

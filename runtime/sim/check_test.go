@@ -243,3 +243,99 @@ func TestCheckerKnowsABrokenPromise(t *testing.T) {
 		wantFirst(t, test.name, w, test.want)
 	}
 }
+
+func TestCheckerKnowsAWrongRefusal(t *testing.T) {
+	refuses := func(kind runtime.Kind, code string) error { return &runtime.Error{Kind: kind, Code: code} }
+	for _, test := range []struct {
+		name string
+		do   string
+		pad  int
+		err  error
+		want Rule
+	}{
+		{"taken", doStart, 100, nil, ""},
+		{"taken though it is too much", doStart, 900, nil, RuleBound},
+		{"appended though it is too much", doAppend, 2000, nil, RuleBound},
+		{"too much for one request alone", doAppend, 900, nil, ""},
+		{"refused as too much", doStart, 900, refuses(runtime.KindTooLarge, "messages_too_large"), ""},
+		{"refused though it is little", doStart, 100, refuses(runtime.KindTooLarge, "messages_too_large"), RuleBound},
+		{"refused though an event could hold it", doAppend, 900, refuses(runtime.KindTooLarge, "content_too_large"), RuleBound},
+		{"refused though nothing waits", doAppend, 500, refuses(runtime.KindOverloaded, "inbox_full"), RuleBound},
+		{"refused as too much waits", doAppend, 900, refuses(runtime.KindOverloaded, "inbox_full"), ""},
+		{"refused though any number may be queued", doStart, 0, refuses(runtime.KindOverloaded, "queue_full"), RuleBound},
+		{"refused for something else", doStart, 0, refuses(runtime.KindConflict, "thread_busy"), ""},
+	} {
+		w := newWorld(&History{Room: &Room{Light: 100, Asked: 500, Inbox: 800, Event: 2000}}, nil)
+		r := &reply{step: Step{N: 1, Do: test.do, Pad: test.pad}, err: test.err, fate: done, run: "r1"}
+		if test.err != nil {
+			r.fate = refused
+		}
+		w.replies = []*reply{r}
+		w.checkRefused(r)
+		wantFirst(t, test.name, w, test.want)
+	}
+}
+
+func TestCheckerKnowsARunThatSaysTooMuch(t *testing.T) {
+	failed := func(code string) *view {
+		evs := span()
+		evs[len(evs)-1] = agui.RunError{Base: agui.Base{RunID: "r1"}, Code: code}
+		return viewOf(evs)
+	}
+	for _, test := range []struct {
+		name, code string
+		room       *Room
+		want       Rule
+	}{
+		{"its worker's own failure", "broken", nil, ""},
+		{"nothing bounds it", "overloaded", nil, RuleFull},
+		{"another thing is bound", "event_too_large", &Room{Each: 1000}, RuleFull},
+		{"there is more room than all have said", "overloaded", &Room{Said: 1 << 20}, RuleFull},
+		{"it has said less than one may", "messages_too_large", &Room{Each: 1 << 20}, RuleFull},
+		{"too much", "overloaded", &Room{Said: 1000}, ""},
+		{"too much for one", "messages_too_large", &Room{Each: 1000}, ""},
+	} {
+		w := newWorld(&History{Room: test.room}, nil)
+		w.checkSaid([]*view{failed(test.code)})
+		wantFirst(t, test.name, w, test.want)
+	}
+}
+
+func TestCheckerKnowsAnEndlessRun(t *testing.T) {
+	run := func(generation int) *runtime.Run {
+		r := &runtime.Run{}
+		r.ID, r.WorkflowID, r.Generation = "r1", alone, generation
+		return r
+	}
+	for _, test := range []struct {
+		name                         string
+		generation, execution, calls int
+		appended                     fate
+		want                         Rule
+	}{
+		{"once", 1, 1, 1, "", ""},
+		{"again without a reason", 1, 1, 2, "", RuleRounds},
+		{"executed again without a failure", 1, 2, 1, "", RuleRounds},
+		{"begun again without a message", 2, 1, 1, "", RuleRounds},
+		{"begun again for a message that was refused", 2, 1, 1, refused, RuleRounds},
+		{"begun again for a message", 2, 1, 1, done, ""},
+		{"begun again and again for one", 3, 1, 1, done, RuleRounds},
+	} {
+		w, v := newWorld(&History{Callers: [][]Step{{{Do: doAppend, Times: 3}}}}, nil), viewOf(span())
+		w.all = make([]*process, 1)
+		v.runs = []runtime.Run{*run(test.generation)}
+		if test.appended != "" {
+			w.replies = []*reply{{step: Step{Do: doAppend}, fate: test.appended, run: "r1"}}
+		}
+		for range test.calls {
+			w.ledger.called(&v.runs[0], "worker", test.execution)
+		}
+		w.checkRounds(v)
+		wantFirst(t, test.name, w, test.want)
+	}
+	w := newWorld(&History{}, nil)
+	if w.ledger.called(run(2), "worker", 1) {
+		t.Error("a worker is called in a second generation for nobody's message")
+	}
+	wantFirst(t, "a second generation", w, RuleRounds)
+}

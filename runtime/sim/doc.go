@@ -15,6 +15,10 @@
 // request until all is quiet, and then answer, runs, messages, state and spans are what the model says. Neither
 // shares code with the engine: they are written from the wire's rules.
 //
+// A quarter of the histories weigh bytes: they happen in a [Room] so small that a message of some KiB is a user's share, or more than
+// an event holds. Those that are all about it begin runs again while workers of their last turn have not returned. What counts of runs
+// must be nothing whenever none is at work, in every history.
+//
 // # Running it
 //
 //	go test ./runtime/sim                              a thousand histories of each kind (with -race fifty), and those in testdata
@@ -44,10 +48,10 @@
 //
 // # Its parts
 //
-// history.go and script.go say what happens, generate.go makes it up, world.go, callers.go and readers.go let it happen, worker.go is the agents and
-// tools, ledger.go what they have seen. Most histories are played on package memory, one in twenty on a SQLite file
-// (database.go), and all of them on a Store with faults in front of that (store.go), which is all that this package knows
-// of the Store; all else goes through the runtime's facade. audit.go reads what is left of a history, check.go, retention.go, fold.go and
-// replies.go hold it against the rules. model.go and alone.go are the model and its histories, shrink.go makes
-// failures small.
+// history.go and script.go say what happens, generate.go makes it up, room.go how many bytes there are for what. world.go, callers.go and
+// readers.go let it happen, worker.go is the agents and tools, ledger.go what they have seen, and rounds.go how often they may be called.
+// Most histories are played on package memory, one in twenty on a SQLite file (database.go), and all of them on a Store with faults in
+// front of that (store.go), which is all that this package knows of the Store; all else goes through the runtime's facade. audit.go reads
+// what is left of a history, check.go, retention.go, fold.go, room.go and replies.go hold it against the rules. model.go and alone.go are
+// the model and its histories, shrink.go makes failures small.
 package sim

@@ -10,12 +10,12 @@ import (
 // Generate makes the history of a seed. Each takes only some of what there is, so that rare things meet often
 // (a history with everything in it mostly shows what is common).
 func Generate(seed uint64) *History {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed))}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
 	return g.history(seed)
 }
 
 type generator struct {
-	r       *rand.Rand
+	r, w    *rand.Rand
 	ops     []string
 	steps   []string
 	runs    []*Step // the starts so far
@@ -41,11 +41,22 @@ func (g *generator) history(seed uint64) *History {
 		f := focuses[g.r.IntN(len(focuses))]
 		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
 	}
+	var room *Room
+	if g.w.IntN(4) == 0 {
+		room = g.room()
+		g.ops = append(g.ops, "tell", "fetch")
+		if i := g.w.IntN(3); i < len(heavy) {
+			g.ops, g.steps = heavy[i].ops, heavy[i].steps
+		}
+		if room.Pipe > 0 { // one that waits for the pipe holds its run's mutex, and a bubble's time does not pass while another wants it
+			g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op string) bool { return op == "go" })
+		}
+	}
 	if slices.Contains(g.steps, doRetire) { // what is over for how long is not to be told by a clock that moves
 		g.steps = slices.DeleteFunc(g.steps, func(s string) bool { return s == doClock })
 	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
-	h := &History{Seed: seed, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
+	h := &History{Seed: seed, Room: room, SQLite: seed%20 == 0, Users: 1, Callers: make([][]Step, 1+g.r.IntN(3))}
 	if g.r.IntN(5) == 0 {
 		h.Users += 1 + g.r.IntN(len(users)-1)
 	}
@@ -88,6 +99,9 @@ func (g *generator) history(seed uint64) *History {
 		for range 1 + g.r.IntN(4) {
 			h.Faults = append(h.Faults, Fault{Read: 1 + g.r.IntN(80), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
+	}
+	if room != nil {
+		g.weigh(h)
 	}
 	if h.Does(doSeal) && seed%4 == 0 {
 		h.SQLite = true

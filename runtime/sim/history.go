@@ -19,6 +19,7 @@ type History struct {
 	Users   int      `json:"users,omitempty"`  // how many ask; 0 means one
 	Events  int      `json:"events,omitempty"` // how many events a run may emit; 0 means many
 	Parts   int      `json:"parts,omitempty"`  // how many rows a deletion removes at once; 0 means many
+	Room    *Room    `json:"room,omitempty"`   // bounds on bytes; nil means the usual ones
 	SQLite  bool     `json:"sqlite,omitempty"` // it is played on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
@@ -36,7 +37,7 @@ type Step struct {
 	Multitask string   `json:"multitask,omitempty"`
 	State     bool     `json:"state,omitempty"` // the request brings a state
 	Rewind    bool     `json:"rewind,omitempty"`
-	Pad       int      `json:"pad,omitempty"`     // the message is so many bytes longer
+	Pad       int      `json:"pad,omitempty"`     // the message, or the answer, is so many bytes longer
 	Key       int      `json:"key,omitempty"`     // an Idempotency-Key
 	Name      int      `json:"name,omitempty"`    // the run is named r and this number, as one before it
 	Foreign   bool     `json:"foreign,omitempty"` // another user asks than whose run it is
@@ -91,7 +92,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String writes the history as JSON with a line for each step. Parse reads it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"sqlite\": %v, \"callers\": [", h.Seed, h.Queue, h.Slots, h.Users, h.Events, h.SQLite)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
+		h.Seed, h.Queue, h.Slots, h.Users, h.Events, h.Parts, mustJSON(h.Room), h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")
@@ -178,9 +180,9 @@ func (h *History) Breaks() bool {
 		slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == KillBefore || f.Trouble == KillAfter })
 }
 
-// Pads reports whether the history has large messages.
+// Pads reports whether the history has messages of megabytes.
 func (h *History) Pads() bool {
 	return slices.ContainsFunc(h.Callers, func(steps []Step) bool {
-		return slices.ContainsFunc(steps, func(s Step) bool { return s.Pad > 0 })
+		return slices.ContainsFunc(steps, func(s Step) bool { return s.Pad > 100_000 })
 	})
 }

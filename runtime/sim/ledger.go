@@ -25,6 +25,7 @@ type ledger struct {
 	reached    map[string]bool // message ids that a worker of their run has been given
 	approvals  map[string][]approval
 	denials    map[string]bool // places of questions that somebody declined
+	rounds     map[round]int   // how often each execution was called
 	recorded   map[string]bool // processes and places of a Do that has returned its record
 }
 
@@ -38,7 +39,7 @@ type approval struct {
 func newLedger(w *world) *ledger {
 	return &ledger{
 		w: w, inputs: make(map[string]string), reached: make(map[string]bool),
-		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool),
+		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool), rounds: make(map[round]int),
 	}
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type Model struct {
 	state  string
 	stored string // the state as of the end of the latest span
 	exists bool
+	room   *Room
 }
 
 // modelRun is one run. Its worker plays scripts up to what it waits for.
@@ -41,6 +43,7 @@ type modelRun struct {
 type modelMessage struct {
 	name   string
 	script Script
+	size   int
 	state  runtime.MessageState
 	taken  int // the generation that has taken it
 }
@@ -50,8 +53,8 @@ type Reply string
 
 const replied Reply = "done"
 
-// NewModel returns an empty thread.
-func NewModel() *Model { return &Model{state: "{}", stored: "{}"} }
+// NewModel returns an empty thread, in a room or in none.
+func NewModel(room *Room) *Model { return &Model{state: "{}", stored: "{}", room: room} }
 
 func (m *Model) find(name string) *modelRun {
 	for _, r := range m.runs {
@@ -105,7 +108,7 @@ func (m *Model) request(s *Step) Reply {
 			return "not_found"
 		}
 		if s.Do == doClear {
-			*m = *NewModel()
+			*m = *NewModel(m.room)
 		}
 		return replied
 	}
@@ -130,6 +133,9 @@ func (m *Model) start(s *Step) Reply {
 	if old := m.find(fmt.Sprint("r", s.N)); old != nil {
 		return replied // the same request again is the same run
 	}
+	if stored(s) > m.room.atMost(true) {
+		return "messages_too_large"
+	}
 	active := m.active()
 	busy := len(m.queue) > 0 || active != nil && active.status == runtime.Running
 	r := &modelRun{name: fmt.Sprint("r", s.N), status: runtime.Queued, generation: 1}
@@ -151,7 +157,7 @@ func (m *Model) start(s *Step) Reply {
 	case active != nil && active.status == runtime.Waiting:
 		m.cancel(active)
 	}
-	r.msgs = []*modelMessage{{name: fmt.Sprint("m", s.N), script: s.Script, state: runtime.MessageQueued}}
+	r.msgs = []*modelMessage{{name: fmt.Sprint("m", s.N), script: s.Script, size: stored(s), state: runtime.MessageQueued}}
 	m.exists = true
 	m.runs = append(m.runs, r)
 	m.queue = append(m.queue, r)
@@ -162,14 +168,30 @@ func (m *Model) start(s *Step) Reply {
 }
 
 func (m *Model) append(r *modelRun, s *Step) Reply {
-	if r.status == runtime.Cancelled {
+	size, waits := stored(s), r.waits()
+	switch {
+	case size > m.room.atMost(false):
+		return "content_too_large"
+	case r.status == runtime.Cancelled:
 		return "invalid_state"
+	case waits > 0 && waits+size > m.room.inbox(): // one alone is taken
+		return "inbox_full"
 	}
-	r.msgs = append(r.msgs, &modelMessage{name: fmt.Sprint("m", s.N), script: s.Script, state: runtime.MessageQueued})
+	r.msgs = append(r.msgs, &modelMessage{name: fmt.Sprint("m", s.N), script: s.Script, size: size, state: runtime.MessageQueued})
 	if r.status.Final() {
 		m.restart(r)
 	}
 	return replied
+}
+
+// waits is the size of what the run has yet to take.
+func (r *modelRun) waits() (size int) {
+	for _, msg := range r.msgs {
+		if msg.state == runtime.MessageQueued {
+			size += msg.size
+		}
+	}
+	return size
 }
 
 // restart queues a run that is over behind all others.
@@ -193,17 +215,20 @@ func (m *Model) cancel(r *modelRun) Reply {
 			}
 		}
 	default:
-		r.take()
+		r.take(math.MaxInt)
 		m.end(r, "cancelled", runtime.Cancelled)
 	}
 	r.status = runtime.Cancelled
 	return replied
 }
 
-// take brings what is queued for the run into the log.
-func (r *modelRun) take() (taken []*modelMessage) {
+// take brings what is queued for the run into the log, of which there may be more than fits at once.
+func (r *modelRun) take(most int) (taken []*modelMessage) {
 	for _, msg := range r.msgs {
 		if msg.state == runtime.MessageQueued {
+			if most -= msg.size; most < 0 && len(taken) > 0 {
+				break
+			}
 			msg.state, msg.taken = runtime.MessageConsumed, r.generation
 			taken = append(taken, msg)
 		}
@@ -306,7 +331,7 @@ func (m *Model) claim(r *modelRun) {
 	if r.todo != nil {
 		return
 	}
-	taken := r.take()
+	taken := r.take(m.room.atMost(false))
 	r.todo = slices.Concat(taken[len(taken)-1].script, Script{}) // the worker plays the last one
 }
 
@@ -341,7 +366,7 @@ func (m *Model) play(r *modelRun) {
 				return
 			}
 		}
-		taken := r.take()
+		taken := r.take(math.MaxInt)
 		if len(taken) == 0 {
 			r.todo = nil
 			m.end(r, "success", runtime.Completed)

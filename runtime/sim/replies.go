@@ -63,6 +63,7 @@ func (w *world) checkReplies(p *process, convs map[string]*view) {
 		c.reached(v)
 	}
 	for _, r := range w.replies {
+		w.checkRefused(r)
 		switch r.step.Do {
 		case doStart:
 			c.started(r)
@@ -397,7 +398,7 @@ func (w *world) checkTools(convs map[string]*view) {
 		if logged.Place != e.Place {
 			w.find(RuleApproval, "the call %s was made at %s, and the log says %s", short(e.Call), e.Place, raw)
 		}
-		if r := results[e.Call]; r != nil && r.Output != nil && r.Output.Status == agui.StatusSuccess && r.Content != "did "+e.Place {
+		if r := results[e.Call]; r != nil && r.Output != nil && r.Output.Status == agui.StatusSuccess && plain(r.Content) != plain("did "+e.Place) {
 			w.find(RuleRecord, "the call %s was made at %s, and its result is %q", short(e.Call), e.Place, r.Content)
 		}
 	}

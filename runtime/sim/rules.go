@@ -35,6 +35,10 @@ const (
 	RuleKept     Rule = "retention.kept"  // what is younger than what is removed stays, with all its events
 	RuleGone     Rule = "retention.gone"  // what was removed is gone
 	RuleLimit    Rule = "run.events"      // a run emits no more events than it may, and what closes what is open
+	RuleRoom     Rule = "run.room"        // when none is at work, nothing counts of what runs may have
+	RuleRounds   Rule = "run.rounds"      // a worker is called once, and again for a process that ended, an answer or a message
+	RuleFull     Rule = "run.full"        // a run fails for what it says only where it is too much
+	RuleBound    Rule = "command.bound"   // a request is refused as too much only if it is, and then always
 	RuleStart    Rule = "process.start"   // a server starts, and stops
 	RuleFence    Rule = "process.fenced"  // a server that was replaced notices
 	RuleHang     Rule = "process.hang"    // everything comes to an end

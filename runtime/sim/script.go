@@ -8,6 +8,7 @@ import (
 // Op is one thing a worker does. A script is a list of them, written as words: "say do{note ask} next".
 //
 //	say reason open          a text, a reasoning, a text that stays open
+//	tell fetch               a text, and a call whose result is, of a size that the place gives (see Room)
 //	note idem gate front     calls of the tools of that name: one that must never run twice, one that may, one
 //	                         that a person approves, one that the client answers
 //	badnote badgate slow     calls with arguments that the tool does not take, of a tool that ignores its context

@@ -74,6 +74,12 @@ func cuts(h *History) []func(*History) bool {
 	if h.Slots > 0 {
 		all = append(all, func(h *History) bool { h.Slots = 0; return true })
 	}
+	if h.Room != nil {
+		all = append(all, func(h *History) bool { h.Room = nil; return true })
+		for _, bound := range h.Room.bounds() {
+			all = append(all, func(h *History) bool { *bound(h.Room) = 0; return true })
+		}
+	}
 	for i := range h.Callers {
 		for j := range h.Callers[i] {
 			all = append(all, stepCuts(&h.Callers[i][j], func(h *History) *Step { return &h.Callers[i][j] })...)
@@ -102,6 +108,7 @@ func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
 	change(s.State, func(s *Step) { s.State = false })
 	change(s.Rewind, func(s *Step) { s.Rewind = false })
 	change(s.Multitask != "", func(s *Step) { s.Multitask = "" })
+	change(s.Pad != 0, func(s *Step) { s.Pad = 0 })
 	change(s.Choice != 0, func(s *Step) { s.Choice = 0 })
 	change(s.Thread > 1, func(s *Step) { s.Thread = 1 })
 	change(s.After > 0, func(s *Step) { s.After = 0 })

@@ -220,11 +220,13 @@ func (w *world) boot() (*process, error) {
 	if err := reg.Add(p.plugs()...); err != nil {
 		return p, err
 	}
-	p.rt, err = runtime.New(runtime.Config{
+	cfg := runtime.Config{
 		Store: &faulty{Store: p.store, w: w, p: p}, Registry: reg, Takeover: true, Log: slog.New(slog.DiscardHandler),
 		StepTimeout: w.patience(600 * time.Millisecond), RunTimeout: w.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
 		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: w.h.Queue, Runs: w.h.Slots, RunEvents: w.h.Events, DeletedAtOnce: w.h.Parts,
-	})
+	}
+	w.h.Room.of(&cfg)
+	p.rt, err = runtime.New(cfg)
 	if err != nil {
 		return p, err
 	}

@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// round is one execution of a node, which may be called more often than once.
+type round struct {
+	run        string
+	at         int64 // when the run was created
+	generation int
+	node       string
+	execution  int
+}
+
+// called counts the calls of a worker. It reports whether that can be right so far.
+func (l *ledger) called(run *runtime.Run, node string, execution int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := round{run.ID, run.CreatedAt.UnixMilli(), run.Generation, node, execution}
+	l.rounds[at]++
+	most := 1
+	for _, steps := range l.w.h.Callers {
+		for i := range steps {
+			if steps[i].Do == doAppend {
+				most += max(steps[i].Times, 1)
+			}
+		}
+	}
+	if run.Generation <= most {
+		return true
+	}
+	l.w.find(RuleRounds, "run %s is in its generation %d, and %d messages were ever appended", short(run.ID), run.Generation, most-1)
+	return false
+}
+
+// checkRounds checks that workers were called once, and again where a process was another's or somebody has answered, and that runs
+// have begun once more for messages alone.
+func (w *world) checkRounds(v *view) {
+	for i := range v.runs {
+		r := &v.runs[i]
+		waits := 0 // how often somebody was asked
+		for j := range v.log {
+			if e := &v.log[j]; e.id != 0 && e.run == r.ID && isEnd(e.ev) && outcome(e.ev) == "waiting" {
+				waits++
+			}
+		}
+		generations := 1
+		for _, s := range w.replies {
+			if s.step.Do == doAppend && s.fate != refused && s.run == r.ID {
+				generations++
+			}
+		}
+		if r.Generation > generations {
+			w.find(RuleRounds, "run %s has begun %d times, and %d messages were appended", short(r.ID), r.Generation, generations-1)
+		}
+		for at, n := range w.ledger.rounds {
+			if at.run != r.ID || at.at != r.CreatedAt.UnixMilli() {
+				continue
+			}
+			if most := len(w.all) + waits; n > most && !v.cut {
+				w.find(RuleRounds, "run %s: execution %d of %q in generation %d was called %d times by %d processes, with %d answers", short(r.ID), at.execution, at.node, at.generation, n, len(w.all), waits)
+			}
+			if at.execution > 1 && r.WorkflowID == alone || at.execution > 2 { // flow tries again
+				w.find(RuleRounds, "run %s: %q was executed %d times in generation %d", short(r.ID), at.node, at.execution, at.generation)
+			}
+		}
+	}
+}
+
+func isEnd(ev agui.Event) bool {
+	t := ev.Type()
+	return t == agui.TypeRunFinished || t == agui.TypeRunError
+}
