@@ -218,7 +218,7 @@ var internal = regexp.MustCompile(`"code"\s*:\s*"internal"`)
 
 // TestNothingThatIsSentIsTheServersFault sends what is wrong in every way to every route: none may be answered with 500.
 func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
-	n := 3_000
+	n := 10_000
 	if os.Getenv("BATON_SOAK") != "" {
 		n = 100_000
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,8 +46,7 @@ func absent(project string) things {
 // site is a server with accounts, and somebody who has things there.
 type site struct {
 	*testing.T
-	url   string
-	first bool // of the databases
+	url string
 }
 
 // sites runs a test on both databases.
@@ -58,13 +56,12 @@ func sites(t *testing.T, test func(s site)) {
 		"SQLite":     func() string { return "" },
 		"PostgreSQL": func() string { return postgrestest.New(t) },
 	} {
-		first := name == "SQLite"
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
 				Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
 			})
-			test(site{t, s.URL(), first})
+			test(site{t, s.URL()})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := s.Shutdown(ctx); err != nil { // it waits for the many that are busy, a little
@@ -72,16 +69,6 @@ func sites(t *testing.T, test func(s site)) {
 			}
 		})
 	}
-}
-
-// here are those of all who ask on this database, every other one: who may what is decided above databases. In a soak all ask on both.
-func (s site) here(all ...string) (some []string) {
-	for i, who := range all {
-		if (i%2 == 0) == s.first || os.Getenv("BATON_SOAK") != "" {
-			some = append(some, who)
-		}
-	}
-	return some
 }
 
 // said is what a request was answered with.
@@ -308,13 +295,13 @@ func TestNeighboursLearnNothing(t *testing.T) {
 		covered(s)
 		owner, theirs := s.settle("")
 		before := s.state(owner, theirs)
-		neighbours := s.here(
-			"p2/alice/user", // of the same name in another project
+		for _, neighbour := range []string{
+			"p1/mallory/user", // of the same project
+			"p2/alice/user",   // of the same name in another
 			"p3/vic/viewer", "p4/olga/operator", "p5/adam/admin",
-		)
-		for _, neighbour := range append(neighbours, "p1/mallory/user") { // of the same
+		} {
 			s.Run(neighbour, func(t *testing.T) {
-				s := site{t, s.url, s.first}
+				s := site{t, s.url}
 				own, _, _ := strings.Cut(neighbour, "/")
 				mine := things{"mine": "my-thread"}
 				run := s.must(neighbour, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"my-thread","content":"hello"}`)
@@ -342,7 +329,7 @@ func TestNeighboursLearnNothing(t *testing.T) {
 			})
 		}
 		s.Run("nobody", func(t *testing.T) {
-			s := site{t, s.url, s.first}
+			s := site{t, s.url}
 			for _, user := range []string{"", "p1/alice/root"} {
 				for op, list := range cases {
 					for i := range list {
@@ -523,8 +510,7 @@ func (s site) opened(user string, a *ask, t things) said {
 func TestRolesInTheSameProject(t *testing.T) {
 	sites(t, func(s site) {
 		roles := []string{"user", "viewer", "operator", "admin"}
-		for _, role := range s.here(roles...) {
-			at := slices.Index(roles, role)
+		for at, role := range roles {
 			_, theirs := s.settle("-" + role)
 			for _, late := range []bool{false, true} { // what makes something comes behind what only looks
 				for _, op := range slices.Sorted(maps.Keys(cases)) {
