@@ -111,18 +111,29 @@ func (o *runsOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	return []report{r}, nil
 }
 
-// play makes o.total runs, o.atOnce at a time.
+// play makes o.total runs, o.atOnce at a time. When that is all of them they are started together: all are
+// connected before the first is, and what a connection costs is not in their times.
 func (o *runsOptions) play(ctx context.Context, t *target) ([]sample, error) {
 	samples := make([]sample, o.total)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.atOnce)
+	opened := make([]*connections, o.total)
+	if o.total <= o.atOnce {
+		for i := range opened {
+			var err error
+			if opened[i], err = o.connect(ctx, t); err != nil {
+				return nil, err
+			}
+			defer opened[i].close()
+		}
+	}
 	for i := range samples {
 		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() error {
 			var err error
-			if samples[i], err = o.run(ctx, t); err != nil {
+			if samples[i], err = o.run(ctx, t, opened[i]); err != nil {
 				err = fmt.Errorf("run %d: %w", i+1, err)
 			}
 			return err
@@ -131,29 +142,49 @@ func (o *runsOptions) play(ctx context.Context, t *target) ([]sample, error) {
 	return samples, group.Wait()
 }
 
-// run makes one run and reads it with all its viewers.
-func (o *runsOptions) run(ctx context.Context, t *target) (sample, error) {
+// connections are those of one run.
+type connections struct {
+	viewers []*conn
+	post    *conn // that starts the run; one of viewers, unless they all read the thread's events
+	close   func()
+}
+
+// connect makes a run's connections. They close with ctx too.
+func (o *runsOptions) connect(ctx context.Context, t *target) (*connections, error) {
+	n := o.viewers
+	if o.projection == "seed" {
+		n++
+	}
+	all := make([]*conn, 0, n)
+	hang := func() {
+		for _, c := range all {
+			_ = c.Close()
+		}
+	}
+	for range n {
+		c, err := dial(t.addr)
+		if err != nil {
+			hang()
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	stop := context.AfterFunc(ctx, hang)
+	return &connections{viewers: all[:o.viewers], post: all[n-1], close: func() { stop(); hang() }}, nil
+}
+
+// run makes one run and reads it with all its viewers, over cs or connections of its own.
+func (o *runsOptions) run(ctx context.Context, t *target, cs *connections) (sample, error) {
 	script := fmt.Sprintf(`{"do": [{"tokens": %d, "size": %d, "delayMs": %d}]}`, o.tokens, o.size, o.delay.Milliseconds())
 	thread := newThread()
-	conns := make([]*conn, o.viewers)
-	for i := range conns {
-		c, err := dial(t.addr)
-		if err != nil {
+	if cs == nil {
+		var err error
+		if cs, err = o.connect(ctx, t); err != nil {
 			return sample{}, err
 		}
-		defer func() { _ = c.Close() }()
-		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-		conns[i] = c
+		defer cs.close()
 	}
-	post := conns[0]
-	if o.projection == "seed" {
-		c, err := dial(t.addr)
-		if err != nil {
-			return sample{}, err
-		}
-		defer func() { _ = c.Close() }()
-		post = c
-	}
+	post := cs.post
 
 	s := sample{posted: time.Now(), viewers: make([]seen, o.viewers)}
 	if o.projection == "seed" {
@@ -169,7 +200,7 @@ func (o *runsOptions) run(ctx context.Context, t *target) (sample, error) {
 		}
 	}
 	var group errgroup.Group
-	for i, c := range conns {
+	for i, c := range cs.viewers {
 		group.Go(func() (err error) {
 			if c != post {
 				if err := c.stream(events(thread)); err != nil {
