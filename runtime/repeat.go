@@ -30,7 +30,6 @@ func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why
 	if err != nil {
 		return Started{}, unavailable(err)
 	}
-	s.brought(&s.out.Started)
 	return s.started(), nil
 }
 

@@ -92,7 +92,6 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 				return Started{}, unavailable(err)
 			}
 		}
-		s.brought(&s.out.Started)
 		return s.started(), nil
 	}
 }
@@ -193,7 +192,7 @@ type starting struct {
 	rt  *Runtime
 	c   Caller
 	req *StartRequest
-	out decide.Decided
+	out *decide.Decided
 
 	prepared bool // all that can be refused before its decision is fine
 
@@ -223,6 +222,7 @@ func (s *starting) decide(ctx context.Context) error {
 // started is the answer, with which its run can be read.
 func (s *starting) started() Started {
 	out := s.out.Started
+	s.brought(&out)
 	return grantedStart(s.c.project, s.c.user, out)
 }
 

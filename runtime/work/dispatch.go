@@ -87,7 +87,7 @@ func unstarted(err error) *agui.OutputError {
 
 // Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
 // that comes before it, and there is a slot.
-func (en *Engine) Start(ctx context.Context, c *decide.Start) (decide.Decided, error) {
+func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	if !en.idle(c) || en.queue.users() >= en.slots.left() { // those who wait go first
 		return en.Decide(c)
 	}

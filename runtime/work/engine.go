@@ -129,23 +129,23 @@ func New(cfg Config) (*Engine, error) {
 // Commits is the queue of all that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
-// Decide has a command decided, and returns what it has come to.
-func (en *Engine) Decide(cmd decide.Command) (decide.Decided, error) {
+// Decide has a command decided, and returns what it has come to, which is not to be changed.
+func (en *Engine) Decide(cmd decide.Command) (*decide.Decided, error) {
 	it := &commit.Item{Command: cmd}
 	err := en.decide(it)
 	return outcome(it), err
 }
 
 // outcome is what an item's command has come to, nothing when it was not decided.
-func outcome(it *commit.Item) decide.Decided {
+func outcome(it *commit.Item) *decide.Decided {
 	if it == nil || it.Out == nil {
-		return decide.Decided{}
+		return new(decide.Decided)
 	}
-	return *it.Out
+	return it.Out
 }
 
 // Append has a message to a run decided. A run that is at work meets it at its next Next.
-func (en *Engine) Append(cmd *decide.Append) (decide.Decided, error) {
+func (en *Engine) Append(cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Command: cmd, Then: func(out *decide.Decided) {
 		if l := en.liveRun(cmd.Run); l != nil && out.Message == cmd.Message.ID {
 			l.inbox.Add(1)
