@@ -122,11 +122,11 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	default:
 		return refuse(KindInvalid, "invalid_request", "multitask must be enqueue, reject, interrupt or rollback")
 	}
-	for what, name := range map[string]string{
-		"threadId": req.ThreadID, "runId": req.RunID, "parentRunId": req.ParentRunID, "rewindTo": req.RewindTo,
+	for _, n := range [...]struct{ of, name string }{
+		{"threadId", req.ThreadID}, {"runId", req.RunID}, {"parentRunId", req.ParentRunID}, {"rewindTo", req.RewindTo},
 	} {
-		if name != "" && !ValidName(name) {
-			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", what)
+		if n.name != "" && !ValidName(n.name) {
+			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", n.of)
 		}
 	}
 	for _, e := range req.Resume {

@@ -432,3 +432,15 @@ func TestThreadsOfAllUsers(t *testing.T) {
 		}
 	}
 }
+
+// Of several bad names the same one is told each time.
+func TestFirstBadNameIsTold(t *testing.T) {
+	b := open(t, runtime.Config{})
+	for range 50 {
+		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "\a", RunID: "\a", ParentRunID: "\a", RewindTo: "\a"})
+		refusal, ok := errors.AsType[*runtime.Error](err)
+		if !ok || refusal.Code != "invalid_name" || !strings.HasPrefix(refusal.Detail, "threadId ") {
+			t.Fatalf("refused with %v", err)
+		}
+	}
+}

@@ -1,11 +1,13 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,16 @@ func talker(told *sync.Map) agent {
 	}}
 }
 
+// roomGivenBack waits until what all runs have said is given back, as it is just after the commit of a run's end.
+func (b *bench) roomGivenBack() {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); b.Stats().Said != 0; <-tick() {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%d bytes count on", b.Stats().Said)
+		}
+	}
+}
+
 // What a run has said is in memory until it ends: it has an end.
 func TestARunThatSaysTooMuchFails(t *testing.T) {
 	var told sync.Map
@@ -42,8 +54,33 @@ func TestARunThatSaysTooMuchFails(t *testing.T) {
 		t.Errorf("it has said %v MiB", said)
 	}
 	checkLog(t, b.log("main"))
-	if said := b.Stats().Said; said != 0 {
-		t.Errorf("%d bytes count on", said)
+	b.roomGivenBack()
+}
+
+// A run can be full with the very results that close its calls: that is its end, and no error of the server.
+func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
+	var errs bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&errs, &slog.HandlerOptions{Level: slog.LevelError}))
+	b := open(t, runtime.Config{RunMessages: 64 << 10, Log: log}, agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Emit(agui.ToolCallStart{ToolCallID: run.Input.RunID, ToolCallName: "add.up"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if _, err := io.WriteString(run.Text(), run.Input.Query); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, errors.New("with a call open")
+	}})
+	codes := make(map[string]int)
+	for i := range 30 {
+		run := b.wait(b.start("main", "caller", strings.Repeat("x", 1+i*2<<10)).RunID, runtime.Failed)
+		codes[run.Error.Code]++
+	}
+	if codes["messages_too_large"] == 0 || codes["messages_too_large"] == 30 {
+		t.Errorf("the runs failed with %v", codes)
+	}
+	b.down()
+	if errs.Len() > 0 {
+		t.Error(&errs)
 	}
 }
 
@@ -198,11 +235,7 @@ func TestAnsweredRunsWaitForRoom(t *testing.T) {
 	for _, id := range runs {
 		b.waitAs(ann, id, runtime.Completed)
 	}
-	for deadline := time.Now().Add(patience); b.Stats().Said != 0; <-tick() { // a run gives its room back once it has ended
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes count on", b.Stats().Said)
-		}
-	}
+	b.roomGivenBack()
 }
 
 // What an event says counts before it is there.
@@ -405,9 +438,7 @@ func TestAnsweredRunTakesItsRoomOnce(t *testing.T) {
 		}
 		<-tick()
 	}
-	if said := b.Stats().Said; said != 0 {
-		t.Errorf("%d bytes count on", said)
-	}
+	b.roomGivenBack()
 }
 
 // What a run was asked is not what it has said: once it is answered it waits for nobody's room.
@@ -462,7 +493,5 @@ func TestRunThatWaitsForRoomIsInNobodysWay(t *testing.T) {
 	for _, id := range held {
 		b.wait(id, runtime.Completed)
 	}
-	if said := b.Stats().Said; said != 0 {
-		t.Errorf("%d bytes count on", said)
-	}
+	b.roomGivenBack()
 }

@@ -457,7 +457,7 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 	if stageErr == nil && !r.waiting { // the end of the span closes the steps that wait
 		stageErr = l.w.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
 	}
-	if stageErr != nil {
+	if stageErr != nil && l.filled == nil { // a run that may say no more is closed as a whole
 		l.log().Error("step could not be closed", "error", stageErr)
 	}
 	if n.Agent != "" {
