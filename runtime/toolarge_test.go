@@ -495,3 +495,27 @@ func TestRunThatWaitsForRoomIsInNobodysWay(t *testing.T) {
 	}
 	b.roomGivenBack()
 }
+
+// An answer that fits into no event beside the rest is cut at the run's end; its message has all of it.
+func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
+	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		var size int
+		if _, err := fmt.Sscan(run.Input.Query, &size); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		text := run.Text()
+		for range 4 {
+			if _, err := io.WriteString(text, strings.Repeat("x", size/4)); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}})
+	for size := 8 << 10; size < 128<<10; size += 8 << 10 {
+		run := b.wait(b.start("main", "says", fmt.Sprint(size)).RunID, runtime.Completed, runtime.Failed)
+		said, err := b.Messages(t.Context(), local, run.ID, 0, 10)
+		if err != nil || run.Error != nil || len(said.Rows) != 2 || len(said.Rows[1].Content) != size {
+			t.Errorf("with an answer of %d bytes the run has failed with %v and has %d messages, %v", size, run.Error, len(said.Rows), err)
+		}
+	}
+}

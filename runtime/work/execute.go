@@ -397,7 +397,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 	if err != nil { // its members may hold anything
 		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}
-	if len(raw) > maxAnswer {
+	if len(raw) > answerBytes(l.en.cfg.FrameBytes) {
 		raw = mustJSON(bounded(out, l.en.cfg.FrameBytes))
 	}
 	return nodeOutput{text: outputText(r.out), json: raw}, r.err

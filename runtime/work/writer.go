@@ -134,7 +134,7 @@ func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 		return nil
 	}
 	short := *out
-	most := min(maxAnswer, event/7) // a character has six bytes at most as JSON
+	most := answerBytes(event)
 	short.Answer = clip(short.Answer, most)
 	if len(mustJSON(&short)) > event-most {
 		short = agui.WorkerOutput{Status: short.Status, Answer: short.Answer, Error: short.Error}
@@ -142,8 +142,9 @@ func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 	return &short
 }
 
-// maxAnswer is how much of an answer is kept where the whole would not fit into an event.
-const maxAnswer = 1 << 20
+// answerBytes is how much of an answer is kept where the whole would not fit into an event of so many bytes, for sure: a
+// character has six bytes at most as JSON.
+func answerBytes(event int) int { return min(1<<20, event/7) }
 
 // encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow with what the
 // run says, as most runs say little.
