@@ -54,13 +54,18 @@ func (c *Claim) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if !c.Basis.holds(d.v, run) || slices.ContainsFunc(c.Shows, func(key int64) bool { return d.v.Run(key) == nil }) {
+	if !c.Basis.holds(d.v, run) || !c.shown(d.v) {
 		return ErrStale
 	}
 	d.begin(run, c)
 	d.keep(run)
 	d.open(c)
 	return nil
+}
+
+// shown reports whether the runs are still there whose messages the claim repeats: what is deleted is not told again.
+func (c *Claim) shown(v *model.View) bool {
+	return !slices.ContainsFunc(c.Shows, func(key int64) bool { return v.Run(key) == nil })
 }
 
 // begin makes a run RUNNING. Its row is still to be written.

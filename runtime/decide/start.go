@@ -81,6 +81,9 @@ func (c *Start) Ask() model.Ask {
 	for i := range c.Messages {
 		ask.IDs = append(ask.IDs, c.Messages[i].ID)
 	}
+	if c.Claim != nil {
+		ask.Runs = c.Claim.Shows
+	}
 	return ask
 }
 
@@ -276,7 +279,7 @@ func (d *decision) makeRoom() []model.Replaced {
 // begins reports whether the new run begins at once: its claim was prepared on the thread as it is, and no run is before it.
 func (c *Start) begins(v *model.View, fresh int) bool {
 	return c.Claim != nil && fresh == len(c.Messages) && len(open(v)) == 0 &&
-		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq
+		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.shown(v)
 }
 
 // unknown returns those of msgs that the thread does not know.

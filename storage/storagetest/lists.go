@@ -485,9 +485,12 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	f.put(t, part)
 	noted, err := f.Deletions(ctx, 0, 0, 10)
 	equal(t, "what is being deleted", noted, err, []model.Deletion{{ThreadKey: thread.Key, RunKey: gone.Key, Project: "project", Last: 20}})
-	for n := 0; part.Left && n < 10; n++ {
+	for n := 0; part.Left && n < 20; n++ {
+		f.put(t, message(gone, "m1", 2, model.MessageConsumed)) // by a claim that was prepared before and shows it again
 		f.put(t, part)
 	}
+	shown, err := f.Messages(ctx, thread.Key, 0, 10)
+	equal(t, "messages that are left", len(shown), err, 2)
 	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // which is not there any more
 	noted, err = f.Deletions(ctx, 0, 0, 10)
 	equal(t, "what is left to be deleted", len(noted), err, 0)
