@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // Outcome is what came of a history.
@@ -64,9 +66,12 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uuid.SetRand(&chance{r: rand.New(rand.NewSource(int64(h.Seed)))}) // of the ids that the engine gives
+	ids := &chance{r: rand.New(rand.NewSource(int64(h.Seed)))}
+	work.SetRand(ids)
+	uuid.SetRand(ids)
 	var w *world
 	defer func() {
+		work.SetRand(nil)
 		uuid.SetRand(nil)
 		db.remove()
 		if v := recover(); v != nil { // synctest says that all wait for ever

@@ -25,8 +25,18 @@ func NewID() string {
 // entropy is read ahead: a system call for each id, in goroutines whose stacks have to grow for it, took a twentieth of a run's start.
 var entropy = struct {
 	sync.Mutex
-	ahead io.Reader
+	ahead *bufio.Reader
 }{ahead: bufio.NewReaderSize(rand.Reader, 1<<10)}
+
+// SetRand has ids made of what r says, so that who plays something again has the same ids; nil is the system's randomness.
+func SetRand(r io.Reader) {
+	entropy.Lock()
+	defer entropy.Unlock()
+	if r == nil {
+		r = rand.Reader
+	}
+	entropy.ahead.Reset(r)
+}
 
 // Plain is text as a column can keep it: databases take no NUL.
 func Plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
