@@ -21,18 +21,20 @@ SELECT
 		WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?) AS plain), 0),
 	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
 		WHERE run_key = ? AND state = 'consumed'
+			AND event_id > COALESCE((SELECT min(first_event_id) FROM run_spans
+				WHERE run_key = ? AND generation = (SELECT generation FROM runs WHERE key = ?)), 0)
 			AND event_id NOT IN (SELECT first_event_id FROM run_spans WHERE run_key = ?) LIMIT ?) AS plain), 0)`
 
 // Weight tells how many bytes a run is asked with: its input, what it has recorded, the thread's state, the messages that wait
 // for it, and as many of the thread's as a worker is given. What it has said is its
-// messages, but for those that its spans begin with: these it was asked.
+// generation's messages, but for those that its spans begin with: these it was asked.
 func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
 	return one(ctx, r.q, func(rows *sql.Rows) (w model.Weight, err error) {
 		var history int64
 		err = rows.Scan(&w.Asked, &history, &w.Said)
 		w.Asked += min(history, model.ThreadBytes)
 		return w, err
-	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest, runKey, runKey, weighed)
+	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
 }
 
 // How many rows are weighed: of a thread's messages as many as a worker is given.

@@ -48,7 +48,7 @@ func New(state json.RawMessage, messages []agui.Message) *Fold {
 		state = json.RawMessage("{}")
 	}
 	f := &Fold{state: state}
-	f.replace(messages)
+	f.replace(messages, func(m *agui.Message) bool { return m.Role != agui.RoleUser })
 	return f
 }
 

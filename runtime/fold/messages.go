@@ -168,8 +168,14 @@ func (f *Fold) add(m agui.Message) *message {
 
 // bring is add for a message that no event of a worker has made.
 func (f *Fold) bring(m agui.Message) {
-	if added := f.add(m); m.Role == agui.RoleUser {
-		f.count(added, -added.counts)
+	added := f.add(m)
+	f.count(added, -added.counts)
+}
+
+// Brought has what there is of a message count for nothing: no worker has made it. What is added to it counts.
+func (f *Fold) Brought(id string) {
+	if m := f.byID[id]; m != nil {
+		f.count(m, -max(m.counts, 0))
 	}
 }
 
@@ -196,8 +202,8 @@ func (f *Fold) index(m *message) {
 	}
 }
 
-// replace makes list the messages.
-func (f *Fold) replace(list []agui.Message) {
+// replace makes list the messages, of which those count that were made.
+func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
 	f.list = make([]*message, 0, len(list))
 	f.byID = make(map[string]*message, len(list))
 	f.calls = map[string]*call{}
@@ -205,8 +211,12 @@ func (f *Fold) replace(list []agui.Message) {
 	for _, ev := range f.open {
 		f.grown += opening(ev)
 	}
-	for _, m := range list {
-		f.bring(m)
+	for i := range list {
+		if made(&list[i]) {
+			f.add(list[i])
+		} else {
+			f.bring(list[i])
+		}
 	}
 }
 
@@ -238,7 +248,8 @@ func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 			list = append(list, m)
 		}
 	}
-	f.replace(list)
+	had := f.byID
+	f.replace(list, func(m *agui.Message) bool { return had[m.ID] != nil && had[m.ID].counts > 0 })
 	f.reopen()
 	return slices.DeleteFunc(changed, func(id string) bool { return f.byID[id] != nil && !f.byID[id].complete() })
 }

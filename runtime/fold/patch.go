@@ -17,6 +17,9 @@ import (
 // document each.
 const maxCopied = 8 << 20
 
+// Patched is the document that a state becomes by an RFC 6902 patch.
+func Patched(state, patch json.RawMessage) (json.RawMessage, error) { return patched(state, patch) }
+
 // patched returns doc with an RFC 6902 patch applied.
 func patched(doc, patch json.RawMessage) (json.RawMessage, error) {
 	ops, err := jsonpatch.DecodePatch(patch)

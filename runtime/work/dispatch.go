@@ -22,7 +22,7 @@ func (en *Engine) dispatch() {
 		case <-en.queue.signal:
 		}
 		ready, unknown := en.queue.ready(en.admit, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
-		en.said.looked()
+		en.said.looked(en.queue.standing)
 		for _, n := range ready {
 			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
 		}

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,7 @@ type live struct {
 	subagents atomic.Int64 // sub-agents that are running
 
 	clientTools graph.ClientTools
+	brought     map[string]bool // messages that its generation was asked with or has found, by id
 
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
@@ -239,7 +241,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if most := l.en.cfg.StateBytes; stateSize(l.state(), ev) > most {
+	if most := l.en.cfg.StateBytes; l.outgrows(ev, most) {
 		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
 	}
 	ev, payload, err := l.w.stored(s.attribute(ev), l.en.cfg.EventBytes)
@@ -286,10 +288,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 // takeover begins no new count; what ends the span is not bound. l.mu is held.
 func (l *live) room(ev agui.Event, size int) error {
 	if l.filled == nil {
-		if !says(ev) {
-			size = 0
-		}
-		if l.filled = l.overfull(size); l.filled == nil {
+		if l.filled = l.overfull(says(ev, size)); l.filled == nil {
 			return nil
 		}
 		close(l.full)
@@ -297,14 +296,18 @@ func (l *live) room(ev agui.Event, size int) error {
 	return l.filled
 }
 
-// says reports whether what is in ev is in a message from then on.
-func says(ev agui.Event) bool {
-	switch ev.Type() {
-	case agui.TypeTextMessageContent, agui.TypeReasoningMessageContent, agui.TypeToolCallArgs, agui.TypeToolCallResult,
-		agui.TypeActivitySnapshot, agui.TypeReasoningEncryptedValue:
-		return true
+// says is how much of an event of so many bytes stays in memory from then on. Of the state the thread has a bound of its own, and the
+// answer that the end of a message tells is what the message has said.
+func says(ev agui.Event, size int) int {
+	switch e := ev.(type) {
+	case agui.Custom, agui.Raw, agui.StateSnapshot, agui.StateDelta:
+		return 0
+	case agui.TextMessageEnd:
+		if e.Output != nil {
+			return max(size-len(e.Output.Answer), 0)
+		}
 	}
-	return false
+	return size
 }
 
 // overfull is why the run may not say so many bytes more, nil when it may. l.mu is held.
@@ -325,15 +328,21 @@ func (l *live) overfull(more int) *plugins.Error {
 	return nil
 }
 
-// stateSize is how large the thread's state may become by ev.
-func stateSize(state json.RawMessage, ev agui.Event) int {
+// outgrows reports whether the thread's state becomes larger than most by ev. What makes a state smaller is taken, however large it is
+// still: the setting may have been another. A patch that cannot apply is refused for that, later.
+func (l *live) outgrows(ev agui.Event, most int) bool {
 	switch e := ev.(type) {
 	case agui.StateDelta:
-		return len(state) + len(e.Delta)
+		state := l.state()
+		if len(state)+len(e.Delta) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.ContainsRune(e.Delta, '\\') {
+			return false // as nothing in it is there twice
+		}
+		next, err := fold.Patched(state, e.Delta)
+		return err == nil && len(next) > most && len(next) >= len(state)
 	case agui.StateSnapshot:
-		return len(e.Snapshot)
+		return len(e.Snapshot) > most
 	}
-	return 0
+	return false
 }
 
 // MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.

@@ -40,7 +40,7 @@ func (l *live) load(ctx context.Context, r model.Reader, run *model.Run, spans [
 			l.calls[m.CallID] = m.Tool
 		}
 	}
-	return l.loadMessages(ctx, r, run)
+	return l.loadMessages(ctx, r, run, spans)
 }
 
 // begunWith is the state that the run's first span began with. What a rollback has restored its log tells: the runs that
@@ -105,7 +105,12 @@ func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) er
 }
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.
-func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run) error {
+func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run, spans []model.Span) error {
+	asked := make(map[int64]bool, len(spans)) // by the events that its spans begin with
+	for i := range spans {
+		asked[spans[i].First] = true
+	}
+	l.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
 		msgs, err := r.RunMessages(ctx, run.Project, run.Key, after, log.LatestMessages)
@@ -117,14 +122,29 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run)
 			if after = m.Key; m.State == model.MessageConsumed {
 				l.w.messages[m.ID] = m
 				known = append(known, m.Message)
+				if m.EventID < l.began.upTo || asked[m.EventID] {
+					l.brought[m.ID] = true
+				}
 			}
 		}
 		if !msgs.More {
 			break
 		}
 	}
-	l.w.fold = fold.New(l.w.thread.State, known)
+	l.w.fold = l.folded(l.w.thread.State, known)
 	return nil
+}
+
+// folded is what messages of the run come to, of which those count that its generation has said: neither what it was asked, nor what
+// earlier ones have said.
+func (l *live) folded(state json.RawMessage, messages []agui.Message) *fold.Fold {
+	f := fold.New(state, messages)
+	for i := range messages {
+		if l.brought[messages[i].ID] {
+			f.Brought(messages[i].ID)
+		}
+	}
+	return f
 }
 
 // page is how many rows or events are read at once.

@@ -171,6 +171,20 @@ func (q *runQueue) leave(thread int64, p place) {
 	}
 }
 
+// standing tells which of runs, given with their threads, are still to be claimed.
+func (q *runQueue) standing(runs map[int64]int64) map[int64]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	still := make(map[int64]bool, len(runs))
+	for run, thread := range runs {
+		if p, ok := q.needs[thread]; ok {
+			n := p.at.Value.(*need)
+			still[run] = n.Do == decide.ToClaim && n.Run.Key == run
+		}
+	}
+	return still
+}
+
 // nudge makes the dispatcher look.
 func (q *runQueue) nudge() {
 	select {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/fold"
 )
 
 // without takes out of messages, whose rows hold what the open span has added to them, what its events will add again:
@@ -77,7 +76,7 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 		}
 	}
 	without(before, evs)
-	l.w.fold = fold.New(l.span.State, before)
+	l.w.fold = l.folded(l.span.State, before)
 	for i, ev := range evs {
 		if err := l.w.ver.Add(ev); err != nil {
 			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)

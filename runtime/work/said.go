@@ -1,6 +1,8 @@
 package work
 
 import (
+	"cmp"
+	"maps"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -14,14 +16,14 @@ type sayings struct {
 	all   int64
 	taken int64                // of all, no more of a project than its share: what one has beyond costs no other
 	by    map[slotKey]int64    // of users, and of projects, no more of a user than its share
-	waits map[slotKey]*waiting // by share, the first of the runs that find no room in it to go on
+	waits map[slotKey]*waiting // by share, those that find no room in it to go on
 }
 
-// waiting is a run that finds no room to go on.
+// waiting are the runs that find no room in a share to go on.
 type waiting struct {
-	run    int64
-	passed int64 // what others have taken of the share since
-	seen   bool  // it has been looked for in vain since [sayings.looked]
+	runs   map[int64]int64 // by key, their threads
+	first  int64           // of them, the one that was looked for first since [sayings.looked]
+	passed int64           // what others have taken of the share since one of them began to wait, or was let in beside others
 }
 
 func newSayings(cfg *Config) *sayings {
@@ -65,64 +67,90 @@ func (s *sayings) take(r *model.RunHead, n int64) bool {
 }
 
 // keep takes room for n bytes that a run has said which goes on, if there is room. It has room, whatever it has said, in a share of
-// which nobody has anything; and beside others once they have taken as much as all of it while the run was the first to wait for room.
+// which nobody has anything; and beside others once they have taken as much as all of it while runs waited for room there: the first
+// that is looked for then. That one is the first in each of its shares, so that no two wait for each other.
 func (s *sayings) keep(r *model.RunHead, n int64) bool {
 	if n == 0 {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := true
+	room, beside := true, make([]*waiting, 0, 3)
 	for _, of := range s.shares(r) {
-		if of.used > 0 && of.used+n > of.most {
-			room = s.waited(r, of) && room
+		if of.used == 0 || of.used+n <= of.most {
+			s.leaves(of.key, r.Key)
+			continue
 		}
+		w := s.waited(r, of)
+		room = room && w.first == r.Key && w.passed >= of.most && of.used <= of.most
+		beside = append(beside, w)
 	}
 	if !room {
 		return false
 	}
-	for key, w := range s.waits {
-		if w.run == r.Key {
-			delete(s.waits, key)
-		}
+	for _, w := range beside {
+		w.passed = 0
+	}
+	for _, of := range s.shares(r) {
+		s.leaves(of.key, r.Key)
 	}
 	s.pass(r, n)
 	s.add(r, n)
 	return true
 }
 
-// waited reports whether a run that finds no room in a share has waited for it long enough. mu is held.
-func (s *sayings) waited(r *model.RunHead, of share) bool {
+// waited notes that a run finds no room in a share. mu is held.
+func (s *sayings) waited(r *model.RunHead, of share) *waiting {
 	w := s.waits[of.key]
 	if w == nil {
-		w = &waiting{run: r.Key}
+		w = &waiting{runs: make(map[int64]int64)}
 		s.waits[of.key] = w
 	}
-	if w.run != r.Key {
-		return false
+	w.runs[r.Key] = r.ThreadKey
+	w.first = cmp.Or(w.first, r.Key)
+	return w
+}
+
+// leaves notes that a run does not wait for room in a share any more. mu is held.
+func (s *sayings) leaves(key slotKey, run int64) {
+	if w := s.waits[key]; w != nil {
+		if delete(w.runs, run); len(w.runs) == 0 {
+			delete(s.waits, key)
+		}
 	}
-	w.seen = true
-	return w.passed >= of.most && of.used <= of.most
 }
 
 // pass notes that a run takes n bytes where others wait. mu is held.
 func (s *sayings) pass(r *model.RunHead, n int64) {
 	for _, of := range s.shares(r) {
-		if w := s.waits[of.key]; w != nil && w.run != r.Key {
+		if w := s.waits[of.key]; w != nil {
 			w.passed += max(n, 0)
 		}
 	}
 }
 
-// looked ends a look at all runs that are to go on: which do not wait for room any more is known.
-func (s *sayings) looked() {
+// looked ends a look at all runs that are to go on, of which stand tells those that still are: also one that was not looked for,
+// as there was no slot for it, has waited on. stand is called without a lock.
+func (s *sayings) looked(stand func(runs map[int64]int64) map[int64]bool) {
+	all := make(map[int64]int64)
+	s.mu.Lock()
+	for _, w := range s.waits {
+		w.first = 0
+		maps.Copy(all, w.runs)
+	}
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	still := stand(all)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, w := range s.waits {
-		if !w.seen {
-			delete(s.waits, key)
+		for run := range w.runs {
+			if !still[run] {
+				s.leaves(key, run)
+			}
 		}
-		w.seen = false
 	}
 }
 

@@ -101,9 +101,13 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 			n += len(th.State)
 		}
 		asked := make(map[int64]bool) // by the events that its spans begin with
+		began := int64(0)             // its generation
 		for _, span := range db.spans[threadKey] {
 			if span.RunKey == runKey {
 				asked[span.First] = true
+				if run := db.runs[runKey]; run != nil && span.Generation == run.Generation {
+					began = min(cmp.Or(began, span.First), span.First)
+				}
 			}
 		}
 		for _, m := range db.messages[threadKey] {
@@ -112,7 +116,7 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 				n += sizeOf(m)
 			case m.State == model.MessageConsumed:
 				history += sizeOf(m)
-				if m.RunKey == runKey && !asked[m.EventID] {
+				if m.RunKey == runKey && m.EventID > began && !asked[m.EventID] {
 					said += sizeOf(m)
 				}
 			}

@@ -1,0 +1,154 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// A run that waits for room and is the first to do so has its turn once others have taken all the room once over, also where
+// the slots are all taken whenever one of the others is at work.
+func TestWaitingForRoomIsNotForgottenWhileSlotsAreFull(t *testing.T) {
+	on, off := make(chan struct{}), make(chan struct{})
+	close(on)
+	quick := agent{"quick", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, say(run, strings.Repeat("x", 200<<10))
+	}}
+	b := open(t, runtime.Config{Runs: 4, RunsMessages: 28 << 20, Drain: 1, Grace: 1}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quick)
+	waits := b.start("waits", "asker", "x").RunID
+	b.wait(waits, runtime.Waiting)
+	for i := range 3 { // each of which has 8 of 28 MiB
+		id := b.start(fmt.Sprint("held", i), "holder", "x").RunID
+		b.wait(id, runtime.Waiting)
+		b.answerAs(local, id)
+		b.wait(id, runtime.Running)
+	}
+	b.answerAs(local, waits)
+	var wg sync.WaitGroup
+	for c := range 3 { // clients whose runs have the last slot in turn
+		wg.Go(func() {
+			for i := range 60 {
+				s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+					Agent: "quick", ThreadID: fmt.Sprint("c", c, "-", i), Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b.wait(s.RunID, runtime.Completed, runtime.Failed)
+			}
+		})
+	}
+	wg.Wait() // 180 runs have each taken 0.8 MiB or more: five times all the room
+	run, err := b.Run(t.Context(), local, waits)
+	if err != nil || run.StartedAt == nil || run.Status == runtime.Queued {
+		t.Errorf("the run that waits for room is %s, %v: it has not had its turn", run.Status, err)
+	}
+	close(off)
+	b.wait(waits, runtime.Completed)
+}
+
+var _ = time.Now
+
+// What becomes of runs that wait for room: cancelled, rolled back, removed with their threads, left over a stop.
+func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
+	on, off := make(chan struct{}), make(chan struct{})
+	close(on)
+	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }}
+	b := open(t, runtime.Config{RunsMessages: 12 << 20, Drain: 1, Grace: 1}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quiet)
+	holder := b.start("held", "holder", "x").RunID
+	b.wait(holder, runtime.Waiting)
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, b.start(fmt.Sprint("t", i), "asker", "x").RunID)
+		b.wait(ids[i], runtime.Waiting)
+	}
+	b.answerAs(local, holder)
+	b.wait(holder, runtime.Running)
+	for _, id := range ids {
+		b.answerAs(local, id)
+	}
+	if _, err := b.Cancel(t.Context(), local, ids[0]); err != nil {
+		t.Error(err)
+	}
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "quiet", ThreadID: "t1", Multitask: runtime.RollbackRuns, Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(ids[1], runtime.Cancelled)
+	if err := b.DeleteThread(t.Context(), local, "t2"); err != nil {
+		t.Error(err)
+	}
+	b.down()
+	b.up()
+	b.wait(holder, runtime.Running)
+	close(off)
+	b.wait(ids[3], runtime.Completed)
+	b.wait(holder, runtime.Completed)
+	checkLog(t, b.log("t0"))
+	checkLog(t, b.log("t1"))
+	checkLog(t, b.log("t3"))
+	b.roomGivenBack()
+	if n := b.Stats().Asked; n != 0 {
+		t.Errorf("%d bytes asked count on", n)
+	}
+}
+
+// Parallel calls whose results are each too much: the run ends once, and the next prompt has no call without a result.
+func TestParallelResultsThatOverflow(t *testing.T) {
+	var mu sync.Mutex
+	var prompt []agui.Message
+	big := tool{plugins.Info{Name: "big"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: strings.Repeat("x", 300<<10)}, nil
+	}}
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.Query == "next" {
+			mu.Lock()
+			prompt = run.Input.Messages
+			mu.Unlock()
+			return agui.WorkerOutput{}, nil
+		}
+		var calls []plugins.ToolCall
+		for range 8 {
+			calls = append(calls, plugins.ToolCall{Name: "big", Args: json.RawMessage(`{}`)})
+		}
+		_, err := run.CallTools(ctx, calls...)
+		return agui.WorkerOutput{}, errors.Join(err, nil)
+	}}
+	b := open(t, runtime.Config{RunMessages: 1 << 20}, big, worker)
+	for range 5 {
+		run := b.wait(b.start("main", "worker", "x").RunID, runtime.Failed)
+		if run.Error.Code != "messages_too_large" {
+			t.Errorf("%+v", run.Error)
+		}
+		steps, err := rows(b.Steps(t.Context(), local, run.ID, 0, 100))
+		if err != nil || len(steps) != 1 || !steps[0].Status.Final() {
+			t.Errorf("%+v %v", steps, err)
+		}
+	}
+	b.wait(b.start("main", "worker", "next").RunID, runtime.Completed)
+	open := map[string]bool{}
+	for _, m := range prompt {
+		for _, c := range m.ToolCalls {
+			open[c.ID] = true
+		}
+		if m.Role == agui.RoleTool {
+			delete(open, m.ToolCallID)
+		}
+	}
+	if len(open) > 0 {
+		t.Errorf("calls without results: %v", open)
+	}
+	checkLog(t, b.log("main"))
+	b.roomGivenBack()
+}

@@ -1,0 +1,111 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// What an event says counts before it is there, whichever event it is.
+func TestEveryLargeEventCounts(t *testing.T) {
+	large := strings.Repeat("x", 7<<20)
+	object := json.RawMessage(`{"k":"` + large + `"}`)
+	for name, evs := range map[string][]agui.Event{
+		"a message's start": {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant, Name: large}},
+		"a message's end":   {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}, agui.TextMessageEnd{Base: agui.Base{Metadata: object}, MessageID: "m"}},
+		"a call's start":    {agui.ToolCallStart{ToolCallID: "c", ToolCallName: "n", Base: agui.Base{Metadata: object}}},
+		"an activity's patch": {
+			agui.ActivitySnapshot{MessageID: "a", ActivityType: "t", Content: json.RawMessage(`{}`)},
+			agui.ActivityDelta{MessageID: "a", ActivityType: "t", Patch: json.RawMessage(`[{"op":"add","path":"/k","value":"` + large + `"}]`)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := make(chan error, 5)
+			b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				var err error
+				for _, ev := range append(evs, agui.ReasoningStart{MessageID: "r"}) { // which has what is held staged
+					err = errors.Join(err, run.Emit(ev))
+				}
+				if refused <- err; err != nil {
+					return agui.WorkerOutput{}, err
+				}
+				return agui.WorkerOutput{}, hang(ctx)
+			}})
+			taken := 0
+			for i := range 5 {
+				b.start(fmt.Sprint(i), "worker", "x")
+				if err := <-refused; err == nil {
+					taken++
+				} else if codeOf(err) != "overloaded" {
+					t.Fatal(err)
+				}
+			}
+			if said := b.Stats().Said; taken > 2 || said < 25<<20 {
+				t.Errorf("%d runs have each said 7 MiB, where there is room for two, and %d bytes count", taken, said)
+			}
+		})
+	}
+}
+
+// What a client brings and what a rewind leaves is not what the run says.
+func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
+	b := open(t, runtime.Config{RunMessages: 1 << 20}, agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, say(run, "a word")
+	}})
+	history := []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: "x"}, {ID: "a1", Role: agui.RoleAssistant, Content: strings.Repeat("x", 2<<20)}, {ID: "u2", Role: agui.RoleUser, Content: "y"}}
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+		t.Errorf("a run that is asked with a history of 2 MiB and says a word fails: %+v", run.Error)
+	}
+	s, err = b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", RewindTo: "a1", Messages: []agui.Message{{ID: "u3", Role: agui.RoleUser, Content: "z"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+		t.Errorf("a run that rewinds and says a word fails: %+v", run.Error)
+	}
+}
+
+// What an earlier generation has said counts neither before nor after an answer.
+func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
+	var turn atomic.Int64
+	b := open(t, runtime.Config{RunMessages: 2 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", 300<<10)) }); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if turn.Load() < 4 {
+			return agui.WorkerOutput{}, nil
+		}
+		if _, err := run.Ask(ctx, agui.Interrupt{Message: "?"}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return agui.WorkerOutput{}, say(run, "thanks")
+	}})
+	id := b.start("main", "worker", "x").RunID
+	b.wait(id, runtime.Completed)
+	for range 4 {
+		if turn.Add(1); true {
+			if _, err := b.Append(t.Context(), local, id, runtime.AppendRequest{Content: "again"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.wait(id, runtime.Completed, runtime.Waiting)
+	}
+	b.wait(id, runtime.Waiting)
+	b.answerAs(local, id)
+	if run := b.wait(id, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+		t.Errorf("its generation has said 0.3 MiB of 2, and it fails with %+v", run.Error)
+	}
+	checkLog(t, b.log("main"))
+}

@@ -1,0 +1,78 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*plugins.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// A patch that copies makes the state as large as one that adds: a thread's state stays within its limit, and so its threads can
+// be rewound.
+func TestStateThatCopiesIsBound(t *testing.T) {
+	text := strings.Repeat("x", 3<<20)
+	errs := make(chan error, 1)
+	b := open(t, runtime.Config{},
+		agent{"copier", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			if err := run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/a","value":"` + text + `"}]`)}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			errs <- run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"copy","from":"/a","path":"/b"},{"op":"copy","from":"/a","path":"/c"}]`)})
+			return agui.WorkerOutput{}, nil
+		}},
+		agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { return agui.WorkerOutput{}, nil }})
+	start := func(agent, id, rewind string) runtime.Run {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: agent, ThreadID: "main", RewindTo: rewind, Messages: []agui.Message{{ID: id, Role: agui.RoleUser, Content: "x"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.wait(s.RunID, runtime.Completed, runtime.Failed)
+	}
+	start("copier", "u1", "")
+	if err := <-errs; codeOf(err) != "state_too_large" {
+		t.Errorf("a state of 4 MiB at most was made one of 9: %v", err)
+	}
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil || len(th.State) > 4<<20 {
+		t.Errorf("the thread's state has %d bytes, %v", len(th.State), err)
+	}
+	if run := start("quiet", "u2", "u1"); run.Status != runtime.Completed {
+		t.Errorf("a run that rewinds the thread is %s: %+v", run.Status, run.Error)
+	}
+}
+
+// What a patch takes away or replaces does not count: a state within its limit before and after is taken.
+func TestStateThatShrinksIsTaken(t *testing.T) {
+	half := strings.Repeat("x", 5<<19)
+	errs := make(chan error, 3)
+	b := open(t, runtime.Config{}, agent{"patcher", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		errs <- run.State(json.RawMessage(`{"doc":"` + half + `"}`))
+		errs <- run.State(json.RawMessage(`{"doc":"y` + half[1:] + `"}`)) // as large as before: 2.5 of 4 MiB
+		full, _ := json.Marshal(map[string]string{"doc": strings.Repeat("x", 4<<20-20), "k": ""})
+		if err := run.Emit(agui.StateSnapshot{Snapshot: full}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		errs <- run.State(json.RawMessage(`{"doc":null}`)) // which leaves nothing
+		return agui.WorkerOutput{}, nil
+	}})
+	b.wait(b.start("main", "patcher", "x").RunID, runtime.Completed, runtime.Failed)
+	for i, what := range []string{"a document", "another as large in its place", "the removal of all"} {
+		if err := <-errs; err != nil {
+			t.Errorf("%d: %s is refused: %v", i, what, err)
+		}
+	}
+}

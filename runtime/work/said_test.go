@@ -1,0 +1,49 @@
+package work
+
+import (
+	"testing"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Two runs of a user that wait for room in their user's share and in their project's do not wait for each other: once others have
+// taken all of both shares once over, one of them goes on.
+func TestRunsThatWaitForRoomDoNotWaitForEachOther(t *testing.T) {
+	s := newSayings(&Config{SaidPerUser: 100, SaidPerProject: 150, Said: 1000, Light: 1})
+	run := func(user string, key int64) *model.RunHead {
+		return &model.RunHead{Key: key, ThreadKey: key, Project: "p", User: user}
+	}
+	hers, his := run("ann", 1), run("zoe", 2)
+	if !s.take(his, 100) || !s.take(hers, 20) {
+		t.Fatal("there is room")
+	}
+	a, b := run("ann", 3), run("ann", 4)
+	if s.keep(b, 60) { // 20 + 60 of 100, but 120 + 60 of 150
+		t.Fatal("b has room")
+	}
+	lookedAt(s, 3, 4)
+	if !s.take(hers, 25) {
+		t.Fatal("there is room")
+	}
+	for range 1000 { // others come and go, and her share and her project's are never less than 45 and 145
+		if s.keep(a, 60) || s.keep(b, 60) {
+			return
+		}
+		lookedAt(s, 3, 4)
+		if quick := run("ann", 5); s.take(quick, 5) {
+			s.take(quick, -5)
+		}
+	}
+	t.Errorf("others have taken %d bytes of 100 while two runs wait", 5000)
+}
+
+// lookedAt ends a look after which these runs still stand.
+func lookedAt(s *sayings, still ...int64) {
+	s.looked(func(map[int64]int64) map[int64]bool {
+		all := make(map[int64]bool)
+		for _, run := range still {
+			all[run] = true
+		}
+		return all
+	})
+}
