@@ -130,7 +130,7 @@ func TestStreamsKeepEveryByte(t *testing.T) {
 				t.Errorf("HTTP/%s: got %d bytes and %v, want %d", version, len(got), err, want.Len())
 			}
 			for name, want := range map[string]string{
-				"X-Mine": "kept", "Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+				"X-Mine": "kept", "Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no",
 			} {
 				if got := header.Get(name); got != want {
 					t.Errorf("got %s %q, want %q", name, got, want)

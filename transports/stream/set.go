@@ -101,7 +101,7 @@ func (s *Set) Open() int { return int(s.live.Load()) }
 // program's own fiber server has accepted is closed, and says so: what stands before that server's routes is not known here.
 func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
-	c.Set(fiber.HeaderCacheControl, "no-cache")
+	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")
 	c.Set("X-Accel-Buffering", "no")
 	if c.Method() == fiber.MethodHead {
 		return nil
