@@ -89,6 +89,17 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]
 	return told(a, ", which cannot be shown"), nil
 }
 
+// takes reports whether the models can be sent a part of a message.
+func (a *Agent) takes(kind string, url bool) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	for _, m := range []Streamer{a.model, a.other} {
+		if taker, ok := m.(Taker); ok && !taker.Takes(strings.TrimSpace(kind), url) {
+			return false
+		}
+	}
+	return true
+}
+
 // reads reports whether the models take files of a type.
 func (a *Agent) reads(kind string) bool {
 	for _, m := range []Streamer{a.model, a.other} {

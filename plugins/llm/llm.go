@@ -181,7 +181,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 			t.count(spent)
 		}
 		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), told(&outs[i])))
-		media = append(media, mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
+		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {
 		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})

@@ -28,6 +28,14 @@ type Reader interface {
 	Reads(mediaType string) bool
 }
 
+// Taker is a Streamer that tells what its provider can be sent at all. Any other Model is sent everything, and fails where it
+// cannot take it.
+type Taker interface {
+	// Takes reports whether a message may have a part of a media type, as llms.BinaryContent, or one that is only its URL, as
+	// llms.ImageURLContent, whose media type is empty.
+	Takes(mediaType string, url bool) bool
+}
+
 // Request is what a model is asked.
 type Request struct {
 	Messages []llms.MessageContent // a Carried among the parts of an AI message goes back to the provider it came from

@@ -50,7 +50,7 @@ func (t *turn) called(id, name string) {
 // userParts are the parts of a user's message. What cannot be given to a model is named.
 func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	for _, p := range m.ContentParts() {
-		part := contentPart(&p)
+		part := t.contentPart(&p)
 		if part == nil {
 			part = llms.TextContent{Text: fmt.Sprintf("[a part of type %s, which cannot be shown]", p.Type)}
 		}
@@ -63,15 +63,15 @@ func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	return parts
 }
 
-// contentPart is a part as a model takes it, nil when it does not. A URL is left to the provider to fetch, which those
+// contentPart is a part as the models take it, nil when one does not. A URL is left to the provider to fetch, which those
 // do for images.
-func contentPart(p *agui.Part) llms.ContentPart {
+func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	switch {
 	case p.Type == "text":
 		return llms.TextContent{Text: p.Text}
 	case p.Source == nil:
 		return nil
-	case p.Source.Type == "url" && p.Type == "image":
+	case p.Source.Type == "url" && p.Type == "image" && a.takes("", true):
 		return llms.ImageURLContent{URL: p.Source.Value}
 	case p.Source.Type != "data":
 		return nil
@@ -83,16 +83,19 @@ func contentPart(p *agui.Part) llms.ContentPart {
 	if strings.HasPrefix(p.Source.MimeType, "text/") {
 		return llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}
 	}
+	if !a.takes(p.Source.MimeType, false) {
+		return nil
+	}
 	return llms.BinaryContent{MIMEType: p.Source.MimeType, Data: data}
 }
 
 // mediaOf are the images and files of a tool's result, introduced by its name; none is nil.
-func mediaOf(tool string, parts json.RawMessage) (list []llms.ContentPart) {
+func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.ContentPart) {
 	if parts == nil {
 		return nil
 	}
 	for _, p := range (agui.Message{Role: agui.RoleTool, Parts: parts}).ContentParts() {
-		if part := contentPart(&p); part != nil && p.Type != "text" {
+		if part := a.contentPart(&p); part != nil && p.Type != "text" {
 			list = append(list, part)
 		}
 	}
@@ -102,13 +105,19 @@ func mediaOf(tool string, parts json.RawMessage) (list []llms.ContentPart) {
 	return append([]llms.ContentPart{llms.TextContent{Text: "From the result of " + tool + ":"}}, list...)
 }
 
-// unsupported is the type of the first of a message's parts that a model does not take, "" when it takes all.
-func unsupported(m *agui.Message) string {
+// unsupported is the type of the first of a message's parts that the models do not take, "" when they take all.
+func (a *Agent) unsupported(m *agui.Message) string {
 	if m.Role != agui.RoleUser {
 		return ""
 	}
 	for _, p := range m.ContentParts() {
-		if contentPart(&p) == nil {
+		switch {
+		case a.contentPart(&p) != nil:
+		case p.Source != nil && p.Source.Type == "url":
+			return p.Type + " by its URL"
+		case p.Source != nil && p.Source.MimeType != "":
+			return p.Type + " of " + p.Source.MimeType
+		default:
 			return p.Type
 		}
 	}

@@ -36,7 +36,7 @@ func (t *turn) begin(ctx context.Context) error {
 	}
 	for i, turn := range h.turns {
 		for j := range turn {
-			if kind := unsupported(&turn[j]); kind != "" && i == len(h.turns)-1 {
+			if kind := t.unsupported(&turn[j]); kind != "" && i == len(h.turns)-1 {
 				return &plugins.Error{Code: "unsupported_part", Message: fmt.Sprintf("A part of type %s cannot be given to the model", kind)}
 			}
 			t.messages = append(t.messages, t.convert(&turn[j])...)

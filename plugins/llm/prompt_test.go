@@ -126,6 +126,32 @@ func TestUnsupportedPart(t *testing.T) {
 	}
 }
 
+// images is a model that takes images alone, and no URLs.
+type images struct{ *model }
+
+func (images) Takes(kind string, url bool) bool { return !url && kind == "image/png" }
+
+func TestPartsThatAModelDoesNotTake(t *testing.T) {
+	for name, part := range map[string]string{
+		"A part of type audio of audio/wav cannot be given to the model": `{"type":"audio","source":{"type":"data","value":"aGk=","mimeType":"audio/wav"}}`,
+		"A part of type image by its URL cannot be given to the model":   `{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}}`,
+		"": `{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png; a=b"}}`,
+	} {
+		said := agui.Message{ID: "v", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"text","text":"look"},` + part + `]`)}
+		m := &model{replies: []reply{says("done")}}
+		a := newAgent(t, llm.Config{Model: images{m}})
+		res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: []agui.Message{said}}})
+		if e, ok := errors.AsType[*plugins.Error](res.Err); name == "" && res.Err != nil || name != "" && (!ok || e.Message != name || m.calls() != 0) {
+			t.Errorf("%s: ended with %v", part, res.Err)
+		}
+		later := plugins.Input{Messages: []agui.Message{said, {ID: "a", Role: agui.RoleAssistant, Content: "no"}, {ID: "u", Role: agui.RoleUser, Content: "text then"}}}
+		res = plugintest.Run(t, a, plugintest.Config{Input: later})
+		if res.Err != nil || strings.Contains(m.request(m.calls()), "which cannot be shown]") != (name != "") {
+			t.Errorf("%s: ended with %v\n%s", part, res.Err, m.request(m.calls()))
+		}
+	}
+}
+
 func TestDirectoryIsNotLeft(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "items")

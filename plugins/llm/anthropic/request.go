@@ -233,5 +233,10 @@ func closeObjects(v any) {
 	}
 }
 
+// Takes reports whether the API has a form for a part of a message.
+func (m *Model) Takes(mediaType string, url bool) bool {
+	return url || wire.Takes(mediaType, "application/pdf")
+}
+
 // Reads reports that the model reads PDF.
 func (m *Model) Reads(mediaType string) bool { return mediaType == "application/pdf" }

@@ -177,3 +177,6 @@ func (m *message) say(text string) {
 	}
 	m.Content += text
 }
+
+// Takes reports whether the API has a form for a part of a message: images have to come themselves.
+func (*Model) Takes(mediaType string, url bool) bool { return !url && wire.Takes(mediaType) }

@@ -125,5 +125,10 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
+// Takes reports whether the API has a form for a part of a message.
+func (*Model) Takes(mediaType string, url bool) bool {
+	return url || wire.Takes(mediaType, "application/pdf")
+}
+
 // Reads reports whether the model reads PDF, which is certain of OpenAI's own alone.
 func (m *Model) Reads(mediaType string) bool { return m.own && mediaType == "application/pdf" }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -27,6 +28,13 @@ func (m Media) Text() (string, bool) {
 		return "", false
 	}
 	return string(m.Data), true
+}
+
+// Takes tells that a file of a media type is an image, is read as text, or of one of more.
+func Takes(mediaType string, more ...string) bool {
+	m := Media{Type: mediaType}
+	_, text := m.Text()
+	return text || m.Image() || slices.Contains(more, mediaType)
 }
 
 // Base64 returns m's bytes as text.
