@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -197,9 +198,13 @@ func told(out *agui.ToolOutput) string {
 	if out.Error == nil {
 		return "failed: " + out.ResultSummary
 	}
-	raw, _ := json.Marshal(map[string]any{"error": map[string]any{
+	said := map[string]any{"error": map[string]any{
 		"code": out.Error.Code, "message": out.Error.Message, "retryable": out.Error.Retryable,
-	}})
+	}}
+	if out.ResultSummary != "" && !strings.HasPrefix(out.ResultSummary, out.Error.Message) { // which it mostly repeats
+		said["content"] = out.ResultSummary // of a client's tool, beside its error
+	}
+	raw, _ := json.Marshal(said)
 	return string(raw)
 }
 

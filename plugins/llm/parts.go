@@ -30,13 +30,24 @@ func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 		}
 		return []llms.MessageContent{ai}
 	case agui.RoleTool:
-		text := m.Text()
-		if m.Error != "" {
-			text = "failed: " + m.Error
-		}
-		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID]), text)}
+		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID]), returned(m))}
 	}
 	return nil
+}
+
+// returned is what the model learns of a call of an earlier run: what it was told in that run.
+func returned(m *agui.Message) string {
+	var said struct {
+		Output *agui.ToolOutput `json:"toolAgentOutput"`
+	}
+	if m.Metadata != nil && json.Unmarshal(m.Metadata, &said) == nil && said.Output != nil && said.Output.Error != nil {
+		said.Output.ResultSummary = m.Text()
+		return told(said.Output)
+	}
+	if m.Error != "" {
+		return told(&agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: m.Text(), Error: &agui.OutputError{Code: "tool_failed", Message: m.Error}})
+	}
+	return m.Text()
 }
 
 // called keeps whose result a tool message is going to be.

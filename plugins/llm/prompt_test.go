@@ -152,6 +152,37 @@ func TestPartsThatAModelDoesNotTake(t *testing.T) {
 	}
 }
 
+// What a client's tool said of its failure is not lost behind the run that called it.
+func TestResultsOfEarlierRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		result agui.Message
+		want   string
+	}{
+		"a result": {agui.Message{Content: "text"}, "text"},
+		"a failure": {
+			agui.Message{Metadata: json.RawMessage(`{"toolAgentOutput":{"tool_name":"pick","status":"failure","error":{"code":"tool_failed","message":"closed"}}}`)},
+			`{"error":{"code":"tool_failed","message":"closed","retryable":false}}`,
+		},
+		"a failure that returned something": {
+			agui.Message{Content: "half", Metadata: json.RawMessage(`{"toolAgentOutput":{"tool_name":"pick","status":"failure","error":{"code":"tool_failed","message":"closed"}}}`)},
+			`{"content":"half","error":{"code":"tool_failed","message":"closed","retryable":false}}`,
+		},
+		"a failure of a client's history": {agui.Message{Content: "half", Error: "closed"}, `{"content":"half","error":{"code":"tool_failed","message":"closed","retryable":false}}`},
+	} {
+		c.result.ID, c.result.Role, c.result.ToolCallID = "r", agui.RoleTool, "c"
+		m := &model{replies: []reply{says("done")}}
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: plugins.Input{Messages: []agui.Message{
+			{ID: "u", Role: agui.RoleUser, Content: "pick"},
+			{ID: "a", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "pick", Arguments: "{}"}}},
+			c.result,
+			{ID: "n", Role: agui.RoleUser, Content: "and now"},
+		}}})
+		if res.Err != nil || !strings.Contains(m.request(1), c.want+"\n") {
+			t.Errorf("%s: ended with %v\n%s", name, res.Err, m.request(1))
+		}
+	}
+}
+
 func TestDirectoryIsNotLeft(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "items")
