@@ -131,6 +131,23 @@ func TestErrorsAreItsOwn(t *testing.T) {
 	}
 }
 
+// JSON has no NaN, which Python writes all the same: Baton passed over such a line, and the run hung until its timeout.
+func TestNumbersThatAreNoJSON(t *testing.T) {
+	a := started(t, []string{"python3", "testdata/agent.py"})
+	for _, where := range []string{"do", "tool", "state", "answer"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		res, err := plugintest.Execute(ctx, a, plugintest.Config{Input: steps([]any{"nan", where})})
+		cancel()
+		if err != nil || res.Err == nil || errors.Is(res.Err, context.DeadlineExceeded) || !strings.Contains(res.Err.Error(), "JSON") {
+			t.Errorf("%s: %v, ended with %v", where, err, res.Err)
+		}
+	}
+	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "still there"})})
+	if res.Err != nil {
+		t.Error(res.Err)
+	}
+}
+
 func errorsAreItsOwn(t *testing.T, a *process.Agent) {
 	t.Helper()
 	for _, test := range []struct {

@@ -66,6 +66,10 @@ def tell(run, step, results):
     elif what == "append":
         with open(rest[0], "a") as f:
             f.write("x")
+    elif what == "nan":
+        nan = float("nan")
+        {"do": lambda: run.do("nan", lambda: {"mean": nan}), "tool": lambda: run.tool("calculator", {"expression": nan}),
+         "state": lambda: run.state({"mean": nan}), "answer": lambda: results.append(nan)}[rest[0]]()
     elif what == "fail":
         raise baton.Error(rest[0], rest[1], True)
     elif what == "bug":
@@ -87,6 +91,8 @@ def agent(run):
     results = []
     for step in json.loads(run.query):
         tell(run, step, results)
+    if results and isinstance(results[-1], float):
+        return {"answer": results[-1]}
     return {"answer": " ".join(results), "key_points": ["told"]}
 
 

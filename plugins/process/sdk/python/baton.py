@@ -258,7 +258,7 @@ class _Connection:
     def _answer(self, m, fn):
         try:
             answer = {"id": m["id"], "result": fn()}
-            json.dumps(answer)
+            json.dumps(answer, allow_nan=False)
         except BaseException as err:
             if not isinstance(err, (Error, Waiting, Ended)):
                 traceback.print_exc()
@@ -284,7 +284,12 @@ class _Connection:
             self._asked += 1
             key = "b%d" % self._asked
             self._waiting[key] = (run, answer)
-        self.send({"id": key, "method": method, "params": params})
+        try:
+            self.send({"id": key, "method": method, "params": params})
+        except (TypeError, ValueError):  # of what is no JSON nothing is sent
+            with self._lock:
+                self._waiting.pop(key, None)
+            raise
         if run.cancelled:
             self._cancel(run._id)  # it may have been cancelled before anybody knew of this request
         m = answer.get()
@@ -299,7 +304,8 @@ class _Connection:
         raise Error(m["error"]["message"], code, data.get("retryable", False))
 
     def send(self, message):
-        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, separators=(",", ":"))
+        # JSON has no NaN: a ValueError is better than a line that Baton passes over
+        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         line = line.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no character
         with self._lock:
             self._out.write(line + "\n")
