@@ -148,6 +148,14 @@ func TestNumbersThatAreNoJSON(t *testing.T) {
 	}
 }
 
+// JavaScript counts in halves of characters.
+func TestCharactersThatAreCutInTwo(t *testing.T) {
+	res := plugintest.Run(t, started(t, []string{"node", typescript(t)}), plugintest.Config{Input: steps([]any{"units", "a😀b😁"})})
+	if res.Err != nil || res.Text() != "a😀b😁" {
+		t.Errorf("%q, %v", res.Text(), res.Err)
+	}
+}
+
 func errorsAreItsOwn(t *testing.T, a *process.Agent) {
 	t.Helper()
 	for _, test := range []struct {

@@ -29,6 +29,7 @@ type relay struct {
 	steps   map[stepKey]string
 	reasons map[string]bool                        // ours of its reasoning messages that are open
 	chunks  struct{ text, call, reasoning string } // what shorthands without an id go on with
+	halves  halves
 
 	ended    bool
 	failure  *agui.OutputError
@@ -64,7 +65,7 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 		a: a, run: run, again: again,
 		view: fold.New(c.state, c.messages), known: len(c.messages),
 		sent: map[string]bool{}, before: map[string]*call{}, ids: map[string]string{}, calls: map[string]*call{},
-		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{},
+		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{}, halves: halves{},
 	}
 	_ = r.legal.Add(agui.RunStarted{})
 	for _, m := range theirs(c.messages) {
@@ -96,6 +97,9 @@ func (r *relay) patience(idle time.Duration) time.Duration {
 func (r *relay) take(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || string(data) == "[DONE]" {
+		return nil
+	}
+	if data = r.halves.join(data); data == nil {
 		return nil
 	}
 	ev, err := decode(data)

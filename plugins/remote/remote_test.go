@@ -159,6 +159,28 @@ func TestEventsBecomeOurs(t *testing.T) {
 			text assistant
 			+ hi
 			end success hi`},
+		"characters that are cut in two": {`{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}
+			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"one \ud83d"}
+			{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}
+			{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{\"x\":\"\uD83D"}
+			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"\ude00\ud83d"}
+			{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"\uDE01\"}"}
+			{"type":"TOOL_CALL_END","toolCallId":"c"}
+			{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"ok"}
+			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"\ude02 two \\ud83d"}
+			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":" \ude00"}
+			{"type":"TEXT_MESSAGE_END","messageId":"a"}`, `
+			text assistant
+			+ one 
+			call f
+			args {"x":"
+			+ 😀
+			args 😁"}
+			TOOL_CALL_END
+			result success ok
+			+ 😂 two \ud83d
+			+  �
+			end success one 😀😂 two \ud83d �`},
 		"two texts at once": {`{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}
 			{"type":"TEXT_MESSAGE_START","messageId":"b","role":"assistant"}
 			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"1"}

@@ -9,6 +9,9 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
     case "say":
       for (const word of rest[0].split(" ")) run.text(word + " ");
       return;
+    case "units":
+      for (const unit of rest[0].split("")) run.text(unit);
+      return;
     case "flood":
       for (let i = 0; i < rest[0]; i++) await run.text("x".repeat(1000));
       return;

@@ -119,7 +119,7 @@ export class Run {
   readonly #id: number | string;
   readonly #scope = new AsyncLocalStorage<string>();
   #messages = 0;
-  #open: { role: string; message: number } | null = null;
+  #open: { role: string; message: number; kept: string } | null = null;
   #written = 0;
   #taken: Promise<unknown> = Promise.resolve();
 
@@ -144,8 +144,9 @@ export class Run {
   /** Returns a message of its own, which its end completes. */
   message(role = "assistant", stage = ""): { write(delta: string): Promise<void>; end(): Promise<void> } {
     const message = ++this.#messages;
+    const half = { kept: "" };
     return {
-      write: delta => this.#notify("text", { message, role, stage, delta }),
+      write: delta => this.#notify("text", { message, role, stage, delta: whole(half, delta) }),
       end: () => this.#notify("text", { message, role, stage, delta: "", end: true }),
     };
   }
@@ -223,7 +224,9 @@ export class Run {
 
   #say(role: string, delta: string): Promise<void> {
     if (delta === "") return Promise.resolve();
-    if (this.#open?.role !== role) this.#open = { role, message: ++this.#messages };
+    if (this.#open?.role !== role) this.#open = { role, message: ++this.#messages, kept: "" };
+    delta = whole(this.#open, delta);
+    if (delta === "") return Promise.resolve();
     return this.#notify("text", { message: this.#open.message, role, delta });
   }
 
@@ -251,6 +254,13 @@ export class Run {
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
+}
+
+/** Returns text without the half of a character that it ends with, which is kept for the next piece of the message. */
+function whole(message: { kept: string }, delta: string): string {
+  const text = message.kept + delta;
+  message.kept = /[\uD800-\uDBFF]$/.test(text) ? text.slice(-1) : "";
+  return message.kept === "" ? text : text.slice(0, -1);
 }
 
 const over = () => new Halt("the run is over", "ended");
