@@ -1,5 +1,6 @@
 /**
- * Agents and tools for Baton in TypeScript, on Node.js 20 or later. Needs nothing but this file.
+ * Agents and tools for Baton in TypeScript, on Node.js 20 or later (22.18 or later runs it as it is). Needs nothing
+ * but this file.
  *
  *     import { serve } from "./baton.ts";
  *
