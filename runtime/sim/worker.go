@@ -93,7 +93,7 @@ type player struct {
 func (pl *player) begin(ctx context.Context) error {
 	in := &pl.run.Input
 	run, err := pl.p.rt.Run(ctx, runtime.MustCaller(in.Project, in.User, runtime.RoleUser), in.RunID)
-	if err != nil {
+	if err != nil || run.Status != runtime.Running { // it has ended meanwhile, and may be in its next generation
 		return errDied
 	}
 	name, _ := message(in.Query)
