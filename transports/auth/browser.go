@@ -102,25 +102,46 @@ func sentHost(c *fiber.Ctx) string { return string(c.Request().Header.Host()) }
 // hostAdmitted reports whether the request's Host is a name of this server. Literals of loopback and of the
 // address the connection came in on are: another site's name cannot resolve to a literal.
 func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
-	host := hostname(sentHost(c))
-	if host == "" {
+	sent := sentHost(c)
+	if sent == "" {
 		return !c.Request().Header.IsHTTP11() // 1.0 had none, and browsers do not speak it
 	}
+	host := hostname(sent)
 	if addr, err := netip.ParseAddr(host); err == nil {
 		local, _ := netip.AddrFromSlice(c.Context().LocalIP())
 		if addr = addr.Unmap(); addr.IsLoopback() || addr == local.Unmap() {
 			return true
 		}
 	}
-	return slices.Contains(hosts, host)
+	return host != "" && slices.Contains(hosts, host)
 }
 
-// hostname is a Host header without its port and brackets, in lower case.
+// hostname is a Host header without its port and brackets, in lower case, and empty for what is none: of name:1@other a URL would
+// lead to the other.
 func hostname(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	if name, port, ok := cutPort(host); ok {
+		if strings.Trim(port, "0123456789") != "" {
+			return ""
+		}
+		host = name
 	}
-	return strings.ToLower(strings.Trim(host, "[]"))
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		if _, err := netip.ParseAddr(inner); err != nil || !ok {
+			return ""
+		}
+		return strings.ToLower(inner)
+	}
+	return strings.ToLower(host)
+}
+
+// cutPort parts a Host header before its port, if it has one.
+func cutPort(host string) (name, port string, ok bool) {
+	at := strings.LastIndexByte(host, ':')
+	if at < 0 || strings.Contains(host[at:], "]") {
+		return host, "", false
+	}
+	return host[:at], host[at+1:], true
 }
 
 // ownOrigin reports whether a page of origin came from the host this request goes to.

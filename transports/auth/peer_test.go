@@ -35,7 +35,13 @@ func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
 		"another scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "javascript"}, "10.1.1.1", "http://internal", ""},
 		"proxied scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "http, HTTPS"}, "10.1.1.1", "https://internal", ""},
 		"a foreign host": {"10.1.1.1", []string{"X-Forwarded-Host", "evil.example"}, "10.1.1.1", "http://internal", ""},
-		"no name":        {"10.1.1.1", []string{"X-Request-Id", "a b\r"}, "10.1.1.1", "http://internal", ""},
+		"a port of no digits": {
+			"10.1.1.1", []string{"X-Forwarded-Host", "app.example:1@evil.example"}, "10.1.1.1", "http://internal", "",
+		},
+		"a path for a port":  {"10.1.1.1", []string{"X-Forwarded-Host", "app.example:80/evil"}, "10.1.1.1", "http://internal", ""},
+		"a name in brackets": {"10.1.1.1", []string{"X-Forwarded-Host", "[app.example]"}, "10.1.1.1", "http://internal", ""},
+		"a port":             {"10.1.1.1", []string{"X-Forwarded-Host", "App.example:8443"}, "10.1.1.1", "http://App.example:8443", ""},
+		"no name":            {"10.1.1.1", []string{"X-Request-Id", "a b\r"}, "10.1.1.1", "http://internal", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := fiber.New()
@@ -61,5 +67,26 @@ func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
 				t.Errorf("the request is called %q, want %q", got.Request, c.request)
 			}
 		})
+	}
+}
+
+// TestHostsAreNames asks for a name of the server's with something else behind it, where a URL would lead to that.
+func TestHostsAreNames(t *testing.T) {
+	for host, want := range map[string]int{
+		"internal": 200, "INTERNAL:80": 200, "internal:": 200, "[::1]:80": 200, "[::1]": 200,
+		"internal:1@evil.example": 421, "localhost:1@evil.example": 421, "internal:80/evil": 421, "internal:80:80": 421,
+		"[internal]": 421, "[::1": 421, "[::1]evil": 421, "127.0.0.1:x": 421, ":80": 421,
+	} {
+		app := fiber.New()
+		app.Use(auth.Browser{Hosts: []string{"internal"}}.Handler())
+		app.Get("/", func(*fiber.Ctx) error { return nil })
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&fasthttp.Request{}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}, nil)
+		ctx.Request.SetRequestURI("/")
+		ctx.Request.Header.SetHost(host)
+		app.Handler()(&ctx)
+		if got := ctx.Response.StatusCode(); got != want {
+			t.Errorf("Host %q: got %d, want %d", host, got, want)
+		}
 	}
 }
