@@ -2,10 +2,12 @@ package baton_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,4 +317,38 @@ func TestTicketsOfAProgramsOwnAccounts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// signed knows everybody by header, and takes all back that one key has signed.
+type signed struct {
+	withdrawn atomic.Bool
+}
+
+func (a *signed) Authenticate(r *http.Request) (baton.Identity, error) {
+	id, err := byHeader(r)
+	id.Credential, id.Watched = "token", "key"
+	return id, err
+}
+
+func (a *signed) Valid(_ context.Context, what string) (bool, error) {
+	return what == "key" && !a.withdrawn.Load(), nil
+}
+
+func (a *signed) Ended(context.Context, []string) ([]string, error) { return nil, nil }
+
+// TestTicketsEndWithWhatIsWatched asks with a ticket whose credential's signer is known no more.
+func TestTicketsEndWithWhatIsWatched(t *testing.T) {
+	accounts := new(signed)
+	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: accounts})
+	res := send(t, "POST", s.URL()+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")
+	var got struct{ Ticket string }
+	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{101, 401} {
+		if _, status := dial(t, s.URL()+"/api/v1/ws?ticket="+got.Ticket, nil); status != want {
+			t.Errorf("got %d, want %d", status, want)
+		}
+		accounts.withdrawn.Store(true)
+	}
 }

@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,10 +42,14 @@ type Identity struct {
 	Projects   []string     // those the user has a part in; the first is meant where a request names none
 	Role       runtime.Role // in each of them
 	Credential string       // the credential's id, never the secret; empty when there is none
+	Watched    string       // what a Watcher calls that with which the credential ends, as its signer's key; empty for the Credential
 	Expires    time.Time    // when the credential ends, and with it the streams that it has opened; zero for never
 	Streams    bool         // it opens streams and nothing else, as a ticket does
 	Scheme     string       // how the bearer is known: SchemeAPIKey, SchemeJWT; empty for a way of the program's own
 }
+
+// Watch is what a Watcher is asked for, empty when there is nothing to ask for.
+func (id Identity) Watch() string { return cmp.Or(id.Watched, id.Credential) }
 
 // What an Identity's Scheme is.
 const (
@@ -204,5 +209,5 @@ func TermOf(c *fiber.Ctx) Term {
 	if s == nil || s.terms == nil {
 		return Term{}
 	}
-	return Term{s.terms, s.identity.Credential, s.identity.Expires}
+	return Term{s.terms, s.identity.Credential, s.identity.Watch(), s.identity.Expires}
 }

@@ -11,7 +11,7 @@ import (
 
 // Watcher is an Authenticator that can take credentials back.
 type Watcher interface {
-	// Valid reports whether a credential, by its id, still opens anything. It is asked for those who bring a ticket that was
+	// Valid reports whether a credential, by its Identity.Watch, still opens anything. It is asked for those who bring a ticket that was
 	// made with the credential; what it answers may be a minute old.
 	Valid(ctx context.Context, credential string) (bool, error)
 	// Ended returns those of the credentials that open nothing any more. It is asked each minute for all that have a
@@ -39,8 +39,8 @@ type Terms struct {
 
 // termKey is a credential as one request has brought it: that of a ticket ends before the one that it was made with.
 type termKey struct {
-	credential string
-	expires    time.Time
+	credential, watched string
+	expires             time.Time
 }
 
 // term is a credential with what it has opened.
@@ -78,19 +78,19 @@ func NewTerms(a Authenticator, log *slog.Logger) *Terms {
 
 // Term is for how long a credential is good. The zero Term has no end.
 type Term struct {
-	terms      *Terms
-	credential string
-	expires    time.Time
+	terms               *Terms
+	credential, watched string
+	expires             time.Time
 }
 
 // Watch has end called with ErrEnded, by another goroutine, when the term is over, unless release was called before: once
 // that has returned it is not called any more. End must not block, nor call release.
 func (t Term) Watch(end func(error)) (release func()) {
-	if t.terms == nil || t.expires.IsZero() && (t.terms.watcher == nil || t.credential == "") {
+	if t.terms == nil || t.expires.IsZero() && (t.terms.watcher == nil || t.watched == "") {
 		return func() {}
 	}
 	h := &holder{end: end}
-	key := termKey{t.credential, t.expires.Round(0)} // by the wall clock alone, as others have it
+	key := termKey{t.credential, t.watched, t.expires.Round(0)} // by the wall clock alone, as others have it
 	t.terms.add(key, h)
 	return func() {
 		t.terms.remove(key, h)
@@ -154,10 +154,15 @@ func (t *Terms) over(key termKey) {
 
 // End ends at once what a credential, by its id, has opened.
 func (t *Terms) End(credential string) {
+	t.endThose(func(key termKey) bool { return key.credential == credential })
+}
+
+// endThose ends what credentials have opened that are meant.
+func (t *Terms) endThose(meant func(termKey) bool) {
 	t.mu.Lock()
 	var keys []termKey
 	for key := range t.open {
-		if key.credential == credential {
+		if meant(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -207,24 +212,24 @@ func (t *Terms) held() (keys []termKey, ok bool) {
 // look ends what has expired by the wall clock, which may have been set since, and what was taken back.
 func (t *Terms) look(keys []termKey) {
 	now := time.Now().Round(0)
-	credentials := make(map[string]struct{}, len(keys))
+	watched := make(map[string]struct{}, len(keys))
 	for _, key := range keys {
 		if !key.expires.IsZero() && !now.Before(key.expires) {
 			t.over(key)
-		} else if key.credential != "" {
-			credentials[key.credential] = struct{}{}
+		} else if key.watched != "" {
+			watched[key.watched] = struct{}{}
 		}
 	}
-	if t.watcher == nil || len(credentials) == 0 {
+	if t.watcher == nil || len(watched) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.every/2)
 	defer cancel()
-	ended, err := t.watcher.Ended(ctx, slices.Collect(maps.Keys(credentials)))
+	ended, err := t.watcher.Ended(ctx, slices.Collect(maps.Keys(watched)))
 	if err != nil {
 		t.log.Warn("it is not known which credentials were revoked", "error", err)
 	}
-	for _, credential := range ended {
-		t.End(credential)
+	for _, what := range ended {
+		t.endThose(func(key termKey) bool { return key.watched == what })
 	}
 }

@@ -53,8 +53,15 @@ func (b *bouncer) questions() [][]string {
 // termOf is the term of a credential.
 func termOf(t *testing.T, terms *auth.Terms, credential string, expires time.Time) (term auth.Term) {
 	t.Helper()
+	return termOfWatched(t, terms, credential, "", expires)
+}
+
+func termOfWatched(t *testing.T, terms *auth.Terms, credential, watched string, expires time.Time) (term auth.Term) {
+	t.Helper()
 	vouch := auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) {
-		return auth.Identity{User: "u", Projects: []string{"p"}, Role: runtime.RoleUser, Credential: credential, Expires: expires}, nil
+		return auth.Identity{
+			User: "u", Projects: []string{"p"}, Role: runtime.RoleUser, Credential: credential, Watched: watched, Expires: expires,
+		}, nil
 	})
 	app := fiber.New()
 	request := func(*fiber.Ctx) (*http.Request, error) {
@@ -149,6 +156,33 @@ func TestTermsEndWhatIsTakenBack(t *testing.T) {
 		synctest.Wait()
 		if len(b.questions()) > n {
 			t.Error("it is asked for nothing")
+		}
+	})
+}
+
+// TestTermsEndWithWhatIsWatched takes back what two credentials depend on, and one of them before.
+func TestTermsEndWithWhatIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		b := new(bouncer)
+		terms := auth.NewTerms(b, slog.New(slog.DiscardHandler))
+		defer terms.Close()
+		var one, two, other ending
+		defer termOfWatched(t, terms, "a", "key", begun.Add(time.Hour)).Watch(one.end(begun))()
+		defer termOfWatched(t, terms, "b", "key", begun.Add(time.Hour)).Watch(two.end(begun))()
+		defer termOfWatched(t, terms, "key", "another", begun.Add(time.Hour)).Watch(other.end(begun))()
+		terms.End("a")
+		if !one.was(1, 0) || !two.was(0, 0) {
+			t.Errorf("ended %d and %d times", one.n, two.n)
+		}
+		b.set([]string{"key"}, nil)
+		<-time.After(90 * time.Second)
+		synctest.Wait()
+		if !two.was(1, time.Minute) || !other.was(0, 0) {
+			t.Errorf("ended %d times after %v, another %d times", two.n, two.at, other.n)
+		}
+		if asked := b.questions(); len(asked) != 1 || !slices.Equal(asked[0], []string{"another", "key"}) {
+			t.Errorf("it was asked for %q", asked)
 		}
 	})
 }

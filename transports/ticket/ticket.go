@@ -99,6 +99,7 @@ type claims struct {
 	User       string `json:"u"`
 	Role       string `json:"r"`
 	Credential string `json:"c,omitempty"`
+	Watched    string `json:"w,omitempty"`
 	Expires    int64  `json:"e"` // in Unix seconds
 }
 
@@ -122,21 +123,21 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	if !ok || !known || c.Path != path || r.Method != http.MethodGet || time.Now().Unix() >= c.Expires {
 		return auth.Identity{}, errTicket
 	}
-	if t.watcher != nil && c.Credential != "" {
-		switch valid, err := t.watcher.Valid(ctx, c.Credential); {
+	id := auth.Identity{
+		User: c.User, Projects: []string{c.Project}, Credential: c.Credential, Watched: c.Watched, Expires: time.Unix(c.Expires, 0), Streams: true,
+	}
+	if t.watcher != nil && id.Watch() != "" {
+		switch valid, err := t.watcher.Valid(ctx, id.Watch()); {
 		case err != nil:
 			return auth.Identity{}, errAway
 		case !valid:
 			return auth.Identity{}, errTicket
 		}
 	}
-	role, err := runtime.ParseRole(c.Role)
-	if err != nil {
+	if id.Role, err = runtime.ParseRole(c.Role); err != nil {
 		return auth.Identity{}, errTicket
 	}
-	return auth.Identity{
-		User: c.User, Projects: []string{c.Project}, Role: role, Credential: c.Credential, Expires: time.Unix(c.Expires, 0), Streams: true,
-	}, nil
+	return id, nil
 }
 
 // Signed reports that a ticket is, and of what else it is next's.
@@ -204,7 +205,7 @@ func (t *Tickets) issue(c *fiber.Ctx, who runtime.Caller) error {
 	if !id.Expires.IsZero() && id.Expires.Before(until) {
 		until = id.Expires.Truncate(time.Second)
 	}
-	sealed := seal(secret, &claims{path, who.Project(), who.User(), who.Role().String(), id.Credential, until.Unix()})
+	sealed := seal(secret, &claims{path, who.Project(), who.User(), who.Role().String(), id.Credential, id.Watched, until.Unix()})
 	return c.Status(fiber.StatusCreated).JSON(Issued{sealed, until.UTC()})
 }
 

@@ -9,6 +9,7 @@ package jwt
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -107,10 +108,12 @@ type Tokens struct {
 	algorithms []jose.SignatureAlgorithm
 	keys       *keySet // nil with a secret
 	known      known
+	own        string // what the secret is called; empty without one
 }
 
 var (
 	_ auth.Authenticator = (*Tokens)(nil)
+	_ auth.Watcher       = (*Tokens)(nil)
 	_ auth.Signed        = (*Tokens)(nil)
 )
 
@@ -123,6 +126,11 @@ func New(cfg Config) (*Tokens, error) {
 	t := &Tokens{cfg: cfg}
 	for _, alg := range cfg.Algorithms {
 		t.algorithms = append(t.algorithms, jose.SignatureAlgorithm(alg))
+	}
+	if len(cfg.Secret) > 0 { // whoever holds a token knows as much of the secret
+		mac := hmac.New(sha256.New, cfg.Secret)
+		mac.Write([]byte("what this secret is called"))
+		t.own = "key:" + hex.EncodeToString(mac.Sum(nil)[:16])
 	}
 	if cfg.JWKS != "" {
 		var err error
@@ -144,6 +152,32 @@ func (t *Tokens) Authenticate(r *http.Request) (auth.Identity, error) {
 
 // Signed reports that all tokens are.
 func (t *Tokens) Signed(*http.Request) bool { return true }
+
+// Valid reports whether what tokens were signed with, as an Identity's Watched calls it, is taken still: a ticket is no better than the
+// token it was made with.
+func (t *Tokens) Valid(ctx context.Context, mark string) (bool, error) {
+	if t.keys == nil {
+		return mark == t.own, nil
+	}
+	err := t.keys.has(ctx, mark)
+	if errors.Is(err, errNoKey) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Ended returns those of the marks of which Valid is not true.
+func (t *Tokens) Ended(ctx context.Context, marks []string) (ended []string, err error) {
+	for _, mark := range marks {
+		switch valid, why := t.Valid(ctx, mark); {
+		case why != nil:
+			err = why
+		case !valid:
+			ended = append(ended, mark)
+		}
+	}
+	return ended, err
+}
 
 // identify reads a token. Its errors never hold any of it.
 func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth.Identity, error) {
@@ -167,7 +201,12 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 	if err := t.valid(&v.std, now); err != nil {
 		return auth.Identity{}, err
 	}
-	v.id = auth.Identity{Expires: v.std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(v.std.ID, text), Scheme: auth.SchemeJWT}
+	v.id = auth.Identity{
+		Expires: v.std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(v.std.ID, text), Watched: t.own, Scheme: auth.SchemeJWT,
+	}
+	if t.keys != nil {
+		v.id.Watched = mark(v.header.KeyID, v.header.Algorithm, v.key)
+	}
 	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" || strings.ContainsRune(v.id.User, utf8.RuneError) { // which many could be
 		return auth.Identity{}, errUser
 	}
@@ -188,7 +227,7 @@ func (t *Tokens) verify(ctx context.Context, text string) (v *verified, claims m
 	if err != nil || len(token.Headers) != 1 {
 		return nil, nil, errMalformed
 	}
-	v = &verified{header: token.Headers[0]}
+	v = &verified{length: len(text), header: token.Headers[0]}
 	if v.key, err = t.keyFor(ctx, v.header); err != nil {
 		return nil, nil, err
 	}

@@ -446,3 +446,24 @@ func TestClaimsOfAWrongTypeAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Of tokens that name hundreds of projects fewer are remembered: each takes many times as much memory.
+func TestLongTokensAreRememberedByTheirLength(t *testing.T) {
+	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
+	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
+	projects := make([]string, 700)
+	for i := range projects {
+		projects[i] = fmt.Sprintf("%03d", i)
+	}
+	length := 0
+	for i := range 1500 {
+		text := secret.sign(t, claims(map[string]any{"sub": fmt.Sprint("user-", i), "projects": projects}))
+		length = len(text)
+		if _, err := ask(tokens, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := tokens.Remembered(); n == 0 || n*length > 4<<20 {
+		t.Errorf("%d tokens of %d bytes are remembered", n, length)
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +17,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +28,8 @@ import (
 
 // How a set of keys is kept.
 const (
-	fresh    = 5 * time.Minute  // until it is fetched again, while it is used on
+	ahead    = 4 * time.Minute  // until it is fetched again, while it is used on
+	fresh    = 5 * time.Minute  // until nobody uses it before it was, unless it cannot be had
 	usable   = time.Hour        // until it is not used any more: a key that was withdrawn must end some time
 	pause    = 10 * time.Second // between two fetches, whoever asks for what keys
 	patience = 10 * time.Second // for an answer
@@ -43,9 +48,11 @@ type keySet struct {
 
 	mu       sync.Mutex // guards the fields below
 	keys     map[string][]jose.JSONWebKey
-	got      time.Time     // when they were fetched
-	tried    time.Time     // when they were, or should have been
-	fetching chan struct{} // closed when the fetch under way has ended; nil for none
+	marks    map[string]struct{} // of those that check anything
+	got      time.Time           // when they were fetched
+	tried    time.Time           // when they were, or should have been
+	failed   bool                // they were not then
+	fetching chan struct{}       // closed when the fetch under way has ended; nil for none
 }
 
 func newKeySet(address string, log *slog.Logger) (*keySet, error) {
@@ -78,32 +85,52 @@ var errAway = &runtime.Error{
 }
 
 // find returns the key of that id, if it is made for the algorithm.
-func (s *keySet) find(ctx context.Context, id, algorithm string) (any, error) {
+func (s *keySet) find(ctx context.Context, id, algorithm string) (key any, err error) {
+	err = s.look(ctx, func() bool {
+		key = suited(s.keys[id], algorithm)
+		return key != nil
+	})
+	return key, err
+}
+
+// has fails with errNoKey when no key has that mark any more.
+func (s *keySet) has(ctx context.Context, mark string) error {
+	return s.look(ctx, func() bool {
+		_, ok := s.marks[mark]
+		return ok
+	})
+}
+
+// look has found, which is called with mu held, look at the keys: at what is published now, as far as it is known. It fails when it finds
+// nothing. Who uses keys that are older than fresh waits for others, as one that was withdrawn would be good for once more; but not while
+// they cannot be had.
+func (s *keySet) look(ctx context.Context, found func() bool) error {
 	for waited := false; ; waited = true {
 		s.mu.Lock()
 		age := time.Since(s.got)
 		known := s.keys != nil && age < usable
-		key := suited(s.keys[id], algorithm)
+		has := found()
+		old := age > fresh && !s.failed
 		wait := s.fetching
-		if (key == nil || age > fresh) && wait == nil && time.Since(s.tried) >= s.pause {
+		if (!has || age > ahead) && wait == nil && time.Since(s.tried) >= s.pause {
 			wait = make(chan struct{})
 			s.fetching = wait
 			go s.fetch(wait) // ends with the client's patience
 		}
 		s.mu.Unlock()
 		switch {
-		case known && key != nil:
-			return key, nil
+		case known && has && (!old || wait == nil || waited):
+			return nil
 		case wait == nil || waited:
 			if known {
-				return nil, errNoKey
+				return errNoKey
 			}
-			return nil, errAway
+			return errAway
 		}
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return nil, errAway
+			return errAway
 		}
 	}
 }
@@ -140,9 +167,9 @@ func (s *keySet) fetch(done chan struct{}) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fetching, s.tried = nil, time.Now()
+	s.fetching, s.tried, s.failed = nil, time.Now(), err != nil
 	if err == nil {
-		s.keys, s.got = keys, s.tried
+		s.keys, s.marks, s.got = keys, marks(keys), s.tried
 	}
 }
 
@@ -170,6 +197,28 @@ func (s *keySet) get(ctx context.Context) (map[string][]jose.JSONWebKey, error) 
 	return parse(text)
 }
 
+// mark is what a key is called that checks the signatures of tokens that name it: the same as long as it is published so.
+func mark(id, algorithm string, key any) string {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		panic(err) // it is of one of the kinds that are suited
+	}
+	sum := sha256.Sum256(slices.Concat([]byte(algorithm), []byte{0}, []byte(id), []byte{0}, der))
+	return "key:" + hex.EncodeToString(sum[:16])
+}
+
+func marks(keys map[string][]jose.JSONWebKey) map[string]struct{} {
+	all := make(map[string]struct{}, len(keys))
+	for id, some := range keys {
+		for _, algorithm := range []string{rs256, es256, eddsa} {
+			if key := suited(some, algorithm); key != nil {
+				all[mark(id, algorithm, key)] = struct{}{}
+			}
+		}
+	}
+	return all
+}
+
 // parse reads a set. Keys of kinds that are not known are none.
 func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 	var set struct {
@@ -184,7 +233,7 @@ func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 	keys := make(map[string][]jose.JSONWebKey, len(set.Keys))
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(text) == nil && key.KeyID != "" {
+		if key.UnmarshalJSON(text) == nil && key.KeyID != "" && checks(text) {
 			keys[key.KeyID] = append(keys[key.KeyID], key)
 		}
 	}
@@ -192,6 +241,14 @@ func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 		return nil, errors.New("the answer has no key that has an id and could be used")
 	}
 	return keys, nil
+}
+
+// checks reports whether a key is for the checking of signatures, as far as its operations say: jose does not read them.
+func checks(text []byte) bool {
+	var key struct {
+		Ops *[]string `json:"key_ops"`
+	}
+	return json.Unmarshal(text, &key) == nil && (key.Ops == nil || slices.Contains(*key.Ops, "verify"))
 }
 
 // withoutQuery is a client's error without the address, in which there may be a secret.

@@ -1,6 +1,7 @@
 package jwt_test
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -53,17 +54,112 @@ func TestKeysRotate(t *testing.T) {
 	}
 	p.publish(two)
 	tokens.Pass(6 * time.Minute)
-	deadline := time.Now().Add(10 * time.Minute)
-	for { // the next who asks has them fetched, and waits for nothing
-		if _, err := ask(tokens, first); err != nil {
-			break
+	refused(t, tokens, "a key that was withdrawn, by the first who asks after a pause", first)
+}
+
+// TestKeysAreFetchedAhead has nobody wait for a provider while its keys are used on, nor while it is away.
+func TestKeysAreFetchedAhead(t *testing.T) {
+	key := newPair(t, "one", "ES256")
+	p := newProvider(t, key)
+	tokens := ofProvider(t, p)
+	token := key.sign(t, claims(nil))
+	good := func(when string) {
+		t.Helper()
+		if _, err := ask(tokens, token); err != nil {
+			t.Errorf("%s: %v", when, err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("a key that was withdrawn is taken on")
-		}
-		<-time.After(time.Millisecond)
 	}
-	refused(t, tokens, "a key that was withdrawn", first)
+	good("at first")
+	hold := make(chan struct{})
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-hold
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	p.answer.Store(&answer)
+	tokens.Pass(4*time.Minute + time.Second)
+	good("while they are fetched") // it would never end
+	close(hold)
+	tokens.Pass(2 * time.Minute)
+	good("when that has failed")
+	again := make(chan struct{})
+	defer close(again)
+	silent := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-again })
+	p.answer.Store(&silent)
+	tokens.Pass(time.Minute)
+	good("while it fails on")
+}
+
+// TestWhatWasSignedEndsWithItsKey asks for the key of what a token has opened.
+func TestWhatWasSignedEndsWithItsKey(t *testing.T) {
+	one, two, impostor := newPair(t, "one", "ES256"), newPair(t, "two", "EdDSA"), newPair(t, "one", "ES256")
+	p := newProvider(t, one, two)
+	tokens := ofProvider(t, p)
+	first, err := ask(tokens, one.sign(t, claims(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := ask(tokens, two.sign(t, claims(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Watch() == first.Credential || first.Watch() == second.Watch() {
+		t.Fatalf("tokens of two keys are watched as %q and %q", first.Watch(), second.Watch())
+	}
+	both := []string{first.Watch(), second.Watch()}
+	if ended, err := tokens.Ended(t.Context(), both); len(ended) > 0 || err != nil {
+		t.Errorf("while both are published: %q, %v", ended, err)
+	}
+	p.publish(impostor, two) // another key of the same name is another
+	tokens.Pass(6 * time.Minute)
+	if ended, err := tokens.Ended(t.Context(), both); len(ended) != 1 || ended[0] != first.Watch() || err != nil {
+		t.Errorf("when one is withdrawn: %q, %v", ended, err)
+	}
+	if valid, err := tokens.Valid(t.Context(), first.Watch()); valid || err != nil {
+		t.Errorf("a ticket of it: %v, %v", valid, err)
+	}
+	p.Close()
+	tokens.Pass(50 * time.Minute)
+	if valid, err := tokens.Valid(t.Context(), second.Watch()); !valid || err != nil {
+		t.Errorf("while the provider is away: %v, %v", valid, err)
+	}
+	tokens.Pass(11 * time.Minute)
+	if ended, err := tokens.Ended(t.Context(), both); len(ended) > 0 || err == nil {
+		t.Errorf("when nobody knows any more: %q, %v", ended, err)
+	}
+}
+
+// TestTicketsEndWithASecret has tokens signed with another one after a restart.
+func TestTicketsEndWithASecret(t *testing.T) {
+	secret := pair{algorithm: "HS256", private: bytes.Repeat([]byte("s"), 32)}
+	tokens := newTokens(t, jwt.Config{Secret: secret.private.([]byte)})
+	id, err := ask(tokens, secret.sign(t, claims(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if valid, err := tokens.Valid(t.Context(), id.Watch()); !valid || err != nil {
+		t.Errorf("got %v, %v", valid, err)
+	}
+	other := newTokens(t, jwt.Config{Secret: bytes.Repeat([]byte("t"), 32)})
+	if ended, err := other.Ended(t.Context(), []string{id.Watch()}); len(ended) != 1 || err != nil {
+		t.Errorf("got %q, %v", ended, err)
+	}
+}
+
+// TestKeysAreForWhatTheySay publishes a key whose operations leave signatures out.
+func TestKeysAreForWhatTheySay(t *testing.T) {
+	key := newPair(t, "one", "ES256")
+	for ops, taken := range map[string]bool{`["verify"]`: true, `["sign","verify"]`: true, `["encrypt"]`: false, `[]`: false, `"verify"`: false} {
+		p := newProvider(t, newPair(t, "two", "ES256"))
+		text, _ := key.jwk().MarshalJSON()
+		answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			other, _ := p.set.Keys[0].MarshalJSON()
+			_, _ = w.Write([]byte(`{"keys":[` + string(other) + `,{"key_ops":` + ops + `,` + string(text[1:]) + `]}`))
+		})
+		p.answer.Store(&answer)
+		if _, err := ask(ofProvider(t, p), key.sign(t, claims(nil))); (err == nil) != taken {
+			t.Errorf("key_ops %s: %v", ops, err)
+		}
+	}
 }
 
 func TestKeysOutliveTheirProviderForAWhile(t *testing.T) {

@@ -12,8 +12,12 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// maxKnown is how many tokens are remembered in each of two generations.
-const maxKnown = 2048
+// How many tokens are remembered in each of two generations, and how long they are together: what one says takes as much memory as
+// it is long, and a few times that when it is many short texts.
+const (
+	maxKnown  = 2048
+	maxLength = 2 << 20
+)
 
 // known remembers what tokens with a good signature say: to check that takes longer than most else that is done for a small
 // request, and the one who sends the most requests brings the same token each time. A token is known by its hash. For when it is
@@ -21,10 +25,12 @@ const maxKnown = 2048
 type known struct {
 	mu         sync.Mutex // guards the fields below
 	young, old map[[sha256.Size]byte]*verified
+	length     int // of the young
 }
 
 // verified is what a token says.
 type verified struct {
+	length int // of the token
 	header jose.Header
 	key    any // that has checked its signature
 	std    jwt.Claims
@@ -50,10 +56,13 @@ func (k *known) put(sum [sha256.Size]byte, v *verified) {
 	k.keep(sum, v)
 }
 
-// keep remembers v, and forgets those that nobody has brought while maxKnown others were. The caller holds mu.
+// keep remembers v, and forgets those that nobody has brought while a whole generation of others was. The caller holds mu.
 func (k *known) keep(sum [sha256.Size]byte, v *verified) {
-	if k.young == nil || len(k.young) >= maxKnown {
-		k.old, k.young = k.young, make(map[[sha256.Size]byte]*verified)
+	if k.young == nil || len(k.young) >= maxKnown || k.length+v.length > maxLength {
+		k.old, k.young, k.length = k.young, make(map[[sha256.Size]byte]*verified), 0
+	}
+	if k.young[sum] == nil {
+		k.length += v.length
 	}
 	k.young[sum] = v
 }
