@@ -51,6 +51,7 @@ type Origin struct {
 	Credential string // the id of the credential that it brought, never the secret; empty without accounts
 	Address    string // the address of its client, as far as it is known
 	Request    string // the request's id
+	Home       string // the project that the credential is for where a request names none; empty for the caller's
 }
 
 // ErrNobody refuses the zero Caller.
@@ -94,6 +95,14 @@ func (c Caller) Actor() string {
 		return c.actor
 	}
 	return c.user
+}
+
+// Home is the project whose user the caller is wherever its credential lets it ask: who has many projects is one caller.
+func (c Caller) Home() string {
+	if c.actor != "" || c.origin.Home == "" {
+		return c.project
+	}
+	return c.origin.Home
 }
 
 // Origin is where the request came from.

@@ -40,6 +40,7 @@ type Signed interface {
 type Identity struct {
 	User       string
 	Projects   []string     // those the user has a part in; the first is meant where a request names none
+	Home       string       // the project as whose user it is counted what is asked for in all of them; empty for the first
 	Role       runtime.Role // in each of them
 	Credential string       // the credential's id, never the secret; empty when there is none
 	Watched    string       // what a Watcher calls that with which the credential ends, as its signer's key; empty for the Credential
@@ -132,7 +133,7 @@ func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fibe
 		}
 		guess.right()
 		s.terms = terms
-		origin := runtime.Origin{Credential: id.Credential, Request: peer.Request}
+		origin := runtime.Origin{Credential: id.Credential, Request: peer.Request, Home: cmp.Or(id.Home, id.Projects[0])}
 		if peer.Address.IsValid() {
 			origin.Address = peer.Address.String()
 		}

@@ -18,7 +18,7 @@ import (
 
 // Config says how much is too much. Zero fields mean no limit.
 type Config struct {
-	User    Limits // of one user in one project
+	User    Limits // of one user in one project; its Bytes, of which the server has so many, in all that its credential is for
 	Project Limits // of all its users together
 }
 
@@ -213,7 +213,8 @@ func (p *Payer) Pay(has, n int64) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	user, project := m.accounts(p.who, time.Now())
+	_, project := m.accounts(p.who, time.Now())
+	user := m.holder(p.who)
 	over := func(a *account, most int64) bool { return n > 0 && most > 0 && a.bytes > has && a.bytes+n > most }
 	switch {
 	case over(user, m.cfg.User.Bytes):
@@ -243,7 +244,14 @@ func (m *Meter) Used(who runtime.Caller) (user, project Used) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	u, p := m.accounts(who, now)
-	return u.used(now), p.used(now)
+	user, project = u.used(now), p.used(now)
+	user.Bytes = m.holder(who).bytes
+	return user, project
+}
+
+// holder returns the account that a caller's bytes are counted in. The caller holds mu.
+func (m *Meter) holder(who runtime.Caller) *account {
+	return m.account(key{who.Home(), who.User()}, m.cfg.User)
 }
 
 func (a *account) used(now time.Time) Used {

@@ -273,3 +273,30 @@ func TestBytesUnderWay(t *testing.T) {
 		t.Errorf("without limits: %v", err)
 	}
 }
+
+// TestManyProjectsHoldAsOneUser has a user's bytes held in two of the projects of a credential, and those of one of its name with another.
+func TestManyProjectsHoldAsOneUser(t *testing.T) {
+	m := rates.New(rates.Config{User: rates.Limits{Requests: 1, Bytes: 10}})
+	in := func(project, home string) runtime.Caller {
+		return caller(t, project, "ann").From(runtime.Origin{Home: home})
+	}
+	one, two, other := in("p", "p"), in("q", "p"), in("q", "q")
+	if err := m.Payer(one).Pay(0, 8); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := refusal(t, m.Payer(two).Pay(0, 8)); code != "too_many_bytes" {
+		t.Errorf("what is too much with another project's: %q", code)
+	}
+	if err := m.Payer(other).Pay(0, 8); err != nil {
+		t.Errorf("who has another credential: %v", err)
+	}
+	if user, project := m.Used(two); user.Bytes != 8 || project.Bytes != 8 {
+		t.Errorf("the user has %d bytes, the project %d", user.Bytes, project.Bytes)
+	}
+	if err := m.Payer(one).Pay(8, -8); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Payer(two).Pay(0, 8); err != nil {
+		t.Errorf("when all were given back: %v", err)
+	}
+}

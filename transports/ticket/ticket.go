@@ -96,6 +96,7 @@ func (t *Tickets) Reset(ctx context.Context) error {
 type claims struct {
 	Path       string `json:"p"`
 	Project    string `json:"j"`
+	Home       string `json:"h,omitempty"`
 	User       string `json:"u"`
 	Role       string `json:"r"`
 	Credential string `json:"c,omitempty"`
@@ -124,7 +125,7 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 		return auth.Identity{}, errTicket
 	}
 	id := auth.Identity{
-		User: c.User, Projects: []string{c.Project}, Credential: c.Credential, Watched: c.Watched, Expires: time.Unix(c.Expires, 0), Streams: true,
+		User: c.User, Projects: []string{c.Project}, Home: c.Home, Credential: c.Credential, Watched: c.Watched, Expires: time.Unix(c.Expires, 0), Streams: true,
 	}
 	if t.watcher != nil && id.Watch() != "" {
 		switch valid, err := t.watcher.Valid(ctx, id.Watch()); {
@@ -205,7 +206,7 @@ func (t *Tickets) issue(c *fiber.Ctx, who runtime.Caller) error {
 	if !id.Expires.IsZero() && id.Expires.Before(until) {
 		until = id.Expires.Truncate(time.Second)
 	}
-	sealed := seal(secret, &claims{path, who.Project(), who.User(), who.Role().String(), id.Credential, id.Watched, until.Unix()})
+	sealed := seal(secret, &claims{path, who.Project(), who.Home(), who.User(), who.Role().String(), id.Credential, id.Watched, until.Unix()})
 	return c.Status(fiber.StatusCreated).JSON(Issued{sealed, until.UTC()})
 }
 
