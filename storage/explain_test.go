@@ -32,6 +32,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{code("57014"), model.ErrTooSlow},     // statement timeout
 		{code("25P03"), model.ErrUnavailable}, // idle in transaction
 		{code("25006"), model.ErrUnavailable}, // read-only, after a failover
+		{code("42501"), model.ErrUnavailable}, // no right, as a role that may only read for a while
 		{code("40001"), model.ErrUnavailable}, // serialization
 		{code("40P01"), model.ErrUnavailable}, // deadlock
 		{code("55P03"), model.ErrUnavailable}, // lock timeout

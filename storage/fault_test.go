@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -314,5 +316,34 @@ func TestEventsGoToTheirDay(t *testing.T) {
 	}
 	if n := count(`SELECT count(*) FROM events_default`); n != 0 {
 		t.Errorf("%d rows are in the default partition", n)
+	}
+}
+
+// Connections that the database has closed meanwhile are no reason for a server that stops in order to say that it has failed.
+func TestCloseOfLostConnectionsIsNoFailure(t *testing.T) {
+	direct := postgrestest.New(t)
+	db, err := storage.Open(t.Context(), storage.Config{URL: direct, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	log := newLog(t, joined(t, db), 1)
+	if _, err := db.Events(t.Context(), log.threads[0], 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	q, err := sqlx.Open("postgres", direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	const others = "pid <> pg_backend_pid() AND datname = current_database()"
+	q.MustExec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + others)
+	for n := 1; n > 0; {
+		if err := q.Get(&n, "SELECT count(*) FROM pg_stat_activity WHERE "+others); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -122,7 +122,7 @@ func explainPostgres(err error) error {
 		if slices.Contains(guards, pe.Constraint) {
 			return model.ErrConflict
 		}
-	case pqerror.ReadOnlySQLTransaction, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
+	case pqerror.ReadOnlySQLTransaction, pqerror.InsufficientPrivilege, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
 		return model.ErrUnavailable
 	}
 	switch pe.Code.Class() {

@@ -214,6 +214,14 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d)
 }
 
+// closed is what closing connections has come to: one that the other side has closed before is closed.
+func closed(err error) error {
+	if isConnectionError(err) {
+		return nil
+	}
+	return err
+}
+
 // Close closes the connections and releases the lock. It waits for a commit under way. Of a SQLite database it leaves
 // one file, in which everything is.
 func (db *DB) Close() error {
@@ -225,12 +233,12 @@ func (db *DB) Close() error {
 	db.closed = true
 	var errs []error
 	if db.read != nil {
-		errs = append(errs, db.read.Close())
+		errs = append(errs, closed(db.read.Close()))
 	}
 	db.leaveNoWAL()
 	db.drop()
 	if db.write != nil {
-		errs = append(errs, db.write.Close())
+		errs = append(errs, closed(db.write.Close()))
 	}
 	if db.z != nil {
 		db.z.Close()

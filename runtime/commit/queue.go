@@ -59,7 +59,8 @@ type Queue struct {
 	since    time.Time // when the first of items came, at the earliest
 	due      bool      // the lease is to be renewed
 	stop     bool
-	failed   error // why nothing is written any more
+	failed   error         // why nothing is written any more
+	troubled chan struct{} // closed while the database does not commit
 
 	full     atomic.Bool           // bytes has reached its bound
 	draining atomic.Bool           // no item takes a run any more
@@ -74,7 +75,7 @@ type Queue struct {
 
 // New returns a queue that is empty. Run commits what it is given.
 func New(cfg Config) *Queue {
-	q := &Queue{cfg: cfg, n: 1}
+	q := &Queue{cfg: cfg, n: 1, troubled: make(chan struct{})}
 	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
 	return q
 }
@@ -263,15 +264,29 @@ func (q *Queue) Finish() {
 
 // Note notes what the database answers, for readiness.
 func (q *Queue) Note(err error) {
+	if err == nil && q.trouble.Load() == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if err == nil {
 		if q.trouble.Swap(nil) != nil {
+			q.troubled = make(chan struct{})
 			q.cfg.Log.Info("database commits again")
 		}
 		return
 	}
 	if q.trouble.Swap(&err) == nil {
+		close(q.troubled)
 		q.cfg.Log.Error("database does not commit; runs wait", "error", err)
 	}
+}
+
+// Troubled returns a channel that is closed once the database does not commit: see Trouble.
+func (q *Queue) Troubled() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.troubled
 }
 
 // Trouble is what the database answers while it does not commit, nil when all is well.

@@ -173,12 +173,13 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
 	r.leaveRoom()
+	end := r.t.Committed() // what is committed from here on is not removed
 	evs, err := r.page(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(evs) == 0 {
-		return r.removed(ctx, r.t.Committed())
+		return r.removed(ctx, end)
 	}
 	if evs[0].ID > r.after+1 {
 		return r.removed(ctx, evs[0].ID-1)

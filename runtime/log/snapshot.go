@@ -143,6 +143,11 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 			return nil, nil, err
 		}
 		state = th.State
+		if span, err = store.SpanAfter(ctx, t.key, event); err == nil { // it may be of a run that has begun meanwhile
+			state = span.State
+		} else if !errors.Is(err, model.ErrNotFound) {
+			return nil, nil, err
+		}
 	default:
 		return nil, nil, err
 	}

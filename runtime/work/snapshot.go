@@ -52,18 +52,22 @@ func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() 
 	}
 }
 
-// await waits for a thread's next change. It refuses while the database does not commit: there is none.
+// await waits for a thread's next change. It refuses once the database does not commit: there is none.
 func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
-	if err := en.commits.Trouble(); err != nil {
-		return err
-	}
-	select {
-	case <-changed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-en.abandoned.Done(): // a run that was released ends its span at the next start
-		return commit.ErrStopping
+	for {
+		troubled := en.commits.Troubled()
+		if err := en.commits.Trouble(); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+			return nil
+		case <-troubled: // which may be over
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-en.abandoned.Done(): // a run that was released ends its span at the next start
+			return commit.ErrStopping
+		}
 	}
 }
 

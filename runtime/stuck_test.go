@@ -1,0 +1,96 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A snapshot that waits for what a run has said is refused as soon as the database does not commit, and not once it does again.
+func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
+	step := make(chan struct{})
+	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		<-step
+		return agui.WorkerOutput{}, run.State(map[string]int{"n": 1})
+	}}
+	b := open(t, runtime.Config{}, worker)
+	s := &stuck{Store: b.store, asked: make(chan struct{}), end: make(chan struct{})}
+	b.injectStore(s)
+	run := b.start("main", "worker", "x")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.hangs = true
+	s.mu.Unlock()
+	close(step)
+	<-s.asked // a commit hangs, and nobody knows yet that the database is away
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Snapshot(t.Context(), th)
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.fail()
+	select {
+	case err := <-got:
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "unavailable" {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it waits while the database does not commit")
+	}
+	s.recover()
+	b.wait(run.RunID, runtime.Completed)
+}
+
+// stuck is a store whose commits hang, fail later, and go on in the end.
+type stuck struct {
+	runtime.Store
+	asked chan struct{}
+	end   chan struct{}
+
+	mu           sync.Mutex // guards the fields below
+	hangs, fails bool
+	once         sync.Once
+}
+
+func (s *stuck) Commit(ctx context.Context, n int64, b *model.Batch) error {
+	s.mu.Lock()
+	hangs, fails := s.hangs, s.fails
+	s.mu.Unlock()
+	if hangs {
+		s.once.Do(func() { close(s.asked) })
+		<-s.end
+		fails = true
+	}
+	if fails {
+		return runtime.ErrUnavailable
+	}
+	return s.Store.Commit(ctx, n, b)
+}
+
+func (s *stuck) fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangs, s.fails = false, true
+	close(s.end)
+}
+
+func (s *stuck) recover() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = false
+}
