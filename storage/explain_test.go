@@ -39,6 +39,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{code("53300"), model.ErrUnavailable}, // too many connections
 		{code("28P01"), model.ErrUnavailable}, // password
 		{code("08006"), model.ErrUnavailable},
+		{&pq.Error{Code: "XX000", Severity: pqerror.SeverityFatal}, model.ErrUnavailable}, // no session: its files have no room
 		{driver.ErrBadConn, model.ErrUnavailable},
 		{io.ErrUnexpectedEOF, model.ErrUnavailable},
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, model.ErrUnavailable},

@@ -131,6 +131,9 @@ func explainPostgres(err error) error {
 		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError, pqerror.ClassInvalidCatalogName:
 		return model.ErrUnavailable
 	}
+	if pe.Severity == pqerror.SeverityFatal || pe.Severity == pqerror.SeverityPanic { // it has ended the session, or begun none
+		return model.ErrUnavailable
+	}
 	return nil
 }
 
