@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -104,4 +105,43 @@ func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait(s.RunID, runtime.Completed)
+}
+
+// What a crash has cut short is taken back in the log, so that who follows it shows what the thread shows.
+func TestLogTakesBackWhatACrashCut(t *testing.T) {
+	half := make(chan struct{}, 1)
+	var calls atomic.Int64
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if calls.Add(1) > 1 {
+			return agui.WorkerOutput{}, say(run, "the whole")
+		}
+		_, _ = io.WriteString(run.Text(), "the wh")
+		_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
+		half <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{}, worker)
+	run := b.start("main", "worker", "x")
+	<-half
+	b.crash()
+	b.wait(run.RunID, runtime.Completed)
+	said, back := map[string]string{}, map[string]bool{}
+	for _, rec := range b.log("main") {
+		switch e := rec.Event.(type) {
+		case agui.TextMessageContent:
+			said[e.MessageID] += e.Delta
+		case agui.Custom:
+			for _, id := range plugins.RetractedBy(e) {
+				back[id] = true
+			}
+		}
+	}
+	for id, text := range said {
+		if back[id] != (text == "the wh") {
+			t.Errorf("%q is taken back: %v", text, back[id])
+		}
+	}
+	if len(said) != 2 {
+		t.Errorf("said %v", said)
+	}
 }

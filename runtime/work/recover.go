@@ -285,6 +285,7 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 // of CallAgent go on; those that a worker has told of by itself it opens anew.
 func (l *live) interrupt(it *commit.Item) error {
 	thoughts := make(map[string]bool)
+	var unended []string
 	for _, ev := range l.w.ver.Closers() {
 		if l.goesOnIn(ev) {
 			continue
@@ -297,9 +298,9 @@ func (l *live) interrupt(it *commit.Item) error {
 				Status: agui.StatusFailed, Answer: l.w.fold.Text(e.MessageID),
 				Error: &agui.OutputError{Code: codeInterrupted, Message: "The message was interrupted", Retryable: true},
 			}
-			ev = e
+			ev, unended = e, append(unended, e.MessageID)
 		case agui.ReasoningMessageEnd:
-			thoughts[e.MessageID] = true
+			thoughts[e.MessageID], unended = true, append(unended, e.MessageID)
 		}
 		if err := l.w.stage(it, ev); err != nil {
 			return err
@@ -324,7 +325,10 @@ func (l *live) interrupt(it *commit.Item) error {
 			}
 		}
 	}
-	return l.retract(it)
+	return l.retract(it, slices.DeleteFunc(unended, func(id string) bool {
+		m := l.w.messages[id]
+		return m == nil || m.State != model.MessageHidden
+	}))
 }
 
 // goesOnIn reports whether ev would end a step or a sub-agent in which a worker goes on after a crash.

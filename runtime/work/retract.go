@@ -90,8 +90,8 @@ func (s *step) shown() []model.Row {
 }
 
 // retract takes back what a Do had shown that a crash has cut short: it is done again. A message that a call belongs to
-// whose record is there stays.
-func (l *live) retract(it *commit.Item) error {
+// whose record is there stays. It tells of those that were not ended, too, which are hidden already: who folds the log hides them.
+func (l *live) retract(it *commit.Item, unended []string) error {
 	var cut []string
 	recorded := make(map[string]bool) // calls
 	for _, m := range l.memos {
@@ -106,7 +106,7 @@ func (l *live) retract(it *commit.Item) error {
 		}
 	}
 	gone := make(map[string]bool) // calls that go with their message
-	var ids []string
+	ids := unended
 	for _, id := range cut {
 		m, ok := l.w.fold.Message(id)
 		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
@@ -123,7 +123,7 @@ func (l *live) retract(it *commit.Item) error {
 			ids = append(ids, m.ID)
 		}
 	}
-	if ids == nil {
+	if len(ids) == 0 {
 		return nil
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.w.messages[a].Seq, l.w.messages[b].Seq) })
