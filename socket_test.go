@@ -69,15 +69,15 @@ func TestSocketThatAnswersNoPingIsGivenUp(t *testing.T) {
 		}
 		s := open(t, baton.Config{
 			Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond},
-			Stream:   baton.Stream{Ping: 75 * time.Millisecond, WriteTimeout: 300 * time.Millisecond},
+			Stream:   baton.Stream{Ping: 75 * time.Millisecond, WriteTimeout: time.Second},
 		})
 		c, _ := dial(t, doors[door](t, s)+"/api/v1/agui/scripted/ws", nil)
-		c.SetPingHandler(func(string) error { return nil })
 		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
 		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
 			t.Fatal(err)
 		}
 		read(t, c, "TOOL_CALL_END")
+		c.SetPingHandler(func(string) error { return nil })
 		go func() { _, _, _ = c.ReadMessage() }() // ends with the socket
 		await(t, s, runtime.Cancelled)
 	})
