@@ -1,8 +1,10 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"testing"
 	"time"
@@ -38,10 +40,10 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 		_, err := b.Snapshot(t.Context(), th)
 		got <- err
 	}()
-	select {
-	case err := <-got:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	for deadline := time.Now().Add(patience); !waits("work.(*Engine).await("); <-tick() {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait")
+		}
 	}
 	s.fail()
 	select {
@@ -54,6 +56,12 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 	}
 	s.recover()
 	b.wait(run.RunID, runtime.Completed)
+}
+
+// waits reports whether a goroutine is in the function.
+func waits(function string) bool {
+	buf := make([]byte, 1<<20)
+	return bytes.Contains(buf[:goruntime.Stack(buf, true)], []byte(function))
 }
 
 // stuck is a store whose commits hang, fail later, and go on in the end.

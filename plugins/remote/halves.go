@@ -9,8 +9,11 @@ import (
 // of a surrogate pair waits for the next piece of the same message or call. Read one by one, halves are no characters.
 type halves map[string][]byte // as JSON has them, by what they belong to
 
-// half is the length of half a character in JSON: \ud83d.
-const half = 6
+const (
+	half      = 6   // the length of half a character in JSON: \ud83d
+	mostHalf  = 100 // messages and calls of which halves are kept at once: a remote has few open, and nothing else bounds it here
+	longestID = 1 << 10
+)
 
 // join returns the event with what was kept for it in front of its delta, and keeps the half at the delta's end. It returns nil
 // when nothing is left.
@@ -30,7 +33,7 @@ func (h halves) join(data []byte) []byte {
 	kept := h[of]
 	delete(h, of)
 	text := append(bytes.Clone(kept), e.Delta[1:len(e.Delta)-1]...)
-	if n := len(text) - half; n >= 0 && first(text, n) {
+	if n := len(text) - half; n >= 0 && first(text, n) && len(h) < mostHalf && len(of) <= longestID {
 		h[of] = text[n:]
 		text = text[:n]
 	} else if kept == nil {

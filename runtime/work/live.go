@@ -334,8 +334,8 @@ func (l *live) outgrows(ev agui.Event, most int) bool {
 	switch e := ev.(type) {
 	case agui.StateDelta:
 		state := l.state()
-		if len(state)+len(e.Delta) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.ContainsRune(e.Delta, '\\') {
-			return false // as nothing in it is there twice
+		if len(state)+len(e.Delta) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
+			return false // as nothing in it is there twice, also not by a name that is written otherwise
 		}
 		next, err := fold.Patched(state, e.Delta)
 		return err == nil && len(next) > most && len(next) >= len(state)

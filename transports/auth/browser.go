@@ -3,6 +3,7 @@ package auth
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -119,29 +120,14 @@ func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
 // hostname is a Host header without its port and brackets, in lower case, and empty for what is none: of name:1@other a URL would
 // lead to the other.
 func hostname(host string) string {
-	if name, port, ok := cutPort(host); ok {
-		if strings.Trim(port, "0123456789") != "" {
-			return ""
-		}
-		host = name
+	u, err := url.Parse("//" + host)
+	if err != nil || u.Host != host {
+		return ""
 	}
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		inner, ok = strings.CutSuffix(inner, "]")
-		if _, err := netip.ParseAddr(inner); err != nil || !ok {
-			return ""
-		}
-		return strings.ToLower(inner)
+	if name := u.Hostname(); !strings.HasPrefix(host, "[") || strings.Contains(name, ":") {
+		return strings.ToLower(name)
 	}
-	return strings.ToLower(host)
-}
-
-// cutPort parts a Host header before its port, if it has one.
-func cutPort(host string) (name, port string, ok bool) {
-	at := strings.LastIndexByte(host, ':')
-	if at < 0 || strings.Contains(host[at:], "]") {
-		return host, "", false
-	}
-	return host[:at], host[at+1:], true
+	return "" // brackets are an address's
 }
 
 // ownOrigin reports whether a page of origin came from the host this request goes to.
