@@ -235,6 +235,7 @@ type Timeouts struct {
 	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
 	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s
 	Lease             time.Duration // a server that is silent, until one that stands by takes its place, default 15 s
+	Commit            time.Duration // a write that the database does not answer, until who waits for it is told that its outcome is unknown, default 10 s
 
 	RequestHead time.Duration // a request's line and headers, and the handshake of TLS, default 10 s
 	RequestBody time.Duration // the whole of a request's body, default 1 min

@@ -103,6 +103,7 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 		ApprovalTimeout: cfg.Timeouts.Approval,
 		Grace:           cfg.Timeouts.Grace,
 		Drain:           cfg.Timeouts.Drain,
+		Patience:        cfg.Timeouts.Commit,
 
 		CommitInterval: cfg.Commit.Interval,
 		QueueRunBytes:  cfg.Commit.QueueRun,

@@ -148,6 +148,7 @@ type Timeouts struct {
 	Drain             time.Duration `yaml:"drain"`               // runs at work when the server is told to stop (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // a dropped client, until its run is cancelled (3s)
 	Lease             time.Duration `yaml:"lease"`               // a silent server, until another takes its place (15s)
+	Commit            time.Duration `yaml:"commit"`              // a write that the database does not answer, until who waits for it is told that its outcome is unknown (10s)
 
 	RequestHead time.Duration `yaml:"request_head"` // a request's line and headers, and the handshake of TLS (10s)
 	RequestBody time.Duration `yaml:"request_body"` // the whole of a request's body (1m)
@@ -220,6 +221,7 @@ func Default() Config {
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,
 			Lease:             15 * time.Second,
+			Commit:            10 * time.Second,
 
 			RequestHead: 10 * time.Second,
 			RequestBody: time.Minute,

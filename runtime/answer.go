@@ -21,6 +21,10 @@ func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entrie
 	if err := rt.admits(); err != nil {
 		return Run{}, err
 	}
+	return patiently(rt, func() (Run, error) { return rt.resume(ctx, c, name, entries, key) })
+}
+
+func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err

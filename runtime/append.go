@@ -27,6 +27,10 @@ func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req Append
 	if err := rt.admits(); err != nil {
 		return Message{}, err
 	}
+	return patiently(rt, func() (Message, error) { return rt.append(ctx, c, name, &req) })
+}
+
+func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *AppendRequest) (Message, error) {
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Message{}, err

@@ -13,6 +13,10 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.writes(); err != nil {
 		return Run{}, err
 	}
+	return patiently(rt, func() (Run, error) { return rt.cancel(ctx, c, name) })
+}
+
+func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, error) {
 	run, err := rt.owned(ctx, c, name)
 	if err != nil {
 		return Run{}, err
@@ -43,9 +47,11 @@ func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel fun
 	if err := rt.writes(); err != nil {
 		return err
 	}
-	run, err := rt.owned(ctx, c, s.RunID)
-	if err != nil {
-		return err
-	}
-	return unavailable(cancel(&run.RunHead, s.After, rt.by(c, "cancel")))
+	return patientlyDone(rt, func() error {
+		run, err := rt.owned(ctx, c, s.RunID)
+		if err != nil {
+			return err
+		}
+		return unavailable(cancel(&run.RunHead, s.After, rt.by(c, "cancel")))
+	})
 }

@@ -21,11 +21,15 @@ import (
 type faulty struct {
 	runtime.Store
 	before atomic.Pointer[error]
-	after  atomic.Int64 // how many more commits lose their answer
-	refuse string       // payloads with this text are the data's fault
+	after  atomic.Int64                  // how many more commits lose their answer
+	refuse string                        // payloads with this text are the data's fault
+	silent atomic.Pointer[chan struct{}] // nothing is written, and nothing said, until it is closed
 }
 
 func (f *faulty) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+	if silent := f.silent.Load(); silent != nil {
+		<-*silent
+	}
 	if err := f.before.Load(); err != nil {
 		return *err
 	}
@@ -88,6 +92,72 @@ func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
 			t.Errorf("still not ready: %v", err)
 		}
 	}
+}
+
+// Whoever asks while the database is silent is told that nobody knows. It happens all the same, whole.
+func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.RunID == "before" {
+			return agui.WorkerOutput{}, hang(ctx)
+		}
+		return agui.WorkerOutput{Answer: "here"}, nil
+	}}
+	b := open(t, runtime.Config{Runs: 2, Patience: 300 * time.Millisecond}, worker)
+	f := &faulty{}
+	b.inject(f)
+	start := func(thread, run string) error {
+		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "worker", ThreadID: thread, RunID: run, Multitask: runtime.InterruptRuns, BodyHash: run,
+			Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
+		})
+		return err
+	}
+	code := func(err error) string {
+		refusal, ok := errors.AsType[*runtime.Error](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		return refusal.Code
+	}
+	begin := func(run string) { // also on a machine that is slow
+		for err := start("main", run); err != nil; err = start("main", run) {
+			if c := code(err); c != "outcome_unknown" && c != "unavailable" {
+				t.Fatal(err)
+			}
+		}
+	}
+	begin("before")
+	b.wait("before", runtime.Running)
+	for round := range 3 {
+		silent := make(chan struct{})
+		f.silent.Store(&silent)
+		beside := make(chan error)
+		go func() { beside <- start(fmt.Sprint("beside", round), fmt.Sprint("beside", round)) }()
+		asked := 0
+		for _, err := range []error{start("main", fmt.Sprint("instead", round)), <-beside} {
+			if c := code(err); c == "outcome_unknown" {
+				asked++
+			} else if c != "unavailable" {
+				t.Errorf("while the database was silent: %q", c)
+			}
+		}
+		if asked == 0 {
+			t.Error("nobody was told that the outcome is not known")
+		}
+		if c := code(start("main", "late")); c != "unavailable" {
+			t.Errorf("once it is known to be silent: %q", c)
+		}
+		f.silent.Store(nil)
+		close(silent)
+		for b.Ready(t.Context()) != nil {
+			<-tick()
+		}
+	}
+	for i := range 4 { // all slots are free, and who was to be replaced is
+		begin(fmt.Sprint("after", i))
+		b.wait(fmt.Sprint("after", i), runtime.Completed)
+	}
+	b.wait("before", runtime.Cancelled)
 }
 
 func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {

@@ -69,7 +69,7 @@ func TestGrantsComeFromCallers(t *testing.T) {
 		// These have asked the store with the caller's project, and looked at the user.
 		"granted in Thread of read.go", "granted in threadOrLatest of history.go", "granted in readThread of start.go",
 		"grantedRun in visible of read.go", "grantedRun in RunOf of read.go", "grantedRun in Runs of read.go",
-		"grantedRun in Cancel of cancel.go", // what visible has granted, read again
+		"grantedRun in cancel of cancel.go", // what visible has granted, read again
 		"grantedStart in started of start.go",
 	}
 	slices.Sort(want)

@@ -272,10 +272,12 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if !c.deletes(found.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
 	}
-	for note := rt.by(c, "delete"); ; note = (decide.By{}) {
-		out, err := rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
-		if err != nil || !out.Removed.Left {
-			return unavailable(err)
+	return patientlyDone(rt, func() error {
+		for note := rt.by(c, "delete"); ; note = (decide.By{}) {
+			out, err := rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
+			if err != nil || !out.Removed.Left {
+				return unavailable(err)
+			}
 		}
-	}
+	})
 }

@@ -97,6 +97,7 @@ type Config struct {
 	FrameBytes int // that an event may hold at all, default 8 MB, which is the most that clients take; less is for tests
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
+	Patience       time.Duration // a commit that is not answered, until who waits for it is told that its outcome is not known, default 10 s
 	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
 	QueueBytes     int           // of all runs, default 8 MiB
 	BatchEvents    int           // events of one commit, default 1 000
@@ -116,6 +117,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
+	c.Patience = cmp.Or(c.Patience, 10*time.Second)
 	if c.Runs == 0 {
 		c.Runs = Carried()
 	}
@@ -217,7 +219,7 @@ func New(cfg Config) (*Runtime, error) {
 		Attachment: open,
 		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
 		Commits: commit.Config{
-			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat,
+			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},

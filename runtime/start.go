@@ -52,16 +52,22 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 	if err := rt.admits(); err != nil {
 		return Started{}, err
 	}
-	if err := rt.check(c, &req); err != nil {
-		return rt.refused(ctx, c, &req, err)
+	return patiently(rt, func() (Started, error) {
+		if err := rt.check(c, &req); err != nil {
+			return rt.refused(ctx, c, &req, err)
+		}
+		return rt.tracedStart(ctx, c, &req)
+	})
+}
+
+func (rt *Runtime) tracedStart(ctx context.Context, c Caller, req *StartRequest) (Started, error) {
+	if rt.cfg.Tracer == nil {
+		return rt.startRun(ctx, c, req)
 	}
-	if rt.cfg.Tracer != nil {
-		traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
-		started, err := rt.startRun(traced, c, &req)
-		end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
-		return started, err
-	}
-	return rt.startRun(ctx, c, &req)
+	traced, end := rt.cfg.Tracer.Begin(ctx, Op{Kind: OpStart, Name: req.Agent + req.WorkflowID + req.Tool, Run: req.RunID, Thread: req.ThreadID})
+	started, err := rt.startRun(traced, c, req)
+	end(End{Run: started.RunID, Thread: started.ThreadID, Err: err})
+	return started, err
 }
 
 func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (Started, error) {

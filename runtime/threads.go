@@ -99,10 +99,12 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	if p.Metadata != nil {
 		patch.Metadata = *p.Metadata
 	}
-	if _, err = rt.work.Decide(patch); err != nil {
-		return ListedThread{}, unavailable(err)
-	}
-	return rt.listed(ctx, c, found.Key)
+	return patiently(rt, func() (ListedThread, error) {
+		if _, err := rt.work.Decide(patch); err != nil {
+			return ListedThread{}, unavailable(err)
+		}
+		return rt.listed(ctx, c, found.Key)
+	})
 }
 
 // ThreadAsListed returns a thread that the caller may see, by its user's name for it or Baton's, as Threads lists it.
@@ -157,7 +159,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
-	return rt.deleteThread(ctx, th.Key, c.project, rt.by(c, "delete"))
+	return patientlyDone(rt, func() error { return rt.deleteThread(ctx, th.Key, c.project, rt.by(c, "delete")) })
 }
 
 // deleteThread removes a thread on somebody's request, which is noted once.
@@ -199,6 +201,10 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 	if !ValidName(user) {
 		return errUser
 	}
+	return patientlyDone(rt, func() error { return rt.deleteUser(ctx, c, user) })
+}
+
+func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
 	for {
 		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})
 		if err != nil {

@@ -34,10 +34,12 @@ func (q *Queue) Run(ctx context.Context) {
 				it.stay()
 			}
 		}
+		q.ask()
 		if err := q.commit(ctx, q.taken); err != nil {
 			q.GiveUp(err)
 			return
 		}
+		q.answered()
 		q.show(q.taken)
 		q.moved = nil
 	}
@@ -63,9 +65,13 @@ func (q *Queue) beat(over <-chan struct{}) {
 // renew renews the lease, which commits do too. It fails only when this instance may not write any more: that the database
 // is away is for those to say who need it.
 func (q *Queue) renew(ctx context.Context) error {
+	q.ask()
 	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
 	if errors.Is(err, model.ErrFenced) {
 		return err
+	}
+	if err == nil {
+		q.answered()
 	}
 	return nil
 }

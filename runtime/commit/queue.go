@@ -6,6 +6,7 @@ package commit
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -32,6 +33,7 @@ type Config struct {
 
 	Interval    time.Duration // between the starts of two commits above 8 live runs
 	Heartbeat   time.Duration // between two renewals of the lease
+	Patience    time.Duration // that writes take, with those that are tried again, until Stuck tells of it; they go on all the same
 	RunBytes    int           // events of one run that wait for a commit
 	Bytes       int           // of all runs
 	BatchEvents int           // events of one commit
@@ -61,21 +63,23 @@ type Queue struct {
 	stop     bool
 	failed   error         // why nothing is written any more
 	troubled chan struct{} // closed while the database does not commit
+	stuck    chan struct{} // closed while the database does nothing for longer than Patience
 
 	full     atomic.Bool           // bytes has reached its bound
 	draining atomic.Bool           // no item takes a run any more
 	trouble  atomic.Pointer[error] // what the database answers while it does not commit; nil when all is well
 
 	// Used by Run only.
-	n     int64 // the number of the next batch
-	start time.Time
-	taken []*Item
-	moved moved // what was committed and not shown yet has changed of Config.Queued
+	n      int64   // the number of the next batch
+	asking *asking // nil while the database is asked for nothing
+	start  time.Time
+	taken  []*Item
+	moved  moved // what was committed and not shown yet has changed of Config.Queued
 }
 
 // New returns a queue that is empty. Run commits what it is given.
 func New(cfg Config) *Queue {
-	q := &Queue{cfg: cfg, n: 1, troubled: make(chan struct{})}
+	q := &Queue{cfg: cfg, n: 1, troubled: make(chan struct{}), stuck: make(chan struct{})}
 	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
 	return q
 }
@@ -262,6 +266,60 @@ func (q *Queue) Finish() {
 	q.mu.Unlock()
 }
 
+// errSilent is the trouble with a database that neither does what it is asked nor says why.
+var errSilent = fmt.Errorf("%w: it does not answer a commit", model.ErrUnavailable)
+
+// asking is a write that the database has not done yet.
+type asking struct {
+	late *time.Timer
+	done bool // guarded by Queue.mu
+}
+
+// ask begins to wait for the database, or goes on with that: unless it has done what it is asked within Patience, it is stuck.
+func (q *Queue) ask() {
+	if q.asking != nil {
+		return
+	}
+	a := &asking{}
+	a.late = time.AfterFunc(q.cfg.Patience, func() { q.late(a) })
+	q.asking = a
+}
+
+func (q *Queue) late(a *asking) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a.done || q.failed != nil {
+		return
+	}
+	close(q.stuck)
+	if q.trouble.Load() == nil {
+		q.note(errSilent)
+	}
+}
+
+// answered ends what ask has begun.
+func (q *Queue) answered() {
+	q.asking.late.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.asking.done = true
+	q.asking = nil
+	select {
+	case <-q.stuck:
+		q.stuck = make(chan struct{})
+	default:
+	}
+	q.note(nil)
+}
+
+// Stuck returns a channel that is closed once the database has done nothing for so long that who waits for the outcome of a
+// decision is better told that it is not known.
+func (q *Queue) Stuck() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stuck
+}
+
 // Note notes what the database answers, for readiness.
 func (q *Queue) Note(err error) {
 	if err == nil && q.trouble.Load() == nil {
@@ -269,6 +327,11 @@ func (q *Queue) Note(err error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.note(err)
+}
+
+// note is Note. mu is held.
+func (q *Queue) note(err error) {
 	if err == nil {
 		if q.trouble.Swap(nil) != nil {
 			q.troubled = make(chan struct{})

@@ -1,12 +1,14 @@
 package commit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +21,7 @@ import (
 // store answers commits as a test says, and keeps the numbers and events of those it was asked for.
 type store struct {
 	commit func(n int64, b *model.Batch) error
+	renew  func() error // nil for one that succeeds
 	asked  []string
 }
 
@@ -31,12 +34,17 @@ func (s *store) Commit(_ context.Context, n int64, b *model.Batch) error {
 	return s.commit(n, b)
 }
 
-func (s *store) Renew(context.Context, int64) error { return nil }
+func (s *store) Renew(context.Context, int64) error {
+	if s.renew == nil {
+		return nil
+	}
+	return s.renew()
+}
 
 // open begins to commit to s until the test ends.
 func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	t.Helper()
-	cfg.Store, cfg.Log, cfg.Heartbeat = s, slog.New(slog.DiscardHandler), time.Hour
+	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, slog.New(slog.DiscardHandler), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
 	cfg.RunBytes, cfg.Bytes, cfg.BatchEvents, cfg.BatchBytes = 10, 100, 100, 1000
 	cfg.Live = func() int { return 1 }
 	cfg.Lost = func(error) {}
@@ -218,5 +226,67 @@ func TestRunWaitsForRoom(t *testing.T) {
 			t.Error("a run waits for room that has nothing to say any more")
 		}
 		close(gate)
+	})
+}
+
+// A server that has nothing to write learns of it from its lease.
+func TestSilentLeaseIsTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		away.Store(true)
+		db := &store{renew: func() error {
+			if away.Load() {
+				time.Sleep(45 * time.Second) //nolint:forbidigo // in a bubble
+				return model.ErrUnavailable
+			}
+			return nil
+		}}
+		q := open(t, db, commit.Config{Heartbeat: time.Second})
+		<-q.Stuck()
+		if err := q.Trouble(); !errors.Is(err, model.ErrUnavailable) {
+			t.Errorf("the trouble with a silent database is %v", err)
+		}
+		away.Store(false)
+		for q.Trouble() != nil {
+			time.Sleep(time.Second) //nolint:forbidigo // in a bubble
+		}
+	})
+}
+
+// What the database refuses is no reason to take it for broken: whoever may write then is asked first whether it commits.
+func TestTroubleEndsWithTheBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(t, &store{commit: func(int64, *model.Batch) error { return model.ErrTooSlow }}, commit.Config{})
+		if err := q.Decide(&commit.Item{Command: &decide.Look{Thread: 1}}); !errors.Is(err, model.ErrTooSlow) {
+			t.Errorf("what is always too slow came to %v", err)
+		}
+		if err := q.Trouble(); err != nil {
+			t.Errorf("with nothing left to write the trouble is %v", err)
+		}
+	})
+}
+
+func TestSilentDatabaseIsTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		q := open(t, &store{commit: func(int64, *model.Batch) error { <-answer; return nil }}, commit.Config{})
+		stuck := q.Stuck()
+		q.Add(event(q.Source(nil), 1))
+		<-stuck
+		if err := q.Trouble(); !errors.Is(err, model.ErrUnavailable) {
+			t.Errorf("the trouble with a silent database is %v", err)
+		}
+		close(answer)
+		if err := q.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Trouble(); err != nil {
+			t.Errorf("the trouble with a database that commits is %v", err)
+		}
+		select {
+		case <-q.Stuck():
+			t.Error("a database that commits is stuck")
+		default:
+		}
 	})
 }
