@@ -102,7 +102,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 		}
 		return agui.WorkerOutput{Answer: "here"}, nil
 	}}
-	b := open(t, runtime.Config{Runs: 2, Patience: 300 * time.Millisecond}, worker)
+	b := open(t, runtime.Config{Runs: 2, Patience: 300 * time.Millisecond, Heartbeat: 20 * time.Millisecond}, worker)
 	f := &faulty{}
 	b.inject(f)
 	start := func(thread, run string) error {

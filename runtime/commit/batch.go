@@ -34,7 +34,6 @@ func (q *Queue) Run(ctx context.Context) {
 				it.stay()
 			}
 		}
-		q.ask()
 		if err := q.commit(ctx, q.taken); err != nil {
 			q.GiveUp(err)
 			return
@@ -45,7 +44,7 @@ func (q *Queue) Run(ctx context.Context) {
 	}
 }
 
-// beat has the lease renewed every Heartbeat. It ends when over is closed.
+// beat has the lease renewed every Heartbeat, and looks whether the database is stuck. It ends when over is closed.
 func (q *Queue) beat(over <-chan struct{}) {
 	tick := time.NewTicker(q.cfg.Heartbeat)
 	defer tick.Stop()
@@ -57,6 +56,7 @@ func (q *Queue) beat(over <-chan struct{}) {
 		}
 		q.mu.Lock()
 		q.due = true
+		q.look()
 		q.nonEmpty.Signal()
 		q.mu.Unlock()
 	}
@@ -65,7 +65,6 @@ func (q *Queue) beat(over <-chan struct{}) {
 // renew renews the lease, which commits do too. It fails only when this instance may not write any more: that the database
 // is away is for those to say who need it.
 func (q *Queue) renew(ctx context.Context) error {
-	q.ask()
 	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
 	if errors.Is(err, model.ErrFenced) {
 		return err

@@ -33,7 +33,7 @@ type Config struct {
 
 	Interval    time.Duration // between the starts of two commits above 8 live runs
 	Heartbeat   time.Duration // between two renewals of the lease
-	Patience    time.Duration // that writes take, with those that are tried again, until Stuck tells of it; they go on all the same
+	Patience    time.Duration // that writes take, with those that are tried again, until Stuck tells of it, a Heartbeat late at most; they go on all the same
 	RunBytes    int           // events of one run that wait for a commit
 	Bytes       int           // of all runs
 	BatchEvents int           // events of one commit
@@ -59,6 +59,7 @@ type Queue struct {
 	items    []*Item
 	bytes    int       // of items
 	since    time.Time // when the first of items came, at the earliest
+	asked    time.Time // since when the database owes an answer; zero while it does not
 	due      bool      // the lease is to be renewed
 	stop     bool
 	failed   error         // why nothing is written any more
@@ -70,11 +71,10 @@ type Queue struct {
 	trouble  atomic.Pointer[error] // what the database answers while it does not commit; nil when all is well
 
 	// Used by Run only.
-	n      int64   // the number of the next batch
-	asking *asking // nil while the database is asked for nothing
-	start  time.Time
-	taken  []*Item
-	moved  moved // what was committed and not shown yet has changed of Config.Queued
+	n     int64 // the number of the next batch
+	start time.Time
+	taken []*Item
+	moved moved // what was committed and not shown yet has changed of Config.Queued
 }
 
 // New returns a queue that is empty. Run commits what it is given.
@@ -148,6 +148,7 @@ func (q *Queue) take() bool {
 	clear(q.taken)
 	q.taken = q.taken[:0]
 	if len(q.items) == 0 && due {
+		q.ask(time.Now())
 		q.mu.Unlock()
 		return true
 	}
@@ -165,6 +166,7 @@ func (q *Queue) take() bool {
 	q.space.Broadcast()
 	q.start = time.Now()
 	q.since = q.start
+	q.ask(q.start)
 	q.mu.Unlock()
 	return true
 }
@@ -269,47 +271,39 @@ func (q *Queue) Finish() {
 // errSilent is the trouble with a database that neither does what it is asked nor says why.
 var errSilent = fmt.Errorf("%w: it does not answer a commit", model.ErrUnavailable)
 
-// asking is a write that the database has not done yet.
-type asking struct {
-	late *time.Timer
-	done bool // guarded by Queue.mu
-}
-
-// ask begins to wait for the database, or goes on with that: unless it has done what it is asked within Patience, it is stuck.
-func (q *Queue) ask() {
-	if q.asking != nil {
-		return
-	}
-	a := &asking{}
-	a.late = time.AfterFunc(q.cfg.Patience, func() { q.late(a) })
-	q.asking = a
-}
-
-func (q *Queue) late(a *asking) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if a.done || q.failed != nil {
-		return
-	}
-	close(q.stuck)
-	if q.trouble.Load() == nil {
-		q.note(errSilent)
+// ask notes that the database is asked for something from now on, or still is. mu is held.
+func (q *Queue) ask(now time.Time) {
+	if q.asked.IsZero() {
+		q.asked = now
 	}
 }
 
-// answered ends what ask has begun.
+// answered notes that the database has done what it was asked for.
 func (q *Queue) answered() {
-	q.asking.late.Stop()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asking.done = true
-	q.asking = nil
+	q.asked = time.Time{}
 	select {
 	case <-q.stuck:
 		q.stuck = make(chan struct{})
 	default:
 	}
 	q.note(nil)
+}
+
+// look notes when the database has been asked for something longer than Patience. mu is held.
+func (q *Queue) look() {
+	if q.asked.IsZero() || time.Since(q.asked) < q.cfg.Patience || q.failed != nil {
+		return
+	}
+	if q.trouble.Load() == nil {
+		q.note(errSilent)
+	}
+	select {
+	case <-q.stuck:
+	default:
+		close(q.stuck)
+	}
 }
 
 // Stuck returns a channel that is closed once the database has done nothing for so long that who waits for the outcome of a

@@ -269,7 +269,7 @@ func TestTroubleEndsWithTheBatch(t *testing.T) {
 func TestSilentDatabaseIsTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		q := open(t, &store{commit: func(int64, *model.Batch) error { <-answer; return nil }}, commit.Config{})
+		q := open(t, &store{commit: func(int64, *model.Batch) error { <-answer; return nil }}, commit.Config{Heartbeat: time.Second})
 		stuck := q.Stuck()
 		q.Add(event(q.Source(nil), 1))
 		<-stuck
