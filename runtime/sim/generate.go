@@ -36,7 +36,7 @@ func (g *generator) history(seed uint64) *History {
 	if g.r.IntN(2) == 0 {
 		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
 	}
-	troubles := []Trouble{Away, Lost, Full, Refused, Slow, KillBefore, KillAfter, GivenUp, Conflict}
+	troubles := []Trouble{Away, Lost, Full, Refused, Slow, Silent, KillBefore, KillAfter, GivenUp, Conflict}
 	if g.r.IntN(6) == 0 {
 		f := focuses[g.r.IntN(len(focuses))]
 		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
@@ -95,7 +95,7 @@ func (g *generator) history(seed uint64) *History {
 		h.Faults = slices.CompactFunc(h.Faults, func(a, b Fault) bool { return a.Commit == b.Commit })
 	}
 	if g.r.IntN(4) == 0 {
-		troubles := []Trouble{Away, Away, GivenUp, Slow}
+		troubles := []Trouble{Away, Away, GivenUp, Slow, Silent}
 		for range 1 + g.r.IntN(4) {
 			h.Faults = append(h.Faults, Fault{Read: 1 + g.r.IntN(80), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
@@ -136,7 +136,7 @@ var focuses = []struct {
 	{ // steps that are tried again, while commits and reads fail
 		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
 		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
-		[]Trouble{Away, Lost, Slow, GivenUp, Conflict, Full},
+		[]Trouble{Away, Lost, Slow, Silent, GivenUp, Conflict, Full},
 	},
 	{ // calls that are announced and then made, while processes die
 		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
@@ -146,12 +146,12 @@ var focuses = []struct {
 	{ // what is over goes, while others read and go on, and processes die
 		[]string{"say", "note", "do", "ask", "state", "next", "front", "fail", "sub"},
 		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doTakeover, doRestart, doDelete},
-		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Conflict},
+		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Silent, Conflict},
 	},
 	{ // answered and queued runs, while the clock moves
 		[]string{"ask", "late", "front", "gate", "try", "say"},
 		[]string{doStart, doStart, doStart, doClock, doClock, doAnswer, doAnswer, doReply, doCrash},
-		[]Trouble{KillBefore, KillAfter, Away, Slow},
+		[]Trouble{KillBefore, KillAfter, Away, Slow, Silent},
 	},
 }
 

@@ -139,7 +139,7 @@ func (w *world) play() {
 		return
 	}
 	if w.h.Does(doTakeover) {
-		w.sleep(5 * time.Second) // what was replaced has had its time to notice
+		w.sleep(20 * time.Second) // what was replaced has had its time to notice
 	}
 	w.audit(p)
 }
@@ -161,7 +161,7 @@ func (w *world) close() {
 	}
 	w.stop()
 	w.others.Wait()
-	w.sleep(2 * time.Second) // the bubble's time ends with this goroutine, and there may be stalls
+	w.sleep(20 * time.Second) // the bubble's time ends with this goroutine, and there may be stalls
 	for _, p := range w.all {
 		if p.store != nil {
 			_ = p.store.Close()

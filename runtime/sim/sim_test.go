@@ -108,7 +108,7 @@ func TestHistory(t *testing.T) {
 // sweepFaults tries one trouble at one commit after the other.
 func sweepFaults(t *testing.T, h *sim.History) {
 	t.Helper()
-	for _, trouble := range []sim.Trouble{sim.KillBefore, sim.KillAfter, sim.Lost, sim.Away, sim.Full, sim.Slow, sim.Refused} {
+	for _, trouble := range []sim.Trouble{sim.KillBefore, sim.KillAfter, sim.Lost, sim.Away, sim.Full, sim.Slow, sim.Silent, sim.Refused} {
 		for commit := 1; commit <= 40; commit++ {
 			h.Faults = []sim.Fault{{Commit: commit, Trouble: trouble}}
 			if o := sim.Play(t, h); o.Has(sim.Rule(*sweep)) {

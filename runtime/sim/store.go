@@ -13,7 +13,7 @@ import (
 // Trouble is what happens to one commit, or to one read.
 type Trouble string
 
-// The troubles of a commit, of which a read can have Away, GivenUp and Slow. A killed process does nothing more; what it had
+// The troubles of a commit, of which a read can have Away, GivenUp, Slow and Silent. A killed process does nothing more; what it had
 // not been told of may be stored.
 const (
 	Away       Trouble = "away"        // the database is unavailable and nothing was written
@@ -21,6 +21,7 @@ const (
 	Full       Trouble = "full"        // there is no room
 	Refused    Trouble = "refused"     // the database does not take the data
 	Slow       Trouble = "slow"        // it takes a long time
+	Silent     Trouble = "silent"      // it takes so long that nobody is let wait for it
 	GivenUp    Trouble = "given-up"    // it took too long, and nothing was written
 	Conflict   Trouble = "conflict"    // somebody else has changed what was decided on
 	KillBefore Trouble = "kill-before" // the process dies and nothing was written
@@ -49,9 +50,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 		f.w.note("commit %d of %s: %s", number, f.p, trouble)
 	}
 	f.w.nap("commit", number)
-	if trouble == Slow {
-		f.w.sleep(700 * time.Millisecond)
-	}
+	f.w.linger(trouble)
 	switch {
 	case trouble == KillBefore:
 		f.w.kill(f.p)
@@ -115,10 +114,19 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 		return none, fmt.Errorf("nothing read: %w", model.ErrUnavailable)
 	case trouble == GivenUp:
 		return none, model.ErrTooSlow
-	case trouble == Slow:
-		f.w.sleep(700 * time.Millisecond)
 	}
+	f.w.linger(trouble)
 	return find()
+}
+
+// linger is how long a trouble takes.
+func (w *world) linger(t Trouble) {
+	switch t {
+	case Slow:
+		w.sleep(700 * time.Millisecond)
+	case Silent:
+		w.sleep(15 * time.Second)
+	}
 }
 
 func (f *faulty) NewThreadKey(ctx context.Context) (int64, error) {

@@ -320,12 +320,12 @@ func (w *world) takeover() {
 		return
 	}
 	w.others.Go(func() {
-		w.sleep(5 * time.Second)
+		w.sleep(20 * time.Second) // it may be amid what nobody answers
 		select {
 		case <-p.rt.Fenced():
 		default:
 			if !p.dead.Load() {
-				w.find(RuleFence, "%s has not noticed in five seconds that it was replaced", p)
+				w.find(RuleFence, "%s has not noticed in twenty seconds that it was replaced", p)
 			}
 		}
 		w.end(p)
