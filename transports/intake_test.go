@@ -197,6 +197,21 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	}
 }
 
+// What small messages are decoded to is many times as large as they are.
+func TestSmallMessagesAreNotSmall(t *testing.T) {
+	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 6 << 20})
+	post := func(each string) answer {
+		body := `{"messages": [` + strings.TrimSuffix(strings.Repeat(each+", ", (256<<10)/len(each)), ", ") + `]}`
+		return s.do("POST", "/api/v1/agent/runs", strings.NewReader(body), "Content-Type", "application/json")
+	}
+	const message = `{"role": "user", "content": "%s"}`
+	s.refused(post(fmt.Sprintf(message, "x")), 503, "overloaded")
+	if a := post(fmt.Sprintf(message, strings.Repeat("x", 1<<10))); a.status != 200 {
+		t.Errorf("as much in fewer messages: got %d %s", a.status, a.body)
+	}
+	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
+}
+
 func TestSlowSendersAreGivenUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg   transports.Config
