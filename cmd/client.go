@@ -52,13 +52,18 @@ func newClient(cmd *cobra.Command, t target) (*client, error) {
 	return &client{t.at(strings.TrimSuffix(given, "/"))}, nil
 }
 
-// run is the path of a run and of what is below it; without an id it is that of all.
-func (c *client) run(id string, more ...string) string {
-	parts := []string{c.runs()}
-	if id != "" {
-		parts = append(parts, url.PathEscape(id))
+// run is the path of a user's run and of what is below it. Without a user it is the one that the caller means by its id.
+func (c *client) run(user, id string, more ...string) string {
+	path := strings.Join(append([]string{c.runs(), url.PathEscape(id)}, more...), "/")
+	if user != "" {
+		path += "?user=" + url.QueryEscape(user)
 	}
-	return strings.Join(append(parts, more...), "/")
+	return path
+}
+
+// whose adds the flag that says whose a run is that others have one of the same name of.
+func whose(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVar(user, "user", "", "the `user` whose run it is, where several have one of that name")
 }
 
 // do makes a request and decodes its answer into out, if that is not nil.

@@ -14,6 +14,7 @@ import (
 
 func cancelCommand() *cobra.Command {
 	var at target
+	var user string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel RUN…",
@@ -28,7 +29,7 @@ func cancelCommand() *cobra.Command {
 			var errs []error
 			for _, id := range ids {
 				var done wire.Cancelled
-				if err := c.do(cmd.Context(), http.MethodPost, c.run(id, "cancel"), nil, &done); err != nil {
+				if err := c.do(cmd.Context(), http.MethodPost, c.run(user, id, "cancel"), nil, &done); err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", id, err))
 					continue
 				}
@@ -43,12 +44,14 @@ func cancelCommand() *cobra.Command {
 		},
 	}
 	clientFlags(cmd, &at)
+	whose(cmd, &user)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
 	return cmd
 }
 
 func (p *Program) answerCommand() *cobra.Command {
 	var at target
+	var user string
 	var said said
 	cmd := &cobra.Command{
 		Use:   "answer RUN",
@@ -67,7 +70,7 @@ func (p *Program) answerCommand() *cobra.Command {
 				return err
 			}
 			var run wire.Run
-			if err := c.do(cmd.Context(), http.MethodGet, c.run(args[0]), nil, &run); err != nil {
+			if err := c.do(cmd.Context(), http.MethodGet, c.run(user, args[0]), nil, &run); err != nil {
 				return err
 			}
 			if len(run.Interrupts) == 0 {
@@ -86,6 +89,7 @@ func (p *Program) answerCommand() *cobra.Command {
 		},
 	}
 	clientFlags(cmd, &at)
+	whose(cmd, &user)
 	cmd.Flags().BoolVar(&said.approve, "approve", false, "approve all that it asks")
 	cmd.Flags().BoolVar(&said.refuse, "refuse", false, "refuse all that it asks")
 	cmd.Flags().StringVar(&said.text, "payload", "", "answer all that it asks with this `JSON`")
@@ -132,7 +136,7 @@ func (c *client) converse(cmd *cobra.Command, s *chat, run *wire.Run) error {
 // resume hands answers in.
 func (c *client) resume(cmd *cobra.Command, run *wire.Run, entries []agui.ResumeEntry, asJSON bool) error {
 	var now wire.Resumed
-	if err := c.do(cmd.Context(), http.MethodPost, c.run(run.ID, "resume"), map[string]any{"resume": entries}, &now); err != nil {
+	if err := c.do(cmd.Context(), http.MethodPost, c.run(run.User, run.ID, "resume"), map[string]any{"resume": entries}, &now); err != nil {
 		return err
 	}
 	if asJSON {

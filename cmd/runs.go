@@ -87,7 +87,7 @@ func (c *client) list(ctx context.Context, q *runsQuery) ([]listed, error) {
 			params.Set("since", time.Now().Add(-q.since).UTC().Format(time.RFC3339))
 		}
 		var page wire.Page[wire.Run]
-		if err := c.do(ctx, http.MethodGet, c.run("")+"?"+params.Encode(), nil, &page); err != nil {
+		if err := c.do(ctx, http.MethodGet, c.runs()+"?"+params.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
@@ -113,7 +113,7 @@ func (c *client) locate(ctx context.Context, r *listed) error {
 		return nil
 	}
 	var nodes wire.Items[wire.Node]
-	if err := c.do(ctx, http.MethodGet, c.run(r.ID, "node-states"), nil, &nodes); err != nil {
+	if err := c.do(ctx, http.MethodGet, c.run(r.User, r.ID, "node-states"), nil, &nodes); err != nil {
 		return err
 	}
 	for _, n := range nodes.Items {
@@ -121,7 +121,7 @@ func (c *client) locate(ctx context.Context, r *listed) error {
 			r.Nodes = append(r.Nodes, n)
 		}
 	}
-	return c.do(ctx, http.MethodGet, c.run(r.ID), nil, &r.Run)
+	return c.do(ctx, http.MethodGet, c.run(r.User, r.ID), nil, &r.Run)
 }
 
 // printJSON prints each run on a line.
@@ -142,10 +142,18 @@ func table(w io.Writer, runs []listed, now time.Time) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tSTATUS\tAGENT\tTHREAD\tAGE\tSTEP\tLAST EVENT")
+	several := slices.ContainsFunc(runs, func(r listed) bool { return r.User != runs[0].User }) // who may have runs of one name
+	heads := []string{"RUN", "STATUS", "AGENT", "THREAD", "AGE", "STEP", "LAST EVENT"}
+	if several {
+		heads = append([]string{"USER"}, heads...)
+	}
+	fmt.Fprintln(t, strings.Join(heads, "\t"))
 	for i := range runs {
 		r := &runs[i]
 		cells := []string{r.ID, string(r.Status), r.WorkflowID, r.ThreadID, age(now, &r.CreatedAt), r.step(), r.last(now)}
+		if several {
+			cells = append([]string{r.User}, cells...)
+		}
 		for j, cell := range cells {
 			cells[j] = strings.NewReplacer("\t", " ", "\n", " ").Replace(printable(cell))
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batonrun/baton/config"
 )
 
 // fields of a table's line that begins with a run's id, nil when there is none.
@@ -109,4 +111,61 @@ func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// Users name their runs as they like. That two have one name keeps nobody from seeing all, nor from cancelling and answering each.
+func TestRunsOfOneNameAreToldApart(t *testing.T) {
+	db := database(t)
+	auth := config.Default().Auth
+	auth.Mode, auth.TestPlugins = config.AuthAPIKey, true
+	s := serveKnown(t, db, auth)
+	key := func(user, role string) string {
+		r := baton(t.Context(), "keys", "create", "--database", db, "--user", user, "--project", "p1", "--role", role).want(t, 0)
+		return strings.TrimSpace(r.stdout)
+	}
+	for _, user := range []string{"ann", "bob", "olga"} { // she, too, has one
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/api/v1/agent/runs",
+			strings.NewReader(`{"agent":"scripted","runId":"same","threadId":"main","content":"{\"do\":[{\"ask\":{\"message\":\"Deploy?\"}}]}"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key(user, "user"))
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil || res.StatusCode != http.StatusAccepted {
+			t.Fatal(res, err)
+		}
+		_ = res.Body.Close()
+	}
+	t.Setenv("BATON_TOKEN", key("olga", "operator"))
+	at := []string{"--server", s.URL(), "--project", "p1"}
+	status := func(user string) string {
+		t.Helper()
+		for _, line := range strings.Split(baton(t.Context(), append([]string{"runs", "--all"}, at...)...).want(t, 0).stdout, "\n") {
+			if f := strings.Fields(line); len(f) > 2 && f[0] == user && f[1] == "same" {
+				return f[2]
+			}
+		}
+		return ""
+	}
+	until := func(user, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); status(user) != want; <-time.After(200 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the run of %s is %q, want %s", user, status(user), want)
+			}
+		}
+	}
+	for _, user := range []string{"ann", "bob", "olga"} {
+		until(user, "WAITING")
+	}
+	open := baton(t.Context(), append([]string{"runs"}, at...)...).want(t, 0).stdout
+	if strings.Count(open, "scripted asks") != 3 {
+		t.Errorf("want all three with what they do, got\n%s", open)
+	}
+	baton(t.Context(), append([]string{"answer", "same", "--payload", "1", "--user", "ann"}, at...)...).want(t, 0)
+	until("ann", "COMPLETED")
+	baton(t.Context(), append([]string{"cancel", "same", "--user", "bob"}, at...)...).want(t, 0)
+	until("bob", "CANCELLED")
+	until("olga", "WAITING")
 }

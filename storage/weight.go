@@ -13,11 +13,11 @@ SELECT
 	COALESCE((SELECT COALESCE(octet_length(input), 0) + COALESCE(octet_length(definition), 0)
 		FROM run_inputs WHERE run_key = ?), 0)
 	+ COALESCE((SELECT octet_length(state) FROM thread_states WHERE thread_key = ?), 0)
-	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
+	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) + ? AS size FROM messages
 		WHERE run_key = ? AND state = 'queued' LIMIT ?) AS plain), 0)
 	+ COALESCE((SELECT sum(size) FROM (SELECT octet_length(output) AS size FROM memos
 		WHERE run_key = ? AND generation = (SELECT generation FROM runs WHERE key = ?) LIMIT ?) AS plain), 0),
-	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
+	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) + ? AS size FROM messages
 		WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?) AS plain), 0),
 	COALESCE((SELECT sum(size) FROM (SELECT octet_length(message) AS size FROM messages
 		WHERE run_key = ? AND state = 'consumed'
@@ -34,11 +34,11 @@ func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (model.Weig
 		err = rows.Scan(&w.Asked, &history, &w.Said)
 		w.Asked += min(history, model.ThreadBytes)
 		return w, err
-	}, selectWeight, runKey, threadKey, runKey, weighed, runKey, runKey, weighed, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
+	}, selectWeight, runKey, threadKey, model.MessageBytes, runKey, weighed, runKey, runKey, weighed, model.MessageBytes, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
 }
 
-// How many rows are weighed: of a thread's messages as many as a worker is given.
+// How many rows are weighed: of a thread's messages as many as a worker is given, and else more than a run can have.
 const (
 	latest  = 2000
-	weighed = 10_000
+	weighed = 1_000_000
 )

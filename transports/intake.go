@@ -191,7 +191,7 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, held *budget.Hold) error {
 	body, err := held.ReadAll(from, length, s.limit(r))
 	if err == nil && r.Input && len(body) > largeInput {
-		err = held.Grow(len(body)) // it is there once more when it is decoded, and once more as it is stored
+		err = held.Grow(wire.Decoded(body))
 	}
 	if err != nil {
 		return unread(err)
@@ -211,7 +211,7 @@ func Decoded(c *fiber.Ctx) {
 	}
 }
 
-// largeInput is the size above which what starts a run counts twice.
+// largeInput is the size above which what starts a run counts once more, as what it is decoded to.
 const largeInput = 64 << 10
 
 // plain refuses bodies that are too large or not JSON.

@@ -127,6 +127,9 @@ func TestBodiesEndWhereTheySay(t *testing.T) {
 		{"a body of a GET", fmt.Sprintf(post, "/ok")[4:] + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(hidden)) + hidden + next, []int{400}, ""},
 		{"a method that is none", "FOO /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n" + hidden, []int{501}, ""},
 		{"a head that lies of our own header", "GET /ok HTTP/1.1\r\nHost: localhost\r\nBaton-Body: 50\r\n\r\n" + next, []int{200, 200}, `"ok"`},
+		{"a head whose last line ends in another way", fmt.Sprintf(post, "/small") + "Content-Length: 2\r\n\n" + hidden + "{}" + next, []int{400}, ""},
+		{"a head with a line that does", fmt.Sprintf(post, "/small") + "Content-Length: 2\n\r\n" + hidden + "{}" + next, []int{400}, ""},
+		{"a head of such lines", strings.ReplaceAll(fmt.Sprintf(post, "/small")+"Content-Length: 2\r\n\r\n", "\r", "") + hidden + "{}" + next, []int{400}, ""},
 		{"too much", fmt.Sprintf(post, "/small") + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 3<<20, strings.Repeat("x", 3<<20)), []int{413}, ""},
 		{"chunks that are none", fmt.Sprintf(post, "/small") + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + next, []int{400}, ""},
 		{"a trailer without end", fmt.Sprintf(post, "/small") + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("x: y\r\n", 2000), []int{400}, ""},
@@ -195,6 +198,21 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	if a := s.do("POST", "/api/v1/agent/runs", bytes.NewReader(make([]byte, size)), "Content-Type", "application/json"); a.status != 200 {
 		t.Errorf("afterwards: got %d %s", a.status, a.body)
 	}
+}
+
+// What small messages are decoded to is many times as large as they are.
+func TestSmallMessagesAreNotSmall(t *testing.T) {
+	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 6 << 20})
+	post := func(each string) answer {
+		body := `{"messages": [` + strings.TrimSuffix(strings.Repeat(each+", ", (256<<10)/len(each)), ", ") + `]}`
+		return s.do("POST", "/api/v1/agent/runs", strings.NewReader(body), "Content-Type", "application/json")
+	}
+	const message = `{"role": "user", "content": "%s"}`
+	s.refused(post(fmt.Sprintf(message, "x")), 503, "overloaded")
+	if a := post(fmt.Sprintf(message, strings.Repeat("x", 1<<10))); a.status != 200 {
+		t.Errorf("as much in fewer messages: got %d %s", a.status, a.body)
+	}
+	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
 }
 
 func TestSlowSendersAreGivenUp(t *testing.T) {

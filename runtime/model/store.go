@@ -137,7 +137,7 @@ type ByKey interface {
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }
 
-// Weight is how many bytes a run has in memory while it is at work, about.
+// Weight is how many bytes a run has in memory while it is at work, about. A message weighs MessageBytes beside its own.
 type Weight struct {
 	Asked int64 // what its worker gets: the messages of the thread among it, which are its own as well
 	Said  int64 // its own messages, which it has made before it goes on
@@ -161,6 +161,10 @@ const (
 	PageBytes   = 4 << 20
 	ThreadBytes = 16 << 20
 )
+
+// MessageBytes is half of what a run has in memory of each message that it is asked, beside what the message says: what is asked is
+// there twice.
+const MessageBytes = 512
 
 // ThreadFilter says which threads Threads lists.
 type ThreadFilter struct {

@@ -33,7 +33,7 @@ func (en *Engine) weigh(r *model.RunHead) model.Weight {
 
 // weighStart returns what the run of a request weighs.
 func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
-	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size)
+	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size) + int64(len(c.Messages)*model.MessageBytes)
 	if c.New {
 		return en.weightOf(asked), nil
 	}

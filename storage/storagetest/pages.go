@@ -150,6 +150,20 @@ func testWeight(t *testing.T, f *fixture) {
 		f.put(t, m)
 	}
 	weighs("more messages than a worker is given", 256+model.ThreadBytes/kib)
+
+	thread = f.newThread(t, "ann", "many")
+	run = f.newRun(t, thread, "many", model.Queued)
+	const few = 12_000
+	var rows []model.Row
+	for i := range few {
+		rows = append(rows, message(run, fmt.Sprint("small", i), 0, model.MessageQueued))
+	}
+	last := message(run, "last", 0, model.MessageQueued)
+	last.Content = text(4 * kib)
+	f.put(t, append(rows, last)...)
+	if got, err := f.Weight(t.Context(), thread.Key, run.Key); err != nil || got.Asked < few*model.MessageBytes+4*kib*kib {
+		t.Errorf("many small messages and a large one: it weighs %+v, %v", got, err)
+	}
 }
 
 // The audit of a project is listed by what is asked for, latest first.

@@ -73,10 +73,27 @@ func known(next http.Handler, hosts []string) http.Handler {
 			say(w, http.StatusMisdirectedRequest, "This listener does not answer to that Host; name it in the setting hosts")
 			return
 		}
+		if foreign(r) {
+			say(w, http.StatusForbidden, "This listener answers no pages of others")
+			return
+		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// foreign reports whether another's page asks. It could not read the answer, but have the process be profiled and collect garbage
+// without end. Somebody who follows a link there is none.
+func foreign(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" && !strings.EqualFold(origin, "http://"+r.Host) {
+		return true
+	}
+	switch r.Header.Get("Sec-Fetch-Site") { // not every browser says so
+	case "", "none", "same-origin":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // Listen opens an address; without a host it is one that no other machine reaches.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/transports/admin"
@@ -82,5 +83,54 @@ func TestAdminAnswersItsOwnMachine(t *testing.T) {
 	}
 	if _, err := admin.Listen(t.Context(), "nowhere"); err == nil {
 		t.Error("an address without a port is listened on")
+	}
+}
+
+// A page of somebody else's makes a browser ask for what it shows, scripts and images, without an Origin even.
+func TestPagesOfOthersAreNotAnswered(t *testing.T) {
+	var asked atomic.Int64
+	ln, err := admin.Listen(t.Context(), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := admin.New(admin.Config{
+		Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }),
+		Ready:   func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler),
+	})
+	go func() { _ = s.Serve(ln) }() // ends with Close
+	defer s.Close()
+	own := "http://" + ln.Addr().String()
+	for _, test := range []struct {
+		header [4]string // Origin and Sec-Fetch-Site, -Mode and -Dest
+		status int
+	}{
+		{[4]string{}, 200},
+		{[4]string{own, "same-origin", "cors", "empty"}, 200},
+		{[4]string{"", "none", "navigate", "document"}, 200},
+		{[4]string{"", "cross-site", "navigate", "document"}, 200},
+		{[4]string{"", "cross-site", "navigate", "iframe"}, 403},
+		{[4]string{"", "cross-site", "no-cors", "image"}, 403},
+		{[4]string{"", "same-site", "no-cors", "script"}, 403},
+		{[4]string{"http://evil.example", "", "", ""}, 403},
+		{[4]string{"null", "", "", ""}, 403},
+	} {
+		before := asked.Load()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, own+"/metrics", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"} {
+			if test.header[i] != "" {
+				req.Header.Set(name, test.header[i])
+			}
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != test.status || (asked.Load() > before) != (test.status == 200) {
+			t.Errorf("%q: got %d, want %d", test.header, res.StatusCode, test.status)
+		}
 	}
 }

@@ -57,8 +57,11 @@ func (c *Conn) Below() net.Conn { return c.Conn }
 
 // Read reads, but not across the end of a request's head, and tells the stream that its client is alive.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.dead {
+	switch {
+	case c.dead:
 		return 0, io.EOF
+	case c.head.bare:
+		return 0, errBare
 	}
 	n, err := c.next(p)
 	if n > 0 && c.awaits.Swap(false) {

@@ -1,10 +1,15 @@
 package stream
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // head finds the ends of requests' heads in what a connection brings: each is an empty line.
 type head struct {
-	part int // of the line that is read: nothing, a carriage return, or more
+	part int  // of the line that is read: nothing, a carriage return at its end as far as it goes, or anything else
+	more bool // that line has more than a carriage return
+	bare bool // a line has ended without one: what else reads the head may not take that for an end
 }
 
 const (
@@ -13,8 +18,11 @@ const (
 	text
 )
 
-// cut returns how much of p there is up to the first empty line and with it, all if there is none. What it is told next must be what
-// follows that.
+// errBare ends a connection on which a line of a head has ended with a line feed alone.
+var errBare = errors.New("a line of a head ends without a carriage return")
+
+// cut returns how much of p there is up to the first empty line, or the first that is bare, and with it, all if there is none. What it
+// is told next must be what follows that.
 func (h *head) cut(p []byte) int {
 	for i := 0; i < len(p); {
 		n := bytes.IndexByte(p[i:], '\n')
@@ -22,20 +30,22 @@ func (h *head) cut(p []byte) int {
 		if n >= 0 {
 			line = p[i : i+n]
 		}
-		switch {
-		case len(line) == 0:
-		case h.part == blank && len(line) == 1 && line[0] == '\r':
-			h.part = returned
-		default:
-			h.part = text
+		if len(line) > 0 {
+			h.more = h.more || h.part != blank || len(line) > 1
+			if h.part = text; line[len(line)-1] == '\r' {
+				h.part = returned
+			} else {
+				h.more = true
+			}
 		}
 		if n < 0 {
 			break
 		}
 		i += n + 1
-		empty := h.part != text
-		h.part = blank
-		if empty {
+		empty := !h.more
+		h.bare = h.part != returned
+		h.part, h.more = blank, false
+		if empty || h.bare {
 			return i
 		}
 	}

@@ -76,3 +76,21 @@ func TestElementsAreCounted(t *testing.T) {
 		t.Error("Scan takes what becomes large")
 	}
 }
+
+// What a request is decoded to is as large as it is, or as many messages are.
+func TestDecoded(t *testing.T) {
+	long := strings.Repeat("x", 10<<10)
+	for body, objects := range map[string]int{
+		`{"messages":[{"id":"1","content":"x"},` + "\n" + `{"id":"2","toolCalls":[{"id":"3"} , {"id":"4"}]}]}`: 4,
+		`{"messages":[],"state":{"a":{"b":{}},"c":[[{}],{}]}}`:                                                 2,
+		`{"content":"[{},{},{}]\"[{},{}"}`:                                                                     0,
+		`{"messages":[{"content":"` + long + `"},{}]}`:                                                         0,
+	} {
+		if got, want := Decoded([]byte(body)), max(len(body), objects<<10); got != want {
+			t.Errorf("%.60s: got %d, want %d", body, got, want)
+		}
+	}
+	if got := Decoded([]byte(strings.Repeat("[{}", 100_000))); got > 50<<20 {
+		t.Errorf("more objects than any request may have come to %d", got)
+	}
+}

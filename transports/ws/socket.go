@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // The codes with which sockets are closed, beside 4000 and an HTTP status.
@@ -92,7 +93,7 @@ type message struct {
 	held *budget.Hold
 }
 
-// largeMessage is the size above which a message counts twice: it is there once more when it is decoded.
+// largeMessage is the size above which a message counts once more, as what it is decoded to.
 const largeMessage = 64 << 10
 
 // message reads the next message. What is wrong with it the client is told.
@@ -102,7 +103,7 @@ func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 	if err == nil {
 		msg, err = held.ReadAll(&arriving{Reader: r, w: s.w, began: time.Now()}, -1, limit)
 		if err == nil && len(msg) > largeMessage {
-			err = held.Grow(len(msg))
+			err = held.Grow(wire.Decoded(msg))
 		}
 		s.w.Relax()
 		if errors.Is(err, os.ErrDeadlineExceeded) && !s.w.Deaf() {

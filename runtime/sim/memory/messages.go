@@ -113,9 +113,9 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 		for _, m := range db.messages[threadKey] {
 			switch {
 			case m.State == model.MessageQueued && m.RunKey == runKey:
-				n += sizeOf(m)
+				n += sizeOf(m) + model.MessageBytes
 			case m.State == model.MessageConsumed:
-				history += sizeOf(m)
+				history += sizeOf(m) + model.MessageBytes
 				if m.RunKey == runKey && m.EventID > began && !asked[m.EventID] {
 					said += sizeOf(m)
 				}
