@@ -172,8 +172,8 @@ type (
 type Limits struct {
 	Runs           int   // runs executed at once, default 1 000 per core, at most one per MiB of memory
 	RunsPerAgent   int   // of one agent, default no limit of its own
-	RunsPerProject int   // of one project, default no limit of its own
-	RunsPerUser    int   // of one user, default no limit of its own
+	RunsPerProject int   // of one project, default three quarters with accounts, and else no limit of its own
+	RunsPerUser    int   // of one user, default a half with accounts, and else no limit of its own
 	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 48 MiB
 	RunsMessages   int64 // bytes that the messages of those runs have in memory together, those of up to 64 KiB apart, default an 8th of the memory
 	Queue          int   // runs waiting for their turn, default 10 000

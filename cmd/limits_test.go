@@ -33,7 +33,7 @@ var shown = map[string]string{
 	"limits.guesses_per_peer": "server.guessesPerPeer", "limits.least_rate": "server.leastRate",
 
 	"timeouts.step": "timeouts.step", "timeouts.run": "timeouts.run", "timeouts.tool": "timeouts.tool", "timeouts.approval": "timeouts.approval",
-	"timeouts.grace": "timeouts.grace", "timeouts.drain": "timeouts.drain", "timeouts.on_disconnect_grace": "timeouts.onDisconnectGrace",
+	"timeouts.grace": "timeouts.grace", "timeouts.drain": "timeouts.drain", "timeouts.commit": "timeouts.commit", "timeouts.on_disconnect_grace": "timeouts.onDisconnectGrace",
 	"timeouts.request_head": "timeouts.requestHead", "timeouts.request_body": "timeouts.requestBody", "timeouts.answer": "timeouts.answer",
 	"timeouts.stall": "timeouts.stall", "timeouts.idle": "timeouts.idle",
 

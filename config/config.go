@@ -96,8 +96,8 @@ type Attachments struct {
 type Limits struct {
 	Runs           int  `yaml:"runs"`             // runs executed at once, 0 for what the machine carries: 1000 per core, at most one per MiB of memory (0)
 	RunsPerAgent   int  `yaml:"runs_per_agent"`   // of one agent, 0 for no limit of its own (0)
-	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for no limit of its own (0)
-	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for no limit of its own (0)
+	RunsPerProject int  `yaml:"runs_per_project"` // of one project, 0 for three quarters with accounts, and else no limit of its own (0)
+	RunsPerUser    int  `yaml:"runs_per_user"`    // of one user, 0 for a half with accounts, and else no limit of its own (0)
 	RunsBytes      Size `yaml:"runs_bytes"`       // what those runs are asked together, each alone as much as it may and those of up to 64KiB apart, 0 for a 16th of the memory, at most 48MiB (0)
 	RunsMessages   Size `yaml:"runs_messages"`    // what the messages of those runs have in memory together, those of up to 64KiB apart, 0 for an eighth of the memory (0)
 	Queue          int  `yaml:"queue"`            // runs waiting for their turn (10000)

@@ -64,10 +64,10 @@ type Config struct {
 	Accounts bool // users are told apart: what tells of others, too, is not for them
 	Audit    bool // keep who has asked for what that changed something
 
-	Runs            int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent    int // of one agent or workflow, 0 means no cap of its own
-	RunsPerProject  int
-	RunsPerUser     int
+	Runs            int   // runs at once in this process, default 1 000 per core, at most one per MiB of memory
+	RunsPerAgent    int   // of one agent or workflow, 0 means no cap of its own
+	RunsPerProject  int   // with accounts 0 means three quarters
+	RunsPerUser     int   // with accounts 0 means a half
 	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 48 MiB at most
 	RunsMessages    int64 // bytes that their messages may have in memory together, those of up to 64 KiB apart; default an 8th of the memory
 	RunMessages     int64 // of one of them, results of tools and outputs twice, default 64 MiB
@@ -123,6 +123,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RunsBytes == 0 {
 		c.RunsBytes = CarriedBytes()
+	}
+	if c.Accounts {
+		c.RunsPerUser = cmp.Or(c.RunsPerUser, max(int(c.ofUser(int64(c.Runs))), 1))
+		c.RunsPerProject = cmp.Or(c.RunsPerProject, max(int(c.ofProject(int64(c.Runs))), 1))
 	}
 	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
 	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)

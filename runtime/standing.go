@@ -41,6 +41,7 @@ type Standing struct {
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
 	Grace, Drain                 time.Duration // of what was cancelled, and of all runs when the server stops
+	Commit                       time.Duration // that the database is silent, until who waits for a write is told that nobody knows
 }
 
 // Standing returns what a caller may have in its project and what it has. All but the attachments, of which
@@ -72,7 +73,7 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 		RunMessages:      rt.cfg.RunMessages,
 		RunTimeout:       rt.cfg.RunTimeout, StepTimeout: rt.cfg.StepTimeout,
 		ToolTimeout: rt.cfg.ToolTimeout, ApprovalTimeout: rt.cfg.ApprovalTimeout,
-		Grace: rt.cfg.Grace, Drain: rt.cfg.Drain,
+		Grace: rt.cfg.Grace, Drain: rt.cfg.Drain, Commit: rt.cfg.Patience,
 	}
 	if f := rt.cfg.Attachments; f != nil {
 		s.AttachmentBytes = f.Size()

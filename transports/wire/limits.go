@@ -111,6 +111,7 @@ type TimeLimits struct {
 	Ping              float64 `json:"ping"`              // silence on a stream
 	Grace             float64 `json:"grace"`             // a worker or a tool that was cancelled, until nobody waits for it
 	Drain             float64 `json:"drain"`             // runs at work when the server stops
+	Commit            float64 `json:"commit"`            // a write that the database does not answer, until its outcome is said to be unknown
 }
 
 // ServerSettings are what a server, and not its engine, is told.
@@ -175,7 +176,7 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 			Run: s.RunTimeout.Seconds(), Step: s.StepTimeout.Seconds(), Tool: s.ToolTimeout.Seconds(), Approval: s.ApprovalTimeout.Seconds(),
 			OnDisconnectGrace: of.Grace.Seconds(), RequestHead: of.Head.Seconds(), RequestBody: of.Body.Seconds(),
 			Answer: of.Answer.Seconds(), Stall: of.Stall.Seconds(), Idle: of.Idle.Seconds(), Write: of.Write.Seconds(), Ping: of.Ping.Seconds(),
-			Grace: s.Grace.Seconds(), Drain: s.Drain.Seconds(),
+			Grace: s.Grace.Seconds(), Drain: s.Drain.Seconds(), Commit: s.Commit.Seconds(),
 		},
 	}
 	l.Sizes.Messages, l.Sizes.Append, l.Sizes.Event = s.MessageBytes, s.AppendBytes, s.EventBytes
