@@ -47,6 +47,7 @@ type live struct {
 
 	clientTools graph.ClientTools
 	brought     map[string]bool // messages that its generation was asked with or has found, by id
+	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
 
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
