@@ -75,8 +75,7 @@ func (s *sayings) keep(r *model.RunHead, n int64) bool {
 	defer s.mu.Unlock()
 	room, beside := true, make([]*waiting, 0, 3)
 	for _, of := range s.shares(r) {
-		if of.used == 0 || of.used+n <= of.most {
-			s.leaves(of.key, r.Key)
+		if of.used == 0 || of.used+n <= of.most { // if it waits here it waits on, as it may find no room another time
 			continue
 		}
 		w := s.waited(r, of)
@@ -108,7 +107,7 @@ func (s *sayings) waited(r *model.RunHead, of share) *waiting {
 	return w
 }
 
-// leaves notes that a run does not wait for room in a share any more. mu is held.
+// leaves notes that a run does not wait for room in a share any more: it goes on, or is gone. mu is held.
 func (s *sayings) leaves(key slotKey, run int64) {
 	if w := s.waits[key]; w != nil {
 		if delete(w.runs, run); len(w.runs) == 0 {
