@@ -70,11 +70,7 @@ func (r *Run) Retract(ctx context.Context) error {
 		return errOutside
 	}
 	var err error
-	var cut *message // its end takes it back
 	if m := r.open; m != nil && m != d.open {
-		if cut = m; m.role == agui.RoleReasoning {
-			cut = nil
-		}
 		err = r.end(&agui.WorkerOutput{
 			Status: agui.StatusFailed, Answer: m.text.String(),
 			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
@@ -87,7 +83,7 @@ func (r *Run) Retract(ctx context.Context) error {
 	}
 	var ids []string
 	for _, m := range d.shown {
-		if m != cut && !m.called {
+		if !m.called {
 			ids = append(ids, m.id)
 		}
 	}

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -109,5 +110,35 @@ func TestFullDiskWritesNothing(t *testing.T) {
 	}
 	if got, err := db.Events(ctx, 1, 0, 5000); err != nil || len(got) != 2000 {
 		t.Errorf("%d events, %v, want 2000", len(got), err)
+	}
+}
+
+// A server that refuses sessions is away, in whatever language it says so.
+func TestRefusedSessionIsAnOutageInAllLanguages(t *testing.T) {
+	for _, fatal := range []string{"FATAL", "ВАЖНО"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() { // ends with the listener
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 1<<10))
+				body := "S" + fatal + "\x00VFATAL\x00CXX000\x00Mno session\x00\x00"
+				_, _ = conn.Write(append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(body))), body...))
+				_ = conn.Close()
+			}
+		}()
+		db, err := Open(t.Context(), Config{URL: "postgres://baton@" + l.Addr().String() + "/baton?sslmode=disable"})
+		if !errors.Is(err, model.ErrUnavailable) {
+			t.Errorf("%s is taken for %v", fatal, err)
+		}
+		if err == nil {
+			_ = db.Close()
+		}
 	}
 }

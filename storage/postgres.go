@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -92,10 +93,23 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		return nil, err
 	}
 	connector.Dialer(deadlineDialer{wait})
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(sessions{connector})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return sqlx.NewDb(db, "postgres"), nil
+}
+
+// sessions opens those of PostgreSQL. One that the server refuses, for whatever reason, is an outage, also where what it answers is
+// in another language: how severe an error is the driver tells in the server's words.
+type sessions struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if refused := (*pq.Error)(nil); errors.As(err, &refused) && explainPostgres(err) == nil {
+		err = fmt.Errorf("%w: %w", model.ErrUnavailable, err)
+	}
+	return conn, err
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

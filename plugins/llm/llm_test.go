@@ -319,7 +319,7 @@ func TestBrokenOutputIsRepairedOnce(t *testing.T) {
 	if res.Err != nil || len(res.Output.KeyPoints) != 1 || m.calls() != 2 {
 		t.Fatalf("%+v, %v after %d calls", res.Output, res.Err, m.calls())
 	}
-	if got := shown(res.Events); got != "assistant half (failed)\nassistant It is \"three\".\n😀" {
+	if got := shown(res.Events); got != "assistant half (failed)\nmessages-retracted {\"messageIds\":[\"message-1\"]}\nassistant It is \"three\".\n😀" {
 		t.Errorf("shown: %q", got)
 	}
 

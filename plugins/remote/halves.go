@@ -2,7 +2,10 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // halves joins what a remote that counts in UTF-16, as JavaScript does, has cut in the middle of a character: the first half
@@ -16,18 +19,30 @@ const (
 )
 
 // join returns the event with what was kept for it in front of its delta, and keeps the half at the delta's end. It returns nil
-// when nothing is left.
-func (h halves) join(data []byte) []byte {
+// when nothing is left, but for a shorthand, which may begin what its half belongs to. One without an id goes on with what last tells.
+func (h halves) join(data []byte, last *shorthands) []byte {
 	if len(h) == 0 && !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
 		return data
 	}
 	var e struct {
+		Type       agui.Type       `json:"type"`
 		MessageID  string          `json:"messageId"`
 		ToolCallID string          `json:"toolCallId"`
 		Delta      json.RawMessage `json:"delta"`
 	}
 	if json.Unmarshal(data, &e) != nil || len(e.Delta) < 2 || e.Delta[0] != '"' {
 		return data
+	}
+	short := true
+	switch e.Type {
+	case agui.TypeTextMessageChunk:
+		e.MessageID = cmp.Or(e.MessageID, last.text)
+	case agui.TypeToolCallChunk:
+		e.ToolCallID = cmp.Or(e.ToolCallID, last.call)
+	case agui.TypeReasoningMessageChunk:
+		e.MessageID = cmp.Or(e.MessageID, last.reasoning)
+	default:
+		short = false
 	}
 	of := e.MessageID + "\n" + e.ToolCallID
 	kept := h[of]
@@ -39,14 +54,16 @@ func (h halves) join(data []byte) []byte {
 	} else if kept == nil {
 		return data
 	}
-	if len(text) == 0 {
+	if len(text) == 0 && !short {
 		return nil
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
 		return data
 	}
-	members["delta"] = append(append([]byte{'"'}, text...), '"')
+	if members["delta"] = append(append([]byte{'"'}, text...), '"'); len(text) == 0 {
+		delete(members, "delta")
+	}
 	joined, err := json.Marshal(members)
 	if err != nil {
 		return data

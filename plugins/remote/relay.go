@@ -27,8 +27,8 @@ type relay struct {
 	subs    map[string]string // ours of its sub-agents
 	names   map[string]string // of those, by our ids
 	steps   map[stepKey]string
-	reasons map[string]bool                        // ours of its reasoning messages that are open
-	chunks  struct{ text, call, reasoning string } // what shorthands without an id go on with
+	reasons map[string]bool // ours of its reasoning messages that are open
+	chunks  shorthands
 	halves  halves
 
 	ended    bool
@@ -59,6 +59,9 @@ type stepKey struct{ sub, name string }
 
 // linger is how long a stream is read behind its end: a failure may follow.
 const linger = time.Second
+
+// shorthands are what those without an id go on with.
+type shorthands struct{ text, call, reasoning string }
 
 func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	r := &relay{
@@ -99,7 +102,7 @@ func (r *relay) take(data []byte) error {
 	if len(data) == 0 || string(data) == "[DONE]" {
 		return nil
 	}
-	if data = r.halves.join(data); data == nil {
+	if data = r.halves.join(data, &r.chunks); data == nil {
 		return nil
 	}
 	ev, err := decode(data)

@@ -181,6 +181,23 @@ func TestEventsBecomeOurs(t *testing.T) {
 			+ 😂 two \ud83d
 			+  �
 			end success one 😀😂 two \ud83d �`},
+		"characters that are cut in two between shorthands": {`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","role":"assistant","delta":"\ud83d"}
+			{"type":"TEXT_MESSAGE_CHUNK","delta":"\ude00 a \ud83d"}
+			{"type":"TEXT_MESSAGE_CHUNK","delta":"\ude01"}
+			{"type":"TEXT_MESSAGE_CHUNK","delta":" b\ud83d"}
+			{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"look","parentMessageId":"m","delta":"\"\ud83d"}
+			{"type":"TOOL_CALL_CHUNK","delta":"\ude02\""}
+			{"type":"TOOL_CALL_RESULT","messageId":"t","toolCallId":"c","content":"ok"}`, `
+			text assistant
+			+ 😀 a 
+			+ 😁
+			+  b
+			call look
+			args "
+			args 😂"
+			TOOL_CALL_END
+			result success ok
+			end success 😀 a 😁 b`},
 		"two texts at once": {`{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}
 			{"type":"TEXT_MESSAGE_START","messageId":"b","role":"assistant"}
 			{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"1"}

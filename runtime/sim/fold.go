@@ -70,12 +70,6 @@ func (f *folded) add(id int64, ev agui.Event) {
 		if m := f.find(e.MessageID); m != nil {
 			m.Content += e.Delta
 		}
-	case agui.TextMessageEnd:
-		if e.Output != nil && e.Output.Status == agui.StatusFailed && e.Output.Error != nil && e.Output.Error.Code == "interrupted" {
-			if m := f.find(e.MessageID); m != nil && len(m.ToolCalls) == 0 {
-				f.drop(e.MessageID) // a crash has cut it short
-			}
-		}
 	case agui.ReasoningMessageStart:
 		f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleReasoning})
 	case agui.ToolCallStart:

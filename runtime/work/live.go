@@ -47,6 +47,7 @@ type live struct {
 
 	clientTools graph.ClientTools
 	brought     map[string]bool // messages that its generation was asked with or has found, by id
+	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
 
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
@@ -334,7 +335,7 @@ func (l *live) outgrows(ev agui.Event, most int) bool {
 	switch e := ev.(type) {
 	case agui.StateDelta:
 		state := l.state()
-		if len(state)+len(e.Delta) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
+		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
 			return false // as nothing in it is there twice, also not by a name that is written otherwise
 		}
 		next, err := fold.Patched(state, e.Delta)
@@ -344,6 +345,10 @@ func (l *live) outgrows(ev agui.Event, most int) bool {
 	}
 	return false
 }
+
+// escaped is how many times as long a name in a state may be once a patch has gone through its object, which writes some
+// characters, such as U+2028, otherwise.
+const escaped = 3
 
 // MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
 const MaxState = 4 << 20

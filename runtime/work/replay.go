@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -51,6 +52,7 @@ type added struct {
 func (l *live) replay(ctx context.Context, before []agui.Message) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
+	l.retracted = make(map[string]bool)
 	for {
 		stored, err := l.en.store.Events(ctx, l.w.thread.Key, l.w.last, page)
 		if err != nil {
@@ -67,6 +69,10 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 				l.calls[e.ToolCallID] = e.ToolCallName
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
+			case agui.Custom:
+				for _, id := range plugins.RetractedBy(e) {
+					l.retracted[id] = true
+				}
 			}
 			evs = append(evs, ev)
 			l.w.last = stored[i].ID

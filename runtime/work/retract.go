@@ -110,7 +110,7 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 	for _, id := range cut {
 		m, ok := l.w.fold.Message(id)
 		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
-		if !ok || !l.w.shows(id) || slices.ContainsFunc(m.ToolCalls, made) {
+		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.w.shows(id) && !l.hiddenUntold(id) {
 			continue
 		}
 		ids = append(ids, id)
@@ -128,6 +128,12 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.w.messages[a].Seq, l.w.messages[b].Seq) })
 	return l.w.stage(it, plugins.Retracted(slices.Compact(ids)))
+}
+
+// hiddenUntold reports whether a message is hidden, as its end has said that it is cut short, and the log has not taken it back yet.
+func (l *live) hiddenUntold(id string) bool {
+	m := l.w.messages[id]
+	return m != nil && m.State == model.MessageHidden && !l.retracted[id]
 }
 
 // wasCut reports whether a memo is that of a Do which has begun and is to be done again.

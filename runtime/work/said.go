@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cmp"
 	"maps"
 	"sync"
 
@@ -22,7 +21,6 @@ type sayings struct {
 // waiting are the runs that find no room in a share to go on.
 type waiting struct {
 	runs   map[int64]int64 // by key, their threads
-	first  int64           // of them, the one that was looked for first since [sayings.looked]
 	passed int64           // what others have taken of the share since one of them began to wait, or was let in beside others
 }
 
@@ -68,7 +66,7 @@ func (s *sayings) take(r *model.RunHead, n int64) bool {
 
 // keep takes room for n bytes that a run has said which goes on, if there is room. It has room, whatever it has said, in a share of
 // which nobody has anything; and beside others once they have taken as much as all of it while runs waited for room there: the first
-// that is looked for then. That one is the first in each of its shares, so that no two wait for each other.
+// that is looked for then, and finds it so in each share that has no room for it. One that does not is in nobody's way.
 func (s *sayings) keep(r *model.RunHead, n int64) bool {
 	if n == 0 {
 		return true
@@ -77,12 +75,11 @@ func (s *sayings) keep(r *model.RunHead, n int64) bool {
 	defer s.mu.Unlock()
 	room, beside := true, make([]*waiting, 0, 3)
 	for _, of := range s.shares(r) {
-		if of.used == 0 || of.used+n <= of.most {
-			s.leaves(of.key, r.Key)
+		if of.used == 0 || of.used+n <= of.most { // if it waits here it waits on, as it may find no room another time
 			continue
 		}
 		w := s.waited(r, of)
-		room = room && w.first == r.Key && w.passed >= of.most && of.used <= of.most
+		room = room && w.passed >= of.most && of.used <= of.most
 		beside = append(beside, w)
 	}
 	if !room {
@@ -107,11 +104,10 @@ func (s *sayings) waited(r *model.RunHead, of share) *waiting {
 		s.waits[of.key] = w
 	}
 	w.runs[r.Key] = r.ThreadKey
-	w.first = cmp.Or(w.first, r.Key)
 	return w
 }
 
-// leaves notes that a run does not wait for room in a share any more. mu is held.
+// leaves notes that a run does not wait for room in a share any more: it goes on, or is gone. mu is held.
 func (s *sayings) leaves(key slotKey, run int64) {
 	if w := s.waits[key]; w != nil {
 		if delete(w.runs, run); len(w.runs) == 0 {
@@ -135,7 +131,6 @@ func (s *sayings) looked(stand func(runs map[int64]int64) map[int64]bool) {
 	all := make(map[int64]int64)
 	s.mu.Lock()
 	for _, w := range s.waits {
-		w.first = 0
 		maps.Copy(all, w.runs)
 	}
 	s.mu.Unlock()

@@ -37,6 +37,58 @@ func TestRunsThatWaitForRoomDoNotWaitForEachOther(t *testing.T) {
 	t.Errorf("others have taken %d bytes of 100 while two runs wait", 5000)
 }
 
+// A run that has no room in its user's share, where nobody else takes any, is in the way of no other user's run that waits for room in
+// what all have.
+func TestRunThatWaitsForItsUserIsInNoOthersWay(t *testing.T) {
+	s := newSayings(&Config{SaidPerUser: 100, SaidPerProject: 300, Said: 300, Light: 1})
+	run := func(user string, key int64) *model.RunHead {
+		return &model.RunHead{Key: key, ThreadKey: key, Project: "p" + user, User: user}
+	}
+	if !s.take(run("ann", 1), 90) || !s.take(run("bob", 2), 100) || !s.take(run("cid", 3), 80) {
+		t.Fatal("there is room")
+	}
+	hers, his := run("ann", 4), run("zoe", 5)
+	for range 1000 { // others come and go, and never less than 270 of 300 are taken; she has a run that says nothing more
+		if s.keep(hers, 60) {
+			t.Fatal("she has more than her share, of which nobody has taken anything since")
+		}
+		if s.keep(his, 50) {
+			return
+		}
+		lookedAt(s, 4, 5)
+		if quick := run("cid", 6); s.take(quick, 5) {
+			s.take(quick, -5)
+		}
+	}
+	t.Errorf("others have taken %d bytes of 300 while his run waits", 5000)
+}
+
+// A run that has no room in its user's share and in what all have by turns waits on in both.
+func TestRunThatLacksRoomByTurnsHasItsTurn(t *testing.T) {
+	s := newSayings(&Config{SaidPerUser: 100, SaidPerProject: 300, Said: 300, Light: 1})
+	run := func(user string, key int64) *model.RunHead {
+		return &model.RunHead{Key: key, ThreadKey: key, Project: "p" + user, User: user}
+	}
+	if !s.take(run("ann", 1), 20) || !s.take(run("bob", 2), 100) || !s.take(run("cid", 3), 10) {
+		t.Fatal("there is room")
+	}
+	waits, hers, his := run("ann", 4), run("ann", 5), run("cid", 6)
+	for range 1000 {
+		if !s.take(hers, 70) || s.keep(waits, 60) { // 90 of her 100 are taken, and 200 of 300
+			return
+		}
+		lookedAt(s, 4)
+		s.take(hers, -70)
+		if !s.take(his, 20) || !s.take(run("dan", 7), 100) || s.keep(waits, 60) { // 20 of her 100, and 250 of 300
+			return
+		}
+		lookedAt(s, 4)
+		s.take(his, -20)
+		s.take(run("dan", 7), -100)
+	}
+	t.Errorf("others have taken %d bytes of 100 of hers, and %d of 300, while it waits", 70_000, 190_000)
+}
+
 // lookedAt ends a look after which these runs still stand.
 func lookedAt(s *sayings, still ...int64) {
 	s.looked(func(map[int64]int64) map[int64]bool {
