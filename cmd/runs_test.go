@@ -141,7 +141,7 @@ func TestRunsOfOneNameAreToldApart(t *testing.T) {
 	at := []string{"--server", s.URL(), "--project", "p1"}
 	status := func(user string) string {
 		t.Helper()
-		for _, line := range strings.Split(baton(t.Context(), append([]string{"runs", "--all"}, at...)...).want(t, 0).stdout, "\n") {
+		for line := range strings.SplitSeq(baton(t.Context(), append([]string{"runs", "--all"}, at...)...).want(t, 0).stdout, "\n") {
 			if f := strings.Fields(line); len(f) > 2 && f[0] == user && f[1] == "same" {
 				return f[2]
 			}
