@@ -78,6 +78,9 @@ func (c *client) list(ctx context.Context, q *runsQuery) ([]listed, error) {
 	all := []listed{}
 	for _, status := range statuses {
 		params := url.Values{"limit": {strconv.Itoa(q.limit)}}
+		if len(statuses) > 1 {
+			params.Set("order", "oldest")
+		}
 		for key, value := range map[string]string{"status": status, "agent": q.agent, "threadId": q.thread} {
 			if value != "" {
 				params.Set(key, value)

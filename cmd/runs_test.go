@@ -86,6 +86,16 @@ func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
 	find("asks", []string{"COMPLETED"}, "--all")
 }
 
+func TestTheOldestRunIsListedHoweverManyAreOpen(t *testing.T) {
+	s := serve(t, database(t))
+	for _, run := range []string{"stuck", "later", "last"} {
+		detached(t, s.URL(), `{"agent":"scripted","threadId":"`+run+`","runId":"`+run+`","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`)
+	}
+	if r := baton(t.Context(), "runs", "--server", s.URL(), "--limit", "2").want(t, 0); row(r.stdout, "stuck") == nil || row(r.stdout, "last") != nil {
+		t.Errorf("of three runs two are listed:\n%s", r.stdout)
+	}
+}
+
 func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got []string
