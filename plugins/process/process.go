@@ -106,7 +106,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	s := c.open(ctx, run)
 	defer s.close()
 	defer cancel(errReturned)
-	about := []any{"run", run.Input.RunID, "thread", run.Input.ThreadID}
+	about := []any{"run", run.Input.RunID, "thread", run.Input.ThreadID, "user", run.Input.User, "project", run.Input.Project}
 
 	c.send(message{ID: number(s.id), Method: "run", Params: encode(struct {
 		Input input `json:"input"`
