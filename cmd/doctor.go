@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/certs"
@@ -128,6 +129,7 @@ func (p *Program) declared(d *doctor, cfg config.Config) {
 	switch {
 	case err != nil:
 		d.fault("agents", "%v", err)
+	case d.missing(o.list):
 	case o.assistant != nil:
 		d.ok("agents", "%d agents, tools and workflows are offered, among them the assistant that the environment has a model for.", len(o.list))
 	case o.declared != nil && len(o.declared.Plugins()) > 0:
@@ -136,6 +138,19 @@ func (p *Program) declared(d *doctor, cfg config.Config) {
 		d.note("agents", "No key of a provider, such as OPENAI_API_KEY, is in the environment, and no agent is declared: "+
 			"only what this program brings itself is offered.")
 	}
+}
+
+// missing looks for the programs that are agents and servers of tools, without any of which no server starts.
+func (d *doctor) missing(list []plugins.Plugin) (missing bool) {
+	for _, plugin := range list {
+		if p, ok := plugin.(interface{ Findable() error }); ok {
+			if err := p.Findable(); err != nil {
+				d.fault("agents", "%s cannot be started: %v. Correct its command, or install it.", plugin.Info().Name, err)
+				missing = true
+			}
+		}
+	}
+	return missing
 }
 
 // database looks at the database, and returns where the server listens that has it, "" for none.

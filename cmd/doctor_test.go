@@ -55,6 +55,8 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	}{
 		{file: "listen: nowhere\n", want: "baton.yaml:1:1: listen: want an address and a port"},
 		{file: "agents:\n  a: {provider: openai, model: m, tools: [nothing-like-it], bad: 1}\n", want: "wrong  agents"},
+		{file: "agents:\n  a: {command: [no-such-program]}\n", want: "a cannot be started: exec: \"no-such-program\""},
+		{file: "mcp:\n  files: {command: [./no-such-program]}\n", want: "files cannot be started: exec: \"./no-such-program\""},
 		{args: "--database sqlite:" + missing, want: "there is no directory"},
 		{args: "--database sqlite:" + broken, want: "cannot be used"},
 		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},

@@ -44,6 +44,9 @@ type Agent struct {
 	program *program
 }
 
+// Findable fails when there is no such program.
+func (a *Agent) Findable() error { return child.Find(a.program.cfg.Command, a.program.cfg.Dir) }
+
 var (
 	_ plugins.Agent   = (*Agent)(nil)
 	_ plugins.Starter = (*Agent)(nil)
