@@ -117,7 +117,7 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	if traced, err := traces.FromEnv(ctx, buildVersion(), slog.New(slog.DiscardHandler)); err != nil {
 		d.fault("traces", "%v", err)
 	} else if traced != nil {
-		d.ok("traces", "Spans are sent as the OTEL_ variables say.")
+		d.collector(ctx)
 		_ = traced.Shutdown(ctx) // there are none
 	}
 	return d

@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,5 +133,23 @@ func TestDoctorIsContent(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(r.stdout)
+	}
+}
+
+func TestDoctorLooksForTheCollector(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String()+"/v1")
+	look := func() string {
+		return baton(t.Context(), "doctor", "--listen", freeAddr(t), "--database", database(t)).want(t, 0).stdout
+	}
+	if got := look(); !strings.Contains(got, "ok     traces    Spans are sent as the OTEL_ variables say, to "+ln.Addr().String()) {
+		t.Errorf("got\n%s", got)
+	}
+	_ = ln.Close()
+	if got := look(); !strings.Contains(got, "note   traces    The collector of the OTEL_ variables is not reached") {
+		t.Errorf("got\n%s", got)
 	}
 }
