@@ -171,6 +171,9 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 	default:
 		d.ok("database", "%s is reached (%s), with this version's schema.", name, r.Software)
 	}
+	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema == r.Wanted) {
+		d.note("accounts", "Nobody has a key that is good, so nobody gets in: baton keys create makes one, beside a server too.")
+	}
 	if err == nil && r.Skew.Abs() > 2*time.Second {
 		d.fault("clock", "The clock of the database is %s ahead of this machine's; runs and approvals are timed by both. Have both follow a time server.", r.Skew)
 	}

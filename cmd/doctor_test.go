@@ -153,3 +153,26 @@ func TestDoctorLooksForTheCollector(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+func TestDoctorSaysThatNobodyHasAKey(t *testing.T) {
+	for name, db := range map[string]string{"no file": "sqlite:" + filepath.Join(t.TempDir(), "new.db"), "sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			put(t, "baton.yaml", "auth: {mode: api-key}\ndatabase: "+db+"\nlisten: "+freeAddr(t)+"\n")
+			keyless := func() bool {
+				return strings.Contains(baton(t.Context(), "doctor").want(t, 0).stdout, "note   accounts  Nobody has a key that is good")
+			}
+			if !keyless() {
+				t.Error("without a key it is content")
+			}
+			r := baton(t.Context(), "keys", "create", "--user", "alice", "--project", "p1").want(t, 0)
+			if keyless() {
+				t.Error("with one it is not")
+			}
+			baton(t.Context(), "keys", "revoke", strings.Split(r.stdout, "_")[1]).want(t, 0)
+			if !keyless() {
+				t.Error("once that is revoked it is content")
+			}
+		})
+	}
+}
