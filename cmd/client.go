@@ -94,7 +94,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
-		return refusal(res)
+		return statusError(res)
 	}
 	if out == nil {
 		return nil

@@ -96,6 +96,24 @@ func TestTheOldestRunIsListedHoweverManyAreOpen(t *testing.T) {
 	}
 }
 
+func TestARunThatGoesWhileItIsListedStaysAsItWas(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/agent-runs"): // of a run: it was deleted
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"detail":"Agent run not found","code":"not_found"}`))
+		case r.URL.Query().Get("status") == "RUNNING":
+			_, _ = w.Write([]byte(`{"items":[{"id":"gone","status":"RUNNING","workflowId":"echo","threadId":"t"}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"items":[]}`))
+		}
+	}))
+	defer s.Close()
+	if r := baton(t.Context(), "runs", "--server", s.URL).want(t, 0); row(r.stdout, "gone") == nil {
+		t.Errorf("got %q", r.stdout)
+	}
+}
+
 func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got []string
