@@ -97,6 +97,9 @@ var errLeft = errors.New("left")
 
 // talk makes a turn of each line until there is none.
 func (s *chat) talk(ctx context.Context) error {
+	if err := retry(ctx, neverThere, func() error { return s.server.settle(ctx) }); err != nil {
+		return err
+	}
 	if err := s.open(ctx); err != nil {
 		return err
 	}

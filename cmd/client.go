@@ -49,7 +49,10 @@ func newClient(cmd *cobra.Command, t target) (*client, error) {
 	if given == "" {
 		return nil, errors.New("nobody serves the configured database; start a server with serve, or name one with --server")
 	}
-	return &client{t.at(strings.TrimSuffix(given, "/"))}, nil
+	c := &client{t.at(strings.TrimSuffix(given, "/"))}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+	defer cancel()
+	return c, c.settle(ctx)
 }
 
 // run is the path of a user's run and of what is below it. Without a user it is the one that the caller means by its id.
@@ -91,7 +94,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
-		return refusal(res)
+		return statusError(res)
 	}
 	if out == nil {
 		return nil

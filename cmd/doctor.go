@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/certs"
@@ -116,7 +117,7 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	if traced, err := traces.FromEnv(ctx, buildVersion(), slog.New(slog.DiscardHandler)); err != nil {
 		d.fault("traces", "%v", err)
 	} else if traced != nil {
-		d.ok("traces", "Spans are sent as the OTEL_ variables say.")
+		d.collector(ctx)
 		_ = traced.Shutdown(ctx) // there are none
 	}
 	return d
@@ -128,6 +129,7 @@ func (p *Program) declared(d *doctor, cfg config.Config) {
 	switch {
 	case err != nil:
 		d.fault("agents", "%v", err)
+	case d.missing(o.list):
 	case o.assistant != nil:
 		d.ok("agents", "%d agents, tools and workflows are offered, among them the assistant that the environment has a model for.", len(o.list))
 	case o.declared != nil && len(o.declared.Plugins()) > 0:
@@ -136,6 +138,19 @@ func (p *Program) declared(d *doctor, cfg config.Config) {
 		d.note("agents", "No key of a provider, such as OPENAI_API_KEY, is in the environment, and no agent is declared: "+
 			"only what this program brings itself is offered.")
 	}
+}
+
+// missing looks for the programs that are agents and servers of tools, without any of which no server starts.
+func (d *doctor) missing(list []plugins.Plugin) (missing bool) {
+	for _, plugin := range list {
+		if p, ok := plugin.(interface{ Findable() error }); ok {
+			if err := p.Findable(); err != nil {
+				d.fault("agents", "%s cannot be started: %v. Correct its command, or install it.", plugin.Info().Name, err)
+				missing = true
+			}
+		}
+	}
+	return missing
 }
 
 // database looks at the database, and returns where the server listens that has it, "" for none.
@@ -155,6 +170,9 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.note("database", "%s is reached (%s); the next start brings its schema from version %d to %d. Make a copy first: baton backup.", name, r.Software, r.Schema, r.Wanted)
 	default:
 		d.ok("database", "%s is reached (%s), with this version's schema.", name, r.Software)
+	}
+	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema == r.Wanted) {
+		d.note("accounts", "Nobody has a key that is good, so nobody gets in: baton keys create makes one, beside a server too.")
 	}
 	if err == nil && r.Skew.Abs() > 2*time.Second {
 		d.fault("clock", "The clock of the database is %s ahead of this machine's; runs and approvals are timed by both. Have both follow a time server.", r.Skew)

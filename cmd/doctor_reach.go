@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage/blob/cloud"
+	"github.com/batonrun/baton/transports/telemetry/traces"
 )
 
 // tokens looks at what tokens are signed with.
@@ -33,6 +35,24 @@ func (d *doctor) tokens(ctx context.Context, cfg *config.Auth) {
 		return
 	}
 	d.ok("accounts", "The keys that tokens are signed with are to be had from auth.jwks_url.")
+}
+
+// collector looks at where spans are sent.
+func (d *doctor) collector(ctx context.Context) {
+	at, err := traces.Collector()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		var c net.Conn
+		if c, err = new(net.Dialer).DialContext(ctx, "tcp", at); err == nil {
+			_ = c.Close()
+		}
+	}
+	if err != nil {
+		d.note("traces", "The collector of the OTEL_ variables is not reached: %v. Spans are lost until it is, and nothing else.", err)
+		return
+	}
+	d.ok("traces", "Spans are sent as the OTEL_ variables say, to %s.", at)
 }
 
 // attached looks at where attachments are kept.

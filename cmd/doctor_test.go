@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,8 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	}{
 		{file: "listen: nowhere\n", want: "baton.yaml:1:1: listen: want an address and a port"},
 		{file: "agents:\n  a: {provider: openai, model: m, tools: [nothing-like-it], bad: 1}\n", want: "wrong  agents"},
+		{file: "agents:\n  a: {command: [no-such-program]}\n", want: "a cannot be started: exec: \"no-such-program\""},
+		{file: "mcp:\n  files: {command: [./no-such-program]}\n", want: "files cannot be started: exec: \"./no-such-program\""},
 		{args: "--database sqlite:" + missing, want: "there is no directory"},
 		{args: "--database sqlite:" + broken, want: "cannot be used"},
 		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},
@@ -130,5 +133,46 @@ func TestDoctorIsContent(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(r.stdout)
+	}
+}
+
+func TestDoctorLooksForTheCollector(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String()+"/v1")
+	look := func() string {
+		return baton(t.Context(), "doctor", "--listen", freeAddr(t), "--database", database(t)).want(t, 0).stdout
+	}
+	if got := look(); !strings.Contains(got, "ok     traces    Spans are sent as the OTEL_ variables say, to "+ln.Addr().String()) {
+		t.Errorf("got\n%s", got)
+	}
+	_ = ln.Close()
+	if got := look(); !strings.Contains(got, "note   traces    The collector of the OTEL_ variables is not reached") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestDoctorSaysThatNobodyHasAKey(t *testing.T) {
+	for name, db := range map[string]string{"no file": "sqlite:" + filepath.Join(t.TempDir(), "new.db"), "sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			put(t, "baton.yaml", "auth: {mode: api-key}\ndatabase: "+db+"\nlisten: "+freeAddr(t)+"\n")
+			keyless := func() bool {
+				return strings.Contains(baton(t.Context(), "doctor").want(t, 0).stdout, "note   accounts  Nobody has a key that is good")
+			}
+			if !keyless() {
+				t.Error("without a key it is content")
+			}
+			r := baton(t.Context(), "keys", "create", "--user", "alice", "--project", "p1").want(t, 0)
+			if keyless() {
+				t.Error("with one it is not")
+			}
+			baton(t.Context(), "keys", "revoke", strings.Split(r.stdout, "_")[1]).want(t, 0)
+			if !keyless() {
+				t.Error("once that is revoked it is content")
+			}
+		})
 	}
 }

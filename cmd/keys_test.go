@@ -3,12 +3,14 @@ package cmd_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/batonrun/baton/cmd"
@@ -187,5 +189,57 @@ func TestSettingsOfAccounts(t *testing.T) {
 				t.Errorf("%s: %+v", c.file, r)
 			}
 		})
+	}
+}
+
+// A token says which project a command means that names none.
+func TestClientsAskInTheProjectOfTheirToken(t *testing.T) {
+	db := database(t)
+	auth := config.Default().Auth
+	auth.Mode, auth.TestPlugins = config.AuthAPIKey, true
+	s := serveKnown(t, db, auth)
+	create := []string{"keys", "create", "--database", db, "--user", "alice", "--project", "p1", "--project", "p2"}
+	t.Setenv("BATON_TOKEN", strings.TrimSpace(baton(t.Context(), create...).want(t, 0).stdout))
+	t.Setenv("BATON_URL", s.URL())
+	baton(t.Context(), "runs").want(t, 0)
+
+	in, lines := io.Pipe()
+	defer lines.Close()
+	var stdout, stderr output
+	p := cmd.Program{
+		Plugins: builtin.Plugins(), Args: []string{"chat", "scripted", "--server", s.URL(), "--thread", "main"}, Stdout: &stdout, Stderr: &stderr, Stdin: in,
+	}
+	code := make(chan int, 1)
+	go func() { code <- p.Run(context.WithoutCancel(t.Context())) }()
+	say := func(line, until string) {
+		t.Helper()
+		if _, err := io.WriteString(lines, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		stdout.until(t, until)
+	}
+	say(`{"do":[{"tool":"sleep","args":{"ms":600000}}]}`, "→ sleep")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	stdout.until(t, "cancelled\n")
+	say(`{"do":[{"ask":{"message":"Sure?"}},{"say":"gone on"}]}`, "? Sure?\n")
+
+	run := strings.Fields(baton(t.Context(), "runs", "--json").want(t, 0).stdout)
+	if len(run) == 0 || !strings.Contains(run[0], `"projectId":"p1"`) {
+		t.Fatalf("got %s", run)
+	}
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(run[0])[1]
+	baton(t.Context(), "answer", id, "--payload", `{"yes":true}`).want(t, 0)
+	_ = lines.Close()
+	<-code
+
+	p.Args = []string{"chat", "--server", s.URL(), "--thread", "main"} // takes the thread up, and its agent
+	p.Stdin = strings.NewReader("/quit\n")
+	if got := p.Run(t.Context()); got != 0 || !strings.Contains(stdout.String(), "thread main") {
+		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())
+	}
+	if r := baton(t.Context(), "cancel", "nobody").want(t, 1); !strings.Contains(r.stderr, "Agent run not found") {
+		t.Errorf("got %q", r.stderr)
 	}
 }

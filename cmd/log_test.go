@@ -137,8 +137,9 @@ func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Error(err)
 		}
-		if (strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") || l["agent"] != nil || l["tool"] != nil) && (l["run"] == nil || l["thread"] == nil) {
-			t.Errorf("a line about no run: %s", line)
+		if (strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") || l["agent"] != nil || l["tool"] != nil) &&
+			(l["run"] == nil || l["thread"] == nil || l["user"] == nil || l["project"] == nil) {
+			t.Errorf("a line that does not say which run, and whose: %s", line)
 		}
 	}
 }

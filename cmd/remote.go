@@ -130,8 +130,12 @@ func (r *remote) connect(ctx context.Context) error {
 }
 
 func (r *remote) cancel(ctx context.Context) error {
-	path := r.server.runs() + "/" + url.PathEscape(r.runID) + "/cancel"
-	err := retry(ctx, restarting, func() error { return r.post(ctx, path, nil, "", nil) })
+	err := retry(ctx, restarting, func() error {
+		if err := r.server.settle(ctx); err != nil {
+			return err
+		}
+		return r.post(ctx, r.server.runs()+"/"+url.PathEscape(r.runID)+"/cancel", nil, "", nil)
+	})
 	r.over = r.over || err == nil && !r.began // a run that waited for its turn writes nothing
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.status == http.StatusBadRequest { // it is over

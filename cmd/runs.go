@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,6 +79,9 @@ func (c *client) list(ctx context.Context, q *runsQuery) ([]listed, error) {
 	all := []listed{}
 	for _, status := range statuses {
 		params := url.Values{"limit": {strconv.Itoa(q.limit)}}
+		if len(statuses) > 1 {
+			params.Set("order", "oldest")
+		}
 		for key, value := range map[string]string{"status": status, "agent": q.agent, "threadId": q.thread} {
 			if value != "" {
 				params.Set(key, value)
@@ -114,14 +118,22 @@ func (c *client) locate(ctx context.Context, r *listed) error {
 	}
 	var nodes wire.Items[wire.Node]
 	if err := c.do(ctx, http.MethodGet, c.run(r.User, r.ID, "node-states"), nil, &nodes); err != nil {
-		return err
+		return unlessGone(err)
 	}
 	for _, n := range nodes.Items {
 		if n.Status == "RUNNING" || n.Status == "WAITING" {
 			r.Nodes = append(r.Nodes, n)
 		}
 	}
-	return c.do(ctx, http.MethodGet, c.run(r.User, r.ID), nil, &r.Run)
+	return unlessGone(c.do(ctx, http.MethodGet, c.run(r.User, r.ID), nil, &r.Run))
+}
+
+// unlessGone is an error, or none where it says that something is not there.
+func unlessGone(err error) error {
+	if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		return nil
+	}
+	return err
 }
 
 // printJSON prints each run on a line.

@@ -86,6 +86,34 @@ func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
 	find("asks", []string{"COMPLETED"}, "--all")
 }
 
+func TestTheOldestRunIsListedHoweverManyAreOpen(t *testing.T) {
+	s := serve(t, database(t))
+	for _, run := range []string{"stuck", "later", "last"} {
+		detached(t, s.URL(), `{"agent":"scripted","threadId":"`+run+`","runId":"`+run+`","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`)
+	}
+	if r := baton(t.Context(), "runs", "--server", s.URL(), "--limit", "2").want(t, 0); row(r.stdout, "stuck") == nil || row(r.stdout, "last") != nil {
+		t.Errorf("of three runs two are listed:\n%s", r.stdout)
+	}
+}
+
+func TestARunThatGoesWhileItIsListedStaysAsItWas(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/agent-runs"): // of a run: it was deleted
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"detail":"Agent run not found","code":"not_found"}`))
+		case r.URL.Query().Get("status") == "RUNNING":
+			_, _ = w.Write([]byte(`{"items":[{"id":"gone","status":"RUNNING","workflowId":"echo","threadId":"t"}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"items":[]}`))
+		}
+	}))
+	defer s.Close()
+	if r := baton(t.Context(), "runs", "--server", s.URL).want(t, 0); row(r.stdout, "gone") == nil {
+		t.Errorf("got %q", r.stdout)
+	}
+}
+
 func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got []string

@@ -26,6 +26,7 @@ type Report struct {
 	Exists   bool   // there is a SQLite file, or a PostgreSQL database answers
 	Schema   int64  // the version of its schema, 0 for none
 	Wanted   int64  // that of this program
+	Keys     bool   // it has the schema that is wanted, and an API key that is good
 
 	Dir       string // of the SQLite file
 	Size, WAL int64  // of the SQLite file and of its WAL, in bytes
@@ -67,7 +68,31 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	if v, readErr := one(ctx, pool, scalar[int64], selectVersion); readErr == nil {
 		r.Schema = v
 	}
+	if err == nil && r.Schema == r.Wanted {
+		r.Keys, err = hasKeys(ctx, pool)
+	}
 	return r, err
+}
+
+// hasKeys looks for an API key that is good.
+func hasKeys(ctx context.Context, q querier) (bool, error) {
+	const page = 100
+	now := time.Now()
+	for after := ""; ; {
+		list, err := all(ctx, q, scanAPIKey, listAPIKeys, after, page)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			if list[i].Good(now) {
+				return true, nil
+			}
+		}
+		if len(list) < page {
+			return false, nil
+		}
+		after = list[len(list)-1].ID
+	}
 }
 
 // openPool opens connections for reading.

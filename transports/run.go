@@ -36,7 +36,7 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes to w what ServeRun answers with, and returns when that is all, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
-	w.About("run", r.Started.RunID, "thread", r.Started.ThreadID)
+	w.About("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 	held := (*lease.Held)(nil)
 	if !r.Background {
 		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
@@ -66,7 +66,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 
 // log is a logger whose lines say which run the stream shows.
 func (r *RunStream) log(log *slog.Logger) *slog.Logger {
-	return log.With("run", r.Started.RunID, "thread", r.Started.ThreadID)
+	return log.With("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 }
 
 // attended is the cursor of a run whose questions are for the client of a stream.

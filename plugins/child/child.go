@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -67,6 +68,19 @@ func Start(cfg Config) (*Child, error) {
 	log := cmp.Or(cfg.Log, slog.Default()).With("program", cmp.Or(cfg.Name, cfg.Command[0]))
 	go c.reap(p, log) // ends with the program
 	return c, nil
+}
+
+// Find fails when there is no program for a command that runs in dir.
+func Find(command []string, dir string) error {
+	name := command[0]
+	if filepath.Base(name) != name && !filepath.IsAbs(name) { // a path, which is below where it runs
+		name = filepath.Join(cmp.Or(dir, "."), name)
+		if !filepath.IsAbs(name) {
+			name = "." + string(filepath.Separator) + name
+		}
+	}
+	_, err := exec.LookPath(name)
+	return err
 }
 
 // pipes are our ends of a program's.

@@ -37,6 +37,46 @@ func start(t *testing.T, cfg child.Config) *child.Child {
 
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 
+// What is found is what Start starts.
+func TestProgramsAreFoundWhereTheyRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("sub/bin", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"here", "sub/bin/there"} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\nread x\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range []struct {
+		program, dir string
+		found        bool
+	}{
+		{"sh", "", true},
+		{"sh", "sub", true},
+		{"no-such-program", "", false},
+		{"here", "", false},
+		{"./here", "", true},
+		{"./here", "sub", false},
+		{"bin/there", "sub", true},
+		{"bin/there", "./sub", true},
+		{"./bin/there", "", false},
+		{"sub/bin/there", "", true},
+		{"../here", "sub", true},
+	} {
+		if err := child.Find([]string{w.program}, w.dir); (err == nil) != w.found {
+			t.Errorf("%s in %q: %v", w.program, w.dir, err)
+		}
+		c, err := child.Start(child.Config{Command: []string{w.program}, Dir: w.dir})
+		if (err == nil) != w.found {
+			t.Errorf("%s in %q starts: %v", w.program, w.dir, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
 func TestAnswersOnItsPipes(t *testing.T) {
 	c := start(t, child.Config{Command: []string{"cat"}})
 	fmt.Fprintln(c.Input, "hello")

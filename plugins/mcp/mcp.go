@@ -23,7 +23,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -33,6 +32,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/child"
 )
 
 // Config says which server it is and what of it is used. It has a Command or a URL.
@@ -132,13 +132,19 @@ func (s *Server) Info() plugins.Info {
 // Tools returns the tools that the server has told of last, sorted by name.
 func (s *Server) Tools() []plugins.Tool { return *s.tools.Load() }
 
+// Findable fails when there is no such program.
+func (s *Server) Findable() error {
+	if len(s.cfg.Command) == 0 {
+		return nil
+	}
+	return child.Find(s.cfg.Command, s.cfg.Dir)
+}
+
 // Start connects, waits until the tools are known or the server turns out to be away, and keeps it connected until Close.
 // It fails only when there is no such program.
 func (s *Server) Start(ctx context.Context) error {
-	if len(s.cfg.Command) > 0 {
-		if _, err := exec.LookPath(s.cfg.Command[0]); err != nil {
-			return err
-		}
+	if err := s.Findable(); err != nil {
+		return err
 	}
 	keep, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel, s.done = cancel, make(chan struct{})

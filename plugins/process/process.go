@@ -44,6 +44,9 @@ type Agent struct {
 	program *program
 }
 
+// Findable fails when there is no such program.
+func (a *Agent) Findable() error { return child.Find(a.program.cfg.Command, a.program.cfg.Dir) }
+
 var (
 	_ plugins.Agent   = (*Agent)(nil)
 	_ plugins.Starter = (*Agent)(nil)
@@ -106,7 +109,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	s := c.open(ctx, run)
 	defer s.close()
 	defer cancel(errReturned)
-	about := []any{"run", run.Input.RunID, "thread", run.Input.ThreadID}
+	about := []any{"run", run.Input.RunID, "thread", run.Input.ThreadID, "user", run.Input.User, "project", run.Input.Project}
 
 	c.send(message{ID: number(s.id), Method: "run", Params: encode(struct {
 		Input input `json:"input"`

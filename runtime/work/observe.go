@@ -144,8 +144,9 @@ func (en *Engine) tell(out *decide.Decided) {
 	for i := range out.Moves {
 		m := &out.Moves[i]
 		run := &m.Run
-		who := append(make([]slog.Attr, 0, 7),
-			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("project", run.Project), slog.String("agent", run.WorkflowID))
+		who := append(make([]slog.Attr, 0, 8),
+			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
+			slog.String("agent", run.WorkflowID))
 		say := func(what string, more ...slog.Attr) {
 			en.log.LogAttrs(context.Background(), slog.LevelInfo, what, append(who, more...)...)
 		}
@@ -168,17 +169,19 @@ func (en *Engine) tell(out *decide.Decided) {
 	}
 }
 
-// about is a logger whose lines say which run they are about. It reads the thread's name, which is for lines that are rare.
+// about is a logger whose lines say which run they are about, and whose: users name runs and threads themselves. It reads the thread's name, which is for lines that are rare.
 func (en *Engine) about(run *model.RunHead) *slog.Logger {
-	log := en.log.With("run", run.ID)
+	log := en.log.With("run", run.ID, "user", run.User, "project", run.Project)
 	if th, err := en.store.Thread(en.abandoned, run.ThreadKey); err == nil {
 		return log.With("thread", th.ID)
 	}
 	return log.With("threadKey", run.ThreadKey)
 }
 
-// log is a logger whose lines say which run they are about.
-func (l *live) log() *slog.Logger { return l.en.log.With("run", l.run.ID, "thread", l.w.thread.ID) }
+// log is a logger whose lines say as much.
+func (l *live) log() *slog.Logger {
+	return l.en.log.With("run", l.run.ID, "thread", l.w.thread.ID, "user", l.run.User, "project", l.run.Project)
+}
 
 // op is an operation of the run.
 func (l *live) op(kind OpKind, name, id string) Op {

@@ -126,7 +126,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		Then: l.begins,
 	})
 	if err == nil {
-		l.log().Info("run is taken over", "project", run.Project, "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
+		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
 	en.slots.free(&run.RunHead, l.weight)
@@ -400,7 +400,7 @@ func (en *Engine) releaseAll() int {
 	n := 0
 	for _, l := range en.allLive() {
 		if l.letGo() {
-			l.log().Info("run is released", "project", l.run.Project, "agent", l.run.WorkflowID)
+			l.log().Info("run is released", "agent", l.run.WorkflowID)
 			n++
 		}
 	}

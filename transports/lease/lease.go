@@ -213,7 +213,8 @@ func (h *Held) cancel(ctx context.Context, waiting bool) (later bool) {
 		return refusal.Kind == runtime.KindUnavailable
 	}
 	if err != nil {
-		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "thread", h.started.ThreadID, "error", err)
+		h.l.cfg.Log.Error("cannot cancel the run of a client that left", "run", h.started.RunID, "thread", h.started.ThreadID,
+			"user", h.who.User(), "project", h.who.Project(), "error", err)
 	}
 	h.Release()
 	return false

@@ -4,10 +4,13 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -81,6 +84,21 @@ func asked() (bool, error) {
 		}
 	}
 	return on, nil
+}
+
+// Collector is the address of the collector that the environment names.
+func Collector() (string, error) {
+	name := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "https://localhost:4318")
+	u, err := url.Parse(name)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return "", errors.New("the endpoint is no URL")
+	case u.Port() != "":
+		return u.Host, nil
+	case u.Scheme == "http":
+		return net.JoinHostPort(u.Hostname(), "80"), nil
+	}
+	return net.JoinHostPort(u.Hostname(), "443"), nil
 }
 
 // Shutdown sends what is left, until ctx is done.
