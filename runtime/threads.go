@@ -157,11 +157,15 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
-	return rt.deleteThread(ctx, th.Key, c.project, rt.by(c, "delete"))
+	if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
+		return err
+	}
+	rt.dropAttachments(ctx)
+	return nil
 }
 
-// deleteThread removes a thread on somebody's request, which is noted once.
-func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, by decide.By) error {
+// deleteThread removes a thread on somebody's request, which is noted once. Files that nothing refers to any more are still there.
+func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 	note := by
 	for {
 		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
@@ -170,7 +174,6 @@ func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, 
 		}
 		switch {
 		case out.Gone:
-			rt.dropAttachments(ctx)
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
 			slices.Reverse(out.Open)
@@ -208,7 +211,7 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 			return rt.deleteAttachments(ctx, c.project, user)
 		}
 		for i := range page.Rows {
-			if err := rt.deleteThread(ctx, page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
+			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
 				return err
 			}
 			if ctx.Err() != nil { // its client has left

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 // away keeps blobs where one cannot get at them, once it is told to.
 type away struct {
 	runtime.Blobs
-	err    error // nil for what works
-	silent bool  // nothing is ever deleted
+	err    error        // nil for what works
+	silent bool         // nothing is ever deleted
+	asked  atomic.Int64 // to delete something
 
 	stuck map[string]bool // what cannot be deleted
 }
@@ -44,6 +46,7 @@ func (a *away) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 
 // Delete may be silent for as long as one lets it be.
 func (a *away) Delete(ctx context.Context, key string) error {
+	a.asked.Add(1)
 	if a.silent {
 		<-ctx.Done()
 		return ctx.Err()
@@ -135,6 +138,56 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 	if a := s.send("GET", url, "", nil); a.code() != "404 attachment_not_found" {
 		t.Errorf("a download of what has gone: %s", a.Body)
 	}
+}
+
+// TestWhoDeletesWaitsOnceForFiles has the place of files be silent while the janitor removes one, and somebody deletes all that is theirs.
+func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
+	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), silent: true}
+	s := serve(t, "", attach.Config{Blobs: blobs})
+	s.upload(file{"f", "a.txt", "", "hello"})
+	if _, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() time.Duration {
+		for _, thread := range []string{"a", "b", "c"} {
+			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+				Agent: "echo", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Await(started.RunID, runtime.Completed)
+		}
+		begun := time.Now()
+		if a := s.send("DELETE", "/api/projects/default/users/local/data", "", nil); a.Status != http.StatusNoContent {
+			t.Errorf("all that a user has is deleted: %d %s", a.Status, a.Body)
+		}
+		return time.Since(begun)
+	}
+	if took := remove(); took > 9*time.Second || blobs.asked.Load() != 1 {
+		t.Errorf("who deletes three threads waits %s, and asks for the file to be deleted %d times", took, blobs.asked.Load())
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	janitor := make(chan error, 1)
+	go func() { janitor <- s.Runtime.CollectAttachments(ctx) }() // ends with ctx
+	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() != 2 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	gone := make(chan time.Duration, 1)
+	go func() { gone <- remove() }() // ends with the janitor at the latest
+	select {
+	case took := <-gone:
+		if took > 9*time.Second {
+			t.Errorf("beside the janitor they wait %s", took)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("who deletes waits for the janitor")
+		cancel()
+		<-gone
+	}
+	cancel()
+	<-janitor
 }
 
 // TestAPartOfAFileIsNotTakenForAllOfIt has a file lose bytes in its place.
