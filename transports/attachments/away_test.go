@@ -24,12 +24,18 @@ type away struct {
 	runtime.Blobs
 	err    error        // nil for what works
 	silent bool         // nothing is ever deleted
-	asked  atomic.Int64 // to delete something
+	deaf   bool         // nothing is ever stored
+	asked  atomic.Int64 // to store or to delete something
 
 	stuck map[string]bool // what cannot be deleted
 }
 
 func (a *away) Put(ctx context.Context, key, kind, disposition string, r io.Reader) error {
+	a.asked.Add(1)
+	if a.deaf {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if a.err != nil {
 		_, _ = io.Copy(io.Discard, r)
 		return a.err
@@ -164,18 +170,21 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 		}
 		return time.Since(begun)
 	}
-	if took := remove(); took > 9*time.Second || blobs.asked.Load() != 1 {
-		t.Errorf("who deletes three threads waits %s, and asks for the file to be deleted %d times", took, blobs.asked.Load())
+	if took := remove(); took > 9*time.Second || blobs.asked.Load() != 2 {
+		t.Errorf("who deletes three threads waits %s, and asks for the file to be deleted %d times", took, blobs.asked.Load()-1)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	janitor := make(chan error, 1)
 	go func() { janitor <- s.Runtime.CollectAttachments(ctx) }() // ends with ctx
-	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() != 2 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() != 3 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	gone := make(chan time.Duration, 1)
-	go func() { gone <- remove() }() // ends with the janitor at the latest
+	go func() { // ends with the janitor at the latest
+		defer close(gone)
+		gone <- remove()
+	}()
 	select {
 	case took := <-gone:
 		if took > 9*time.Second {
@@ -188,6 +197,32 @@ func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
 	}
 	cancel()
 	<-janitor
+}
+
+// TestAServerThatStopsWaitsForNoSilentPlace stops a server while a file is on its way.
+func TestAServerThatStopsWaitsForNoSilentPlace(t *testing.T) {
+	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), deaf: true}
+	s := serve(t, "", attach.Config{Blobs: blobs})
+	kind, body := form(file{"f", "a.txt", "", "hello"})
+	given := make(chan int, 1)
+	go func() { // ends with the server
+		defer close(given)
+		if res, err := s.http.Post(s.URL+uploads, kind, body); err == nil {
+			_ = res.Body.Close()
+			given <- res.StatusCode
+		}
+	}()
+	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	begun := time.Now()
+	s.Stop()
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the server stops after %s", took)
+	}
+	if status, ok := <-given; ok && status != http.StatusServiceUnavailable {
+		t.Errorf("the upload is answered with %d", status)
+	}
 }
 
 // TestAPartOfAFileIsNotTakenForAllOfIt has a file lose bytes in its place.
