@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"testing"
 
@@ -75,5 +77,77 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 			t.Errorf("%s: the state before what follows is shown as %s", when, recs[1].JSON(agui.Seed))
 		}
 		cur.Close()
+	}
+}
+
+// parting is a store that has something happen behind each commit.
+type parting struct {
+	runtime.Store
+	then func() // nil for nothing
+}
+
+func (s *parting) Commit(ctx context.Context, n int64, b *model.Batch) error {
+	err := s.Store.Commit(ctx, n, b)
+	if s.then != nil && err == nil {
+		s.then()
+	}
+	return err
+}
+
+// Who reads while a long run goes in parts gets none of what is left of it: its end is no span, and its deltas do not apply.
+func TestReaderGetsNoHalfOfARun(t *testing.T) {
+	counter := plugins.AgentFunc("counter", func(_ context.Context, run *plugins.Run) error {
+		for i := range 3 {
+			if err := run.State(map[string]any{"n": i, run.Input.Query: i}); err != nil {
+				return err
+			}
+			if err := say(run, "more"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b := open(t, runtime.Config{RingEvents: 1, DeletedAtOnce: 1, BatchEvents: 1}, counter)
+	s := &parting{Store: b.store}
+	b.injectStore(s)
+	b.wait(b.start("main", "counter", "one").RunID, runtime.Completed)
+	b.wait(b.start("main", "counter", "two").RunID, runtime.Completed)
+	ends := make(map[int64]bool)
+	for _, rec := range b.log("main") {
+		ends[rec.ID] = rec.Terminal()
+	}
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resets := 0
+	s.then = func() {
+		for _, after := range []int64{0, 2} {
+			cur, err := b.Read(t.Context(), th.Handle(), after, false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			recs, err := cur.Next(t.Context())
+			if err == nil && recs[0].ID == after+1 {
+				recs, err = cur.Next(t.Context())
+			}
+			switch {
+			case errors.Is(err, io.EOF): // nothing has gone yet
+			case err != nil:
+				t.Error(err)
+			default:
+				resets++
+				if !ends[recs[0].ID] {
+					t.Errorf("who reads behind %d goes on behind %d, in the middle of a run", after, recs[0].ID)
+				}
+			}
+			cur.Close()
+		}
+	}
+	b.retire(runtime.Retention{Events: day}, 2)
+	s.then = nil
+	if resets < 8 {
+		t.Errorf("the runs have gone in %d parts", resets/2)
 	}
 }

@@ -159,11 +159,17 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	if !c.deletes(th.User) {
 		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
 	}
-	return patientlyDone(rt, func() error { return rt.deleteThread(ctx, th.Key, c.project, rt.by(c, "delete")) })
+	return patientlyDone(rt, func() error {
+		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
+			return err
+		}
+		rt.dropAttachments(ctx)
+		return nil
+	})
 }
 
-// deleteThread removes a thread on somebody's request, which is noted once.
-func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, by decide.By) error {
+// deleteThread removes a thread on somebody's request, which is noted once. Files that nothing refers to any more are still there.
+func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 	note := by
 	for {
 		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
@@ -172,7 +178,6 @@ func (rt *Runtime) deleteThread(ctx context.Context, key int64, project string, 
 		}
 		switch {
 		case out.Gone:
-			rt.dropAttachments(ctx)
 			return nil
 		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
 			slices.Reverse(out.Open)
@@ -214,7 +219,7 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 			return rt.deleteAttachments(ctx, c.project, user)
 		}
 		for i := range page.Rows {
-			if err := rt.deleteThread(ctx, page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
+			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
 				return err
 			}
 			if ctx.Err() != nil { // its client has left

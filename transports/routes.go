@@ -92,6 +92,12 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if r.Large && (!r.Searched || c.Query("q") == "") {
 			answer = s.cfg.Streams.inTurn(answer)
 		}
+		if r.Raw > 0 {
+			ctx, cancel := context.WithCancelCause(c.UserContext())
+			defer cancel(nil)
+			defer context.AfterFunc(s.ending, func() { cancel(context.Cause(s.ending)) })()
+			c.SetUserContext(ctx)
+		}
 		if c.Method() != fiber.MethodGet && c.Method() != fiber.MethodHead {
 			err := answer(c, who)
 			return because(c.UserContext(), err) // see Reading

@@ -106,6 +106,9 @@ type Server struct {
 	terms    *auth.Terms        // what the credentials of accounts have open
 	guesses  *auth.Guesses      // those that are wrong; nil for no limit
 
+	ending context.Context         // ends when what is carried through has to
+	end    context.CancelCauseFunc // of ending
+
 	mu   sync.Mutex // guards the fields below
 	addr string
 	ln   *stream.Listener // nil before Serve
@@ -126,6 +129,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 		return nil, fmt.Errorf("transports: other machines reach %s, which takes Config.Accounts and Config.TLS; Config.Insecure allows it without", cfg.Listen)
 	}
 	s := &Server{cfg: cfg, terms: auth.NewTerms(cfg.Accounts, cfg.Log), guesses: auth.NewGuesses(cfg.Guesses, cfg.Proxies.Has, cfg.Log)}
+	s.ending, s.end = context.WithCancelCause(context.Background())
 	s.visits = newVisits(stream.NewListener(nil, s.listening()))
 	s.app = fiber.New(fiber.Config{
 		ErrorHandler:                 s.fail,
@@ -236,7 +240,7 @@ func (s *Server) setAddr(ln net.Listener) {
 
 // Shutdown closes the listener, ends the open streams and waits for requests under way, until ctx is done
 // and for a second at least: a runtime that took all the time there was must not cost clients the goodbye.
-// Requests that have not arrived before that are given up.
+// Requests that have not arrived before that are given up, and soon those whose bodies go elsewhere as they come.
 // Shut the runtime down before it (see the package's comment).
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := stream.Farewells(ctx)
@@ -250,6 +254,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.visits.conns.Hurry()
 	s.terms.Close()
+	defer time.AfterFunc(carried, func() { s.end(runtime.ErrStopping) }).Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)
@@ -259,6 +264,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return err
 }
+
+// carried is for how long a server that stops waits for what takes in bodies as they come: where it puts them may be silent.
+const carried = 5 * time.Second
 
 // guard turns panics into errors, and refuses what another server may have read otherwise, and to change anything once the
 // server stops. What only reads may pass then: a stream must be answered with word to come back.

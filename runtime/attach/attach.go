@@ -15,10 +15,10 @@ import (
 	"log/slog"
 	"mime"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -77,12 +77,14 @@ type Files struct {
 	cfg    Config
 	signer signer
 
-	collecting sync.Mutex       // guards the field below
-	behind     model.Attachment // where the next Collect begins
+	collecting *semaphore.Weighted // one that guards the field below, as Collect may be slow
+	behind     model.Attachment    // where the next Collect begins
 }
 
 // New returns the attachments that are kept where cfg says.
-func New(cfg Config) *Files { return &Files{cfg: cfg.withDefaults()} }
+func New(cfg Config) *Files {
+	return &Files{cfg: cfg.withDefaults(), collecting: semaphore.NewWeighted(1)}
+}
 
 // Size is how many bytes a file may have.
 func (f *Files) Size() int64 { return f.cfg.Size }
@@ -346,8 +348,10 @@ const collected = 200
 // cannot be removed are tried again once all others were: it ends at as many as are removed at once of which none could be, and the
 // next goes on behind them.
 func (f *Files) Collect(ctx context.Context) error {
-	f.collecting.Lock()
-	defer f.collecting.Unlock()
+	if err := f.collecting.Acquire(ctx, 1); err != nil { // another does it
+		return err
+	}
+	defer f.collecting.Release(1)
 	stuck, why := 0, error(nil)
 	for {
 		list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), &f.behind, collected)

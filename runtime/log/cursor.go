@@ -182,7 +182,11 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 		return r.removed(ctx, end)
 	}
 	if evs[0].ID > r.after+1 {
-		return r.removed(ctx, evs[0].ID-1)
+		to, err := r.endOfGap(ctx, &evs[0])
+		if err != nil {
+			return nil, err
+		}
+		return r.removed(ctx, to)
 	}
 	n, size := 0, 0
 	for ; n < len(evs) && evs[n].ID == r.after+1+int64(n) && size < pageBytes; n++ { // the gap and what is too much are the next call's
@@ -194,6 +198,18 @@ func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	r.after = evs[n-1].ID
 	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
 	return r.buf, nil
+}
+
+// endOfGap is the last event of the gap before ev. Long runs go in parts: what is left of a span, of which the beginning is gone, is
+// about to go, and says nothing without it.
+func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, error) {
+	spans, err := r.t.logs.cfg.Store.Spans(ctx, ev.RunKey)
+	for i := range spans {
+		if spans[i].First < ev.ID && ev.ID <= spans[i].Last {
+			return spans[i].Last, nil
+		}
+	}
+	return ev.ID - 1, err
 }
 
 // page reads events for the next page.

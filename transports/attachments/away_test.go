@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +22,20 @@ import (
 // away keeps blobs where one cannot get at them, once it is told to.
 type away struct {
 	runtime.Blobs
-	err    error // nil for what works
-	silent bool  // nothing is ever deleted
+	err    error        // nil for what works
+	silent bool         // nothing is ever deleted
+	deaf   bool         // nothing is ever stored
+	asked  atomic.Int64 // to store or to delete something
 
 	stuck map[string]bool // what cannot be deleted
 }
 
 func (a *away) Put(ctx context.Context, key, kind, disposition string, r io.Reader) error {
+	a.asked.Add(1)
+	if a.deaf {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if a.err != nil {
 		_, _ = io.Copy(io.Discard, r)
 		return a.err
@@ -44,6 +52,7 @@ func (a *away) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 
 // Delete may be silent for as long as one lets it be.
 func (a *away) Delete(ctx context.Context, key string) error {
+	a.asked.Add(1)
 	if a.silent {
 		<-ctx.Done()
 		return ctx.Err()
@@ -134,6 +143,85 @@ func TestFilesThatAreOutOfReachAreNobodysFault(t *testing.T) {
 	}
 	if a := s.send("GET", url, "", nil); a.code() != "404 attachment_not_found" {
 		t.Errorf("a download of what has gone: %s", a.Body)
+	}
+}
+
+// TestWhoDeletesWaitsOnceForFiles has the place of files be silent while the janitor removes one, and somebody deletes all that is theirs.
+func TestWhoDeletesWaitsOnceForFiles(t *testing.T) {
+	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), silent: true}
+	s := serve(t, "", attach.Config{Blobs: blobs})
+	s.upload(file{"f", "a.txt", "", "hello"})
+	if _, err := s.Runtime.ExpireAttachments(t.Context(), "default", "local", time.Now().Add(time.Minute), false); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() time.Duration {
+		for _, thread := range []string{"a", "b", "c"} {
+			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+				Agent: "echo", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Await(started.RunID, runtime.Completed)
+		}
+		begun := time.Now()
+		if a := s.send("DELETE", "/api/projects/default/users/local/data", "", nil); a.Status != http.StatusNoContent {
+			t.Errorf("all that a user has is deleted: %d %s", a.Status, a.Body)
+		}
+		return time.Since(begun)
+	}
+	if took := remove(); took > 9*time.Second || blobs.asked.Load() != 2 {
+		t.Errorf("who deletes three threads waits %s, and asks for the file to be deleted %d times", took, blobs.asked.Load()-1)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	janitor := make(chan error, 1)
+	go func() { janitor <- s.Runtime.CollectAttachments(ctx) }() // ends with ctx
+	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() != 3 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	gone := make(chan time.Duration, 1)
+	go func() { // ends with the janitor at the latest
+		defer close(gone)
+		gone <- remove()
+	}()
+	select {
+	case took := <-gone:
+		if took > 9*time.Second {
+			t.Errorf("beside the janitor they wait %s", took)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("who deletes waits for the janitor")
+		cancel()
+		<-gone
+	}
+	cancel()
+	<-janitor
+}
+
+// TestAServerThatStopsWaitsForNoSilentPlace stops a server while a file is on its way.
+func TestAServerThatStopsWaitsForNoSilentPlace(t *testing.T) {
+	blobs := &away{Blobs: blob.NewDirectory(t.TempDir()), deaf: true}
+	s := serve(t, "", attach.Config{Blobs: blobs})
+	kind, body := form(file{"f", "a.txt", "", "hello"})
+	given := make(chan int, 1)
+	go func() { // ends with the server
+		defer close(given)
+		if res, err := s.http.Post(s.URL+uploads, kind, body); err == nil {
+			_ = res.Body.Close()
+			given <- res.StatusCode
+		}
+	}()
+	for deadline := time.Now().Add(time.Minute); blobs.asked.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	begun := time.Now()
+	s.Stop()
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the server stops after %s", took)
+	}
+	if status, ok := <-given; ok && status != http.StatusServiceUnavailable {
+		t.Errorf("the upload is answered with %d", status)
 	}
 }
 
