@@ -202,6 +202,13 @@ SELECT octet_length(name) FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?
 DELETE FROM run_names WHERE (project_id, name, user_id) IN (
 	SELECT project_id, name, user_id FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?)`
 
+	sizeRunAnswers = `
+SELECT octet_length(answer) FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?`
+
+	forgetRunAnswers = `
+UPDATE idempotency_keys SET answer = NULL WHERE scope IN (
+	SELECT scope FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?)`
+
 	deleteRunInput = `DELETE FROM run_inputs WHERE run_key = ?`
 	deleteRun      = `DELETE FROM runs WHERE key = ?`
 )
@@ -214,6 +221,7 @@ var runParts = []partOf{
 	{sizeRunSteps, []string{deleteRunSteps}},
 	{sizeRunNodes, []string{deleteRunNodes}},
 	{sizeRunUses, []string{deleteRunUses}},
+	{sizeRunAnswers, []string{forgetRunAnswers}},
 	{sizeRunNames, []string{deleteRunNames}},
 }
 

@@ -369,9 +369,9 @@ type IdempotencyKey struct {
 
 // Delete removes a part of a run or of a thread, about Limit rows, and comes in a batch without anything else. Of a run its events
 // and their spans go first, then steps, nodes, messages, memos, interrupts and names, and with the last of them its own row; its
-// Idempotency-Keys stay: a repeat learns that the run is gone. Of a thread its runs' keys go, too. Until all is gone ids of removed
-// events are not used again. None of the thread's runs may be RUNNING. What is gone already needs no removing. While parts are left
-// there is a Deletion.
+// Idempotency-Keys stay without what was answered: a repeat learns that the run is gone. Of a thread its runs' keys go, too. Until
+// all is gone ids of removed events are not used again. None of the thread's runs may be RUNNING. What is gone already needs no
+// removing. While parts are left there is a Deletion.
 type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread

@@ -149,7 +149,8 @@ func (d *describer) admin() {
 		says("requestBody", "For the whole of its body."), says("answer", "Until an answer that is no stream is taken."),
 		says("stall", "For which a body may not get on, or an answer not be taken."), says("idle", "Between two requests of a connection."),
 		says("write", "For one write to the reader of a stream."), says("ping", "Silence after which a stream is pinged."),
-		says("grace", "For a worker or a tool that was cancelled, until nobody waits for it."), says("drain", "For runs at work when the server stops."))
+		says("grace", "For a worker or a tool that was cancelled, until nobody waits for it."), says("drain", "For runs at work when the server stops."),
+		says("commit", "For a write that the database does not answer, until its outcome is said to be unknown."))
 	infer[wire.RunLimits](&d.schemas, "RunLimits", "Those of one run.", says("events", "Between two answers of its client; null for no limit."))
 	infer[wire.FilesUsed](&d.schemas, "FilesUsed", "A user's attachments.", says("bytes", "Of all of them."))
 	infer[wire.FileLimits](&d.schemas, "FileLimits", "Those of attachments, in bytes.", says("size", "Of one."), says("files", "Of a user."), says("bytes", "Of all of a user's."),

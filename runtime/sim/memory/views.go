@@ -110,10 +110,11 @@ func (vs *views) addName(name model.Name) {
 func (vs *views) addKey(scope string) {
 	if row := vs.tx.remembered[scope]; row != nil && scope != "" {
 		k := copied(row)
-		vs.remembered[scope] = model.Remembered{
-			BodyHash: k.BodyHash, RunKey: k.RunKey, RunGone: k.RunKey != 0 && vs.tx.runs[k.RunKey] == nil, Answer: k.Answer,
-			CreatedAt: k.CreatedAt,
+		old := model.Remembered{BodyHash: k.BodyHash, RunKey: k.RunKey, Answer: k.Answer, CreatedAt: k.CreatedAt}
+		if k.RunKey != 0 && vs.tx.runs[k.RunKey] == nil {
+			old.RunGone, old.Answer = true, nil
 		}
+		vs.remembered[scope] = old
 	}
 }
 
