@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/user"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -34,7 +35,7 @@ func keysCommand() *cobra.Command {
 }
 
 func createKeyCommand() *cobra.Command {
-	var name, user, role string
+	var name, owner, role string
 	var projects []string
 	var lasts time.Duration
 	cmd := &cobra.Command{
@@ -52,11 +53,13 @@ func createKeyCommand() *cobra.Command {
 			if lasts != 0 {
 				expires = time.Now().Add(lasts)
 			}
-			text, row, err := apikey.New(name, user, projects, is, expires)
+			text, row, err := apikey.New(name, owner, projects, is, expires)
 			if err != nil {
 				return &usageError{err}
 			}
-			err = withDatabase(cmd, func(db *storage.DB) error { return db.PutAPIKey(cmd.Context(), &row, nil) })
+			err = withDatabase(cmd, func(db *storage.DB) error {
+				return db.PutAPIKey(cmd.Context(), &row, byHost("create_key", row.CreatedAt))
+			})
 			if err != nil {
 				return err
 			}
@@ -66,12 +69,21 @@ func createKeyCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&user, "user", "", "`user` that the key is for")
+	cmd.Flags().StringVar(&owner, "user", "", "`user` that the key is for")
 	cmd.Flags().StringArrayVar(&projects, "project", nil, "`project` that it is for; the first of several is the default one")
 	cmd.Flags().StringVar(&name, "name", "", "what people call the key")
 	cmd.Flags().StringVar(&role, "role", "user", "user, viewer, operator or admin")
 	cmd.Flags().DurationVar(&lasts, "expires", 0, "how long it is good (default until it is revoked)")
 	return cmd
+}
+
+// byHost is how the audit tells of what was done on the host of the database: by the user that the system knows.
+func byHost(action string, at time.Time) *runtime.Audit {
+	by := &runtime.Audit{At: at, Action: action, Credential: "host"}
+	if u, err := user.Current(); err == nil {
+		by.Actor = u.Username
+	}
+	return by
 }
 
 func listKeysCommand() *cobra.Command {
@@ -135,7 +147,8 @@ func revokeKeyCommand() *cobra.Command {
 			return withDatabase(cmd, func(db *storage.DB) error {
 				var errs []error
 				for _, id := range ids {
-					err := db.RevokeAPIKey(cmd.Context(), id, time.Now(), nil)
+					now := time.Now()
+					err := db.RevokeAPIKey(cmd.Context(), id, now, byHost("revoke_key", now))
 					switch {
 					case strings.HasPrefix(id, "baton_"):
 						err = errors.New("name a key by its ID, which list shows, and not by itself")

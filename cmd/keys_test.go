@@ -36,7 +36,13 @@ func serveKnown(t *testing.T, db string, auth config.Auth) *cmd.Server {
 // asks returns the status of a request with a token.
 func asks(t *testing.T, url, token string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/agents", http.NoBody)
+	status, _ := answered(t, url+"/api/v1/agents", token)
+	return status
+}
+
+func answered(t *testing.T, url, token string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +51,12 @@ func asks(t *testing.T, url, token string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = res.Body.Close()
-	return res.StatusCode
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
 }
 
 // TestKeysBesideAServer makes, uses, lists and revokes keys of a database that a server has.
@@ -92,7 +102,14 @@ func TestKeysBesideAServer(t *testing.T) {
 					t.Errorf("%v: %+v", args, r)
 				}
 			}
+			admin := strings.TrimSpace(keys("create", "--user", "olga", "--project", "p2", "--role", "admin").want(t, 0).stdout)
 			keys("revoke", id).want(t, 0)
+			_, told := answered(t, s.URL()+"/api/projects/p2/audit", admin)
+			for _, want := range []string{`"action":"create_key"`, `"action":"revoke_key"`, `"credential":"host"`, `"subject":"` + id + `"`, `"userId":"alice"`} {
+				if !strings.Contains(told, want) {
+					t.Errorf("the audit says %s, want %s", told, want)
+				}
+			}
 			if list := keys("list").want(t, 0).stdout; !strings.Contains(list, "revoked ") {
 				t.Errorf("list prints\n%s", list)
 			}

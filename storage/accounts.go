@@ -85,11 +85,34 @@ func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) e
 				err = tx.exec(insertAPIKeyProject, project, k.ID)
 			}
 		}
-		if err == nil && by != nil {
-			err = tx.exec(insertAudit, auditCells(by)...)
+		if err == nil {
+			err = tx.tell(k, by)
 		}
 		return err
 	})
+}
+
+// tell keeps who has asked for a change of a key: in the project that they have asked in, or else, as whoever runs the server asks in
+// none, in each that the key is for.
+func (tx *tx) tell(k *model.APIKey, by *model.Audit) error {
+	if by == nil {
+		return nil
+	}
+	row := *by
+	row.User, row.Subject = k.User, k.ID
+	if by.Project != "" {
+		return tx.exec(insertAudit, auditCells(&row)...)
+	}
+	for i, project := range k.Projects {
+		if slices.Contains(k.Projects[:i], project) {
+			continue
+		}
+		row.Project = project
+		if err := tx.exec(insertAudit, auditCells(&row)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RevokeAPIKey revokes a key at a time, and keeps who has asked for it, if that is to be told. It fails with model.ErrNotFound
@@ -100,13 +123,17 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *mod
 			return err
 		}
 		n, err := tx.count(revokeAPIKey, ms(at), id)
-		switch {
-		case err == nil && n == 0:
-			return model.ErrNotFound
-		case err == nil && by != nil:
-			err = tx.exec(insertAudit, auditCells(by)...)
+		if err != nil {
+			return err
 		}
-		return err
+		if n == 0 {
+			return model.ErrNotFound
+		}
+		rows, err := tx.APIKeys(tx.ctx, []string{id})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		return tx.tell(&rows[0], by)
 	})
 }
 

@@ -97,7 +97,7 @@ func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 		return errManyKeys
 	}
 	by := who.Audit("create_key")
-	by.At, by.User, by.Subject = row.CreatedAt, row.User, row.ID
+	by.At = row.CreatedAt
 	if err := t.Ledger.PutAPIKey(c.UserContext(), &row, by); err != nil {
 		return failed(err)
 	}
@@ -122,7 +122,7 @@ func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
 		return errForeign
 	}
 	by := who.Audit("revoke_key")
-	by.At, by.User, by.Subject = time.Now(), rows[0].User, id
+	by.At = time.Now()
 	err = t.Ledger.RevokeAPIKey(c.UserContext(), id, by.At, by)
 	if err != nil && !errors.Is(err, runtime.ErrNotFound) { // it was revoked before
 		return failed(err)

@@ -73,8 +73,9 @@ const (
 // count counts an element of the array that is read.
 func (s *scanner) count() error {
 	if s.counts && (s.depth == 2 || s.depth == 4) { // messages, and their calls and parts
-		if s.n++; s.n > min(freeElements+len(s.text)/elementBytes, maxElements) {
-			return tooMany()
+		most := min(freeElements+len(s.text)/elementBytes, maxElements)
+		if s.n++; s.n > most {
+			return tooMany(most, "elements of lists")
 		}
 	}
 	return s.value()
@@ -110,8 +111,9 @@ func (s *scanner) peek() byte {
 }
 
 func (s *scanner) value() error {
-	if s.all++; s.all > agui.MostValues(len(s.text)) {
-		return tooMany()
+	most := agui.MostValues(len(s.text))
+	if s.all++; s.all > most {
+		return tooMany(most, "values")
 	}
 	switch b := s.peek(); b {
 	case '{':
@@ -181,7 +183,7 @@ func (s *scanner) member() error {
 		return errNotJSON
 	}
 	if len(s.members) == maxMembers {
-		return tooMany()
+		return tooMany(maxMembers, "members")
 	}
 	s.counts = counted(m.name)
 	from = s.at

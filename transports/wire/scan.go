@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -16,23 +17,24 @@ func tooDeep() error { return Refuse(codeJSON, "The request nests deeper than %d
 
 func outOfRange() error { return Refuse(codeJSON, "The request holds a number that is out of range") }
 
-func tooMany() error {
+// tooMany refuses a request of that size that holds more of something than the most that it may.
+func tooMany(most int, of string) error {
 	return &runtime.Error{
-		Kind: runtime.KindTooLarge, Code: "too_many_elements", Detail: "The request holds more elements than it may for its size",
+		Kind: runtime.KindTooLarge, Code: "too_many_elements", Detail: fmt.Sprintf("A request of this size may hold %d %s", most, of),
 	}
 }
 
 // Scan refuses nesting, numbers and numbers of values that decoders behind this one would choke on, of a body that is read by
 // others: it does not tell JSON from what is not.
 func Scan(body []byte) error {
-	depth, values := 0, 0
+	depth, values, most := 0, 0, min(freeValues+len(body)/elementBytes, maxElements)
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; {
 		case b == '"':
 			i = stringEnd(body, i)
 		case b == ',':
-			if values++; values > min(freeValues+len(body)/elementBytes, maxElements) {
-				return tooMany()
+			if values++; values > most {
+				return tooMany(most, "values")
 			}
 		case b == '{' || b == '[':
 			if depth++; depth > maxDepth {
