@@ -117,7 +117,7 @@ func (c *client) locate(ctx context.Context, r *listed) error {
 		return nil
 	}
 	var nodes wire.Items[wire.Node]
-	if err := c.do(ctx, http.MethodGet, c.run(r.User, r.ID, "node-states"), nil, &nodes); err != nil {
+	if err := c.ask(ctx, c.run(r.User, r.ID, "node-states"), &nodes); err != nil {
 		return unlessGone(err)
 	}
 	for _, n := range nodes.Items {
@@ -125,7 +125,12 @@ func (c *client) locate(ctx context.Context, r *listed) error {
 			r.Nodes = append(r.Nodes, n)
 		}
 	}
-	return unlessGone(c.do(ctx, http.MethodGet, c.run(r.User, r.ID), nil, &r.Run))
+	return unlessGone(c.ask(ctx, c.run(r.User, r.ID), &r.Run))
+}
+
+// ask gets what is at path, and waits when so many requests are too many.
+func (c *client) ask(ctx context.Context, path string, out any) error {
+	return retry(ctx, restarting, func() error { return c.do(ctx, http.MethodGet, path, nil, out) })
 }
 
 // unlessGone is an error, or none where it says that something is not there.

@@ -114,6 +114,32 @@ func TestARunThatGoesWhileItIsListedStaysAsItWas(t *testing.T) {
 	}
 }
 
+// So many requests are too many at times: they are made again.
+func TestRunsWaitUntilTheyMayAsk(t *testing.T) {
+	refused := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/node-states") && refused == 0:
+			refused++
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(`{"detail":"Too many requests","code":"rate_limited"}`))
+		case strings.HasSuffix(r.URL.Path, "/node-states"):
+			_, _ = w.Write([]byte(`{"items":[{"nodeId":"answers","status":"RUNNING"}]}`))
+		case !strings.HasSuffix(r.URL.Path, "/agent-runs"):
+			_, _ = w.Write([]byte(`{"id":"busy","status":"RUNNING","workflowId":"echo","threadId":"t"}`))
+		case r.URL.Query().Get("status") == "RUNNING":
+			_, _ = w.Write([]byte(`{"items":[{"id":"busy","status":"RUNNING","workflowId":"echo","threadId":"t"}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"items":[]}`))
+		}
+	}))
+	defer s.Close()
+	if r := baton(t.Context(), "runs", "--server", s.URL).want(t, 0); !strings.Contains(r.stdout, "answers") || refused != 1 {
+		t.Errorf("got %q", r.stdout)
+	}
+}
+
 func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got []string
