@@ -77,6 +77,30 @@ func TestStateThatShrinksIsTaken(t *testing.T) {
 	}
 }
 
+// A setting may have been another: a thread whose state is too large now can be led back below it by steps.
+func TestStateAboveALoweredLimitShrinks(t *testing.T) {
+	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 4000) + `"}`)
+	errs := make(chan error, 3)
+	b := open(t, runtime.Config{}, agent{"first", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.Emit(agui.StateSnapshot{Snapshot: large})
+	}}, agent{"then", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for _, n := range []int{4000, 3000, 3500} {
+			errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"x":"` + strings.Repeat("y", n) + `"}`)})
+		}
+		return agui.WorkerOutput{}, nil
+	}})
+	b.wait(b.start("main", "first", "x").RunID, runtime.Completed)
+	b.cfg.StateBytes = 1000
+	b.down()
+	b.up()
+	b.wait(b.start("main", "then", "x").RunID, runtime.Completed)
+	for i, want := range []string{"state_too_large", "", "state_too_large"} {
+		if err := <-errs; codeOf(err) != want {
+			t.Errorf("snapshot %d: %v, want %q", i+1, err, want)
+		}
+	}
+}
+
 // Names are written otherwise by the patch that goes through their object, in more bytes: the limit is about what that leaves.
 func TestStateWhoseNamesGrowIsBound(t *testing.T) {
 	const most = 64 << 10

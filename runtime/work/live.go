@@ -341,7 +341,7 @@ func (l *live) outgrows(ev agui.Event, most int) bool {
 		next, err := fold.Patched(state, e.Delta)
 		return err == nil && len(next) > most && len(next) >= len(state)
 	case agui.StateSnapshot:
-		return len(e.Snapshot) > most
+		return len(e.Snapshot) > most && len(e.Snapshot) >= len(l.state())
 	}
 	return false
 }

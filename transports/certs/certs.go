@@ -2,6 +2,7 @@
 package certs
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -18,14 +19,8 @@ type Files struct {
 
 	mu   sync.Mutex // guards the fields below
 	pair *tls.Certificate
-	seen [2]state  // of the files, when they were read last
-	next time.Time // when they are looked at again
-}
-
-// state is what tells that a file has changed.
-type state struct {
-	size int64
-	time time.Time
+	seen [2][sha256.Size]byte // of what was in the files when they were read last
+	next time.Time            // when they are looked at again
 }
 
 // Load reads the files, both in PEM, the certificate with those between it and its root behind it. It fails when they cannot be
@@ -94,14 +89,14 @@ func (f *Files) reload(err error) {
 	f.log.Info("a new certificate is in use", "file", f.cert, "expires", pair.Leaf.NotAfter)
 }
 
-// look tells of what the files are without reading them.
-func (f *Files) look() (seen [2]state, err error) {
+// look tells of what is in the files. Their sizes and times may stay as they were.
+func (f *Files) look() (seen [2][sha256.Size]byte, err error) {
 	for i, file := range []string{f.cert, f.key} {
-		info, err := os.Stat(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return [2]state{}, err
+			return [2][sha256.Size]byte{}, err
 		}
-		seen[i] = state{info.Size(), info.ModTime()}
+		seen[i] = sha256.Sum256(text)
 	}
 	return seen, nil
 }

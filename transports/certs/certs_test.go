@@ -68,6 +68,29 @@ func TestFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("another, the third", 2, "a new certificate is in use")
+
+	at := func() (info [2]os.FileInfo) {
+		for i, file := range []string{cert, key} {
+			if info[i], err = os.Stat(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return info
+	}
+	for before := at(); ; { // one of the same size and time, as tools leave it that keep times
+		write("another, the forth")
+		same := true
+		for i, info := range at() {
+			same = same && info.Size() == before[i].Size()
+			if err := os.Chtimes([]string{cert, key}[i], time.Time{}, before[i].ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if same {
+			break
+		}
+	}
+	is("another, the forth", 3, "a new certificate is in use")
 }
 
 func TestFilesThatAreNoPairAreRefused(t *testing.T) {
