@@ -496,6 +496,29 @@ func TestRunThatWaitsForRoomIsInNobodysWay(t *testing.T) {
 	b.roomGivenBack()
 }
 
+// What a message's metadata repeats of its content takes no room from what is shown of its thread.
+func TestLongAnswerIsShown(t *testing.T) {
+	long := strings.Repeat("x", 40<<10) // fits into a frame, but not twice
+	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := io.WriteString(run.Text(), long)
+		return agui.WorkerOutput{}, err
+	}})
+	b.wait(b.start("main", "says", "one").RunID, runtime.Completed)
+	b.wait(b.start("main", "says", "two").RunID, runtime.Completed)
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ""
+	for _, question := range []string{"two", "one"} {
+		s, err := b.ThreadMessages(t.Context(), th, runtime.MessageFilter{Before: before})
+		if err != nil || len(s.Messages) != 2 || s.Messages[0].Content != question || s.Messages[1].Content != long {
+			t.Fatalf("before %q there are %d messages, not those of %s, %v", before, len(s.Messages), question, err)
+		}
+		before = s.Messages[0].ID
+	}
+}
+
 // An answer that fits into no event beside the rest is cut at the run's end; its message has all of it.
 func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
 	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -379,7 +379,7 @@ func TestPreflights(t *testing.T) {
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
 	for name, want := range map[string]string{
 		"Access-Control-Allow-Origin":   "https://app.example",
-		"Access-Control-Allow-Headers":  "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent",
+		"Access-Control-Allow-Headers":  "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent, Mcp-Protocol-Version, Mcp-Method, Mcp-Name",
 		"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
 		"Access-Control-Expose-Headers": "Retry-After, X-Request-Id",
 		"Vary":                          "Origin",

@@ -58,7 +58,7 @@ func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*fanout
 
 // parse reads the query and the header of a client that comes back.
 func (v *View) parse(c *fiber.Ctx) (err error) {
-	if v.After, err = parseCursor(cmp.Or(c.Get("Last-Event-ID"), c.Query("after_event_id", "0"))); err != nil {
+	if v.After, err = parseCursor(cmp.Or(LastEventID(c), c.Query("after_event_id", "0"))); err != nil {
 		return err
 	}
 	v.Latest = v.After == runtime.Latest
@@ -72,6 +72,10 @@ func (v *View) parse(c *fiber.Ctx) (err error) {
 	v.Gather = time.Duration(ms) * time.Millisecond
 	return nil
 }
+
+// LastEventID is the last id that a client which comes back has: what EventSource says in a header, and its polyfills, which come
+// back to the same URL likewise, in the query. Without one it is empty.
+func LastEventID(c *fiber.Ctx) string { return cmp.Or(c.Get("Last-Event-ID"), c.Query("lastEventId")) }
 
 // parseCursor reads an event id, or latest for the log's end.
 func parseCursor(s string) (int64, error) {

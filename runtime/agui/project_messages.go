@@ -7,7 +7,7 @@ func projectMessages(list []Message, p Projection) []Message {
 	out := make([]Message, 0, len(list))
 	for _, m := range list {
 		if p.strict() {
-			m.Metadata = slim(m.Metadata)
+			m = m.WithoutRepeats()
 		}
 		if p.legacy() && m.Parts != nil {
 			m = legacyMessage(m, p)
@@ -27,6 +27,12 @@ func legacyMessage(m Message, p Projection) Message {
 	case RoleUser:
 		m.Parts = legacyParts(m.Parts, p)
 	}
+	return m
+}
+
+// WithoutRepeats returns m without what its metadata only repeats of its content.
+func (m Message) WithoutRepeats() Message {
+	m.Metadata = slim(m.Metadata)
 	return m
 }
 

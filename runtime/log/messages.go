@@ -19,11 +19,21 @@ func Contents(rows []model.Message) []agui.Message {
 	return inOrder(msgs)
 }
 
-// Newest returns the newest messages that fit into one event of so many bytes, each result with its call.
+// Newest returns the newest messages that fit into one event of so many bytes, each result with its call. One that fits only without
+// what its metadata repeats of its content is without it.
 func Newest(msgs []agui.Message, event int) []agui.Message {
 	size := 0
+	own := false // msgs is nobody else's
 	for i, m := range slices.Backward(msgs) {
-		if size += len(m.AppendJSON(nil, agui.Stored)); size > MaxMessages(event) {
+		n := len(m.AppendJSON(nil, agui.Stored))
+		if size+n > MaxMessages(event) {
+			if !own {
+				msgs, own = slices.Clone(msgs), true
+			}
+			msgs[i] = m.WithoutRepeats()
+			n = len(msgs[i].AppendJSON(nil, agui.Stored))
+		}
+		if size += n; size > MaxMessages(event) {
 			msgs = msgs[i+1:]
 			if first := slices.IndexFunc(msgs, func(m agui.Message) bool { return m.Role != agui.RoleTool }); first > 0 {
 				msgs = msgs[first:]

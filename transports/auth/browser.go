@@ -31,7 +31,7 @@ var (
 // What CORS lets pages of admitted origins send and read.
 const (
 	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
-	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent"
+	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 	corsExposes = "Retry-After, X-Request-Id"
 	corsMaxAge  = "600"
 )

@@ -63,7 +63,7 @@ func (t Transport) serve(c *fiber.Ctx, who runtime.Caller, q runtime.MonitorQuer
 	if err := t.Runtime.StandsBy(); err != nil {
 		return err
 	}
-	q.After = c.Get("Last-Event-ID")
+	q.After = transports.LastEventID(c)
 	return t.Streams.Serve(c, (&viewer{t.Runtime, who, q}).show)
 }
 

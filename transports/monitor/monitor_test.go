@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -146,6 +147,20 @@ func TestUnknownPlaceBeginsAnew(t *testing.T) {
 		if first := r.Next(); !strings.HasPrefix(first, "retry: 1000\nid: "+r.LastID+"\nevent: STATE_SNAPSHOT\n") {
 			t.Errorf("behind %q: got %q", id, first)
 		}
+	}
+}
+
+func TestPolyfillComesBackToItsPlace(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	r := s.get(events)
+	r.Next()
+	_ = r.Body.Close()
+	s.start(local, "echo", "", "one", "hello")
+	s.ended("one")
+	again := s.get(events + "?lastEventId=" + url.QueryEscape(r.LastID))
+	s.start(local, "echo", "", "two", "goodbye")
+	if got := again.Until("agent_complete"); !strings.Contains(got, "hello") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -210,8 +210,8 @@ func TestAnswersMayGrow(t *testing.T) {
 	})
 }
 
-// What generators of clients stumble over: schemas that are true or false, and members whose names are one in languages that
-// write them otherwise.
+// What generators of clients stumble over: schemas that are true or false, members whose names are one in languages that
+// write them otherwise, and types that begin with null, which some take for nothing but null.
 func TestGeneratorsCanReadTheDocument(t *testing.T) {
 	s := fetch(t)
 	walk(s.doc, func(o object) {
@@ -219,6 +219,9 @@ func TestGeneratorsCanReadTheDocument(t *testing.T) {
 			if _, is := o[key].(bool); is {
 				t.Errorf("a schema is %v: %s", o[key], encode(t, o))
 			}
+		}
+		if types, _ := o["type"].([]any); len(types) > 0 && types[0] == "null" {
+			t.Errorf("null is the first type: %s", encode(t, o))
 		}
 		seen := make(map[string]string)
 		members, _ := o["properties"].(object)

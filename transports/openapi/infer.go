@@ -82,7 +82,7 @@ func infer[T any](s *schemas, name, about string, more ...member) {
 func known[T any](s *schemas, name string) { s.types[reflect.TypeFor[T]()] = ref(name) }
 
 // honest turns what is inferred into what is encoded: slices and optional members are never null, a nullable
-// reference or choice is one or null, and clients must expect members they do not know.
+// reference or choice is one or null, null is the last of types, and clients must expect members they do not know.
 func honest(s *jsonschema.Schema) {
 	s.AdditionalProperties = nil
 	if s.Items != nil {
@@ -98,6 +98,9 @@ func honest(s *jsonschema.Schema) {
 			p.Types = nil
 		}
 		honest(p)
+	}
+	if len(s.Types) > 1 && s.Types[0] == "null" {
+		s.Types = append(slices.Clone(s.Types[1:]), "null")
 	}
 }
 

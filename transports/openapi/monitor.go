@@ -63,11 +63,11 @@ func (d *describer) monitor() {
 	notices := answers{"200": stream("The frames.", ref("MonitorNotice"), "notices")}
 	d.add("GET /api/v1/events", operation{
 		ID: "monitorAll", Summary: "Watch all agents",
-		Parameters: []parameter{again, projectParam}, Answers: notices,
+		Parameters: []parameter{again, polyfillID, projectParam}, Answers: notices,
 	})
 	d.add("GET /api/v1/agents/stream", operation{
 		ID: "monitorAgent", Summary: "Watch one agent",
-		Parameters: []parameter{query("agent", text("The agent.")).required(), again, projectParam},
+		Parameters: []parameter{query("agent", text("The agent.")).required(), again, polyfillID, projectParam},
 		Answers: answers{
 			"200": notices["200"],
 			"400": refuse("The parameter agent is missing.", "invalid_request", "The parameter agent must name an agent"),
@@ -78,7 +78,7 @@ func (d *describer) monitor() {
 		ID: "monitorEvents", Summary: "Watch all runs as AG-UI events",
 		Description: "The states of all agents, then how they change, and the lifecycle, text and tool events " +
 			"of all runs, mingled: for a monitor, not to follow one run.",
-		Parameters: []parameter{again, projectParam},
+		Parameters: []parameter{again, polyfillID, projectParam},
 		Answers:    answers{"200": stream("The frames.", ref("MonitorFrame"), "monitor")},
 	})
 }

@@ -9,6 +9,7 @@ func aguiStream(about string) *answer {
 var (
 	lastEventID = inHeader("Last-Event-ID", text("The id of the last event the reader has: the stream goes on "+
 		"behind it. EventSource sends it by itself. It wins over `after_event_id`."))
+	polyfillID = query("lastEventId", text("`Last-Event-ID`, as polyfills of EventSource send it. The header wins over it."))
 	afterParam = query("after_event_id", text("The same, for the first request: an event's id, or `latest` for "+
 		"only what is yet to come. Absent: from the first event."))
 	followParam = query("follow", flag("Stay when the thread is idle."))
@@ -37,7 +38,7 @@ func (d *describer) streams() {
 		Description: "The thread's log from a cursor on, then what happens, without a seam. The stream ends " +
 			"when all was sent and the thread is not busy.",
 		Parameters: []parameter{
-			lastEventID, afterParam, followParam,
+			lastEventID, polyfillID, afterParam, followParam,
 			query("gather", within(0, 1000, 0, "Milliseconds to gather events for one write.")), projectParam,
 		},
 		Answers: answers{

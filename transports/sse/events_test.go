@@ -113,6 +113,27 @@ func TestCursorHeaderWins(t *testing.T) {
 	}
 }
 
+// Polyfills of EventSource come back to the same URL, and say in its query what EventSource says in a header.
+func TestCursorOfAPolyfillWins(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.Await(s.Script("main", words).RunID, "COMPLETED")
+	for _, query := range []string{"?lastEventId=3", "?after_event_id=1&lastEventId=3", "?after_event_id=latest&lastEventId=3"} {
+		if got := s.get("main", query).Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 4\n") {
+			t.Errorf("%s: got %s", query, got)
+		}
+	}
+	if got := s.get("main", "?lastEventId=3", "Last-Event-ID", "4").Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 5\n") {
+		t.Errorf("the header beside it: got %s", got)
+	}
+	if got := s.get("main", "?lastEventId=").Until("event: "); !strings.HasPrefix(got, "retry: 1000\nid: 1\n") {
+		t.Errorf("without an id: got %s", got)
+	}
+	last := len(frames(s.get("main", "").All()))
+	if r := s.get("main", fmt.Sprintf("?lastEventId=%d", last)); r.StatusCode != http.StatusNoContent {
+		t.Errorf("at the end: got %d", r.StatusCode)
+	}
+}
+
 func TestNothingMoreIs204(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	run := s.Script("main", words)
