@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -77,13 +76,13 @@ type Files struct {
 	cfg    Config
 	signer signer
 
-	collecting *semaphore.Weighted // one that guards the field below, as Collect may be slow
-	behind     model.Attachment    // where the next Collect begins
+	collecting chan struct{}    // has room for the one whose the field below is, as Collect may be slow
+	behind     model.Attachment // where the next Collect begins
 }
 
 // New returns the attachments that are kept where cfg says.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg.withDefaults(), collecting: semaphore.NewWeighted(1)}
+	return &Files{cfg: cfg.withDefaults(), collecting: make(chan struct{}, 1)}
 }
 
 // Size is how many bytes a file may have.
@@ -348,10 +347,12 @@ const collected = 200
 // cannot be removed are tried again once all others were: it ends at as many as are removed at once of which none could be, and the
 // next goes on behind them.
 func (f *Files) Collect(ctx context.Context) error {
-	if err := f.collecting.Acquire(ctx, 1); err != nil { // another does it
-		return err
+	select {
+	case f.collecting <- struct{}{}:
+	case <-ctx.Done(): // another does it
+		return context.Cause(ctx)
 	}
-	defer f.collecting.Release(1)
+	defer func() { <-f.collecting }()
 	stuck, why := 0, error(nil)
 	for {
 		list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), &f.behind, collected)
