@@ -39,7 +39,7 @@ func absent(project string) things {
 		"caller": "absent-caller", "call": uuid.Must(uuid.NewV7()).String(),
 		"busythread": "absent-busy", "busyconv": uuid.Must(uuid.NewV7()).String(), "busy": "absent-busyrun", "message": "absent-message",
 		"key": "absent-key", "user": "alice", "attachment": "agent-inputs/alice/absent.txt",
-		"runscursor": "AfY6DPGZr6tRxuGNo6A07QI", "threadscursor": "AfY6DPGZr6tRxuGNo6A07QI", "messagescursor": "AfY6DPGZr6tRxuGNo6A07QI",
+		"runscursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEg", "threadscursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEgV5tKiB8xQNM", "messagescursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEg",
 	}
 }
 

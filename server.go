@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.keys = apikey.NewKeys(s.db)
 	accounts, admins := cfg.Accounts, keys.Transport{}
 	if cfg.APIKeys {
-		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Ended: s.revoked}
+		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Secrets: s.rt, Ended: s.revoked}
 	}
 	if s.web, s.tickets, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return nil, err

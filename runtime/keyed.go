@@ -10,9 +10,10 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// lists are what requests ask the store for themselves: each says in which project.
+// lists are what requests ask the store for themselves: each says in which project, where it is about one.
 type lists interface {
 	model.ByProject
+	model.Secrets
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 

@@ -209,12 +209,12 @@ func scanAPIKey(rows *sql.Rows) (k model.APIKey, err error) {
 	return k, err
 }
 
-// Secret returns what is signed with for a purpose. It fails with model.ErrNotFound when there is nothing yet.
+// Secret returns what is signed or sealed with for a purpose. It fails with model.ErrNotFound when there is nothing yet.
 func (r reader) Secret(ctx context.Context, purpose string) (string, error) {
 	return one(ctx, r.q, scalar[string], selectSecret, purpose)
 }
 
-// PutSecret keeps what is signed with for a purpose from now on, in the place of what was there if replace is set, and
+// PutSecret keeps what is signed or sealed with for a purpose from now on, in the place of what was there if replace is set, and
 // else unless there is something.
 func (db *DB) PutSecret(ctx context.Context, purpose, value string, replace bool) error {
 	query := insertSecret

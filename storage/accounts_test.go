@@ -113,29 +113,6 @@ func TestRevokedKeysChangeNone(t *testing.T) {
 	}
 }
 
-func TestSecrets(t *testing.T) {
-	for name, open := range databases {
-		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			if got, err := db.Secret(t.Context(), "x"); !errors.Is(err, model.ErrNotFound) {
-				t.Fatalf("got %q, %v", got, err)
-			}
-			for _, put := range []struct {
-				value   string
-				replace bool
-				want    string
-			}{{"one", false, "one"}, {"two", false, "one"}, {"three", true, "three"}} {
-				if err := db.PutSecret(t.Context(), "x", put.value, put.replace); err != nil {
-					t.Fatal(err)
-				}
-				if got, err := db.Secret(t.Context(), "x"); err != nil || got != put.want {
-					t.Errorf("after %v: %q, %v", put, got, err)
-				}
-			}
-		})
-	}
-}
-
 // TestKeysAreWrittenBesideAServer writes keys while another has the database for itself and commits.
 func TestKeysAreWrittenBesideAServer(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {

@@ -53,8 +53,5 @@ type Attachments interface {
 	// ExpireAttachments makes gone those that were brought before a time, used or not, of a user or with user "" of the whole
 	// project. It returns how many they are, which with dry is all it does.
 	ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error)
-	// Secret returns what is signed with for a purpose, ErrNotFound unless there is something.
-	Secret(ctx context.Context, purpose string) (string, error)
-	// PutSecret keeps it, in the place of what was there with replace, and else unless there is something.
-	PutSecret(ctx context.Context, purpose, value string, replace bool) error
+	Secrets
 }

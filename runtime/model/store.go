@@ -10,6 +10,7 @@ import (
 // Store is what Baton asks of a database. storage implements it; storagetest is its contract.
 type Store interface {
 	Reader
+	Secrets
 
 	// Join registers this process as a new instance, which Commit writes as from then on. It fails with a *HeldError
 	// while another may write: until that one leaves, has not renewed its lease for as long as that lasts, is known to
@@ -37,6 +38,14 @@ type Store interface {
 	Ping(ctx context.Context) error
 	// Close closes the connections.
 	Close() error
+}
+
+// Secrets keeps what is signed or sealed with, which is no part of what an instance writes.
+type Secrets interface {
+	// Secret returns that of a purpose, ErrNotFound unless there is something.
+	Secret(ctx context.Context, purpose string) (string, error)
+	// PutSecret keeps it, in the place of what was there with replace, and else unless there is something.
+	PutSecret(ctx context.Context, purpose, value string, replace bool) error
 }
 
 // Name is the name that a user has given to a thread or a run.

@@ -65,3 +65,24 @@ func testInstance(t *testing.T, f *fixture) {
 		t.Errorf("Instance of nobody: %v, want ErrNotFound", err)
 	}
 }
+
+func testSecret(t *testing.T, f *fixture) {
+	if got, err := f.Secret(t.Context(), "x"); !errors.Is(err, model.ErrNotFound) {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	for _, put := range []struct {
+		value   string
+		replace bool
+		want    string
+	}{{"one", false, "one"}, {"two", false, "one"}, {"three", true, "three"}} {
+		if err := f.PutSecret(t.Context(), "x", put.value, put.replace); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Secret(t.Context(), "x"); err != nil || got != put.want {
+			t.Errorf("after %v: %q, %v", put, got, err)
+		}
+	}
+	if got, err := f.Secret(t.Context(), "y"); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("of another purpose: %q, %v", got, err)
+	}
+}

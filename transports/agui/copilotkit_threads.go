@@ -129,7 +129,11 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	if err != nil {
 		return err
 	}
-	f, err := wire.ThreadsAfter(wire.OwnThreads(who), args.Get("cursor"), limit)
+	list, err := wire.OwnThreads(c.UserContext(), k.Runtime, who)
+	if err != nil {
+		return err
+	}
+	f, err := wire.ThreadsAfter(list, args.Get("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -155,7 +159,7 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	}
 	next := (*string)(nil)
 	if !last {
-		cursor := wire.ThreadsCursor(wire.OwnThreads(who), f.BeforeTime, f.BeforeKey)
+		cursor := wire.ThreadsCursor(list, f.BeforeTime, f.BeforeKey)
 		next = &cursor
 	}
 	return c.JSON(fiber.Map{"threads": threads, "nextCursor": next})

@@ -28,8 +28,9 @@ type Ledger interface {
 
 // Transport serves the keys of a ledger.
 type Transport struct {
-	Ledger Ledger
-	Ended  func(id string) // is told of each key that was revoked; nil where a server knows callers by something else, and has no keys
+	Ledger  Ledger
+	Secrets wire.Secrets    // that cursors are sealed with
+	Ended   func(id string) // is told of each key that was revoked; nil where a server knows callers by something else, and has no keys
 }
 
 var _ transports.Mounter = Transport{}
@@ -66,7 +67,10 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	list := wire.List("keys " + who.Project())
+	list, err := wire.NewList(c.UserContext(), t.Secrets, "keys %s", who.Project())
+	if err != nil {
+		return err
+	}
 	below, err := list.Position(c.Query("cursor"))
 	if err != nil {
 		return err

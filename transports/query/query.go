@@ -5,7 +5,6 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -57,27 +56,28 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Caller) (runtime.RunFilter, wire.List, error) {
 	f := runtime.RunFilter{Agent: q.Agent, WorkflowID: q.WorkflowID, Text: strings.TrimSpace(q.Text), Oldest: q.Order == "oldest"}
 	if q.Order != "" && q.Order != "oldest" && q.Order != "newest" {
-		return f, "", wire.Refuse("invalid_request", "order must be newest or oldest")
+		return f, wire.List{}, wire.Refuse("invalid_request", "order must be newest or oldest")
 	}
 	var err error
 	if f.Statuses, err = statuses(q.Statuses); err != nil {
-		return f, "", err
+		return f, wire.List{}, err
 	}
 	if f.Since, err = wire.Moment("since", q.Since); err != nil {
-		return f, "", err
+		return f, wire.List{}, err
 	}
 	if f.Until, err = wire.Moment("until", q.Until); err != nil {
-		return f, "", err
+		return f, wire.List{}, err
 	}
 	if q.ThreadID != "" {
 		th, err := rt.Thread(ctx, who, q.ThreadID)
 		if err != nil {
-			return f, "", err
+			return f, wire.List{}, err
 		}
 		f.ThreadKey = th.Key
 	}
-	return f, wire.List(fmt.Sprintf("runs %q %q %q %q %q %d %d %d %q %v", who.Project(), who.User(), f.Statuses, f.Agent,
-		f.WorkflowID, f.ThreadKey, f.Since.UnixMilli(), f.Until.UnixMilli(), f.Text, f.Oldest)), nil
+	list, err := wire.NewList(ctx, rt, "runs %q %q %q %q %q %d %d %d %q %v", who.Project(), who.User(), f.Statuses, f.Agent,
+		f.WorkflowID, f.ThreadKey, f.Since.UnixMilli(), f.Until.UnixMilli(), f.Text, f.Oldest)
+	return f, list, err
 }
 
 // statuses are those that are asked for, each once.

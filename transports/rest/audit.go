@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"fmt"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
@@ -19,7 +17,11 @@ func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	if f.Until, err = wire.Moment("until", c.Query("until")); err != nil {
 		return err
 	}
-	list := wire.List(fmt.Sprintf("audit %q %q %q %q %q %d %d", who.Project(), f.Actor, f.Action, f.User, f.Run, f.Since.UnixMilli(), f.Until.UnixMilli()))
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "audit %q %q %q %q %q %d %d",
+		who.Project(), f.Actor, f.Action, f.User, f.Run, f.Since.UnixMilli(), f.Until.UnixMilli())
+	if err != nil {
+		return err
+	}
 	if f.Limit, err = wire.Limit(c.Query("limit")); err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"fmt"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
@@ -25,7 +23,10 @@ func (t Transport) part(c *fiber.Ctx, who runtime.Caller, kind string) (part, er
 	if err != nil {
 		return part{}, err
 	}
-	p := part{who: who, run: run, list: wire.List(fmt.Sprintf("%s %d", kind, run.Key))}
+	p := part{who: who, run: run}
+	if p.list, err = wire.NewList(c.UserContext(), t.Runtime, "%s %d", kind, run.Key); err != nil {
+		return p, err
+	}
 	if p.limit, err = wire.Limit(c.Query("limit")); err != nil {
 		return p, err
 	}

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"fmt"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
@@ -11,8 +9,11 @@ import (
 
 // questions answers GET interrupts: what the runs that the caller may see wait for, oldest first.
 func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
-	list := wire.List(fmt.Sprintf("interrupts %q %q", who.Project(), who.User()))
 	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "interrupts %q %q", who.Project(), who.User())
 	if err != nil {
 		return err
 	}

@@ -12,19 +12,26 @@ import (
 
 // threads answers GET threads: the caller's own, or those of the user that a viewer names, those with the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, wire.OwnThreads(who), t.Runtime.Threads)
+	return t.listThreads(c, who, wire.OwnThreads, t.Runtime.Threads)
 }
 
 // allThreads answers GET threads of a project: those that the caller may see.
 func (t Transport) allThreads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, wire.AllThreads(who), t.Runtime.ThreadsOfAll)
+	return t.listThreads(c, who, wire.AllThreads, t.Runtime.ThreadsOfAll)
 }
+
+// threadList names a list of threads.
+type threadList func(ctx context.Context, s wire.Secrets, who runtime.Caller) (wire.List, error)
 
 // readThreads reads a page of threads.
 type readThreads func(ctx context.Context, who runtime.Caller, f runtime.ThreadFilter) (runtime.Page[runtime.ListedThread], error)
 
-func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, list wire.List, read readThreads) error {
+func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, of threadList, read readThreads) error {
 	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	list, err := of(c.UserContext(), t.Runtime, who)
 	if err != nil {
 		return err
 	}
@@ -49,9 +56,11 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, list wire.List,
 
 // users answers GET users of a project: those who have threads there.
 func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
-	list := wire.Users(who)
 	f := runtime.UserFilter{Text: strings.TrimSpace(c.Query("q"))}
-	var err error
+	list, err := wire.Users(c.UserContext(), t.Runtime, who)
+	if err != nil {
+		return err
+	}
 	if f.Limit, err = wire.Limit(c.Query("limit")); err != nil {
 		return err
 	}

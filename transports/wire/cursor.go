@@ -1,33 +1,95 @@
 package wire
 
 import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
 )
 
-// List names a list that is read page by page. A cursor leads on in the list it was given for and nowhere else.
-type List string
+// Secrets has the secret that cursors are sealed with. A *runtime.Runtime does.
+type Secrets interface {
+	Secret(ctx context.Context, purpose string) (string, error)
+}
 
-// Cursors are base64url of a version, a sum over list and position, and the position, one number or more. The
-// sum is not a secret: a forged cursor reaches nothing that its list would not show anyway.
-const (
-	cursorVersion = 1
-	cursorSum     = 8
+// purpose is what the secret is called where secrets are.
+const purpose = "list-cursors"
+
+// List is a list that is read page by page. A cursor leads on in the list it was given for and nowhere else.
+//
+// Cursors are base64url of a tag and a position, encrypted: positions are keys that all projects share, so they would tell what
+// others do, and to make one would be to ask about what is another's. The tag is the HMAC of the position and begins its
+// encryption, as in SIV, so that equal positions have equal cursors and nothing random is kept. Each list has keys of its own.
+type List struct {
+	tags  []byte
+	block cipher.Block
+}
+
+// NewList returns the list of a name, which is made as fmt.Sprintf does. It fails when the secret cannot be had.
+func NewList(ctx context.Context, s Secrets, format string, args ...any) (List, error) {
+	secret, err := s.Secret(ctx, purpose)
+	if err != nil {
+		return List{}, err
+	}
+	const size = 32 // of a key
+	keys, err := hkdf.Key(sha256.New, []byte(secret), nil, "baton cursor\x00"+fmt.Sprintf(format, args...), 2*size)
+	if err != nil {
+		return List{}, err
+	}
+	block, err := aes.NewCipher(keys[size:])
+	return List{keys[:size], block}, err
+}
+
+// maxCursor is more than the cursor behind any name has.
+const maxCursor = 2 << 10
+
+var (
+	cursorText = base64.RawURLEncoding.Strict()
+	errCursor  = Refuse("invalid_cursor", "The cursor is not one that this list has given")
 )
 
-var cursorText = base64.RawURLEncoding.Strict()
-
-// Cursor returns the cursor that leads on behind position.
-func (l List) Cursor(position ...int64) string {
-	raw := append([]byte{cursorVersion}, l.sum(position)...)
-	for _, n := range position {
-		raw = binary.AppendUvarint(raw, uint64(n))
-	}
+// seal returns the cursor of a position.
+func (l List) seal(position []byte) string {
+	tag := hmac.New(sha256.New, l.tags)
+	tag.Write(position)
+	raw := slices.Concat(tag.Sum(nil)[:aes.BlockSize], position)
+	cipher.NewCTR(l.block, raw[:aes.BlockSize]).XORKeyStream(raw[aes.BlockSize:], position)
 	return cursorText.EncodeToString(raw)
+}
+
+// open returns the position of a cursor.
+func (l List) open(cursor string) ([]byte, error) {
+	if len(cursor) > maxCursor {
+		return nil, errCursor
+	}
+	raw, err := cursorText.DecodeString(cursor)
+	if err != nil || len(raw) < aes.BlockSize {
+		return nil, errCursor
+	}
+	position := make([]byte, len(raw)-aes.BlockSize)
+	cipher.NewCTR(l.block, raw[:aes.BlockSize]).XORKeyStream(position, raw[aes.BlockSize:])
+	if !hmac.Equal([]byte(l.seal(position)), []byte(cursor)) {
+		return nil, errCursor
+	}
+	return position, nil
+}
+
+// Cursor returns the cursor that leads on behind position, one number or more. Its length does not depend on them.
+func (l List) Cursor(position ...int64) string {
+	var raw []byte
+	for _, n := range position {
+		raw = binary.BigEndian.AppendUint64(raw, uint64(n))
+	}
+	return l.seal(raw)
 }
 
 // Position returns the position behind which a cursor leads on, 0 for no cursor. It refuses one that was
@@ -43,60 +105,27 @@ func (l List) positions(cursor string, n int) ([]int64, error) {
 	if cursor == "" {
 		return position, nil
 	}
-	raw, err := cursorText.DecodeString(cursor)
-	if err != nil || len(raw) <= 1+cursorSum || raw[0] != cursorVersion {
+	raw, err := l.open(cursor)
+	if err != nil || len(raw) != 8*n {
 		return position, errCursor
 	}
-	rest := raw[1+cursorSum:]
 	for i := range position {
-		u, size := binary.Uvarint(rest)
-		if size <= 0 || int64(u) <= 0 {
-			return make([]int64, n), errCursor
-		}
-		position[i], rest = int64(u), rest[size:]
-	}
-	if l.Cursor(position...) != cursor {
-		return make([]int64, n), errCursor
+		position[i] = int64(binary.BigEndian.Uint64(raw[8*i:]))
 	}
 	return position, nil
 }
 
-// CursorBehind returns the cursor that leads on behind a name, in a list that is read in the order of names.
-func (l List) CursorBehind(name string) string {
-	raw := append([]byte{cursorVersion}, l.sumOf(name)...)
-	return cursorText.EncodeToString(append(raw, name...))
-}
+// CursorBehind returns the cursor that leads on behind a name, in a list that is read in the order of names. Its length is
+// that of the name.
+func (l List) CursorBehind(name string) string { return l.seal([]byte(name)) }
 
 // Name returns the name behind which a cursor of CursorBehind leads on, "" for no cursor.
 func (l List) Name(cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil
 	}
-	raw, err := cursorText.DecodeString(cursor)
-	if err != nil || len(raw) <= 1+cursorSum {
-		return "", errCursor
-	}
-	if name := string(raw[1+cursorSum:]); runtime.ValidName(name) && l.CursorBehind(name) == cursor { // not every database can be asked for others
-		return name, nil
-	}
-	return "", errCursor
-}
-
-func (l List) sumOf(name string) []byte {
-	sum := sha256.Sum256([]byte("baton cursor\x00" + strconv.Quote(name) + string(l)))
-	return sum[:cursorSum]
-}
-
-var errCursor = Refuse("invalid_cursor", "The cursor is not one that this list has given")
-
-func (l List) sum(position []int64) []byte {
-	h := sha256.New()
-	h.Write([]byte("baton cursor\x00"))
-	for _, n := range position {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
-	}
-	h.Write([]byte(l))
-	return h.Sum(nil)[:cursorSum]
+	name, err := l.open(cursor)
+	return string(name), err
 }
 
 // The sizes of a page.

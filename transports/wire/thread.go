@@ -2,8 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -64,13 +64,13 @@ func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projectio
 }
 
 // OwnThreads is the list of the caller's own threads.
-func OwnThreads(who runtime.Caller) List {
-	return List(fmt.Sprintf("threads %q %q", who.Project(), who.User()))
+func OwnThreads(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
+	return NewList(ctx, s, "threads %q %q", who.Project(), who.User())
 }
 
 // AllThreads is the list of the threads that the caller may see.
-func AllThreads(who runtime.Caller) List {
-	return List(fmt.Sprintf("all threads %q %q %s", who.Project(), who.User(), who.Role()))
+func AllThreads(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
+	return NewList(ctx, s, "all threads %q %q %s", who.Project(), who.User(), who.Role())
 }
 
 // ThreadsAfter returns the filter for a page of a list of threads, the one that a cursor leads to.

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"fmt"
+	"context"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -15,7 +15,9 @@ type ThreadUser struct {
 }
 
 // Users is the list of those who have threads in the caller's project.
-func Users(who runtime.Caller) List { return List(fmt.Sprintf("users %q", who.Project())) }
+func Users(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
+	return NewList(ctx, s, "users %q", who.Project())
+}
 
 // NewUsers makes a page of Users.
 func NewUsers(l List, read runtime.Page[runtime.ThreadUser]) Page[ThreadUser] {

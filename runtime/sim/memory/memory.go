@@ -33,6 +33,7 @@ type Database struct {
 	audit      rows[int64, model.Audit]
 	tokens     rows[spending, model.Tokens]
 	deletions  rows[part, model.Deletion]
+	secrets    map[string]string // by purpose
 
 	events     map[int64][]model.StoredEvent // of a thread, by id
 	spans      table[ordinal, model.Span]    // of a thread
@@ -84,7 +85,7 @@ func New(now func() time.Time) *Database {
 		audit: make(rows[int64, model.Audit]), tokens: make(rows[spending, model.Tokens]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
 		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
 		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
-		interrupts: make(table[string, interrupt]),
+		interrupts: make(table[string, interrupt]), secrets: make(map[string]string),
 	}
 }
 
@@ -115,6 +116,26 @@ func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
 
 // NewRunKey returns the key of a run to come.
 func (s *Store) NewRunKey(ctx context.Context) (int64, error) { return s.runKeys.Add(1), ctx.Err() }
+
+// Secret returns what is signed or sealed with for a purpose.
+func (db *Database) Secret(ctx context.Context, purpose string) (string, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if value, ok := db.secrets[purpose]; ok {
+		return value, ctx.Err()
+	}
+	return "", cmp.Or(ctx.Err(), model.ErrNotFound)
+}
+
+// PutSecret keeps it: see [model.Secrets].
+func (db *Database) PutSecret(ctx context.Context, purpose, value string, replace bool) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if _, ok := db.secrets[purpose]; !ok || replace {
+		db.secrets[purpose] = value
+	}
+	return ctx.Err()
+}
 
 // Join registers this process as a new instance, which Commit writes as from then on: see [model.Store].
 func (s *Store) Join(ctx context.Context, id, addr string) error {

@@ -1,0 +1,145 @@
+package baton_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/runtime"
+)
+
+// reader is somebody who reads lists.
+type reader struct {
+	*testing.T
+	url, key string
+}
+
+// read makes a request, and returns the status and the answer.
+func (r reader) read(method, path, body string) (int, string) {
+	r.Helper()
+	res := send(r.T, method, r.url+path, body, "Authorization", r.key, "Accept", "application/json, text/event-stream")
+	return res.StatusCode, answer(r.T, res)
+}
+
+// next returns the cursor of a list's second page.
+func (r reader) next(list string) string {
+	r.Helper()
+	status, text := r.read("GET", list+"?limit=1", "")
+	var page struct{ NextCursor string }
+	if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK || page.NextCursor == "" {
+		r.Fatalf("%s: %d %s", list, status, text)
+	}
+	return page.NextCursor
+}
+
+// start starts a run, and returns once it has the status.
+func (r reader) start(project, agent, name, content, status string) {
+	r.Helper()
+	body, _ := json.Marshal(map[string]string{"agent": agent, "threadId": "of " + name, "runId": name, "content": content})
+	if got, text := r.read("POST", "/api/projects/"+project+"/agent-runs", string(body)); got != http.StatusAccepted {
+		r.Fatalf("%s: %d %s", name, got, text)
+	}
+	r.await(project, name, status)
+}
+
+func (r reader) await(project, run, status string) {
+	r.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(2 * time.Millisecond) {
+		_, text := r.read("GET", "/api/projects/"+project+"/agent-runs/"+run, "")
+		if strings.Contains(text, `"status":"`+status+`"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("%s is not %s: %s", run, status, text)
+		}
+	}
+}
+
+// as returns somebody with a key of that role in a project.
+func as(t *testing.T, s *baton.Server, user, project string, role runtime.Role) reader {
+	t.Helper()
+	text, _, err := s.CreateAPIKey(t.Context(), user, []string{project}, role, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader{t, s.URL(), "Bearer " + text}
+}
+
+// Of every list: a cursor tells nothing of its place, leads on in its list alone, and does so after a restart. Nobody else makes one.
+func TestCursorsAreSealed(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		alice, stranger := as(t, s, "alice", "p1", runtime.RoleAdmin), as(t, s, "mallory", "p2", runtime.RoleUser)
+		const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
+		alice.start("p1", "echo", "one", "hello", "COMPLETED")
+		stranger.start("p2", "echo", "theirs", "hello", "COMPLETED")
+		alice.start("p1", "scripted", "asks", ask, "WAITING")
+		alice.start("p1", "scripted", "asks too", ask, "WAITING")
+		as(t, s, "bob", "p1", runtime.RoleUser).start("p1", "echo", "bobs", "hello", "COMPLETED")
+		if status, text := alice.read("POST", "/api/projects/p1/agent-runs/one/messages", `{"content": "more"}`); status != http.StatusCreated {
+			t.Fatal(text)
+		}
+		alice.await("p1", "one", "COMPLETED")
+
+		const runs = "/api/projects/p1/agent-runs"
+		pages := map[string]string{
+			runs: "", runs + "/one/steps": "", runs + "/one/messages": "", "/api/v1/threads": "", "/api/projects/p1/threads": "", "/api/projects/p1/users": "",
+			"/api/projects/p1/interrupts": "", "/api/projects/p1/audit": "", "/api/projects/p1/keys": "",
+		}
+		cursors := make(map[string]string)
+		for list := range pages {
+			cursors[list] = alice.next(list)
+			if raw, err := base64.RawURLEncoding.DecodeString(cursors[list]); err != nil || len(raw) < 16+len("bob") {
+				t.Errorf("%s: %q is too short for a seal, %v", list, cursors[list], err)
+			}
+			_, pages[list] = alice.read("GET", list+"?limit=1&cursor="+cursors[list], "")
+		}
+		run, err := s.Runtime().Run(t.Context(), runtime.MustCaller("p1", "alice", runtime.RoleAdmin), "asks too")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := summed(fmt.Sprintf("runs %q %q %q %q %q %d %d %d %q %v", "p1", "alice", []runtime.Status(nil), "", "", 0,
+			time.Time{}.UnixMilli(), time.Time{}.UnixMilli(), "", false), run.Key)
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+
+		alice.url = known(t, database).URL()
+		for list, want := range pages {
+			if status, got := alice.read("GET", list+"?limit=1&cursor="+cursors[list], ""); status != http.StatusOK || got != want {
+				t.Errorf("%s after a restart: %d\n%s, it was\n%s", list, status, got, want)
+			}
+			for other, cursor := range cursors {
+				if other == list {
+					continue
+				}
+				if status, got := alice.read("GET", list+"?cursor="+cursor, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
+					t.Errorf("%s with the cursor of %s: %d %s", list, other, status, got)
+				}
+			}
+		}
+		if status, got := alice.read("GET", runs+"?cursor="+forged, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
+			t.Errorf("a forged cursor: %d %s", status, got)
+		}
+		for cursor, want := range map[string]string{cursors[runs]: `\"id\":\"asks too\"`, forged: "invalid_cursor"} {
+			status, got := alice.read("POST", "/mcp", `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_agent_runs", "arguments": {"limit": 1, "cursor": "`+cursor+`"}}}`)
+			if status != http.StatusOK || !strings.Contains(got, want) {
+				t.Errorf("MCP with %s: %d %s", cursor, status, got)
+			}
+		}
+	})
+}
+
+// summed is a cursor as servers made them that sealed none.
+func summed(list string, key int64) string {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("baton cursor\x00"), uint64(key)), list...))
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(append([]byte{1}, sum[:8]...), uint64(key)))
+}

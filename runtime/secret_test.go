@@ -1,0 +1,85 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/runtime"
+)
+
+// keeper is a store that counts how often it is asked for a secret, and fails while it is told to.
+type keeper struct {
+	runtime.Store
+	fails atomic.Pointer[error]
+	asked atomic.Int64
+}
+
+func (k *keeper) Secret(ctx context.Context, purpose string) (string, error) {
+	k.asked.Add(1)
+	if err := k.fails.Load(); err != nil {
+		return "", fmt.Errorf("read: %w", *err)
+	}
+	return k.Store.Secret(ctx, purpose)
+}
+
+func TestSecretIsOneForAllServers(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	servers := []*runtime.Runtime{b.Runtime}
+	for range 3 {
+		beside, err := runtime.New(b.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, beside)
+	}
+	secrets := make([]string, len(servers))
+	var wg sync.WaitGroup
+	for i, rt := range servers {
+		wg.Go(func() {
+			var err error
+			if secrets[i], err = rt.Secret(t.Context(), "x"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.down()
+	b.up()
+	again, err := b.Secret(t.Context(), "x")
+	if err != nil || len(again) < 26 {
+		t.Fatalf("after a restart: %q, %v", again, err)
+	}
+	for i, got := range secrets {
+		if got != again {
+			t.Errorf("server %d has %q, after a restart it is %q", i, got, again)
+		}
+	}
+	if other, err := b.Secret(t.Context(), "y"); other == again || err != nil {
+		t.Errorf("for another purpose: %q, %v", other, err)
+	}
+}
+
+func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	k := &keeper{Store: b.store}
+	b.injectStore(k)
+	for want, away := range map[string]error{"unavailable": runtime.ErrUnavailable, "disk_full": runtime.ErrDiskFull} {
+		k.fails.Store(&away)
+		if got, err := b.Secret(t.Context(), "x"); code(err) != want {
+			t.Errorf("%v: %q, %v", away, got, err)
+		}
+	}
+	k.fails.Store(nil)
+	first, err := b.Secret(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := k.asked.Load()
+	k.fails.Store(new(runtime.ErrUnavailable))
+	if got, err := b.Secret(t.Context(), "x"); got != first || err != nil || k.asked.Load() != asked {
+		t.Errorf("%q, %v, read %d times, want %q", got, err, k.asked.Load(), first)
+	}
+}
