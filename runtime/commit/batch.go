@@ -38,7 +38,7 @@ func (q *Queue) Run(ctx context.Context) {
 			q.GiveUp(err)
 			return
 		}
-		q.answered()
+		q.answered() // if only with refusals
 		q.show(q.taken)
 		q.moved = nil
 	}
@@ -84,7 +84,7 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 		err := q.write(ctx, batch)
 		switch {
 		case err == nil:
-			q.Note(nil)
+			q.answered()
 			return nil
 		case errors.Is(err, model.ErrFenced):
 			return err
@@ -123,6 +123,9 @@ const (
 // alone, so that only the guilty one fails.
 func (q *Queue) split(ctx context.Context, batch []*Item) error {
 	for _, it := range batch {
+		q.mu.Lock()
+		q.ask(time.Now())
+		q.mu.Unlock()
 		if err := q.commit(ctx, []*Item{it}); err != nil {
 			return err
 		}

@@ -290,3 +290,35 @@ func TestSilentDatabaseIsTrouble(t *testing.T) {
 		}
 	})
 }
+
+// A database that takes parts of a batch one by one answers, however long all of them take.
+func TestDatabaseThatTakesPartsIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &store{commit: func(_ int64, b *model.Batch) error {
+			if len(b.Asks) > 1 {
+				return errors.New("not like that")
+			}
+			time.Sleep(25 * time.Second) //nolint:forbidigo // in a bubble
+			return nil
+		}}
+		q := open(t, db, commit.Config{Heartbeat: time.Second})
+		stuck := q.Stuck()
+		last := make(chan error, 1)
+		q.Add(&commit.Item{Command: &decide.Look{Thread: 9}})
+		for i := range 6 {
+			it := &commit.Item{Command: &decide.Look{Thread: int64(i)}}
+			if i == 5 {
+				it.Done = append(it.Done, func(err error) { last <- err })
+			}
+			q.Add(it)
+		}
+		select {
+		case err := <-last:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-stuck:
+			t.Error("a database that commits every 25 seconds has done nothing for a minute")
+		}
+	})
+}
