@@ -254,7 +254,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.visits.conns.Hurry()
 	s.terms.Close()
-	defer time.AfterFunc(carried, func() { s.end(runtime.ErrStopping) }).Stop()
+	end := func() { s.end(runtime.ErrStopping) }
+	defer end() // what nobody may wait for any more
+	defer time.AfterFunc(carried, end).Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
 	err := s.cfg.Streams.Shutdown(ctx)
