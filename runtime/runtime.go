@@ -125,8 +125,8 @@ func (c Config) withDefaults() Config {
 		c.RunsBytes = CarriedBytes()
 	}
 	if c.Accounts {
-		c.RunsPerUser = cmp.Or(c.RunsPerUser, max(int(c.ofUser(int64(c.Runs))), 1))
-		c.RunsPerProject = cmp.Or(c.RunsPerProject, max(int(c.ofProject(int64(c.Runs))), 1))
+		c.RunsPerUser = cmp.Or(c.RunsPerUser, c.Runs-c.Runs/2) // rounded up, as there may be few
+		c.RunsPerProject = cmp.Or(c.RunsPerProject, c.Runs-c.Runs/4)
 	}
 	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
 	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)

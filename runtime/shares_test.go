@@ -48,3 +48,18 @@ func TestSlotsAreShared(t *testing.T) {
 		t.Errorf("one user runs %d of 8", n)
 	}
 }
+
+// Shares of few slots are not rounded down to next to none.
+func TestSharesOfFewSlots(t *testing.T) {
+	for runs, want := range map[int][2]int{1: {1, 1}, 2: {1, 2}, 3: {2, 3}, 4: {2, 3}, 7: {4, 6}, 8: {4, 6}} {
+		b := open(t, runtime.Config{Accounts: true, Runs: runs}, hello)
+		s, err := b.Standing(t.Context(), runtime.MustCaller("p", "ann", runtime.RoleUser))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]int{s.Running.Limit, s.RunningOfProject.Limit}; got != want {
+			t.Errorf("of %d slots a user and a project have %d, want %d", runs, got, want)
+		}
+		b.down()
+	}
+}
