@@ -44,7 +44,7 @@ type StartRequest struct {
 // StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
 // asks. It returns once the run is stored, claimed already when its thread and a slot are free, and with multitask
 // interrupt or rollback once the runs that make room are over. It fails with an *Error when it refuses, and then nothing
-// has changed.
+// has changed, unless its Code is outcome_unknown: the run may begin later then, and what req refers to is not the caller's to change.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
 	if err := c.check(); err != nil {
 		return Started{}, err
