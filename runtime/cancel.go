@@ -13,7 +13,7 @@ func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, erro
 	if err := rt.writes(); err != nil {
 		return Run{}, err
 	}
-	return patiently(rt, func() (Run, error) { return rt.cancel(ctx, c, name) })
+	return patiently(rt, func() (Run, error) { return rt.cancel(ctx, c, name) }, nil)
 }
 
 func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, error) {

@@ -102,7 +102,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 		}
 		return agui.WorkerOutput{Answer: "here"}, nil
 	}}
-	b := open(t, runtime.Config{Runs: 2, Patience: 300 * time.Millisecond, Heartbeat: 20 * time.Millisecond}, worker)
+	b := open(t, runtime.Config{Runs: 2, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond}, worker)
 	f := &faulty{}
 	b.inject(f)
 	start := func(thread, run string) error {
@@ -128,7 +128,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	}
 	begin("before")
 	b.wait("before", runtime.Running)
-	for round := range 3 {
+	for round := range 2 {
 		silent := make(chan struct{})
 		f.silent.Store(&silent)
 		beside := make(chan error)

@@ -16,8 +16,8 @@ var errUnknownOutcome = &Error{
 }
 
 // patiently does what a request asks for, and answers for it once it is done. It does not have its client wait for a database that
-// is stuck: what was begun goes on by itself then.
-func patiently[T any](rt *Runtime, do func() (T, error)) (T, error) {
+// is stuck: what was begun goes on by itself then, and late, if there is one, is told what has come of it.
+func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error) {
 	type outcome struct {
 		v   T
 		err error
@@ -33,6 +33,9 @@ func patiently[T any](rt *Runtime, do func() (T, error)) (T, error) {
 			select {
 			case done <- out:
 			case <-left:
+				if out.err == nil && late != nil {
+					late(out.v)
+				}
 				if _, refusal := errors.AsType[*Error](out.err); out.err != nil && !refusal {
 					rt.log.Error("a request that nobody waits for has failed", "error", out.err)
 				}
@@ -52,6 +55,6 @@ func patiently[T any](rt *Runtime, do func() (T, error)) (T, error) {
 
 // patientlyDone is patiently for what comes to nothing but an error.
 func patientlyDone(rt *Runtime, do func() error) error {
-	_, err := patiently(rt, func() (struct{}, error) { return struct{}{}, do() })
+	_, err := patiently(rt, func() (struct{}, error) { return struct{}{}, do() }, nil)
 	return err
 }

@@ -39,6 +39,8 @@ type StartRequest struct {
 	Edits          bool         // messages that leave the thread before its end rewind it, as chat front ends expect
 	BodyHash       string       // of the request, to tell a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
+
+	Late func(Started) // is told of what was started after all once StartRun has said that the outcome is unknown; nil for nobody
 }
 
 // StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
@@ -57,7 +59,7 @@ func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (St
 			return rt.refused(ctx, c, &req, err)
 		}
 		return rt.tracedStart(ctx, c, &req)
-	})
+	}, req.Late)
 }
 
 func (rt *Runtime) tracedStart(ctx context.Context, c Caller, req *StartRequest) (Started, error) {

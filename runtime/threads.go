@@ -104,7 +104,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 			return ListedThread{}, unavailable(err)
 		}
 		return rt.listed(ctx, c, found.Key)
-	})
+	}, nil)
 }
 
 // ThreadAsListed returns a thread that the caller may see, by its user's name for it or Baton's, as Threads lists it.

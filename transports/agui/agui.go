@@ -59,6 +59,9 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 	if err := t.Streams.Reserve(c); err != nil {
 		return err
 	}
+	if !req.Background() {
+		req.Late = t.Streams.Late(who, req.Idempotency)
+	}
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err

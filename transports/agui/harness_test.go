@@ -44,9 +44,16 @@ func serve(tb testing.TB, cfg transports.StreamConfig, more ...plugins.Plugin) *
 // serveSlots is serve with a limit to the runs at once.
 func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...plugins.Plugin) *server {
 	tb.Helper()
+	return serveOn(tb, cfg, nil, runtime.Config{Grace: time.Second, Runs: slots}, more...)
+}
+
+// serveOn is serve with a store between the runtime and its database, and what the runtime is told.
+func serveOn(tb testing.TB, cfg transports.StreamConfig, store func(runtime.Store) runtime.Store, rt runtime.Config, more ...plugins.Plugin) *server {
+	tb.Helper()
 	s := &server{keys: make(chan string)}
 	s.Server = transporttest.Serve(tb, transporttest.Config{
-		Runtime: runtime.Config{Grace: time.Second, Runs: slots},
+		Runtime: rt,
+		Store:   store,
 		Streams: cfg,
 		Origins: []string{page},
 		Plugins: append(more, transporttest.Typist{Keys: s.keys}),

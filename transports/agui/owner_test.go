@@ -7,10 +7,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/lease"
 	"github.com/batonrun/baton/transports/transporttest"
@@ -36,6 +39,50 @@ func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
 		return err == nil
 	})
 	s.Await("a", runtime.Cancelled)
+}
+
+// silent is a database that says nothing while it is told so.
+type silent struct {
+	runtime.Store
+	until atomic.Pointer[chan struct{}]
+}
+
+func (s *silent) Commit(ctx context.Context, n int64, b *model.Batch) error {
+	if until := s.until.Load(); until != nil {
+		<-*until
+	}
+	return s.Store.Commit(ctx, n, b)
+}
+
+// A client that was told that the outcome is not known has left: what begins then is for nobody.
+func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
+	db := &silent{}
+	s := serveOn(t, quick, func(store runtime.Store) runtime.Store {
+		db.Store = store
+		return db
+	}, runtime.Config{Grace: time.Second, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond})
+	until := make(chan struct{})
+	db.until.Store(&until)
+	asked := make(chan *response)
+	for _, run := range []struct{ id, more string }{{"owned", ""}, {"background", `, "forwardedProps": {"background": true}`}} {
+		body := strings.Replace(input(run.id, run.id, "go", run.more), `"forwardedProps": {}, "forwardedProps"`, `"forwardedProps"`, 1)
+		go func() { asked <- s.Do("POST", "/api/v1/agui/typist", body) }()
+	}
+	for range 2 {
+		if got := (<-asked).All(); !strings.Contains(got, "outcome_unknown") {
+			t.Errorf("while the database is silent: %s", got)
+		}
+	}
+	db.until.Store(nil)
+	close(until)
+	for _, id := range []string{"owned", "background"} {
+		s.Eventually("the run is there after all", func() bool {
+			_, err := s.Runtime.Run(context.Background(), local, id)
+			return err == nil
+		})
+	}
+	s.Await("owned", runtime.Cancelled)
+	s.Await("background", runtime.Running)
 }
 
 func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {

@@ -102,6 +102,25 @@ func (l *Leases) Hold(p Peer, who runtime.Caller, key *runtime.Idempotency, star
 	return h
 }
 
+// Late is for the requests of clients whose runs belong to their connections: what begins after its client was told that nobody
+// knows belongs to one that is gone.
+func (l *Leases) Late(who runtime.Caller, key *runtime.Idempotency) func(runtime.Started) {
+	return func(started runtime.Started) {
+		h := l.Hold(gone{}, who, key, started)
+		cur, err := l.cfg.Runtime.ReadRun(context.Background(), started)
+		if err != nil {
+			h.Release()
+			return
+		}
+		h.Drop(cur)
+	}
+}
+
+// gone is the connection of a client that waits no longer.
+type gone struct{}
+
+func (gone) Gone() bool { return true }
+
 // Detach unties the run that was started, so that only cancel ends it.
 func (l *Leases) Detach(who runtime.Caller, started runtime.Started) {
 	l.mu.Lock()

@@ -56,6 +56,9 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 			return err
 		}
 	}
+	if shown && !req.Background() {
+		req.Late = t.Streams.Late(who, req.Idempotency)
+	}
 	started, err := t.Streams.StartRun(c.UserContext(), who, req.StartRequest)
 	if err != nil {
 		return err

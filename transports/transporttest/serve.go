@@ -45,6 +45,7 @@ type Config struct {
 	Rate     int                                  // at which clients must take answers
 	Streams  transports.StreamConfig              // Runtime and Log are set by Serve
 	Runtime  runtime.Config                       // Store, Registry and Log are set by Serve; Drain is 1 ms by default
+	Store    func(runtime.Store) runtime.Store    // puts something between the runtime and its database; nil for nothing
 
 	Attachments attach.Config // Records and Log are set by Serve; Blobs is a directory that goes with the test by default
 }
@@ -90,6 +91,9 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
 	cfg.Runtime.Store, cfg.Runtime.Registry, cfg.Runtime.Log = db, reg, s.Logger
+	if cfg.Store != nil {
+		cfg.Runtime.Store = cfg.Store(db)
+	}
 	if s.Runtime, err = runtime.New(cfg.Runtime); err != nil {
 		tb.Fatal(err)
 	}

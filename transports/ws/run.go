@@ -101,6 +101,9 @@ func (a *asking) start(ctx context.Context) (*transports.RunStream, error) {
 		return nil, err
 	}
 	req.Edits = !a.t.KeepEdits && !req.KeepsEdits()
+	if !req.Background() {
+		req.Late = a.t.Streams.Late(a.who, req.Idempotency)
+	}
 	started, err := a.t.Streams.StartRun(context.WithoutCancel(ctx), a.who, req.StartRequest)
 	if err != nil {
 		return nil, err
