@@ -40,7 +40,7 @@ type StartRequest struct {
 	BodyHash       string       // of the request, to tell a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
-	Late func(Started) // is told of what was started after all once StartRun has said that the outcome is unknown; nil for nobody
+	Late func(Started) `json:"-"` // is told of what was started after all once StartRun has said that the outcome is unknown; nil for nobody
 }
 
 // StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run

@@ -47,6 +47,7 @@ type Set struct {
 	sockets  atomic.Int64 // of live, those on which both ends talk
 	cuts     atomic.Int64 // clients that were cut off as they took nothing
 	stopping atomic.Bool
+	collects atomic.Bool    // a collection of the tide's is under way
 	ended    sync.Once      // closes quit
 	quit     chan struct{}  // closed when Shutdown has ended the streams
 	tasks    sync.WaitGroup // the sweep
@@ -212,8 +213,8 @@ func (s *Set) sweep() {
 			return
 		}
 		s.mu.Lock()
-		collect := s.tide.ebb(len(s.open))
-		if len(s.open) == 0 && !collect {
+		collect := s.tide.ebb(len(s.open), s.collects.Load())
+		if len(s.open) == 0 && !collect && s.tide.owed == 0 {
 			s.sweeping = false
 			s.mu.Unlock()
 			return
@@ -221,7 +222,11 @@ func (s *Set) sweep() {
 		all = slices.AppendSeq(all[:0], maps.Keys(s.open))
 		s.mu.Unlock()
 		if collect {
-			s.tasks.Go(goruntime.GC)
+			s.collects.Store(true)
+			s.tasks.Go(func() {
+				goruntime.GC()
+				s.collects.Store(false)
+			})
 		}
 		for _, w := range all {
 			w.look(p, now)

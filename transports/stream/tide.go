@@ -16,12 +16,13 @@ const (
 // rise is told how many streams are open when one was opened.
 func (t *tide) rise(open int) { t.high = max(t.high, open) }
 
-// ebb is told from time to time how many streams are open, and reports whether it is time to collect.
-func (t *tide) ebb(open int) bool {
+// ebb is told from time to time how many streams are open, and reports whether it is time to collect. While a collection is under way
+// it is not: two that are asked for at once are one.
+func (t *tide) ebb(open int, collecting bool) bool {
 	if t.high >= crowd && open <= t.high/2 {
 		t.high, t.owed = open, collections
 	}
-	if t.owed == 0 {
+	if t.owed == 0 || collecting {
 		return false
 	}
 	t.owed--
