@@ -73,6 +73,10 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 		defer flush(traced, log)
 	}
 	s, err := baton.New(stop, set)
+	if err != nil && stop.Err() != nil && errors.Is(err, context.Canceled) {
+		log.Info("stopped before it served")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

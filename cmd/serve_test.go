@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -179,5 +180,29 @@ func TestServeKeepsAttachmentsInTheBucketThatIsSet(t *testing.T) {
 		}
 	default:
 		t.Error("the file is not in the bucket")
+	}
+}
+
+// A server that waits for its database stops when it is told to, as one that serves does.
+func TestServeStopsWhileItsDatabaseIsSilent(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { // ends with ln
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 1)) // it has come as far as that
+		stop()
+	}()
+	r := baton(ctx, "serve", "--listen", "127.0.0.1:0", "--database", "postgres://postgres@"+ln.Addr().String()+"/x?sslmode=disable")
+	if r.code != 0 || !strings.Contains(r.stderr, "stopped before it served") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 }
