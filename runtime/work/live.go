@@ -289,7 +289,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 // takeover begins no new count; what ends the span is not bound. l.mu is held.
 func (l *live) room(ev agui.Event, size int) error {
 	if l.filled == nil {
-		if l.filled = l.overfull(says(ev, size)); l.filled == nil {
+		if l.filled = l.overfull(ev, says(ev, size)); l.filled == nil {
 			return nil
 		}
 		close(l.full)
@@ -311,9 +311,15 @@ func says(ev agui.Event, size int) int {
 	return size
 }
 
-// overfull is why the run may not say so many bytes more, nil when it may. l.mu is held.
-func (l *live) overfull(more int) *plugins.Error {
-	if most := int64(l.en.cfg.RunEvents); most > 0 && l.w.last-l.span.First+1 >= most {
+// overfull is why the run may not say ev, of so many bytes more, nil when it may. What takes back has room of its own: rows are hidden
+// by then, and who follows the log must be told. l.mu is held.
+func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
+	most := int64(l.en.cfg.RunEvents)
+	bound := most
+	if e, ok := ev.(agui.Custom); ok && plugins.RetractedBy(e) != nil {
+		bound *= 2
+	}
+	if most > 0 && l.w.last-l.span.First+1 >= bound {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
 	}
 	said := l.w.fold.Grown() + more
