@@ -302,6 +302,12 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
 			return false
 		}
+		if r.step.Do == doReply && r.fate == unknown { // it may have begun a run, whose name nobody was told
+			told := func(o runtime.Run) bool {
+				return slices.ContainsFunc(c.w.replies, func(k *reply) bool { return k.run == o.ID })
+			}
+			return slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return !told(o) })
+		}
 		return r.fate == done || r.run == "" || c.removed(r) || slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return o.ID == r.run })
 	}
 	return false
