@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -242,12 +241,7 @@ func (t *Tickets) current(ctx context.Context) ([]byte, error) {
 	if fine {
 		return secret, nil
 	}
-	text, err := t.secrets.Secret(ctx, purpose)
-	if errors.Is(err, runtime.ErrNotFound) {
-		if err = t.secrets.PutSecret(ctx, purpose, rand.Text(), false); err == nil {
-			text, err = t.secrets.Secret(ctx, purpose) // another server's perhaps
-		}
-	}
+	text, err := runtime.MakeSecret(ctx, t.secrets, purpose)
 	if err != nil {
 		return nil, err
 	}
