@@ -145,11 +145,20 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 			return in, err
 		}
 	}
-	in.Messages = paired(log.Contents(msgs))
+	in.Messages = paired(slices.DeleteFunc(log.Contents(msgs), isNotice))
 	if q := Query(in.Messages); q != "" {
 		in.Query = q
 	}
 	return in, nil
+}
+
+// isNotice reports whether m is a system message that a worker has written, and not the request that began the thread: the log has
+// the worker's name in its metadata.
+func isNotice(m agui.Message) bool {
+	var said struct {
+		Agent string `json:"agent"`
+	}
+	return m.Role == agui.RoleSystem && json.Unmarshal(m.Metadata, &said) == nil && said.Agent != ""
 }
 
 // paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
