@@ -364,7 +364,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
-		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
+		return nodeOutput{text: out.ResultSummary, json: mustJSON(out), made: out.ToolCallArgs}, err
 	}
 	agent, ok := l.plugins.Agent(n.Agent)
 	if !ok {
@@ -416,6 +416,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 type nodeOutput struct {
 	text string
 	json json.RawMessage
+	made json.RawMessage // what a tool was called with, nil when that was no object
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.
@@ -457,6 +458,9 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 			l.run.Attempt = 0
 			it.Rows = append(it.Rows, &model.RunSettled{Key: l.run.Key})
 		}
+	}
+	if out.made != nil && st.Status.Final() { // a person may have edited it
+		st.Input = Plain(string(out.made))
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
 	if r.failed != nil {
