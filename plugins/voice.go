@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -14,6 +15,9 @@ const SummaryActivity = "conversation-summary"
 // admit returns ev as the worker may say it (docs/protocol.md, 2.2): a worker speaks as the assistant, and Baton's own events
 // are not for it to write.
 func (r *Run) admit(ev agui.Event) (agui.Event, error) {
+	if r.external {
+		ev = ev.WithCommon(disowned(ev.Common()))
+	}
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		e.Role = r.voice(e.Role)
@@ -28,6 +32,25 @@ func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 		return ev, r.admitActivity(e.ActivityType)
 	}
 	return ev, nil
+}
+
+// disowned is b without what would say that another agent speaks, and without what Baton itself keeps in metadata.
+func disowned(b agui.Base) agui.Base {
+	b.Agent = ""
+	var members map[string]json.RawMessage
+	if b.Metadata == nil || json.Unmarshal(b.Metadata, &members) != nil {
+		return b
+	}
+	for _, name := range []string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"} {
+		if _, has := members[name]; has {
+			delete(members, name)
+			b.Metadata = nil
+		}
+	}
+	if b.Metadata == nil && len(members) > 0 {
+		b.Metadata, _ = json.Marshal(members) // it was JSON
+	}
+	return b
 }
 
 // voice is the role under which a text that the worker wants to say as role is stored.

@@ -18,7 +18,7 @@ var (
 func marked(metadata json.RawMessage, m marks) json.RawMessage {
 	members := map[string]json.RawMessage{}
 	_ = json.Unmarshal(metadata, &members)
-	for _, name := range []string{"agent", "stage", "name", "workerAgentOutput", "toolAgentOutput", "remoteId", "remoteParentId"} {
+	for _, name := range []string{"name", "remoteId", "remoteParentId"} {
 		delete(members, name)
 	}
 	for name, id := range map[string]string{"remoteId": m.ID, "remoteParentId": m.Parent} {
