@@ -16,7 +16,9 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 }
 
 // responder is the caller as the answers that it gives name it.
-func (c Caller) responder() work.Responder { return work.Responder{User: c.Actor(), Role: c.role.String()} }
+func (c Caller) responder() work.Responder {
+	return work.Responder{User: c.Actor(), Role: c.role.String()}
+}
 
 // Audit is what the audit says of a caller that asks for an action.
 func (c Caller) Audit(action string) *Audit {
