@@ -42,7 +42,7 @@ func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, erro
 		return recs, nil
 	}
 	state, err := r.before(ctx, recs[0].ID)
-	if err != nil || state == nil || same(state, StateOf(r.sender.State)) {
+	if err != nil || state == nil || same(state, r.sender.State) { // a client that has none has not {} either
 		return recs, err
 	}
 	at := recs[0].Event.Common().Timestamp
@@ -78,7 +78,7 @@ func StateOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// same reports whether a and b say the same.
+// same reports whether a and b are the same value. What is empty equals nothing.
 func same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
