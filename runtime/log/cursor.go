@@ -168,7 +168,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 }
 
 // stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
-// as one CUSTOM log-reset with the range's last id and two snapshots without ids (docs/protocol.md, 2.7).
+// as CUSTOM log-reset and two snapshots, the last of them with the range's last id (docs/protocol.md, 2.7).
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
@@ -269,7 +269,7 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := r.t.runBehind(ctx, to)
+	base, err := r.t.behind(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -277,12 +277,12 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, now := agui.Base{ThreadID: r.t.id, RunID: run}, time.Now()
+	now := time.Now()
 	r.after = to
-	r.buf = append(r.buf,
-		NewRecord(to, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
+	r.buf = append(r.buf, // a viewer who is cut off within comes back for all of them
+		NewRecord(0, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
 		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: is.state}), len(is.state)),
-		NewRecord(0, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
+		NewRecord(to, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
 	return r.buf, nil
 }
 
