@@ -163,9 +163,9 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
 			Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body),
 		},
+		monitor.Transport{Runtime: rt, Streams: streams}, // before agents, which are shown beside its /api/v1/agui/events
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
-		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version, shown != nil),
 	}
 	mounts = append(mounts, more...)

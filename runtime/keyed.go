@@ -60,6 +60,10 @@ func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *Start
 	return en.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
 }
 
+func (k keyed) spans(ctx context.Context, g grant) ([]model.Span, error) {
+	return k.byKey.Spans(ctx, g.run)
+}
+
 func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
 	return k.byKey.LastEventID(ctx, g.thread)
 }

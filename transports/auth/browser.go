@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,13 +32,16 @@ var (
 // What CORS lets pages of admitted origins send and read.
 const (
 	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
-	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
-	corsExposes = "Retry-After, X-Request-Id"
+	corsExposes = "Retry-After, X-Request-Id, Mcp-Session-Id"
 	corsMaxAge  = "600"
+	corsAsked   = 2 << 10 // bytes of a list of headers
 )
 
+// headerNames is a list of headers. Whatever else a request says, an answer does not repeat it.
+var headerNames = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+)*$")
+
 // Handler refuses requests with a foreign Host (421) or Origin (403), and those whose target may be read in two ways (400). It
-// answers CORS preflights of admitted origins, and lets their pages read the answers.
+// answers CORS preflights of admitted origins, and lets their pages send any header and read the answers.
 func (b Browser) Handler() fiber.Handler {
 	listen, _, _ := net.SplitHostPort(b.Listen)
 	hosts := make([]string, 0, len(b.Hosts)+2)
@@ -72,7 +76,10 @@ func (b Browser) Handler() fiber.Handler {
 		}
 		if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
 			c.Set(fiber.HeaderAccessControlAllowMethods, corsMethods)
-			c.Set(fiber.HeaderAccessControlAllowHeaders, corsHeaders)
+			c.Vary(fiber.HeaderAccessControlRequestHeaders)
+			if asked := c.Get(fiber.HeaderAccessControlRequestHeaders); len(asked) <= corsAsked && headerNames.MatchString(asked) {
+				c.Set(fiber.HeaderAccessControlAllowHeaders, asked)
+			}
 			c.Set(fiber.HeaderAccessControlMaxAge, corsMaxAge)
 			return c.SendStatus(fiber.StatusNoContent)
 		}
