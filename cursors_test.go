@@ -204,6 +204,30 @@ func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
 	}
 }
 
+func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		alice := as(t, s, "alice", "p1", runtime.RoleUser)
+		alice.start("p1", "echo", "one", "hello", "COMPLETED")
+		alice.start("p1", "echo", "two", "hello", "COMPLETED")
+		const list, stream = "/api/v1/threads", "/api/v1/agent/runs/of%20one/events"
+		cursor := alice.next(list)
+		ticket, _ := ticketFor(t, s, alice.key, stream)
+		if err := s.ResetSecrets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if status, got := alice.read("GET", list+"?cursor="+cursor, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
+			t.Errorf("a cursor of before: %d %s", status, got)
+		}
+		if got := status(t, "GET", s.URL()+stream+"?ticket="+ticket); got != http.StatusUnauthorized {
+			t.Errorf("a ticket of before: %d", got)
+		}
+		if status, got := alice.read("GET", list+"?cursor="+alice.next(list), ""); status != http.StatusOK {
+			t.Errorf("a cursor of afterwards: %d %s", status, got)
+		}
+	})
+}
+
 // summed is a cursor as servers made them that sealed none.
 func summed(list string, key int64) string {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("baton cursor\x00"), uint64(key)), list...))
