@@ -26,7 +26,7 @@ type Browser struct {
 var (
 	ErrHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
 	errTarget = fiber.NewError(fiber.StatusBadRequest, "A request's target must be a path, or an URL of its Host")
-	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
+	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins, or in trusted_proxies the proxy that ends its TLS")
 )
 
 // What CORS lets pages of admitted origins send and read.
@@ -137,11 +137,11 @@ func hostname(host string) string {
 	return "" // brackets are an address's
 }
 
-// ownOrigin reports whether a page of origin came from the host this request goes to.
+// ownOrigin reports whether a page of origin came from where this request goes to: the scheme and the host.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
-	scheme, host, ok := strings.Cut(origin, "://")
+	scheme, host, _ := strings.Cut(origin, "://")
 	peer := PeerOf(c)
-	if !ok || scheme != "http" && scheme != "https" || peer.known && scheme != peer.Scheme {
+	if scheme != peer.Scheme {
 		return false
 	}
 	return strings.EqualFold(host, sentHost(c)) || peer.host != "" && strings.EqualFold(host, peer.host)
