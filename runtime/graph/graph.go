@@ -19,7 +19,7 @@ import (
 // Set is what a registry's workflows and tool schemas compile to.
 type Set struct {
 	workflows map[string]*Graph
-	schemas   map[string]*schema // by their text
+	schemas   map[string]*Schema // by their text
 }
 
 // Graph is a workflow ready to run. A single agent is a graph of one node.
@@ -36,7 +36,7 @@ type Node struct {
 
 // Compile compiles a registry's workflows and tool schemas.
 func Compile(reg *plugins.Registry) (*Set, error) {
-	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*schema)}
+	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*Schema)}
 	for _, w := range reg.Workflows() {
 		compiled, err := compileWorkflow(w)
 		if err != nil {
@@ -49,7 +49,7 @@ func Compile(reg *plugins.Registry) (*Set, error) {
 		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // what a toolbox has comes and goes
 			continue
 		}
-		schema, err := compileSchema(info.Parameters)
+		schema, err := CompileSchema(info.Parameters)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: parameters: %w", info.Name, err)
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxSchema = 256 << 10 // bytes of a tool's parameters
+	maxSchema = 256 << 10 // bytes of a schema, or of all that a request brings
 	maxKept   = 16        // schemas of a client's tools, compiled
 	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most, see steps.go
 )
@@ -27,16 +27,16 @@ func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 	info := tool.Info()
 	known := s.schemas[string(info.Parameters)]
 	if known == nil && len(info.Parameters) > 0 {
-		known, _ = compileSchema(info.Parameters)
+		known, _ = CompileSchema(info.Parameters)
 	}
-	return known.check(args)
+	return known.checkArgs(args)
 }
 
 // ClientTools are the tools that a client offers: its schemas are a stranger's. Its zero value is ready, and safe for
 // concurrent use.
 type ClientTools struct {
 	mu      sync.Mutex         // guards schemas
-	schemas map[string]*schema // by the text of the parameters; nil of what is no schema, which the client judges
+	schemas map[string]*Schema // by the text of the parameters; nil of what is no schema, which the client judges
 }
 
 // Check is CheckArgs for a client's tool.
@@ -45,19 +45,34 @@ func (c *ClientTools) Check(parameters, args json.RawMessage) error {
 	known, ok := c.schemas[string(parameters)]
 	if !ok {
 		if len(parameters) > 0 {
-			known, _ = compileSchema(parameters)
+			known, _ = CompileSchema(parameters)
 		}
 		if c.schemas == nil || len(c.schemas) == maxKept {
-			c.schemas = make(map[string]*schema)
+			c.schemas = make(map[string]*Schema)
 		}
 		c.schemas[string(parameters)] = known
 	}
 	c.mu.Unlock()
-	return known.check(args)
+	return known.checkArgs(args)
 }
 
-// check says what is wrong with a call's arguments. A nil schema takes any object.
-func (s *schema) check(args json.RawMessage) error {
+// CheckClientTools returns the index of the first tool whose parameters are no schema, and why. Its error's text is for the
+// client. The schemas together may be as large as one.
+func CheckClientTools(tools []agui.Tool) (int, error) {
+	left := newRoom()
+	for i := range tools {
+		if len(tools[i].Parameters) == 0 {
+			continue
+		}
+		if _, err := compileSchema(tools[i].Parameters, &left); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// checkArgs says what is wrong with a call's arguments. A nil schema takes any object.
+func (s *Schema) checkArgs(args json.RawMessage) error {
 	if agui.Crowded(args) { // whoever has sent them: a message's text, too, becomes a tool's arguments
 		return fmt.Errorf("the arguments hold more values than they may for their size")
 	}
@@ -68,27 +83,49 @@ func (s *schema) check(args json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fmt.Errorf("the arguments are not an object")
 	}
-	err = strange(v, 0)
-	if err == nil && s != nil {
-		err = s.validate(v)
-	}
-	if err != nil {
+	if err := s.check(v); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil
 }
 
-// schema is the schema of a tool's parameters, which may be a stranger's: a short one can have a short text checked for
-// years, so each check has a number of steps.
-type schema struct {
+// Schema is a compiled JSON Schema, which may be a stranger's: a short one can have a short text checked for years, so each
+// check has a number of steps. It is safe for concurrent use.
+type Schema struct {
 	root *jsonschema.Schema
-	room int // instructions of regular expressions that it may still have, while it is compiled
+	room *room // while it is compiled
 
 	mu   sync.Mutex // guards left, and is held during a check
 	left int        // steps of the check under way
 }
 
-func (s *schema) validate(v any) error {
+// CompileSchema compiles a JSON Schema. It reads nothing that the schema refers to outside of it. Its error's text is for
+// whoever has sent the schema.
+func CompileSchema(raw json.RawMessage) (*Schema, error) {
+	left := newRoom()
+	return compileSchema(raw, &left)
+}
+
+// Check says why a JSON value does not fit the schema, for the eyes of whoever has sent it.
+func (s *Schema) Check(value json.RawMessage) error {
+	if agui.Crowded(value) {
+		return errors.New("it holds more values than it may for its size")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return errors.New("it is not JSON")
+	}
+	return s.check(v)
+}
+
+func (s *Schema) check(v any) error {
+	if err := strange(v, 0); err != nil || s == nil {
+		return err
+	}
+	return s.validate(v)
+}
+
+func (s *Schema) validate(v any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = maxSteps
@@ -96,8 +133,16 @@ func (s *schema) validate(v any) error {
 	if s.left < 0 {
 		return errSteps
 	}
+	return told(err)
+}
+
+// told is what an error of the validator says of the innermost place: the last is as good as any, and all of them may be many.
+func told(err error) error {
+	if invalid := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &invalid) {
+		err = invalid.Err
+	}
 	if failed := (*jsonschema.ValidationError)(nil); errors.As(err, &failed) {
-		for len(failed.Causes) > 0 { // the last is as good as any, and all of them may be many
+		for len(failed.Causes) > 0 {
 			failed = failed.Causes[len(failed.Causes)-1]
 		}
 		return errors.New(lastLine(failed.Error()))
@@ -110,32 +155,41 @@ func lastLine(s string) string {
 	return strings.TrimPrefix(strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:]), "- ")
 }
 
-func compileSchema(raw json.RawMessage) (*schema, error) {
-	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("a schema may have %d bytes", maxSchema)
+// room is what schemas may still have while they are compiled.
+type room struct {
+	bytes, parts, instructions int // instructions of regular expressions
+}
+
+func newRoom() room { return room{bytes: maxSchema, parts: maxParts, instructions: maxPatterns} }
+
+func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
+	if left.bytes -= len(raw); left.bytes < 0 {
+		return nil, errSchema
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err == nil {
-		err = strange(doc, 0)
-	}
-	if err == nil && parts(doc) > maxParts {
-		err = errParts
-	}
 	if err != nil {
+		return nil, errors.New("it is not JSON")
+	}
+	if err := strange(doc, 0); err != nil {
 		return nil, err
 	}
-	const name = "tool:///parameters"
-	s := &schema{room: maxPatterns}
+	if left.parts -= parts(doc); left.parts < 0 {
+		return nil, errParts
+	}
+	const name = "schema:///"
+	s := &Schema{room: left}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(s.compile)
 	if err := c.AddResource(name, doc); err != nil {
-		return nil, err
+		return nil, told(err)
 	}
-	if s.root, err = c.Compile(name); err != nil {
-		return nil, err
+	root, err := c.Compile(name)
+	if err != nil {
+		return nil, told(err)
 	}
-	if err := s.count(reflect.ValueOf(s.root), map[*jsonschema.Schema]bool{}); err != nil {
+	s.root, s.room = root, nil
+	if err := s.count(reflect.ValueOf(root), make(map[*jsonschema.Schema]bool), make(map[*jsonschema.Schema]bool)); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -3,9 +3,12 @@ package graph
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +22,7 @@ const (
 	maxDepth    = 256
 	maxDigits   = 1 << 10 // of a number, and
 	maxExponent = 400     // its exponent: it is computed with exactly
-	maxParts    = 5_000   // schemas in a schema: compiling them takes the square of that
+	maxParts    = 5_000   // schemas in a schema, or in all that a request brings: compiling one takes tens of microseconds
 	fewElements = 16      // of enum and const, of which more take steps of their own
 )
 
@@ -34,9 +37,12 @@ var (
 	errSteps   = errors.New("checking them takes too long")
 	errNumber  = errors.New("a number is out of range")
 	errDeep    = errors.New("values nest too deeply")
+	errSchema  = fmt.Errorf("it may have %d bytes", maxSchema)
+	errEndless = errors.New("it refers to itself for the same value, without end")
 	errParts   = errors.New("it is made of too many parts")
 	errPattern = errors.New("its regular expressions are too large")
 	errDynamic = errors.New("$dynamicRef and $recursiveRef are not supported")
+	errDialect = errors.New("a name of its patternProperties is a regular expression that Go does not know")
 )
 
 // strange says what a value holds that takes long to go over: 1e999999 has a million digits, with which it is computed exactly,
@@ -115,19 +121,19 @@ func weight(v any, deep bool) int {
 
 // count has each part of a schema that v leads to take steps when it is checked: as its format, which is checked before
 // anything that goes deeper.
-func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error {
+func (s *Schema) count(v reflect.Value, seen, ends map[*jsonschema.Schema]bool) error {
 	switch v.Kind() {
 	case reflect.Interface:
-		return s.count(v.Elem(), seen)
+		return s.count(v.Elem(), seen, ends)
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := s.count(v.Index(i), seen); err != nil {
+			if err := s.count(v.Index(i), seen, ends); err != nil {
 				return err
 			}
 		}
 	case reflect.Map:
 		for _, e := range v.Seq2() {
-			if err := s.count(e, seen); err != nil {
+			if err := s.count(e, seen, ends); err != nil {
 				return err
 			}
 		}
@@ -143,11 +149,19 @@ func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error 
 	if part.DynamicRef != nil || part.RecursiveRef != nil {
 		return errDynamic
 	}
+	if endless(part, ends) {
+		return errEndless
+	}
+	for name := range part.PatternProperties {
+		if _, ok := name.(foreign); ok {
+			return errDialect
+		}
+	}
 	for _, f := range reflect.VisibleFields(v.Type().Elem()) {
 		if !f.IsExported() {
 			continue
 		}
-		if err := s.count(v.Elem().FieldByIndex(f.Index), seen); err != nil {
+		if err := s.count(v.Elem().FieldByIndex(f.Index), seen, ends); err != nil {
 			return err
 		}
 	}
@@ -155,8 +169,29 @@ func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) error 
 	return nil
 }
 
+// endless reports whether a part checks a value by checking the same value with itself. ends has true for a part that was found
+// not to, and false for one that is looked at.
+func endless(part *jsonschema.Schema, ends map[*jsonschema.Schema]bool) bool {
+	if part == nil {
+		return false
+	}
+	if end, seen := ends[part]; seen {
+		return !end
+	}
+	ends[part] = false
+	same := slices.Concat(part.AllOf, part.AnyOf, part.OneOf, []*jsonschema.Schema{part.Ref, part.Not, part.If, part.Then, part.Else})
+	same = slices.AppendSeq(same, maps.Values(part.DependentSchemas))
+	for _, d := range part.Dependencies {
+		if s, ok := d.(*jsonschema.Schema); ok {
+			same = append(same, s)
+		}
+	}
+	ends[part] = !slices.ContainsFunc(same, func(s *jsonschema.Schema) bool { return endless(s, ends) })
+	return !ends[part]
+}
+
 // take has a part take steps, and so many more.
-func (s *schema) take(part *jsonschema.Schema, more int) {
+func (s *Schema) take(part *jsonschema.Schema, more int) {
 	was, deep := part.Format, part.UniqueItems
 	part.Format = &jsonschema.Format{Validate: func(v any) error {
 		if s.left -= 1 + more + weight(v, deep); s.left < 0 {
@@ -196,7 +231,7 @@ func compared(part *jsonschema.Schema) int {
 // pattern is a regular expression whose matches take steps.
 type pattern struct {
 	*regexp.Regexp
-	s    *schema
+	s    *Schema
 	size int // instructions
 }
 
@@ -206,19 +241,31 @@ func (p *pattern) MatchString(text string) bool {
 	return p.s.left >= 0 && p.Regexp.MatchString(text)
 }
 
+// foreign is a regular expression in a dialect that Go does not know, such as JavaScript's with (?!…): all texts match.
+type foreign string
+
+func (foreign) MatchString(string) bool { return true }
+func (f foreign) String() string        { return string(f) }
+
 // compile makes patterns of a schema while it is compiled, and of values that are to be ones while they are checked.
-func (s *schema) compile(text string) (jsonschema.Regexp, error) {
+func (s *Schema) compile(text string) (jsonschema.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, errPattern
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
+	if known := (*syntax.Error)(nil); errors.As(err, &known) {
+		switch known.Code {
+		case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange, syntax.ErrInvalidRepeatSize:
+			return foreign(text), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	size := instructions(parsed)
 	left := &s.left
 	if s.root == nil {
-		left = &s.room
+		left = &s.room.instructions
 	}
 	if *left -= size; *left < 0 {
 		return nil, errPattern
