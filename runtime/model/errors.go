@@ -67,6 +67,7 @@ type Error struct {
 	Kind       Kind
 	Code       string // snake_case
 	Detail     string // a sentence
+	Place      string // of what is wrong in the request's body, a JSON pointer; empty when it is no one place
 	RetryAfter time.Duration
 }
 
