@@ -216,7 +216,8 @@ func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOut
 
 // Ask returns a person's answer to q, which is given its ID, and a Reason when it has none: input_required
 // with a ResponseSchema, else confirmation. While there is no answer it returns ErrWaiting, which the worker
-// returns in turn; it is called again when the answer is there. Ask ends the open message first.
+// returns in turn; it is called again when the answer is there. Ask ends the open message first. It fails with an *Error of
+// the code bad_interrupt when ResponseSchema is no JSON Schema, refers to another document, or to itself without end.
 func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	same := q
 	same.ID, same.SubagentRunID, same.ExpiresAt = "", "", "" // these are others each time

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -159,13 +161,32 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 // is empty.
 func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 	for _, a := range plugins.Attachments(m) {
-		switch {
-		case a.Path == "" && a.Bucket == "": // a name alone
-		case a.Bucket == "" || a.Bucket == s.c.Project():
-			paths = append(paths, a.Path)
-		default:
-			paths = append(paths, "")
+		if a.Bucket != "" && a.Bucket != s.c.Project() {
+			a.Path = ""
 		}
+		paths = append(paths, a.Path)
 	}
 	return paths
+}
+
+// checkAttachments refuses references to attachments that are none. The message is the request's with that index.
+func checkAttachments(index int, m *agui.Message) error {
+	var metadata struct {
+		Attachments json.RawMessage `json:"attachments"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &metadata) != nil || len(metadata.Attachments) == 0 || string(metadata.Attachments) == "null" {
+		return nil
+	}
+	place := fmt.Sprintf("/messages/%d/metadata/attachments", index)
+	var list []json.RawMessage
+	if json.Unmarshal(metadata.Attachments, &list) != nil {
+		return refuseAt(place, "invalid_message", "metadata.attachments must be an array")
+	}
+	for i, raw := range list {
+		var a plugins.Attachment
+		if json.Unmarshal(raw, &a) != nil || a.Path == "" {
+			return refuseAt(fmt.Sprintf("%s/%d", place, i), "invalid_message", "An attachment must be an object with a path, as its upload was answered with")
+		}
+	}
+	return nil
 }

@@ -120,14 +120,22 @@ func attached(m *agui.Message) (list []agui.Source) {
 }
 
 // newMessages are those of the request's messages that the thread takes, as rows that wait for the claim: all of them
-// if they begin it, else what its user says that it does not know. One that is edited is the thread's until the claim.
-func (s *starting) newMessages() []Message {
+// if they begin it, else what its user says that it does not know. One that is edited is the thread's until the claim. What
+// they refer to is checked here: a client sends earlier ones as it was given them.
+func (s *starting) newMessages() ([]Message, error) {
 	var fresh []Message
 	s.minted = nil
 	named := make(map[string]bool)
 	for i, m := range s.req.Messages {
 		again := i == s.unsaid
-		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && !again || s.known.said[i] != nil) {
+		edited := s.edit.message == &s.req.Messages[i]
+		if !s.first && (m.Role != agui.RoleUser || s.known.ids[m.ID] && !again || s.known.said[i] != nil) && !edited {
+			continue
+		}
+		if err := checkAttachments(i, &m); err != nil {
+			return nil, err
+		}
+		if edited {
 			continue
 		}
 		if m.ID == "" || named[m.ID] || again { // some clients name a result as its call, and its call's message so too
@@ -137,7 +145,7 @@ func (s *starting) newMessages() []Message {
 		named[m.ID] = true
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}
-	return fresh
+	return fresh, nil
 }
 
 // readUnsaid finds out whether the message that the request is made for, its last, has an id that the thread knows, and would

@@ -45,6 +45,13 @@ func refuse(kind Kind, code, format string, args ...any) *Error {
 	return model.Refuse(kind, code, format, args...)
 }
 
+// refuseAt is refuse for what is wrong with one place of a request's body.
+func refuseAt(place, code, format string, args ...any) *Error {
+	err := refuse(KindInvalid, code, format, args...)
+	err.Place = place
+	return err
+}
+
 // Refusals that need no detail of the request.
 var (
 	ErrRunNotFound     = decide.ErrRunNotFound

@@ -3,9 +3,16 @@ package runtime_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/remote"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -53,6 +60,77 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 	check("at first")
 	b.restart()
 	check("after a restart")
+}
+
+// Whoever shows a question can make a form of its schema, and whoever reads the log can read it. A worker that asks with what is no
+// schema fails, wherever it is.
+func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
+	fetched := make(chan string, 1)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fetched <- r.URL.Path
+			return
+		}
+		var in agui.RunAgentInput
+		body, err := io.ReadAll(r.Body)
+		if err := errors.Join(err, json.Unmarshal(body, &in)); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\ndata: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\","+
+			"\"outcome\":{\"type\":\"interrupt\",\"interrupts\":[{\"id\":\"i\",\"reason\":\"input_required\",\"responseSchema\":%s}]}}\n\n", in.Messages[0].Content)
+	}))
+	defer elsewhere.Close()
+	far, err := remote.New(remote.Config{Name: "far", URL: elsewhere.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	asking := func(name string, question func(schema string) agui.Interrupt) agent {
+		return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			_, err := run.Ask(ctx, question(run.Input.Query))
+			return agui.WorkerOutput{}, err
+		}}
+	}
+	near := asking("near", func(schema string) agui.Interrupt { return agui.Interrupt{ResponseSchema: json.RawMessage(schema)} })
+	meta := asking("meta", func(metadata string) agui.Interrupt { return agui.Interrupt{Metadata: json.RawMessage(metadata)} })
+	b := open(t, runtime.Config{}, far, near, meta)
+	for i, c := range []struct{ schema, want string }{
+		{`{"properties":{"a":null}}`, "at '/properties/a': got null, want boolean or object"},
+		{`{"required":5}`, "at '/required': got number, want array"},
+		{`{"title":{}}`, "at '/title': got object, want string"},
+		{`{"$ref":"#"}`, "refers to itself"},
+		{`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#"}}}`, "refers to itself"},
+		{`{"$ref":"` + elsewhere.URL + `/schema"}`, "nothing outside of it"},
+		{`{"type":"object","properties":{"a":{"$ref":"#"}}}`, ""},
+		{` {"type":"string","pattern":"^(?!x)"}`, ""},
+		{`null`, ""},
+	} {
+		for _, name := range []string{"near", "far"} {
+			s := b.start(fmt.Sprint(name, i), name, c.schema)
+			if c.want == "" {
+				b.wait(s.RunID, runtime.Waiting)
+				continue
+			}
+			run := b.wait(s.RunID, runtime.Failed)
+			if run.Error == nil || run.Error.Code != "bad_interrupt" || !strings.Contains(run.Error.Message, c.want) {
+				t.Errorf("%s asks with %s: %+v, want %q", name, c.schema, run.Error, c.want)
+			}
+		}
+	}
+	for i, raw := range []string{`true`, `[]`} {
+		for _, name := range []string{"near", "meta"} {
+			run := b.wait(b.start(fmt.Sprint(name, "no object", i), name, raw).RunID, runtime.Failed)
+			if run.Error == nil || run.Error.Code != "bad_interrupt" || !strings.Contains(run.Error.Message, "must be an object") {
+				t.Errorf("%s asks with %s: %+v", name, raw, run.Error)
+			}
+		}
+	}
+	select {
+	case path := <-fetched:
+		t.Errorf("%s was fetched", path)
+	default:
+	}
 }
 
 // A run has the workflow that it was started with, whatever becomes of that.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -159,6 +160,9 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
 		}
 	}
+	if i, err := graph.CheckClientTools(req.Tools); err != nil {
+		return refuseAt(fmt.Sprintf("/tools/%d/parameters", i), "invalid_tool", "The parameters of the client tool %q are no JSON Schema that Baton can use: %v", req.Tools[i].Name, err)
+	}
 	return checkMessages(req.Messages)
 }
 
@@ -280,7 +284,9 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 			return nil, err
 		}
 	}
-	c.Messages = s.newMessages()
+	if c.Messages, err = s.newMessages(); err != nil {
+		return nil, err
+	}
 	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
 		return nil, err
 	}

@@ -20,8 +20,9 @@ import (
 
 // Problem is the body of every answer that says no.
 type Problem struct {
-	Detail    string `json:"detail"` // a sentence a person can act on
-	Code      string `json:"code"`   // snake_case
+	Detail    string `json:"detail"`          // a sentence a person can act on
+	Code      string `json:"code"`            // snake_case
+	Place     string `json:"place,omitempty"` // a JSON pointer to what is wrong in the request's body
 	RequestID string `json:"requestId,omitempty"`
 }
 
@@ -40,19 +41,19 @@ var statuses = [...]int{
 
 // problems is what is said for the refusals of HTTP itself. An empty detail keeps the refusal's own.
 var problems = map[int]Problem{
-	fiber.StatusBadRequest:                  {"The request is not valid HTTP", "invalid_request", ""},
-	fiber.StatusUnauthorized:                {"", "unauthorized", ""},
-	fiber.StatusForbidden:                   {"", "forbidden", ""},
-	fiber.StatusNotFound:                    {"There is nothing at this path", "not_found", ""},
-	fiber.StatusMethodNotAllowed:            {"This path does not take that method", "method_not_allowed", ""},
-	fiber.StatusNotImplemented:              {"There is no such method", "not_implemented", ""},
-	fiber.StatusRequestTimeout:              {"The request took too long to arrive", "request_timeout", ""},
-	fiber.StatusRequestEntityTooLarge:       {"The request's body is too large", "body_too_large", ""},
-	fiber.StatusUnsupportedMediaType:        {"", "unsupported_media_type", ""},
-	fiber.StatusMisdirectedRequest:          {"", "foreign_host", ""},
-	fiber.StatusUpgradeRequired:             {"This path is a WebSocket; ask for the upgrade", "upgrade_required", ""},
-	fiber.StatusRequestHeaderFieldsTooLarge: {"The request's headers are too large", "headers_too_large", ""},
-	fiber.StatusBadGateway:                  {"The connection broke before the request was whole", "request_broken", ""}, // which nobody reads
+	fiber.StatusBadRequest:                  {Detail: "The request is not valid HTTP", Code: "invalid_request"},
+	fiber.StatusUnauthorized:                {Code: "unauthorized"},
+	fiber.StatusForbidden:                   {Code: "forbidden"},
+	fiber.StatusNotFound:                    {Detail: "There is nothing at this path", Code: "not_found"},
+	fiber.StatusMethodNotAllowed:            {Detail: "This path does not take that method", Code: "method_not_allowed"},
+	fiber.StatusNotImplemented:              {Detail: "There is no such method", Code: "not_implemented"},
+	fiber.StatusRequestTimeout:              {Detail: "The request took too long to arrive", Code: "request_timeout"},
+	fiber.StatusRequestEntityTooLarge:       {Detail: "The request's body is too large", Code: "body_too_large"},
+	fiber.StatusUnsupportedMediaType:        {Code: "unsupported_media_type"},
+	fiber.StatusMisdirectedRequest:          {Code: "foreign_host"},
+	fiber.StatusUpgradeRequired:             {Detail: "This path is a WebSocket; ask for the upgrade", Code: "upgrade_required"},
+	fiber.StatusRequestHeaderFieldsTooLarge: {Detail: "The request's headers are too large", Code: "headers_too_large"},
+	fiber.StatusBadGateway:                  {Detail: "The connection broke before the request was whole", Code: "request_broken"}, // which nobody reads
 }
 
 // Status returns the status and body that tell a client of err, and after which time it may try again, 0
@@ -63,7 +64,7 @@ func Status(err error) (int, Problem, time.Duration) {
 		if wait == 0 && (status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable) {
 			wait = time.Second
 		}
-		return status, Problem{Detail: cut(refusal.Detail), Code: refusal.Code}, wait
+		return status, Problem{Detail: cut(refusal.Detail), Code: refusal.Code, Place: cut(refusal.Place)}, wait
 	}
 	if httpErr, ok := errors.AsType[*fiber.Error](err); ok {
 		if p, ok := problems[httpErr.Code]; ok {

@@ -11,7 +11,7 @@
 // A call of one of the client's tools that the remote leaves unanswered becomes ours when its run ends: our run waits for
 // the client, and the remote is asked again with the result. The remote's interrupts, and the on_interrupt events of
 // LangGraph and Mastra, become questions of ours; their answers go back as resume and, for on_interrupt, as
-// forwardedProps.command.
+// forwardedProps.command. A question whose responseSchema is no JSON Schema fails the run.
 //
 // # When something breaks
 //

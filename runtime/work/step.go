@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -273,12 +275,37 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 	if in.Body = mustJSON(q); len(in.Body) > maxQuestion {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question may hold 256 KiB"}
 	}
+	if err := checkQuestion(in.Body); err != nil {
+		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
+	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
 	if err := s.l.emit(s, []model.Row{m, in}, nil); err != nil {
 		return a, err
 	}
 	return a, plugins.ErrWaiting
+}
+
+// checkQuestion says what of a question nobody could read in the log, or answer.
+func checkQuestion(body json.RawMessage) error {
+	var q struct{ ResponseSchema, Metadata json.RawMessage }
+	if err := json.Unmarshal(body, &q); err != nil {
+		return err
+	}
+	absent := func(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
+	if !absent(q.Metadata) && q.Metadata[0] != '{' {
+		return errors.New("metadata must be an object")
+	}
+	if absent(q.ResponseSchema) {
+		return nil
+	}
+	if q.ResponseSchema[0] != '{' {
+		return errors.New("responseSchema must be an object")
+	}
+	if _, err := graph.CompileSchema(q.ResponseSchema); err != nil {
+		return fmt.Errorf("responseSchema is no JSON Schema that Baton can use: %w", err)
+	}
+	return nil
 }
 
 // maxQuestion keeps the RUN_FINISHED that lists a run's open questions within the size of an event.

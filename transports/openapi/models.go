@@ -14,6 +14,7 @@ func (d *describer) models() {
 	infer[transports.Problem](s, "Problem", "Why a request was refused.",
 		says("detail", "A sentence a person can act on."),
 		says("code", "What is wrong, for programs: snake_case."),
+		says("place", "With some of status 400: a JSON pointer to what is wrong in the request's body."),
 		says("requestId", "With status 500 only: what the server's log calls the request."))
 	infer[agui.OutputError](s, "OutputError", "Why a worker or a tool failed.",
 		may("details", object("More, for programs.")))

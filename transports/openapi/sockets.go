@@ -105,7 +105,7 @@ func (d *describer) commands() {
 			object("The answer to a command.", must("op", constant("ack")), may("ref", reference), must("result", result)),
 			object("The refusal of a command, or why a thread cannot be shown any more.",
 				must("op", constant("error")), may("ref", reference), may("threadId", text("")),
-				must("detail", text("")), must("code", text(""))),
+				must("detail", text("")), must("code", text("")), may("place", text(""))),
 		},
 	})
 }

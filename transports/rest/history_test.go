@@ -50,9 +50,13 @@ func TestHistoryOfNobody(t *testing.T) {
 
 func TestHistoryShowsADay(t *testing.T) {
 	s := serve(t, runtime.Config{})
+	file, err := s.rt.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first := s.start(map[string]any{"agent": "scripted", "threadId": "main", "messages": []any{
 		map[string]any{"id": "dev", "role": "developer", "content": "Be brief"},
-		map[string]any{"id": "ask", "role": "user", "metadata": map[string]any{"attachments": []any{map[string]any{"filename": "p"}}}, "content": []any{
+		map[string]any{"id": "ask", "role": "user", "metadata": map[string]any{"attachments": []any{map[string]any{"path": file.Path}}}, "content": []any{
 			map[string]any{"type": "text", "text": `{"do": [{"reason": "hm"}, {"tool": "calculator", "args": {"expression": "1+2"}}, {"say": "it is 3"}]}`},
 			map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "http://x/y.png"}},
 		}},

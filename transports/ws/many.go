@@ -70,6 +70,7 @@ type reply struct {
 	Result   any             `json:"result,omitempty"`
 	Detail   string          `json:"detail,omitempty"`
 	Code     string          `json:"code,omitempty"`
+	Place    string          `json:"place,omitempty"`
 }
 
 // largeReply is the size above which a reply counts as held while its client does not take it.
@@ -89,7 +90,7 @@ func (s *socket) say(r reply) {
 // refuse says that a command is refused, or that a thread cannot be shown any more.
 func (s *socket) refuse(ref json.RawMessage, threadID string, err error, about ...any) {
 	_, p := s.problem(err, about...)
-	s.say(reply{Op: "error", Ref: ref, ThreadID: threadID, Detail: p.Detail, Code: p.Code})
+	s.say(reply{Op: "error", Ref: ref, ThreadID: threadID, Detail: p.Detail, Code: p.Code, Place: p.Place})
 }
 
 // subscribed is the answer to a subscription.
