@@ -45,6 +45,7 @@ func (r *Cursor) After() int64 { return r.after }
 func (r *Cursor) Close() {
 	r.caughtUp()
 	r.Forget()
+	r.t.await(r.run, -1)
 	r.t.Release()
 }
 
@@ -69,6 +70,7 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 // Fork returns another cursor of the same source at the same place. Both are to be closed.
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
+	r.t.await(r.run, 1)
 	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, whose: r.whose}
 }
 
@@ -299,6 +301,7 @@ type RunCursor struct {
 // in it.
 func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
+	r.t.await(key, 1)
 	return &RunCursor{Cursor: r, id: id, sender: sender}
 }
 
