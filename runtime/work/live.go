@@ -242,8 +242,8 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if most := l.en.cfg.StateBytes; l.outgrows(ev, most) {
-		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
+	if err := l.outgrows(ev, l.en.cfg.StateBytes); err != nil {
+		return err
 	}
 	ev, payload, err := l.w.stored(s.attribute(ev), l.en.cfg.EventBytes)
 	if err != nil {
@@ -251,6 +251,9 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	}
 	if err := l.room(ev, len(payload)); err != nil {
 		return err
+	}
+	if err := l.w.fold.Check(ev); err != nil {
+		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	if goesOn(ev.Type()) { // only with what the step itself has opened
 		if err := s.own.AddStored(ev, payload); err != nil {
@@ -335,21 +338,27 @@ func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 	return nil
 }
 
-// outgrows reports whether the thread's state becomes larger than most by ev. What makes a state smaller is taken, however large it is
-// still: the setting may have been another. A patch that cannot apply is refused for that, later.
-func (l *live) outgrows(ev agui.Event, most int) bool {
+// outgrows fails when the thread's state becomes larger than most by ev, or cannot become what ev says. What makes a state smaller is
+// taken, however large it is still: the setting may have been another.
+func (l *live) outgrows(ev agui.Event, most int) error {
+	state, size := l.state(), 0
 	switch e := ev.(type) {
 	case agui.StateDelta:
-		state := l.state()
 		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
-			return false // as nothing in it is there twice, also not by a name that is written otherwise
+			return nil // as nothing in it is there twice, also not by a name that is written otherwise
 		}
 		next, err := fold.Patched(state, e.Delta)
-		return err == nil && len(next) > most && len(next) >= len(state)
+		if err != nil {
+			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
+		}
+		size = len(next)
 	case agui.StateSnapshot:
-		return len(e.Snapshot) > most && len(e.Snapshot) >= len(l.state())
+		size = len(e.Snapshot)
 	}
-	return false
+	if size > most && size >= len(state) {
+		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
+	}
+	return nil
 }
 
 // escaped is how many times as long a name in a state may be once a patch has gone through its object, which writes some
