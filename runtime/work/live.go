@@ -49,14 +49,16 @@ type live struct {
 	brought     map[string]bool // messages that its generation was asked with or has found, by id
 	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
 
-	mu      sync.Mutex   // guards the fields below and what the writer numbers
-	turn    sync.Cond    // the open text message has ended, or the gate is shut
-	gate    error        // why no event is taken any more
-	writing *step        // whose text message is open
-	spare   *commit.Item // for what is queued next, nil for a new one
-	w       *writer
-	memos   map[memoKey]*model.Memo     // those in it are not changed: another takes their place
-	asks    map[string]*model.Interrupt // by id: those that are open
+	mu       sync.Mutex   // guards the fields below and what the writer numbers
+	turn     sync.Cond    // the open text message has ended, or the gate is shut
+	gate     error        // why no event is taken any more
+	writing  *step        // whose text message is open
+	spare    *commit.Item // for what is queued next, nil for a new one
+	w        *writer
+	memos    map[memoKey]*model.Memo     // those in it are not changed: another takes their place
+	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
+	recorded int                         // bytes of what the memos hold
+	asks     map[string]*model.Interrupt // by id: those that are open
 	// An older version has recorded something of which nobody can tell where in the code it belongs.
 	unplaced bool
 	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
@@ -119,7 +121,7 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
-		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
+		memos: make(map[memoKey]*model.Memo), owing: make(map[string]memoKey), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
 		errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
@@ -211,7 +213,16 @@ func (l *live) know(row model.Row) model.Row {
 	switch row := row.(type) {
 	case *model.Memo:
 		l.unplaced = l.unplaced || strings.HasPrefix(row.Place, "?")
-		l.memos[memoKey{row.Step, row.Place}] = row
+		key := memoKey{row.Step, row.Place}
+		l.recorded += len(row.Output)
+		if old := l.memos[key]; old != nil {
+			l.recorded -= len(old.Output)
+		}
+		if l.memos[key] = row; row.Done {
+			delete(l.owing, row.CallID)
+		} else if row.CallID != "" {
+			l.owing[row.CallID] = key
+		}
 	case *model.Interrupt:
 		l.asks[row.ID] = row
 	}
