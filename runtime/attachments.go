@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -132,12 +131,12 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]int64, len(found))
+	keys, there := make([]int64, len(found)), make(map[string]bool, len(found))
 	for i := range found {
-		keys[i] = found[i].Key
+		keys[i], there[found[i].Path] = found[i].Key, true
 	}
 	for _, path := range now {
-		if !slices.ContainsFunc(found, func(a Attachment) bool { return a.Path == path }) {
+		if !there[path] {
 			return nil, attach.ErrNotFound
 		}
 	}

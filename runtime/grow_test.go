@@ -40,12 +40,12 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 		round  func(run *plugins.Run, id string) error
 	}
 	for _, a := range []attack{
-		{"steps", 2 * agui.MaxOpen, nil, emit(agui.StepStarted{StepName: "%"})},
-		{"sub-agents", 2 * agui.MaxOpen, nil, emit(agui.SubagentStarted{Base: agui.Base{SubagentRunID: "%"}, Name: "n"})},
-		{"reasoning", 2 * agui.MaxOpen, nil, emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"})},
-		{"calls", 2 * agui.MaxOpen, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"})},
-		{"unanswered calls", 2 * agui.MaxOpen, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"}, agui.ToolCallEnd{ToolCallID: "%"})},
-		{"calls of one message", 2 * agui.MaxOpen,
+		{"steps", agui.MaxOpen + 50, nil, emit(agui.StepStarted{StepName: "%"})},
+		{"sub-agents", agui.MaxOpen + 50, nil, emit(agui.SubagentStarted{Base: agui.Base{SubagentRunID: "%"}, Name: "n"})},
+		{"reasoning", agui.MaxOpen + 50, nil, emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"})},
+		{"calls", agui.MaxOpen + 50, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"})},
+		{"unanswered calls", agui.MaxOpen + 50, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"}, agui.ToolCallEnd{ToolCallID: "%"})},
+		{"calls of one message", agui.MaxOpen + 50,
 			[]agui.Event{agui.TextMessageStart{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: large}, agui.TextMessageEnd{MessageID: "m"}},
 			emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t", ParentMessageID: "m"}, agui.ToolCallEnd{ToolCallID: "%"},
 				agui.ToolCallResult{MessageID: "r%", ToolCallID: "%", Content: "x"})},

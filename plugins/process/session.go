@@ -55,8 +55,8 @@ type scope struct {
 const (
 	// perRequest is what one has in memory beside its line, with the goroutine that may handle it.
 	perRequest = 1 << 10
-	maxScopes = 10_000 // of one run at a time
-	maxTexts  = 1000
+	maxScopes  = 10_000 // of one run at a time
+	maxTexts   = 1000
 )
 
 func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *session {

@@ -293,8 +293,10 @@ type RunCursor struct {
 	*Cursor
 	id     string // the run's name in the span
 	sender Sender // the reader
-	began  bool   // an event was returned
-	ended  bool   // the terminal one was
+	// What the sender has said, of which there may be very much.
+	messages, results map[string]bool
+	began             bool // an event was returned
+	ended             bool // the terminal one was
 }
 
 // OfRun makes a cursor that stands before a span of a run, or where it will be, one of that span alone. id is the run's name
@@ -302,7 +304,7 @@ type RunCursor struct {
 func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
 	r.t.await(key, 1)
-	return &RunCursor{Cursor: r, id: id, sender: sender}
+	return &RunCursor{Cursor: r, id: id, sender: sender, messages: setOf(sender.Messages), results: setOf(sender.Results)}
 }
 
 // NeverRan tells the cursor that its run was cancelled before it wrote an event of the span.
@@ -359,7 +361,7 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 		if r.ended = rec.terminal; r.ended {
 			r.after = rec.ID // what stands behind it is not the run's
 		}
-		if !r.sender.has(rec) {
+		if !r.hasSaid(rec) {
 			own = append(own, rec)
 		}
 	}

@@ -46,6 +46,7 @@ type live struct {
 	subagents atomic.Int64 // sub-agents that are running
 
 	clientTools graph.ClientTools
+	toolsByName map[string]int  // where input.Tools has one
 	brought     map[string]bool // messages that its generation was asked with or has found, by id
 	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
 
@@ -130,6 +131,12 @@ func (en *Engine) newLive(run *model.Run) *live {
 	l.source = en.commits.Source(l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	l.toolsByName = make(map[string]int, len(l.input.Tools))
+	for i := range l.input.Tools {
+		if _, known := l.toolsByName[l.input.Tools[i].Name]; !known {
+			l.toolsByName[l.input.Tools[i].Name] = i
+		}
 	}
 	l.plugins = l.offer.plugins.For(run.Project)
 	var err error
