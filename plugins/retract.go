@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -97,9 +96,13 @@ func (r *Run) Retract(ctx context.Context) error {
 // withdraw gives the calls that d has announced their results, and returns the ids of those that go with their messages.
 func (r *Run) withdraw(d *doing) (results []string, err error) {
 	var errs []error
+	shown := make(map[*message]bool, len(d.shown))
+	for _, m := range d.shown {
+		shown[m] = true
+	}
 	for _, a := range d.calls {
 		id, err := a.withdraw()
-		if err == nil && !a.parent.called && slices.Contains(d.shown, a.parent) {
+		if err == nil && !a.parent.called && shown[a.parent] {
 			results = append(results, id)
 		}
 		errs = append(errs, err)

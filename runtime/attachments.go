@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -145,12 +144,12 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]int64, len(found))
+	keys, there := make([]int64, len(found)), make(map[string]bool, len(found))
 	for i := range found {
-		keys[i] = found[i].Key
+		keys[i], there[found[i].Path] = found[i].Key, true
 	}
 	for _, path := range now {
-		if !slices.ContainsFunc(found, func(a Attachment) bool { return a.Path == path }) {
+		if !there[path] {
 			return nil, attach.ErrNotFound
 		}
 	}

@@ -184,12 +184,19 @@ func (s *starting) recall(ctx context.Context) error {
 	if !slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return unnamed(&m) }) {
 		return nil
 	}
+	byText := make(map[string][]*agui.Message)
+	for i := range s.req.Messages {
+		if m := &s.req.Messages[i]; unnamed(m) {
+			text := strings.TrimSpace(m.Text())
+			byText[text] = append(byText[text], m)
+		}
+	}
 	for after := int64(0); ; {
 		page, err := s.rt.store.RunMessages(ctx, s.c.project, s.out.Started.RunKey, after, log.LatestMessages)
 		for i := range page.Rows {
 			row := &page.Rows[i]
-			taken := func(m agui.Message) bool { return unnamed(&m) && same(&m, &row.Message) }
-			if after = row.Key; row.Role == agui.RoleUser && slices.ContainsFunc(s.req.Messages, taken) {
+			taken := func(m *agui.Message) bool { return same(m, &row.Message) }
+			if after = row.Key; row.Role == agui.RoleUser && slices.ContainsFunc(byText[strings.TrimSpace(row.Text())], taken) {
 				s.minted = append(s.minted, row.ID)
 			}
 		}

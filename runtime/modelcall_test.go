@@ -191,29 +191,6 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Calls that workers tell of themselves end with their span, and what is no call is nobody's to end.
-func TestCallsThatWorkersTellOfEnd(t *testing.T) {
-	begun := func(id string, base agui.Base) agui.Event {
-		return agui.ModelCall{ID: id, Status: agui.ModelStarted}.Event().WithCommon(base)
-	}
-	sub := agui.Base{SubagentRunID: "s"}
-	b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		return agui.WorkerOutput{Answer: "done"}, errors.Join(
-			run.Emit(agui.SubagentStarted{Base: sub, Name: "helper"}), run.Emit(begun("theirs", sub)), run.Emit(agui.SubagentFinished{Base: agui.Base{SubagentRunID: "s", Metadata: json.RawMessage(`{"name":"helper"}`)}}),
-			run.Emit(agui.Custom{Name: agui.ModelCallEvent, Value: json.RawMessage(`{"callId":"` + strings.Repeat("<", 2<<20) + `","status":"started"}`)}),
-		)
-	}})
-	run := b.wait(b.start("main", "worker", "x").RunID, runtime.Completed, runtime.Failed)
-	if run.Status != runtime.Completed {
-		t.Errorf("the run failed with %+v", run.Error)
-	}
-	recs := b.log("main")
-	checkLog(t, recs)
-	if got := modelCalls(t, recs); len(got) != 1 || got[0].ID != "theirs" || got[0].Status != agui.ModelInterrupted {
-		t.Errorf("the calls ended as %+v", got)
-	}
-}
-
 // watched is a tracer that knows which calls of models have begun and how they ended.
 type watched struct {
 	runtime.Tracer

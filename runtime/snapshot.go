@@ -115,16 +115,25 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 
 // withoutResults leaves out of messages the results that stand with their calls, on an earlier page.
 func (rt *Runtime) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
-	calls := callsOf(rows)
-	missing := func(m Message) bool { return m.Role == agui.RoleTool && !slices.Contains(calls, m.ToolCallID) }
+	calls := madeIn(rows)
+	missing := func(m Message) bool { return m.Role == agui.RoleTool && !calls[m.ToolCallID] }
 	if !slices.ContainsFunc(rows, missing) {
 		return rows, nil
 	}
 	earlier, err := rt.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, log.LatestMessages)
-	calls = callsOf(earlier.Rows)
+	calls = madeIn(earlier.Rows)
 	return slices.DeleteFunc(rows, func(m Message) bool {
-		return m.Role == agui.RoleTool && slices.Contains(calls, m.ToolCallID)
+		return m.Role == agui.RoleTool && calls[m.ToolCallID]
 	}), err
+}
+
+// madeIn has the calls that stand in rows.
+func madeIn(rows []Message) map[string]bool {
+	made := make(map[string]bool)
+	for _, id := range callsOf(rows) {
+		made[id] = true
+	}
+	return made
 }
 
 func callsOf(rows []Message) (ids []string) {

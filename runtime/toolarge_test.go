@@ -262,31 +262,6 @@ func TestOneLargeEventCounts(t *testing.T) {
 	}
 }
 
-// What a run makes smaller of what it was asked gives nobody room.
-func TestWhatCountsIsNeverLessThanNothing(t *testing.T) {
-	done := make(chan error, 1)
-	b := open(t, runtime.Config{Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		asked := run.Input.Messages[len(run.Input.Messages)-1]
-		done <- errors.Join(
-			run.Emit(agui.TextMessageStart{Base: agui.Base{Metadata: json.RawMessage(`{"k":1}`)}, MessageID: asked.ID, Role: agui.RoleUser}),
-			run.Emit(agui.TextMessageEnd{MessageID: asked.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess}}),
-			run.Progress(0.5, "x"), run.Progress(0.6, "x"),
-		)
-		return agui.WorkerOutput{}, hang(ctx)
-	}})
-	if _, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: []agui.Message{{
-		ID: "u1", Role: agui.RoleUser, Content: "x", Metadata: json.RawMessage(`{"k":"` + strings.Repeat("x", 4<<20) + `"}`),
-	}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if said := b.Stats().Said; said < 0 {
-		t.Errorf("%d bytes count", said)
-	}
-}
-
 // A run that is begun again while a worker of its last generation has not returned gives back all the room that it had.
 func TestRestartedRunGivesItsRoomBack(t *testing.T) {
 	begun, back := make(chan struct{}), make(chan struct{})

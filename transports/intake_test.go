@@ -3,6 +3,7 @@ package transports_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -385,9 +386,19 @@ func TestBusyConnectionsAreNotClosedForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("got %+v", resp)
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
+		t.Errorf("got %+v, %v", resp, err)
+	}
+	var problem transports.Problem
+	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" || problem.Code != "overloaded" {
+		t.Errorf("the body is %q, %v", body, err)
+	}
+	if got := resp.Header.Get("Content-Type"); got != "application/json" || resp.ContentLength != int64(len(body)) {
+		t.Errorf("got a %q of %d bytes, the header says %d", got, len(body), resp.ContentLength)
+	}
+	if rest, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("behind the answer came %q, %v", rest, err)
 	}
 	if n := s.streams.Open(); n != 5 {
 		t.Errorf("%d streams are open", n)

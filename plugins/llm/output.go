@@ -117,6 +117,7 @@ func (m *member) next(piece string) string {
 		}
 		value := strings.TrimLeft(m.rest[i+len(memberName):], ": \t\r\n")
 		if value == "" {
+			m.rest = memberName // the blanks behind it may go on without end
 			return ""
 		}
 		if m.rest, m.in = value[1:], true; value[0] != '"' {

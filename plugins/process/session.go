@@ -53,8 +53,10 @@ type scope struct {
 }
 
 const (
-	maxScopes = 10_000 // of one run at a time
-	maxTexts  = 1000
+	// perRequest is what one has in memory beside its line, with the goroutine that may handle it.
+	perRequest = 1 << 10
+	maxScopes  = 10_000 // of one run at a time
+	maxTexts   = 1000
 )
 
 func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *session {
@@ -83,11 +85,14 @@ func (s *session) close() {
 // put takes a message for the session. It does not wait: a program that says much more than the run can take has
 // failed it.
 func (s *session) put(m message, size int) {
+	if m.Method != "" && !emitting(m.Method) {
+		size += perRequest
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.size+size > maxInbox {
 		s.finish(message{Error: failureOf(&plugins.Error{
-			Code: "overrun", Message: fmt.Sprintf("The agent wrote more than %d bytes that could not be taken yet", maxInbox),
+			Code: "overrun", Message: fmt.Sprintf("The agent wrote more than %d bytes, or as many requests, that could not be taken yet", maxInbox),
 		})})
 		return
 	}

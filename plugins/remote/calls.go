@@ -12,21 +12,26 @@ import (
 // make it.
 func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 	switch {
-	case e.ToolCallID == "" || e.ToolCallName == "":
-		r.drop(string(e.Type()), errors.New("a call needs an id and a name"))
+	case e.ToolCallID == "" || e.ToolCallName == "" || len(e.ToolCallID) > longestID:
+		r.drop(string(e.Type()), errors.New("a call needs an id that is not long, and a name"))
 		return nil
 	case r.calls[e.ToolCallID] != nil:
 		r.drop(string(e.Type()), errors.New("the call was begun before"))
 		return nil
 	}
 	c := &call{id: newID(), theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}
-	c.held = slices.ContainsFunc(r.run.Input.Tools, func(t agui.Tool) bool { return t.Name == c.name })
+	if c.held = r.tools[c.name]; c.held {
+		if r.held == agui.MaxOpen {
+			r.drop(string(e.Type()), errFull)
+			return nil
+		}
+		r.held++
+	} else if err := r.emit(r.opener(b, c, e.Metadata)); err != nil || !r.passed {
+		return err
+	}
 	r.calls[c.theirs] = c
 	r.order = append(r.order, c)
-	if c.held {
-		return nil
-	}
-	return r.emit(r.opener(b, c, e.Metadata))
+	return nil
 }
 
 // opener is a call's START.
@@ -73,6 +78,7 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	if c == nil {
 		if c = r.before[e.ToolCallID]; c != nil {
 			c.id, r.calls[e.ToolCallID] = newID(), c
+			r.held++
 			c.parent = "" // that message is complete
 		}
 	}
@@ -95,6 +101,7 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 func (r *relay) show(b agui.Base, c *call) error {
 	evs := []agui.Event{}
 	if c.held {
+		r.held--
 		evs = append(evs, r.opener(b, c, nil))
 		if c.args.Len() > 0 {
 			evs = append(evs, agui.ToolCallArgs{ToolCallID: c.id, Delta: c.args.String()})

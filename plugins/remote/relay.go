@@ -2,6 +2,8 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"time"
@@ -26,9 +28,16 @@ type relay struct {
 	calls   map[string]*call  // of this run
 	order   []*call
 	subs    map[string]string // ours of its sub-agents
-	names   map[string]string // of those, by our ids
+	names   map[string]string // of those that are open, by our ids
 	steps   map[stepKey]string
-	reasons map[string]bool // ours of its reasoning messages that are open
+	opened  map[string]bool                // our names of steps
+	tools   map[string]bool                // names of the client's
+	held    int                            // calls of those that are not answered
+	said    map[[sha256.Size]byte][]string // ours of its texts that have ended, by what they say
+	noted   int                            // how many those are
+	callers map[string]string              // ours of the messages that made calls, by the remote's ids of those
+	passed  bool                           // the last event that was emitted is legal
+	reasons map[string]bool                // ours of its reasoning messages that are open
 	chunks  shorthands
 	halves  halves
 
@@ -70,6 +79,10 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 		view: fold.New(c.state, c.messages), known: len(c.messages),
 		sent: map[string]bool{}, before: map[string]*call{}, ids: map[string]string{}, calls: map[string]*call{},
 		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{}, halves: halves{},
+		opened: map[string]bool{}, tools: map[string]bool{}, said: map[[sha256.Size]byte][]string{}, callers: map[string]string{},
+	}
+	for _, t := range run.Input.Tools {
+		r.tools[t.Name] = true
 	}
 	_ = r.legal.Add(agui.RunStarted{})
 	for _, m := range theirs(c.messages) {
@@ -223,23 +236,31 @@ func (r *relay) base(ev agui.Event) agui.Base {
 }
 
 // id is ours for something of the remote's, by what kind of thing it is: a remote may give a text and its reasoning the
-// same id.
+// same id. It is empty, and what has it thus illegal, where the remote's is too long or one too many.
 func (r *relay) id(kind, theirs string) string {
 	key := kind + ":" + theirs
-	if r.ids[key] == "" {
-		r.ids[key] = newID()
+	if id := r.ids[key]; id != "" || len(theirs) > longestID || len(r.ids) >= maxIDs {
+		return id
 	}
-	return r.ids[key]
+	id := newID()
+	r.ids[key] = id
+	return id
 }
+
+// maxIDs is how many things of one run a remote may name.
+const maxIDs = 100_000
 
 // emit gives our run an event. One that is illegal is left out; that of a sub-agent which may not say it is the
 // remote's own.
 func (r *relay) emit(ev agui.Event) error {
-	err := r.legal.Add(ev)
-	if b := ev.Common(); err != nil && b.SubagentRunID != "" && !ofSubagent(ev) {
-		b.SubagentRunID = ""
-		if plain := ev.WithCommon(b); r.legal.Add(plain) == nil {
-			ev, err = plain, nil
+	err := r.view.Check(ev)
+	if err == nil {
+		err = r.legal.Add(ev)
+		if b := ev.Common(); err != nil && b.SubagentRunID != "" && !ofSubagent(ev) {
+			b.SubagentRunID = ""
+			if plain := ev.WithCommon(b); r.legal.Add(plain) == nil {
+				ev, err = plain, nil
+			}
 		}
 	}
 	if err == nil {
@@ -247,12 +268,30 @@ func (r *relay) emit(ev agui.Event) error {
 	}
 	if err == nil {
 		err = r.run.Emit(ev)
-		if refused, ok := errors.AsType[*plugins.Error](err); !ok || refused.Code != "illegal_event" {
-			return err
+		if refused, ok := errors.AsType[*plugins.Error](err); err != nil && (!ok || refused.Code != "illegal_event") {
+			return err // our run takes no more
 		}
+	}
+	if r.passed = err == nil; r.passed {
+		r.note(ev)
+		return nil
 	}
 	r.drop(string(ev.Type()), err)
 	return nil
+}
+
+// note keeps what tells under which of our ids a snapshot's message stands.
+func (r *relay) note(ev agui.Event) {
+	switch e := ev.(type) {
+	case agui.TextMessageEnd:
+		if text := r.view.Text(e.MessageID); text != "" && r.noted < maxIDs {
+			r.noted++
+			sum := sha256.Sum256([]byte(text))
+			r.said[sum] = append(r.said[sum], e.MessageID)
+		}
+	case agui.ToolCallStart:
+		r.callers[marksOf(e.Metadata).ID] = cmp.Or(e.ParentMessageID, e.ToolCallID) // as the view names a message that it makes
+	}
 }
 
 // ofSubagent reports whether an event is about the sub-agent that it names.

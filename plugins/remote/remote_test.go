@@ -283,12 +283,11 @@ func TestEventsBecomeOurs(t *testing.T) {
 			done worker/write`},
 		"state": {`{"type":"STATE_SNAPSHOT","snapshot":{"n":1,"list":[1],"gone":null}}
 			{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":2}]}
-			{"type":"STATE_DELTA","delta":[{"op":"merge","path":"/n"},{"op":"replace","path":"/nowhere","value":1},{"op":"replace","path":"/n","value":2}]}
-			{"type":"STATE_DELTA","delta":[{"op":"replace","path":"","value":{"n":2,"list":[1,2,3]}}]}
+			{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/nowhere","value":1},{"op":"replace","path":"/n","value":2}]}
+			{"type":"STATE_DELTA","delta":[{"op":"replace","path":"","value":{"n":1,"list":[1,2,3]}}]}
 			{"type":"STATE_SNAPSHOT","snapshot":7}`, `
 			delta [{"op":"add","path":"/gone","value":null},{"op":"add","path":"/list","value":[1]},{"op":"add","path":"/n","value":1}]
 			delta [{"op":"add","path":"/list/-","value":2}]
-			delta [{"op":"replace","path":"/n","value":2}]
 			delta [{"op":"remove","path":"/gone"},{"op":"add","path":"/list/-","value":3}]`},
 		"what nobody knows": {`{"type":"FUTURE","x":1}
 			{"type":"lower case"}

@@ -20,11 +20,14 @@ func (r *relay) startStep(b agui.Base, name string) error {
 		return nil
 	}
 	ours := clip(r.run.Input.Node+"/"+name, 200)
-	for n := 2; slices.Contains(r.legal.OpenSteps(), ours); n++ {
+	for n := 2; r.opened[ours]; n++ {
 		ours = clip(r.run.Input.Node+"/"+name, 190) + "#" + strconv.Itoa(n)
 	}
-	r.steps[stepKey{b.SubagentRunID, name}] = ours
-	return r.emit(agui.StepStarted{Base: b, StepName: ours})
+	err := r.emit(agui.StepStarted{Base: b, StepName: ours})
+	if r.passed {
+		r.steps[stepKey{b.SubagentRunID, name}], r.opened[ours] = ours, true
+	}
+	return err
 }
 
 func (r *relay) finishStep(b agui.Base, name string) error {
@@ -34,21 +37,26 @@ func (r *relay) finishStep(b agui.Base, name string) error {
 		r.drop(string(agui.TypeStepFinished), errUnknown)
 		return nil
 	}
-	delete(r.steps, key)
+	r.forget(key)
 	return r.emit(agui.StepFinished{Base: b, StepName: ours})
+}
+
+// forget notes that a step has ended.
+func (r *relay) forget(key stepKey) {
+	delete(r.opened, r.steps[key])
+	delete(r.steps, key)
 }
 
 func (r *relay) startSubagent(e agui.SubagentStarted) error {
 	theirs := e.SubagentRunID
-	if theirs == "" || r.legal.SubagentOpen(r.subs[theirs]) {
-		r.drop(string(e.Type()), errors.New("the sub-agent has no id, or is open already"))
+	if theirs == "" || len(theirs) > longestID || r.legal.SubagentOpen(r.subs[theirs]) {
+		r.drop(string(e.Type()), errors.New("the sub-agent has no id or a long one, or is open already"))
 		return nil
 	}
 	if e.Name = clip(e.Name, 200); e.Name == "" {
 		e.Name = "agent"
 	}
 	id := newID()
-	r.subs[theirs], r.names[id] = id, e.Name
 	e.Base = agui.Base{SubagentRunID: id}
 	if e.ParentSubagentRunID = r.subs[e.ParentSubagentRunID]; !r.legal.SubagentOpen(e.ParentSubagentRunID) {
 		e.ParentSubagentRunID = ""
@@ -59,7 +67,11 @@ func (r *relay) startSubagent(e agui.SubagentStarted) error {
 	} else {
 		e.ParentToolCallID = ""
 	}
-	return r.emit(e)
+	err := r.emit(e)
+	if r.passed {
+		r.subs[theirs], r.names[id] = id, e.Name
+	}
+	return err
 }
 
 // finishSubagent ends a sub-agent, and before it what it has left open.
@@ -79,10 +91,11 @@ func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
 	}
 	for key := range r.steps {
 		if key.sub == id {
-			delete(r.steps, key)
+			r.forget(key)
 		}
 	}
 	name, _ := json.Marshal(map[string]string{"name": r.names[id]})
+	delete(r.names, id)
 	b := agui.Base{SubagentRunID: id, Metadata: name}
 	switch e := ev.(type) {
 	case agui.SubagentError:
@@ -97,6 +110,10 @@ func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
 func (r *relay) custom(b agui.Base, e agui.Custom) error {
 	switch e.Name {
 	case "on_interrupt":
+		if len(r.asked) == agui.MaxOpen {
+			r.drop(e.Name, errFull)
+			return nil
+		}
 		r.asked = append(r.asked, onInterrupt(e.Value))
 		return nil
 	case "log-reset", plugins.RetractedEvent, agui.ModelCallEvent: // of another log

@@ -1,8 +1,8 @@
 package remote
 
 import (
+	"crypto/sha256"
 	"encoding/json"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -14,13 +14,14 @@ func (r *relay) messages(list []agui.Message) error {
 	for i := range list {
 		here[list[i].ID] = true
 	}
+	used := map[[sha256.Size]byte]int{} // how many that say the same are another message's
 	for i := range list {
 		m := &list[i]
 		var err error
 		switch {
 		case m.ID == "" || r.sent[m.ID]:
 		case m.Role == agui.RoleAssistant:
-			err = r.assistant(m, here)
+			err = r.assistant(m, here, used)
 		case m.Role == agui.RoleTool:
 			if c := r.calls[m.ToolCallID]; c != nil && !c.answered || c == nil && r.before[m.ToolCallID] != nil {
 				err = r.result(agui.Base{}, agui.ToolCallResult{
@@ -46,9 +47,9 @@ func (r *relay) messages(list []agui.Message) error {
 }
 
 // assistant takes one of the remote's own messages. One that says what was streamed under another id is that one.
-func (r *relay) assistant(m *agui.Message, here map[string]bool) error {
+func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) error {
 	if r.ids["text:"+m.ID] == "" {
-		if id := r.twin(m, here); id != "" {
+		if id := r.twin(m, here, used); id != "" {
 			r.ids["text:"+m.ID] = id
 		} else if text := m.Text(); text != "" {
 			if err := r.text(agui.Base{}, m.ID, text); err != nil {
@@ -78,20 +79,26 @@ func (r *relay) assistant(m *agui.Message, here map[string]bool) error {
 }
 
 // twin returns the id of a message of this run that says the same as m, and that the snapshot with the ids of here does
-// not have by its own.
-func (r *relay) twin(m *agui.Message, here map[string]bool) string {
+// not have by its own. used are those that others of the snapshot are.
+func (r *relay) twin(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) string {
+	other := func(id string) bool {
+		old, ok := r.view.Message(id)
+		return ok && old.Role == agui.RoleAssistant && !here[marksOf(old.Metadata).ID]
+	}
 	text := m.Text()
-	for _, old := range r.view.Messages()[r.known:] {
-		mark := marksOf(old.Metadata).ID
-		switch {
-		case old.Role != agui.RoleAssistant || here[mark]:
-		case text != "" && old.Text() == text:
-			here[mark] = true
-			return old.ID
-		case text == "" && len(m.ToolCalls) > 0 && slices.ContainsFunc(old.ToolCalls, func(tc agui.ToolCall) bool {
-			return marksOf(tc.Metadata).ID == m.ToolCalls[0].ID
-		}):
-			return old.ID
+	if text == "" {
+		if len(m.ToolCalls) > 0 {
+			if id := r.callers[m.ToolCalls[0].ID]; id != "" && other(id) {
+				return id
+			}
+		}
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	for _, id := range r.said[sum][used[sum]:] {
+		used[sum]++
+		if other(id) && r.view.Text(id) == text {
+			return id
 		}
 	}
 	return ""

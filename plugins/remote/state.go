@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
 )
 
 // snapshot takes the remote's state: what differs from what it was changes in the thread's.
@@ -24,48 +25,25 @@ func (r *relay) snapshot(state json.RawMessage) error {
 	return r.change(old)
 }
 
-// delta takes a patch of the remote's state. Operations that are none, or do not apply, are left out.
+// delta takes a patch of the remote's state. One that does not apply is left out whole.
 func (r *relay) delta(patch json.RawMessage) error {
-	old := r.view.State()
 	ev := agui.StateDelta{Delta: patch}
-	if r.legal.Add(ev) == nil {
-		if _, err := r.view.Apply(ev); err == nil && isObject(r.view.State()) {
-			return r.patch(old, patch)
-		}
+	old := r.view.State()
+	next, err := fold.Patched(old, patch)
+	if err == nil && !isObject(next) {
+		err = errors.New("the state would be no object")
 	}
-	var ops []json.RawMessage
-	if err := json.Unmarshal(patch, &ops); err != nil {
+	if err == nil {
+		_, err = r.view.Apply(agui.StateSnapshot{Snapshot: next})
+	}
+	if err != nil {
 		r.drop(string(ev.Type()), err)
 		return nil
 	}
-	for _, op := range ops {
-		if err := r.operation(op); err != nil {
-			r.drop(string(ev.Type()), err)
-		}
+	if r.legal.Add(ev) != nil { // it has an operation on the whole, which a log does not take
+		return r.change(old)
 	}
-	return r.change(old)
-}
-
-// operation applies one operation to the remote's state.
-func (r *relay) operation(op json.RawMessage) error {
-	var o struct {
-		Op    string          `json:"op"`
-		Path  *string         `json:"path"`
-		Value json.RawMessage `json:"value"`
-	}
-	if json.Unmarshal(op, &o) == nil && o.Path != nil && *o.Path == "" && (o.Op == "replace" || o.Op == "add") {
-		if !isObject(o.Value) {
-			return errors.New("the state would be no object")
-		}
-		_, err := r.view.Apply(agui.StateSnapshot{Snapshot: o.Value})
-		return err
-	}
-	ev := agui.StateDelta{Delta: append(append(json.RawMessage{'['}, op...), ']')}
-	if err := r.legal.Add(ev); err != nil {
-		return err
-	}
-	_, err := r.view.Apply(ev)
-	return err
+	return r.patch(old, patch)
 }
 
 // change changes the thread's state as the remote's has changed since old.

@@ -11,6 +11,7 @@ import (
 var (
 	errEnded   = errors.New("the remote's run has ended")
 	errUnknown = errors.New("nothing of that id is open")
+	errFull    = errors.New("too many are open")
 )
 
 // marked is the metadata of something of ours that keeps the remote's ids. Of the remote's own, what would pass for ours
@@ -90,7 +91,8 @@ func (r *relay) startReasoning(b agui.Base, theirs string) (string, error) {
 		return id, nil
 	}
 	b.Metadata = marked(nil, marks{ID: theirs})
-	if err := r.emit(agui.ReasoningStart{Base: agui.Base{SubagentRunID: b.SubagentRunID}, MessageID: id}); err != nil {
+	err := r.emit(agui.ReasoningStart{Base: agui.Base{SubagentRunID: b.SubagentRunID}, MessageID: id})
+	if err != nil || !r.passed {
 		return id, err
 	}
 	r.reasons[id] = true

@@ -37,9 +37,9 @@ func (v *Verifier) Owe(toolCallIDs ...string) {
 // Unanswered returns the calls that have no result, in the order they were made.
 func (v *Verifier) Unanswered() []string {
 	var ids []string
-	for _, id := range v.order {
-		if !v.calls[id].answered {
-			ids = append(ids, id)
+	for _, c := range v.pending {
+		if !c.answered {
+			ids = append(ids, c.id)
 		}
 	}
 	return ids
@@ -60,9 +60,9 @@ func (v *Verifier) Closers() []Event {
 	for _, s := range v.spans {
 		list = append(list, ReasoningEnd{Base: s.base(), MessageID: s.id})
 	}
-	for _, id := range v.order {
-		if c := v.calls[id]; c.open {
-			list = append(list, ToolCallEnd{Base: c.base(), ToolCallID: id})
+	for _, c := range v.pending {
+		if c.open {
+			list = append(list, ToolCallEnd{Base: c.base(), ToolCallID: c.id})
 		}
 	}
 	for _, s := range v.models {

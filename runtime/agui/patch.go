@@ -14,6 +14,9 @@ func checkPatch(raw json.RawMessage, root bool) error {
 	}
 	i := 0
 	return eachElement(raw, func(op []byte) error {
+		if i == MaxOperations {
+			return fmt.Errorf("a patch may have %d operations", MaxOperations)
+		}
 		if err := checkOp(op, root); err != nil {
 			return fmt.Errorf("operation %d: %w", i, err)
 		}

@@ -93,6 +93,13 @@ func eachElement(arr []byte, fn func(val []byte) error) error {
 	return nil
 }
 
+// EachMember calls fn with the name and value of each member of obj, valid JSON, in order, until it fails. It fails too unless obj is
+// an object. The value is a part of obj.
+func EachMember(obj []byte, fn func(name string, val []byte) error) error { return eachMember(obj, fn) }
+
+// EachElement calls fn with each element of arr, valid JSON, until it fails. It fails too unless arr is an array.
+func EachElement(arr []byte, fn func(val []byte) error) error { return eachElement(arr, fn) }
+
 // lookup returns the value of the last member of obj of that name, nil when there is none.
 func lookup(obj []byte, name string) (found []byte) {
 	f := membersOf(obj)

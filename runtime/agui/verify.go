@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Verifier checks that a run's events come in AG-UI's legal order, span by span: one RUN_STARTED, then
@@ -19,8 +20,10 @@ type Verifier struct {
 	scopes []scope         // open sub-agents and steps, outermost first
 	closed map[string]bool // sub-agents that have ended
 	calls  map[string]*call
-	order  []string          // ids of calls, in the order they became known
-	past   map[string]string // call id → owner, of calls that came with messages and not as a stream
+	// Calls that are open or have no result, in the order they became known.
+	pending []*call
+	past    map[string]string // call id → owner, of calls that came with messages and not as a stream
+	named   int               // bytes of the names of all that was opened
 
 	messages   map[string]string // message id → the sub-agent that owns it, "" for the run's own agent
 	reasoning  map[string]string
@@ -287,7 +290,8 @@ func (v *Verifier) finishRun(e RunFinished) error {
 func (v *Verifier) endRun() {
 	v.phase = ended
 	v.text, v.spans, v.reason, v.models, v.scopes, v.closed = nil, nil, nil, nil, nil, nil
-	for _, c := range v.calls {
+	v.pending = slices.DeleteFunc(v.pending, func(c *call) bool {
 		c.open = false
-	}
+		return c.answered
+	})
 }

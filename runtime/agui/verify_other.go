@@ -31,8 +31,11 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 		if !isObject(e.Content) {
 			return errors.New("content must be an object")
 		}
+		if err := v.names(e.MessageID); err != nil {
+			return err
+		}
 		if _, known := v.activities[e.MessageID]; !known || e.Replace == nil || *e.Replace {
-			v.activities[e.MessageID] = b.SubagentRunID
+			v.remember(v.activities, e.MessageID, b.SubagentRunID)
 		}
 	case ActivityDelta:
 		if err := checkPatch(e.Patch, true); err != nil {
@@ -81,9 +84,9 @@ func (v *Verifier) kept(list []Message) error {
 			return fmt.Errorf("lacks reasoning message %q, which is open", s.id)
 		}
 	}
-	for _, id := range v.order {
-		if v.calls[id].open && !calls[id] {
-			return fmt.Errorf("lacks tool call %q, which is open", id)
+	for _, c := range v.pending {
+		if c.open && !calls[c.id] {
+			return fmt.Errorf("lacks tool call %q, which is open", c.id)
 		}
 	}
 	return nil

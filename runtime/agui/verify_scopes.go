@@ -20,6 +20,13 @@ func (v *Verifier) startSubagent(e SubagentStarted) error {
 	case e.ParentSubagentRunID != "" && v.subagent(e.ParentSubagentRunID) == nil:
 		return fmt.Errorf("parent sub-agent %q is not open", e.ParentSubagentRunID)
 	}
+	if err := v.room(id); err != nil {
+		return err
+	}
+	if err := v.names(e.Name); err != nil {
+		return err
+	}
+	v.named += len(id) + perName // closed will have it
 	v.scopes = append(v.scopes, scope{
 		stream: stream{id: id, agent: e.Agent, owner: e.ParentSubagentRunID},
 		name:   e.Name,
@@ -39,7 +46,8 @@ func (v *Verifier) finishSubagent(b Base) error {
 	if err := v.checkClosed(id); err != nil {
 		return err
 	}
-	v.scopes = slices.DeleteFunc(v.scopes, func(s scope) bool { return s.step == "" && s.id == id })
+	i := v.scope(func(s *scope) bool { return s.step == "" && s.id == id })
+	v.scopes = slices.Delete(v.scopes, i, i+1)
 	for i := range v.models {
 		if v.models[i].owner == id { // it ends as the run's own
 			v.models[i].tag, v.models[i].owner = "", ""
@@ -51,12 +59,20 @@ func (v *Verifier) finishSubagent(b Base) error {
 
 // subagent returns the open sub-agent of that id, nil when there is none.
 func (v *Verifier) subagent(id string) *scope {
-	for i := range v.scopes {
-		if s := &v.scopes[i]; s.step == "" && s.id == id {
-			return s
-		}
+	if i := v.scope(func(s *scope) bool { return s.step == "" && s.id == id }); i >= 0 {
+		return &v.scopes[i]
 	}
 	return nil
+}
+
+// scope returns the index of the innermost scope that is, which is looked for most, -1 when there is none.
+func (v *Verifier) scope(is func(*scope) bool) int {
+	for i := len(v.scopes) - 1; i >= 0; i-- {
+		if is(&v.scopes[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 func (v *Verifier) startStep(e StepStarted) error {
@@ -65,6 +81,9 @@ func (v *Verifier) startStep(e StepStarted) error {
 	}
 	if v.step(e.StepName, e.SubagentRunID) >= 0 {
 		return fmt.Errorf("step %q is open already", e.StepName)
+	}
+	if err := v.room(e.StepName); err != nil {
+		return err
 	}
 	v.scopes = append(v.scopes, scope{
 		stream: stream{agent: e.Agent, tag: e.SubagentRunID, owner: e.SubagentRunID},
@@ -84,7 +103,7 @@ func (v *Verifier) finishStep(e StepFinished) error {
 
 // step returns the index of the open step of that name and owner, -1 when there is none.
 func (v *Verifier) step(name, owner string) int {
-	return slices.IndexFunc(v.scopes, func(s scope) bool { return s.step != "" && s.step == name && s.owner == owner })
+	return v.scope(func(s *scope) bool { return s.step != "" && s.step == name && s.owner == owner })
 }
 
 // checkClosed says what is still open: of one sub-agent, or of the whole run when owner is "".
@@ -99,13 +118,13 @@ func (v *Verifier) checkClosed(owner string) error {
 	if i := slices.IndexFunc(v.spans, of); i >= 0 {
 		return fmt.Errorf("reasoning span %q is still open", v.spans[i].id)
 	}
-	for _, id := range v.order {
-		if c := v.calls[id]; c.open && of(c.stream) {
-			return fmt.Errorf("tool call %q is still open", id)
+	for _, c := range v.pending {
+		if c.open && of(c.stream) {
+			return fmt.Errorf("tool call %q is still open", c.id)
 		}
 	}
-	for _, s := range v.scopes {
-		switch {
+	for i := range v.scopes {
+		switch s := &v.scopes[i]; {
 		case !of(s.stream):
 		case s.step != "":
 			return fmt.Errorf("step %q is still open", s.step)

@@ -20,10 +20,13 @@ func (v *Verifier) startText(e TextMessageStart) error {
 		return fmt.Errorf("a text message cannot be of role %q", e.Role)
 	}
 	owner, err := claim(v.messages, e.MessageID, e.Base)
+	if err == nil {
+		err = v.room(e.MessageID)
+	}
 	if err != nil {
 		return err
 	}
-	v.messages[e.MessageID] = owner
+	v.remember(v.messages, e.MessageID, owner)
 	v.text = &stream{id: e.MessageID, agent: e.Agent, tag: e.SubagentRunID, owner: owner}
 	return nil
 }
@@ -47,10 +50,13 @@ func (v *Verifier) startReasoning(open *[]stream, id string, b Base, kind string
 		return fmt.Errorf("%s %q is open already", kind, id)
 	}
 	owner, err := claim(v.reasoning, id, b)
+	if err == nil {
+		err = v.room(id)
+	}
 	if err != nil {
 		return err
 	}
-	v.reasoning[id] = owner
+	v.remember(v.reasoning, id, owner)
 	*open = append(*open, stream{id: id, agent: b.Agent, tag: b.SubagentRunID, owner: owner})
 	return nil
 }
@@ -63,7 +69,8 @@ func (v *Verifier) endReasoning(open *[]stream, id string, b Base, kind string) 
 	if err := continues(b, s.owner); err != nil {
 		return err
 	}
-	*open = slices.DeleteFunc(*open, func(s stream) bool { return s.id == id })
+	i := slices.IndexFunc(*open, func(s stream) bool { return s.id == id })
+	*open = slices.Delete(*open, i, i+1)
 	return nil
 }
 
@@ -93,6 +100,10 @@ func (v *Verifier) startCall(e ToolCallStart) error {
 		}
 		owner = parent
 	}
+	if err := v.room(e.ToolCallID); err != nil {
+		return err
+	}
+	v.named += len(e.ToolCallID) + perName
 	v.know(&call{stream: stream{id: e.ToolCallID, agent: e.Agent, tag: e.SubagentRunID, owner: owner}, open: true})
 	return nil
 }
@@ -102,7 +113,14 @@ func (v *Verifier) know(c *call) {
 		v.calls = map[string]*call{}
 	}
 	v.calls[c.id] = c
-	v.order = append(v.order, c.id)
+	v.pending = append(v.pending, c)
+}
+
+// settle forgets a call of which nothing is to come.
+func (v *Verifier) settle(c *call) {
+	if i := slices.Index(v.pending, c); i >= 0 && c.answered && !c.open {
+		v.pending = slices.Delete(v.pending, i, i+1)
+	}
 }
 
 func (v *Verifier) openCall(id string) (*call, error) {
@@ -121,6 +139,7 @@ func (v *Verifier) endCall(e ToolCallEnd) error {
 		return err
 	}
 	c.open = false
+	v.settle(c)
 	return nil
 }
 
@@ -136,7 +155,11 @@ func (v *Verifier) answer(e ToolCallResult) error {
 	case e.Parts != nil && !bytes.HasPrefix(e.Parts, []byte{'['}):
 		return errors.New("parts must be an array")
 	}
+	if err := v.names(e.MessageID); err != nil {
+		return err
+	}
 	c.answered = true
-	v.messages[e.MessageID] = e.SubagentRunID
+	v.settle(c)
+	v.remember(v.messages, e.MessageID, e.SubagentRunID)
 	return nil
 }

@@ -37,7 +37,7 @@ func (f *Fold) forget(m *message) {
 		}
 	}
 	f.count(m, -m.counts)
-	*m = message{}
+	*m = message{next: m.next, results: m.results}
 }
 
 // activityDelta patches an activity message's content.
@@ -52,6 +52,9 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	}
 	if next[0] != '{' {
 		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
+	}
+	if len(next) > maxAmended && len(next) > len(m.Parts) {
+		return nil, fmt.Errorf("activity delta: the content of %q would have more than %d bytes: send a snapshot", e.MessageID, maxAmended)
 	}
 	f.count(m, len(next)-len(m.Parts))
 	m.Parts, m.ActivityType = next, e.ActivityType

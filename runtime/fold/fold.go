@@ -16,7 +16,9 @@ import (
 // A Fold is not safe for concurrent use.
 type Fold struct {
 	state json.RawMessage
-	list  []*message
+	first *message // the messages in order, each with its next
+	end   *message
+	n     int                 // how many there are
 	byID  map[string]*message // the first message of each id
 	calls map[string]*call    // the first call of each id
 	open  []agui.Event        // the openers of what is open, oldest first
@@ -27,6 +29,8 @@ type Fold struct {
 // message is a message and, while its text is open, the text so far.
 type message struct {
 	agui.Message
+	next      *message
+	results   *message // the last result of its calls that stands behind it
 	text      []byte
 	streaming bool // text goes on; Content is stale
 	openCalls int
@@ -175,9 +179,9 @@ func (f *Fold) Text(id string) string {
 // Messages returns the messages in order, those that are still open as they are now. The arguments of
 // an open tool call are not in them but in Open, so that a client may be given both.
 func (f *Fold) Messages() []agui.Message {
-	list := make([]agui.Message, len(f.list))
-	for i, m := range f.list {
-		list[i] = m.view()
+	list := make([]agui.Message, 0, f.n)
+	for m := f.first; m != nil; m = m.next {
+		list = append(list, m.view())
 	}
 	return list
 }

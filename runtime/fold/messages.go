@@ -124,8 +124,8 @@ func (m *message) changed() []string {
 //
 // It adds a tool message, right behind the message that made the call and the results it has.
 func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
-	if f.byID[e.MessageID] != nil {
-		return nil, fmt.Errorf("tool result: there is a message %q already", e.MessageID)
+	if err := f.checkResult(e); err != nil {
+		return nil, fmt.Errorf("tool result: %w", err)
 	}
 	m := agui.Message{
 		ID:            e.MessageID,
@@ -144,23 +144,37 @@ func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 		}
 		m.Metadata = agui.MergeMetadata(member("toolAgentOutput", output), m.Metadata)
 	}
-	added := f.add(m)
+	at := f.end
 	if c := f.calls[e.ToolCallID]; c != nil && c.owner.Role == agui.RoleAssistant {
-		i := slices.Index(f.list, c.owner) + 1
-		for f.list[i] != added && f.list[i].Role == agui.RoleTool {
-			i++
+		if at = c.owner; at.results != nil {
+			at = at.results
 		}
-		copy(f.list[i+1:], f.list[i:len(f.list)-1])
-		f.list[i] = added
+		for at.next != nil && at.next.Role == agui.RoleTool {
+			at = at.next
+		}
+		c.owner.results = f.addBehind(at, m)
+	} else {
+		f.addBehind(at, m)
 	}
 	return []string{e.MessageID}, nil
 }
 
 // add appends a message.
-func (f *Fold) add(m agui.Message) *message {
+func (f *Fold) add(m agui.Message) *message { return f.addBehind(f.end, m) }
+
+// addBehind puts a message behind another, nil when there is none.
+func (f *Fold) addBehind(at *message, m agui.Message) *message {
 	added := &message{Message: m}
 	added.ToolCalls = slices.Clone(m.ToolCalls)
-	f.list = append(f.list, added)
+	if at == nil {
+		f.first = added
+	} else {
+		added.next, at.next = at.next, added
+	}
+	if at == f.end {
+		f.end = added
+	}
+	f.n++
 	f.index(added)
 	f.count(added, size(&m))
 	return added
@@ -204,7 +218,7 @@ func (f *Fold) index(m *message) {
 
 // replace makes list the messages, of which those count that were made.
 func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
-	f.list = make([]*message, 0, len(list))
+	f.first, f.end, f.n = nil, nil, 0
 	f.byID = make(map[string]*message, len(list))
 	f.calls = map[string]*call{}
 	f.last, f.grown = nil, 0
@@ -231,7 +245,7 @@ func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 	}
 	var list []agui.Message
 	seen := map[string]bool{}
-	for _, m := range f.list {
+	for m := f.first; m != nil; m = m.next {
 		n := next[m.ID]
 		switch {
 		case n != nil:

@@ -113,10 +113,12 @@ func opening(ev agui.Event) int {
 // close removes the opener of what ev closes.
 func (f *Fold) close(ev agui.Event) {
 	id := opened(ev)
-	i := slices.IndexFunc(f.open, func(o agui.Event) bool { return opened(o) == id })
-	if i >= 0 {
-		f.grown -= opening(f.open[i])
-		f.open = slices.Delete(f.open, i, i+1)
+	for i := len(f.open) - 1; i >= 0; i-- { // what opened last closes first, as a rule
+		if opened(f.open[i]) == id {
+			f.grown -= opening(f.open[i])
+			f.open = slices.Delete(f.open, i, i+1)
+			return
+		}
 	}
 }
 

@@ -3,39 +3,17 @@ package fold
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// maxCopied bounds what the copy operations of one patch may add up to: a few of them can double a
-// document each.
-const maxCopied = 8 << 20
-
 // Patched is the document that a state becomes by an RFC 6902 patch.
 func Patched(state, patch json.RawMessage) (json.RawMessage, error) { return patched(state, patch) }
-
-// patched returns doc with an RFC 6902 patch applied.
-func patched(doc, patch json.RawMessage) (json.RawMessage, error) {
-	ops, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, err
-	}
-	opts := jsonpatch.NewApplyOptions()
-	opts.SupportNegativeIndices = false
-	opts.EscapeHTML = false
-	opts.AccumulatedCopySizeLimit = maxCopied
-	next, err := ops.ApplyWithOptions(doc, opts)
-	if err != nil {
-		return nil, err
-	}
-	return compact(next)
-}
 
 // compact returns a copy of raw on one line. It fails unless raw is valid JSON.
 func compact(raw []byte) (json.RawMessage, error) {
@@ -57,80 +35,131 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 		return nil, nil, fmt.Errorf("state patch: %w", err)
 	}
 	if !isObject(state) || !isObject(patch) {
-		if next = merged(patch); bytes.Equal(next, state) {
+		p := new(patcher)
+		if next, err = p.merged(p.value(patch)); err != nil {
+			return nil, nil, fmt.Errorf("state patch: %w", err)
+		}
+		if bytes.Equal(next, state) {
 			return state, nil, nil
 		}
 		return next, agui.StateSnapshot{Snapshot: next}, nil
 	}
-	ops := appendDiff([]byte{'['}, "", state, patch)
-	if len(ops) == 1 {
+	p := new(patcher)
+	old, changes := p.value(state), p.value(patch)
+	var ops diff
+	if err = ops.merge(p, "", old, changes); err != nil {
+		return nil, nil, fmt.Errorf("state patch: %w", err)
+	}
+	if ops.n == 0 {
 		return state, nil, nil
 	}
-	delta := json.RawMessage(append(ops, ']'))
-	if next, err = patched(state, delta); err != nil {
+	delta := json.RawMessage(append(ops.json, ']'))
+	if next, err = new(patcher).patch(state, delta); err != nil {
 		return nil, nil, fmt.Errorf("state patch: %w", err)
+	}
+	if ops.n > agui.MaxOperations {
+		return next, agui.StateSnapshot{Snapshot: next}, nil
 	}
 	return next, agui.StateDelta{Delta: delta}, nil
 }
 
-// appendDiff appends the operations that merge patch, an object, into the object state at path.
-func appendDiff(ops []byte, path string, state, patch json.RawMessage) []byte {
-	old, changes := members(state), members(patch)
-	for _, name := range slices.Sorted(maps.Keys(changes)) {
+// diff is a patch that grows.
+type diff struct {
+	json []byte
+	n    int // operations
+}
+
+// merge appends the operations that merge changes, an object, into the object old at path.
+func (d *diff) merge(p *patcher, path string, old, changes *value) error {
+	if err := errors.Join(p.open(old), p.open(changes)); err != nil {
+		return err
+	}
+	names := make([]string, 0, len(changes.in.members))
+	for _, m := range changes.in.members {
+		names = append(names, m.name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		at := path + "/" + pointer.Replace(name)
-		was, has := old[name]
-		val := changes[name]
+		if err := p.spend(len(at)); err != nil {
+			return err
+		}
+		was, _ := p.member(old, name)
+		is, _ := p.member(changes, name)
 		switch {
-		case string(val) == "null":
-			if has {
-				ops = appendOp(ops, "remove", at, nil)
+		case string(is.raw) == "null":
+			if was != nil {
+				d.add("remove", at, nil)
 			}
-		case has && isObject(was) && isObject(val):
-			ops = appendDiff(ops, at, was, val)
-		case !has:
-			ops = appendOp(ops, "add", at, merged(val))
+		case was != nil && isObject(was.raw) && isObject(is.raw):
+			if err := d.merge(p, at, was, is); err != nil {
+				return err
+			}
 		default:
-			if next := merged(val); !bytes.Equal(was, next) {
-				ops = appendOp(ops, "replace", at, next)
+			next, err := p.merged(is)
+			switch {
+			case err != nil:
+				return err
+			case was == nil:
+				d.add("add", at, next)
+			case !bytes.Equal(was.raw, next):
+				d.add("replace", at, next)
 			}
 		}
 	}
-	return ops
+	return nil
 }
 
 // pointer escapes a name for RFC 6901.
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-func appendOp(ops []byte, op, path string, value json.RawMessage) []byte {
-	if len(ops) > 1 {
-		ops = append(ops, ',')
+func (d *diff) add(op, path string, value json.RawMessage) {
+	if d.n++; d.n == 1 {
+		d.json = append(d.json, '[')
+	} else {
+		d.json = append(d.json, ',')
 	}
-	ops = append(ops, `{"op":"`+op+`","path":`...)
-	ops = append(ops, quote(path)...)
+	d.json = append(d.json, `{"op":"`+op+`","path":`...)
+	d.json = append(d.json, quote(path)...)
 	if value != nil {
-		ops = append(append(ops, `,"value":`...), value...)
+		d.json = append(append(d.json, `,"value":`...), value...)
 	}
-	return append(ops, '}')
+	d.json = append(d.json, '}')
 }
 
 // merged returns what val, from a merge patch, makes of nothing: itself without null members.
-func merged(val json.RawMessage) json.RawMessage {
-	if !isObject(val) {
-		return val
+func (p *patcher) merged(val *value) (json.RawMessage, error) {
+	out, err := p.appendMerged(nil, val)
+	return out, err
+}
+
+func (p *patcher) appendMerged(dst []byte, val *value) ([]byte, error) {
+	if !isObject(val.raw) {
+		return append(dst, val.raw...), p.spend(len(val.raw))
 	}
-	all := members(val)
-	out := []byte{'{'}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if string(all[name]) == "null" {
+	if err := p.open(val); err != nil {
+		return nil, err
+	}
+	last := make(map[string]*value, len(val.in.members)) // the last of a name counts
+	for _, m := range val.in.members {
+		last[m.name] = m.val
+	}
+	dst = append(dst, '{')
+	begin := len(dst)
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		if string(last[name].raw) == "null" {
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
+		if len(dst) > begin {
+			dst = append(dst, ',')
 		}
-		out = append(append(out, quote(name)...), ':')
-		out = append(out, merged(all[name])...)
+		dst = append(append(dst, quote(name)...), ':')
+		var err error
+		if dst, err = p.appendMerged(dst, last[name]); err != nil {
+			return nil, err
+		}
 	}
-	return append(out, '}')
+	return append(dst, '}'), nil
 }
 
 func members(obj json.RawMessage) (all map[string]json.RawMessage) {

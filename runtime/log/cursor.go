@@ -45,6 +45,7 @@ func (r *Cursor) After() int64 { return r.after }
 func (r *Cursor) Close() {
 	r.caughtUp()
 	r.Forget()
+	r.t.await(r.run, -1)
 	r.t.Release()
 }
 
@@ -69,6 +70,7 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 // Fork returns another cursor of the same source at the same place. Both are to be closed.
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
+	r.t.await(r.run, 1)
 	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, whose: r.whose}
 }
 
@@ -291,9 +293,11 @@ type RunCursor struct {
 	*Cursor
 	id     string // the run's name in the span
 	sender Sender // the reader
-	began  bool   // an event was returned
-	ended  bool   // the terminal one was
-	owes   int64  // the first event of the span, for a reader who comes back behind it and may not have got the state that goes with it
+	// What the sender has said, of which there may be very much.
+	messages, results map[string]bool
+	began             bool  // an event was returned
+	ended             bool  // the terminal one was
+	owes              int64 // the first event of the span, for a reader who comes back behind it and may not have got the state that goes with it
 
 	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has another span behind that event; nil for no other
 }
@@ -302,7 +306,8 @@ type RunCursor struct {
 // in it.
 func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
-	return &RunCursor{Cursor: r, id: id, sender: sender}
+	r.t.await(key, 1)
+	return &RunCursor{Cursor: r, id: id, sender: sender, messages: setOf(sender.Messages), results: setOf(sender.Results)}
 }
 
 // Resume has r, which has returned nothing yet, go on behind the event after, which its reader has got. It stands in a span of the run.
@@ -380,7 +385,7 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 		if r.ended = rec.terminal; r.ended {
 			r.after = rec.ID // what stands behind it is not the run's
 		}
-		if !r.sender.has(rec) {
+		if !r.hasSaid(rec) {
 			own = append(own, rec)
 		}
 	}

@@ -51,7 +51,7 @@ func (l *Logs) Hold(key int64, id string) *Tail {
 	defer l.mu.Unlock()
 	t := l.tails[key]
 	if t == nil {
-		t = &Tail{key: key, id: id, logs: l, void: make(map[int64]bool)}
+		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), void: make(map[int64]bool)}
 		l.tails[key] = t
 	}
 	t.holders++

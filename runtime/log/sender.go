@@ -21,19 +21,28 @@ type Sender struct {
 	Before   json.RawMessage // the thread's as the span begins, nil where that is to be read
 }
 
-// has reports whether the sender has what rec tells in a message of its own.
-func (s *Sender) has(rec *Record) bool {
+// hasSaid reports whether the reader has what rec tells in a message of its own.
+func (r *RunCursor) hasSaid(rec *Record) bool {
 	switch ev := rec.Event.(type) {
 	case agui.ToolCallResult:
-		return slices.Contains(s.Results, ev.ToolCallID)
+		return r.results[ev.ToolCallID]
 	case agui.TextMessageStart:
-		return slices.Contains(s.Messages, ev.MessageID)
+		return r.messages[ev.MessageID]
 	case agui.TextMessageContent:
-		return slices.Contains(s.Messages, ev.MessageID)
+		return r.messages[ev.MessageID]
 	case agui.TextMessageEnd:
-		return slices.Contains(s.Messages, ev.MessageID)
+		return r.messages[ev.MessageID]
 	}
 	return false
+}
+
+// setOf are the members of list.
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, s := range list {
+		set[s] = true
+	}
+	return set
 }
 
 // mended returns recs with the state that the span begins with behind its RUN_STARTED, if the sender has another.

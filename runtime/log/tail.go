@@ -24,7 +24,8 @@ type Tail struct {
 	changes   int            // counts what busy was told, so that a slow read does not overwrite newer facts
 	ring      []*Record      // the latest records, oldest first, without gaps
 	bytes     int            // their size
-	void      map[int64]bool // runs that were cancelled before they wrote an event
+	reads     map[int64]int  // runs that cursors wait for, by key: how many of each
+	void      map[int64]bool // of those, the ones that were cancelled before they wrote an event
 	gone      bool           // the thread was deleted
 	wake      chan struct{}
 
@@ -47,6 +48,19 @@ func (t *Tail) Release() {
 		t.mu.Lock()
 		t.drop(len(t.ring))
 		t.mu.Unlock()
+	}
+}
+
+// await notes that one more cursor reads a run, or with -1 one less.
+func (t *Tail) await(run int64, n int) {
+	if run == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reads[run] += n; t.reads[run] == 0 {
+		delete(t.reads, run)
+		delete(t.void, run)
 	}
 }
 
@@ -126,7 +140,9 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 		t.busy = ch.Busy
 		t.changes++
 		for _, run := range ch.Void {
-			t.void[run] = true
+			if t.reads[run] > 0 {
+				t.void[run] = true
+			}
 		}
 		if ch.Removed {
 			t.drop(len(t.ring))

@@ -325,13 +325,13 @@ func (f *feed) begin(run *watched, id, agent string, when time.Time) {
 
 // take removes an execution from those that are running.
 func (run *watched) take(id string) (x Execution, ok bool) {
-	at := slices.IndexFunc(run.running, func(x Execution) bool { return x.ID == id })
-	if at < 0 {
-		return x, false
+	for i := len(run.running) - 1; i >= 0; i-- { // what began last ends first, as a rule
+		if x = run.running[i]; x.ID == id {
+			run.running = slices.Delete(run.running, i, i+1)
+			return x, true
+		}
 	}
-	x = run.running[at]
-	run.running = slices.Delete(run.running, at, at+1)
-	return x, true
+	return Execution{}, false
 }
 
 // pause notes that an execution has come to wait: it goes on in the answer's span.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,8 +93,8 @@ func (l *live) isFrontend(u plugins.Use) bool {
 
 // offered reports whether the client offers the tool of a call, and what is wrong with its arguments.
 func (l *live) offered(u plugins.Use) (ok bool, mistake error) {
-	i := slices.IndexFunc(l.input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
-	if i < 0 {
+	i, ok := l.toolsByName[u.Name]
+	if !ok {
 		return false, nil
 	}
 	return true, l.clientTools.Check(l.input.Tools[i].Parameters, u.Request)

@@ -46,17 +46,20 @@ type live struct {
 	subagents atomic.Int64 // sub-agents that are running
 
 	clientTools graph.ClientTools
+	toolsByName map[string]int  // where input.Tools has one
 	brought     map[string]bool // messages that its generation was asked with or has found, by id
 	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
 
-	mu      sync.Mutex   // guards the fields below and what the writer numbers
-	turn    sync.Cond    // the open text message has ended, or the gate is shut
-	gate    error        // why no event is taken any more
-	writing *step        // whose text message is open
-	spare   *commit.Item // for what is queued next, nil for a new one
-	w       *writer
-	memos   map[memoKey]*model.Memo     // those in it are not changed: another takes their place
-	asks    map[string]*model.Interrupt // by id: those that are open
+	mu       sync.Mutex   // guards the fields below and what the writer numbers
+	turn     sync.Cond    // the open text message has ended, or the gate is shut
+	gate     error        // why no event is taken any more
+	writing  *step        // whose text message is open
+	spare    *commit.Item // for what is queued next, nil for a new one
+	w        *writer
+	memos    map[memoKey]*model.Memo     // those in it are not changed: another takes their place
+	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
+	recorded int                         // bytes of what the memos hold
+	asks     map[string]*model.Interrupt // by id: those that are open
 	// An older version has recorded something of which nobody can tell where in the code it belongs.
 	unplaced bool
 	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
@@ -119,7 +122,7 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
-		memos: make(map[memoKey]*model.Memo), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
+		memos: make(map[memoKey]*model.Memo), owing: make(map[string]memoKey), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
 		errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
@@ -128,6 +131,12 @@ func (en *Engine) newLive(run *model.Run) *live {
 	l.source = en.commits.Source(l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	l.toolsByName = make(map[string]int, len(l.input.Tools))
+	for i := range l.input.Tools {
+		if _, known := l.toolsByName[l.input.Tools[i].Name]; !known {
+			l.toolsByName[l.input.Tools[i].Name] = i
+		}
 	}
 	l.plugins = l.offer.plugins.For(run.Project)
 	var err error
@@ -211,7 +220,16 @@ func (l *live) know(row model.Row) model.Row {
 	switch row := row.(type) {
 	case *model.Memo:
 		l.unplaced = l.unplaced || strings.HasPrefix(row.Place, "?")
-		l.memos[memoKey{row.Step, row.Place}] = row
+		key := memoKey{row.Step, row.Place}
+		l.recorded += len(row.Output)
+		if old := l.memos[key]; old != nil {
+			l.recorded -= len(old.Output)
+		}
+		if l.memos[key] = row; row.Done {
+			delete(l.owing, row.CallID)
+		} else if row.CallID != "" {
+			l.owing[row.CallID] = key
+		}
 	case *model.Interrupt:
 		l.asks[row.ID] = row
 	}
@@ -242,8 +260,8 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if most := l.en.cfg.StateBytes; l.outgrows(ev, most) {
-		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
+	if err := l.outgrows(ev, l.en.cfg.StateBytes); err != nil {
+		return err
 	}
 	ev, payload, err := l.w.stored(s.attribute(ev), l.en.cfg.EventBytes)
 	if err != nil {
@@ -251,6 +269,9 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	}
 	if err := l.room(ev, len(payload)); err != nil {
 		return err
+	}
+	if err := l.w.fold.Check(ev); err != nil {
+		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	if goesOn(ev.Type()) { // only with what the step itself has opened
 		if err := s.own.AddStored(ev, payload); err != nil {
@@ -335,21 +356,27 @@ func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 	return nil
 }
 
-// outgrows reports whether the thread's state becomes larger than most by ev. What makes a state smaller is taken, however large it is
-// still: the setting may have been another. A patch that cannot apply is refused for that, later.
-func (l *live) outgrows(ev agui.Event, most int) bool {
+// outgrows fails when the thread's state becomes larger than most by ev, or cannot become what ev says. What makes a state smaller is
+// taken, however large it is still: the setting may have been another.
+func (l *live) outgrows(ev agui.Event, most int) error {
+	state, size := l.state(), 0
 	switch e := ev.(type) {
 	case agui.StateDelta:
-		state := l.state()
 		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
-			return false // as nothing in it is there twice, also not by a name that is written otherwise
+			return nil // as nothing in it is there twice, also not by a name that is written otherwise
 		}
 		next, err := fold.Patched(state, e.Delta)
-		return err == nil && len(next) > most && len(next) >= len(state)
+		if err != nil {
+			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
+		}
+		size = len(next)
 	case agui.StateSnapshot:
-		return len(e.Snapshot) > most && len(e.Snapshot) >= len(l.state())
+		size = len(e.Snapshot)
 	}
-	return false
+	if size > most && size >= len(state) {
+		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
+	}
+	return nil
 }
 
 // escaped is how many times as long a name in a state may be once a patch has gone through its object, which writes some

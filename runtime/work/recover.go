@@ -341,11 +341,8 @@ func (l *live) goesOnIn(ev agui.Event) bool {
 			}
 		}
 	case agui.SubagentFinished:
-		for _, m := range l.memos {
-			if m.Agent != "" && !m.Done && m.CallID == e.SubagentRunID {
-				return true
-			}
-		}
+		m := l.memos[l.owing[e.SubagentRunID]]
+		return m != nil && m.Agent != "" && m.CallID == e.SubagentRunID
 	}
 	return false
 }

@@ -121,8 +121,11 @@ func (l *live) loadBegun(ctx context.Context) error {
 	l.w.seq = max(l.w.seq, last)
 	for _, id := range begun {
 		m := l.w.messages[id]
+		if m.EventID != 0 {
+			continue
+		}
 		for i := range rows {
-			if m.EventID == 0 && rows[i].Seq > m.Seq && !rows[i].Day.IsZero() && rows[i].Day.Before(m.Day) {
+			if rows[i].Seq > m.Seq && !rows[i].Day.IsZero() && rows[i].Day.Before(m.Day) {
 				m.Day = rows[i].Day
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -20,12 +21,35 @@ type doing struct {
 	memo  model.Memo
 	shown []string // ids of the messages it has begun
 	known int      // how many of them the memo names
+	full  int      // how many memos have all the ids that they may
+}
+
+// idsPerMemo is how many ids of messages the memo of a Do names, as it is stored anew with each of them. Others stand in memos of
+// their own.
+const idsPerMemo = 100
+
+// at is the memo that names the latest messages: the first one is that of the Do itself.
+func (d *doing) at(n int) model.Memo {
+	row := d.memo
+	if n > 0 {
+		row.Place += "+" + strconv.Itoa(n)
+	}
+	return row
+}
+
+// over are the memos that have nothing to say any more, once that of the Do has its record.
+func (d *doing) over() (rows []model.Row) {
+	for n := 1; n <= d.full; n++ {
+		row := d.at(n)
+		row.Done = true
+		rows = append(rows, &row)
+	}
+	return rows
 }
 
 // inside calls fn as the Do of a memo.
-func (s *step) inside(ctx context.Context, m *model.Memo, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
-	outer, _ := ctx.Value(doingKey{s}).(*doing)
-	d := &doing{outer: outer, memo: *m}
+func (s *step) inside(ctx context.Context, d *doing, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
+	d.outer, _ = ctx.Value(doingKey{s}).(*doing)
 	s.l.mu.Lock()
 	s.dos = append(s.dos, d)
 	s.l.mu.Unlock()
@@ -84,8 +108,11 @@ func (s *step) shown() []model.Row {
 		return nil
 	}
 	d.known = len(d.shown)
-	row := d.memo
+	row := d.at(d.full)
 	row.Output = mustJSON(d.shown)
+	if d.known >= idsPerMemo {
+		d.shown, d.known, d.full = nil, 0, d.full+1
+	}
 	return []model.Row{&row}
 }
 

@@ -190,8 +190,15 @@ func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 		found := *m
 		return &found, u.Check(m.Hash)
 	}
+	if len(l.memos) >= maxRecords || int64(l.recorded) > 2*l.en.cfg.SaidPerRun {
+		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, 2*l.en.cfg.SaidPerRun)}
+	}
 	return &model.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
+
+// maxRecords is how many records a run may have, which stay in memory while it goes on. Their bytes are bounded as those of its messages
+// are, twice: what a tool returns to a Do is recorded for both.
+const maxRecords = 100_000
 
 // write queues a memo as it is now, with evs.
 func (s *step) write(m *model.Memo, done func(error), evs ...agui.Event) error {
@@ -222,12 +229,13 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 	if err := s.l.emit(s, nil, nil); err != nil { // what is held has nothing to do with fn
 		return nil, err
 	}
-	rec, err := s.inside(ctx, m, fn)
+	d := &doing{memo: *m}
+	rec, err := s.inside(ctx, d, fn)
 	if err != nil {
 		return nil, errors.Join(err, s.l.emit(s, nil, nil))
 	}
 	m.Done, m.Output = true, rec.Output
-	rows := []model.Row{m}
+	rows := append([]model.Row{m}, d.over()...)
 	for _, call := range rec.Calls {
 		rows = append(rows, &model.Memo{
 			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
@@ -278,6 +286,9 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 	if err := checkQuestion(in.Body); err != nil {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
 	}
+	if s.l.asksMuch() {
+		return a, &plugins.Error{Code: "bad_interrupt", Message: fmt.Sprintf("A run may have %d questions open, of %d bytes", agui.MaxOpen, maxQuestions)}
+	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
 	if err := s.l.emit(s, []model.Row{m, in}, nil); err != nil {
@@ -308,8 +319,22 @@ func checkQuestion(body json.RawMessage) error {
 	return nil
 }
 
-// maxQuestion keeps the RUN_FINISHED that lists a run's open questions within the size of an event.
-const maxQuestion = 256 << 10
+// maxQuestion and maxQuestions keep the RUN_FINISHED that lists a run's open questions within the size of an event.
+const (
+	maxQuestion  = 256 << 10
+	maxQuestions = 4 << 20
+)
+
+// asksMuch reports whether the run has as many questions open as it may.
+func (l *live) asksMuch() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := 0
+	for _, in := range l.asks {
+		size += len(in.Body)
+	}
+	return size > maxQuestions || len(l.asks) >= agui.MaxOpen
+}
 
 // Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a
 // worker called again meets its messages where it met them first.
@@ -413,12 +438,10 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		for _, m := range l.memos {
-			if m.CallID == id && m.Tool != "" {
-				row := *m
-				row.Done, row.Output = true, mustJSON(result.Output)
-				it.Rows = append(it.Rows, l.know(&row))
-			}
+		if m := l.memos[l.owing[id]]; m != nil && m.CallID == id && m.Tool != "" {
+			row := *m
+			row.Done, row.Output = true, mustJSON(result.Output)
+			it.Rows = append(it.Rows, l.know(&row))
 		}
 	}
 	for id, in := range l.asks {

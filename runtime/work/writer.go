@@ -188,6 +188,9 @@ func (w *writer) number(ev agui.Event, changed []string) {
 // at the same moment, so that seqs rise over the days: that of a message which had to wait is not the one on which
 // it was accepted.
 func (w *writer) reserve(id string) {
+	if m := w.messages[id]; m != nil && m.Seq != 0 {
+		return
+	}
 	msg, ok := w.fold.Message(id)
 	if !ok {
 		return

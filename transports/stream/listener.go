@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -191,10 +192,17 @@ func (l *Listener) refuse(c net.Conn, from netip.Prefix) {
 	}
 	if tcp, ok := c.(*net.TCPConn); ok && l.cfg.TLS == nil { // a handshake for a refusal would cost more than that spares
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second)) // its buffer is empty
-		_, _ = io.WriteString(tcp, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+		_, _ = io.WriteString(tcp, fullHead+strconv.Itoa(len(fullBody))+"\r\n\r\n"+fullBody)
 	}
 	_ = c.Close()
 }
+
+// What is answered on a connection for which there is no room, whatever it would ask.
+const (
+	fullBody = `{"detail":"The server has as many connections as it may, in all or from your address; try again soon","code":"overloaded"}`
+	fullHead = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nCache-Control: no-store\r\n" +
+		"X-Content-Type-Options: nosniff\r\nContent-Type: application/json\r\nContent-Length: "
+)
 
 // origin is whose a connection is: who has one address of version 6 has a network of them.
 func origin(c net.Conn) netip.Prefix {

@@ -1,0 +1,45 @@
+package agui
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Bounds of what a run keeps of what its workers have begun. All that is open is looked through while the run goes on and closed at
+// once when it ends, so a cancel waits for it.
+const (
+	MaxOpen       = 1000     // sub-agents, steps, messages, spans of reasoning, and calls without their result, open at once
+	MaxOperations = 1000     // of a patch
+	maxID         = 1 << 10  // bytes of an id, and of a step's name
+	maxNamed      = 32 << 20 // bytes that a run may name things with: the ids of what has ended are known on
+	perName       = 64       // that a name takes beside its own
+)
+
+var errFull = fmt.Errorf("the run has %d things open, which is all that it may", MaxOpen)
+
+// room reports why the run may not open something more of that id.
+func (v *Verifier) room(id string) error {
+	if len(v.scopes)+len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen {
+		return errFull
+	}
+	return v.names(id)
+}
+
+// names reports why the run may not name something so.
+func (v *Verifier) names(id string) error {
+	switch {
+	case len(id) > maxID:
+		return fmt.Errorf("an id or a name may hold %d bytes", maxID)
+	case v.named > maxNamed:
+		return errors.New("the run has named all that it may")
+	}
+	return nil
+}
+
+// remember keeps the owner of what has that id.
+func (v *Verifier) remember(owners map[string]string, id, owner string) {
+	if _, known := owners[id]; !known {
+		v.named += len(id) + perName
+	}
+	owners[id] = owner
+}

@@ -1,0 +1,80 @@
+package fold
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// maxAmended is how large a message may be that is complete and then goes on, with more text, a call or an opaque value: its row is
+// written anew for however little that is. maxMetadata is how much metadata the fragments of a message or a call may add up
+// to, as each has all of it merged.
+const (
+	maxAmended  = 1 << 20
+	maxMetadata = 64 << 10
+)
+
+// Check reports why ev may not be applied, as far as that can be told without applying it, and changes nothing.
+func (f *Fold) Check(ev agui.Event) error {
+	more := ev.Common().Metadata
+	switch e := ev.(type) {
+	case agui.TextMessageContent:
+		return f.checkFragment(f.byID[e.MessageID], more)
+	case agui.ReasoningMessageContent:
+		return f.checkFragment(f.byID[e.MessageID], more)
+	case agui.ToolCallArgs:
+		if c := f.calls[e.ToolCallID]; c != nil && more != nil {
+			return checkMetadata(c.call().Metadata, more)
+		}
+	case agui.TextMessageStart:
+		return f.checkAmended(f.byID[e.MessageID])
+	case agui.ReasoningMessageStart:
+		return f.checkAmended(f.byID[e.MessageID])
+	case agui.ToolCallStart:
+		return f.checkAmended(f.byID[e.ParentMessageID])
+	case agui.ReasoningEncryptedValue:
+		m := f.byID[e.EntityID]
+		if c := f.calls[e.EntityID]; e.Subtype == "tool-call" && c != nil {
+			m = c.owner
+		}
+		return f.checkAmended(m)
+	case agui.ActivityDelta:
+		return f.checkAmended(f.byID[e.MessageID])
+	case agui.ActivitySnapshot:
+		if e.Replace != nil && !*e.Replace {
+			return f.checkAmended(f.byID[e.MessageID])
+		}
+	case agui.ToolCallResult:
+		return f.checkResult(e)
+	}
+	return nil
+}
+
+func (f *Fold) checkResult(e agui.ToolCallResult) error {
+	if f.byID[e.MessageID] != nil {
+		return fmt.Errorf("there is a message %q already", e.MessageID)
+	}
+	return nil
+}
+
+func (f *Fold) checkAmended(m *message) error {
+	if m != nil && m.counts > maxAmended {
+		return fmt.Errorf("message %q has %d bytes, and may not go on with more than %d", m.ID, m.counts, maxAmended)
+	}
+	return nil
+}
+
+func (f *Fold) checkFragment(m *message, more json.RawMessage) error {
+	if m == nil || more == nil {
+		return nil
+	}
+	return checkMetadata(m.Metadata, more)
+}
+
+func checkMetadata(has, more json.RawMessage) error {
+	if len(has)+len(more) > maxMetadata {
+		return fmt.Errorf("the metadata of fragments may hold %d bytes in all", maxMetadata)
+	}
+	return nil
+}
