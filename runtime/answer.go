@@ -29,11 +29,11 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		return Run{}, err
 	}
 	if len(entries) == 0 {
-		return Run{}, refuse(KindInvalid, "invalid_request", "resume must hold at least one answer")
+		return Run{}, refuseAt("/resume", "invalid_request", "resume must hold at least one answer")
 	}
-	for _, e := range entries {
+	for i, e := range entries {
 		if e.InterruptID != "" && !ValidName(e.InterruptID) { // not every database can be asked for it
-			return Run{}, errInterruptID
+			return Run{}, badInterruptID(i)
 		}
 	}
 	g, err := run.grant()

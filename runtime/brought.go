@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,14 +21,14 @@ func checkMessages(msgs []agui.Message) error {
 		m := &msgs[i]
 		switch {
 		case m.ID != "" && !ValidName(m.ID):
-			return refuse(KindInvalid, "invalid_name", "A message id must be 1 to 200 characters without control characters")
+			return refuseAt(fmt.Sprintf("/messages/%d/id", i), "invalid_name", "A message id must be 1 to 200 characters without control characters")
 		case m.ToolCallID != "" && !ValidName(m.ToolCallID):
-			return refuse(KindInvalid, "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
+			return refuseAt(fmt.Sprintf("/messages/%d/toolCallId", i), "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
 		}
 		switch m.Role {
 		case agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
 		default:
-			return refuse(KindInvalid, "invalid_message", "A message has the unknown role %q", m.Role)
+			return refuseAt(fmt.Sprintf("/messages/%d/role", i), "invalid_message", "A message has the unknown role %q", m.Role)
 		}
 	}
 	return nil

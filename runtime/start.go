@@ -129,18 +129,18 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	switch req.Multitask {
 	case "", EnqueueRun, RejectRun, InterruptRuns, RollbackRuns:
 	default:
-		return refuse(KindInvalid, "invalid_request", "multitask must be enqueue, reject, interrupt or rollback")
+		return refuseAt("/multitask", "invalid_request", "multitask must be enqueue, reject, interrupt or rollback")
 	}
 	for _, n := range [...]struct{ of, name string }{
 		{"threadId", req.ThreadID}, {"runId", req.RunID}, {"parentRunId", req.ParentRunID}, {"rewindTo", req.RewindTo},
 	} {
 		if n.name != "" && !ValidName(n.name) {
-			return refuse(KindInvalid, "invalid_name", "%s must be 1 to 200 characters without control characters", n.of)
+			return refuseAt("/"+n.of, "invalid_name", "%s must be 1 to 200 characters without control characters", n.of)
 		}
 	}
-	for _, e := range req.Resume {
+	for i, e := range req.Resume {
 		if !ValidName(e.InterruptID) {
-			return errInterruptID
+			return badInterruptID(i)
 		}
 	}
 	if err := checkContextItems(req.ContextItemIDs); err != nil {
@@ -157,7 +157,7 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	}
 	for i := range req.Tools {
 		if _, ok := offered.Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
-			return refuse(KindInvalid, "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
+			return refuseAt(fmt.Sprintf("/tools/%d/name", i), "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
 		}
 	}
 	if i, err := graph.CheckClientTools(req.Tools); err != nil {
@@ -172,7 +172,9 @@ func ValidName(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 })
 }
 
-var errInterruptID = refuse(KindInvalid, "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
+func badInterruptID(i int) error {
+	return refuseAt(fmt.Sprintf("/resume/%d/interruptId", i), "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
+}
 
 // The contextItemIds of a request are somebody else's, of any characters.
 const (
@@ -184,9 +186,9 @@ func checkContextItems(ids []string) error {
 	if len(ids) > maxContextItems {
 		return refuse(KindInvalid, "invalid_request", "There may be %d contextItemIds", maxContextItems)
 	}
-	for _, id := range ids {
+	for i, id := range ids {
 		if len(id) > maxContextItem {
-			return refuse(KindInvalid, "invalid_request", "A contextItemId may have %d bytes", maxContextItem)
+			return refuseAt(fmt.Sprintf("/contextItemIds/%d", i), "invalid_request", "A contextItemId may have %d bytes", maxContextItem)
 		}
 	}
 	return nil
@@ -194,7 +196,7 @@ func checkContextItems(ids []string) error {
 
 func checkObject(what string, raw json.RawMessage) error {
 	if len(raw) > 0 && string(raw) != "null" && bytes.TrimLeft(raw, " \t\r\n")[0] != '{' {
-		return refuse(KindInvalid, "invalid_request", "%s must be an object", what)
+		return refuseAt("/"+what, "invalid_request", "%s must be an object", what)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -221,6 +222,15 @@ func within(name string, err error) error {
 type memberError struct {
 	path string
 	err  error
+}
+
+// Place is a JSON pointer to the member of a request that err, which Set has returned, is about, "" where it is about no one member.
+func Place(err error) string {
+	m, ok := errors.AsType[*memberError](err)
+	if !ok {
+		return ""
+	}
+	return "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(m.path)
 }
 
 func (e *memberError) Error() string { return e.path + ": " + e.err.Error() }

@@ -72,7 +72,7 @@ func (c *Command) complete(r *request) {
 	at := slices.Index(names, c.Op)
 	switch last := len(names) - 1; {
 	case at < 0:
-		r.err = Refuse("unknown_op", "op must be %s or %s", strings.Join(names[:last], ", "), names[last])
+		r.err = refuseMember("op", "unknown_op", "op must be %s or %s", strings.Join(names[:last], ", "), names[last])
 	case ops[at].needs == "threadId":
 		r.need("threadId", c.ThreadID)
 	case ops[at].needs == "runId":
@@ -120,7 +120,7 @@ func (r *request) ref() json.RawMessage {
 		return nil
 	}
 	if first := val[0]; len(val) > maxRef || first != '"' && first != '-' && (first < '0' || first > '9') {
-		r.err = Refuse(codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
+		r.err = refuseMember("ref", codeRequest, "ref must be a string or a number of at most %d bytes", maxRef)
 		return nil
 	}
 	return bytes.Clone(val)
@@ -137,7 +137,7 @@ func (r *request) cursor(name string) int64 {
 	}
 	id, err := strconv.ParseUint(string(val), 10, 63)
 	if err != nil {
-		r.err = Refuse("invalid_cursor", `%s must be the id of an event, a number, or "latest"`, name)
+		r.err = refuseMember(name, "invalid_cursor", `%s must be the id of an event, a number, or "latest"`, name)
 	}
 	return int64(id)
 }

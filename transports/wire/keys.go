@@ -51,14 +51,14 @@ func DecodeKey(body []byte) (KeyRequest, error) {
 	}
 	var err error
 	if req.Role, err = runtime.ParseRole(role); err != nil {
-		return req, Refuse(codeRequest, "role must be user, viewer, operator or admin")
+		return req, refuseMember("role", codeRequest, "role must be user, viewer, operator or admin")
 	}
 	if expires != "" {
 		if req.ExpiresAt, err = time.Parse(time.RFC3339, expires); err != nil {
-			return req, Refuse(codeRequest, "expiresAt must be a time like 2024-01-15T10:00:00Z")
+			return req, refuseMember("expiresAt", codeRequest, "expiresAt must be a time like 2024-01-15T10:00:00Z")
 		}
 		if !time.Now().Before(req.ExpiresAt) || req.ExpiresAt.UTC().Year() > 9999 { // which nobody could be told
-			return req, Refuse(codeRequest, "expiresAt must be a time to come, before the year 10000")
+			return req, refuseMember("expiresAt", codeRequest, "expiresAt must be a time to come, before the year 10000")
 		}
 	}
 	return req, nil

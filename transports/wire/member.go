@@ -37,7 +37,7 @@ func (r *request) into(dst any, name, kind string) bool {
 		return false
 	}
 	if json.Unmarshal(val, dst) != nil {
-		r.err = Refuse(codeRequest, "%s must be %s", name, kind)
+		r.err = refuseMember(name, codeRequest, "%s must be %s", name, kind)
 	}
 	return r.err == nil
 }
@@ -52,7 +52,7 @@ func (r *request) text(name string) (s string) {
 func (r *request) name(name string) string {
 	var s string
 	if r.into(&s, name, "a string") && s == "" {
-		r.err = Refuse("invalid_name", "%s must be 1 to 200 characters without control characters", name)
+		r.err = refuseMember(name, "invalid_name", "%s must be 1 to 200 characters without control characters", name)
 	}
 	return s
 }
@@ -64,7 +64,7 @@ func (r *request) object(name string) json.RawMessage {
 		return nil
 	}
 	if val[0] != '{' {
-		r.err = Refuse(codeRequest, "%s must be an object", name)
+		r.err = refuseMember(name, codeRequest, "%s must be an object", name)
 		return nil
 	}
 	return bytes.Clone(val) // it may be kept, the body may not
@@ -79,7 +79,7 @@ func (r *request) texts(name string) []string {
 	texts := make([]string, len(vals))
 	for i, val := range vals {
 		if val == nil {
-			r.err = Refuse(codeRequest, "%s must be a string", fmt.Sprintf("%s[%d]", name, i))
+			r.err = refuseMember(fmt.Sprintf("%s/%d", name, i), codeRequest, "%s[%d] must be a string", name, i)
 			return nil
 		}
 		texts[i] = *val

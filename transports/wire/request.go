@@ -79,7 +79,7 @@ func (r *request) run() (RunRequest, error) {
 	}
 	r.content(&req)
 	if r.err == nil && in.ProtocolVersion != "" && !version.MatchString(in.ProtocolVersion) {
-		r.err = Refuse(codeRequest, `protocolVersion must be a version, such as "1.0"`)
+		r.err = refuseMember("protocolVersion", codeRequest, `protocolVersion must be a version, such as "1.0"`)
 	}
 	if r.err != nil {
 		return RunRequest{}, r.err
@@ -153,14 +153,16 @@ func (r *request) answers() ([]agui.ResumeEntry, error) {
 		}
 	}
 	if len(in.Resume) == 0 {
-		return nil, Refuse(codeRequest, "resume must hold at least one answer")
+		return nil, refuseMember("resume", codeRequest, "resume must hold at least one answer")
 	}
 	return in.Resume, nil
 }
 
 // wrongMember is the refusal that says what agui's decoder found.
 func wrongMember(err error) error {
-	return Refuse(codeRequest, "%s", strings.Replace(err.Error(), ": ", " ", 1))
+	return &runtime.Error{
+		Kind: runtime.KindInvalid, Code: codeRequest, Detail: strings.Replace(err.Error(), ": ", " ", 1), Place: agui.Place(err),
+	}
 }
 
 // TicketRequest asks for what opens a stream.

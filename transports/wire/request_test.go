@@ -168,6 +168,7 @@ func TestDecodeRunRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := wire.DecodeRun([]byte(test.body))
 			refused(t, err, test.code, test.says)
+			placed(t, err)
 		})
 	}
 }
@@ -181,6 +182,22 @@ func refused(t *testing.T, err error, code, says string) {
 	}
 	if e.Kind != runtime.KindInvalid || e.Code != code || !strings.Contains(e.Detail, says) {
 		t.Errorf("got kind %d, code %q, %q; want code %q and %q", e.Kind, e.Code, e.Detail, code, says)
+	}
+}
+
+// placed checks that a refusal whose sentence begins with a member of the body points to it.
+func placed(t *testing.T, err error) {
+	t.Helper()
+	var e *runtime.Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	path, _, ok := strings.Cut(e.Detail, " must be ")
+	if !ok || strings.ContainsAny(path, " -") || strings.HasPrefix(path, "The") {
+		return
+	}
+	if want := "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(path); e.Place != want {
+		t.Errorf("%q has the place %q, want %q", e.Detail, e.Place, want)
 	}
 }
 

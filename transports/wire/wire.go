@@ -46,6 +46,11 @@ func Refuse(code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
+// refuseMember is Refuse for what is wrong with the member of that name of a request's body.
+func refuseMember(name, code, format string, args ...any) error {
+	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...), Place: "/" + name}
+}
+
 // The codes of what Decode functions refuse.
 const (
 	codeJSON    = "invalid_json"
