@@ -1,11 +1,12 @@
 // Package child runs a program that is talked to over its standard input and output: an agent in another language, a
 // server of tools. The program gets none of our environment but PATH, HOME and LANG, what it writes to its standard
-// error is logged, and neither it nor what it has started is left behind when it is closed.
+// error is logged, within bounds, and neither it nor what it has started is left behind when it has ended: all of its process group,
+// and on Linux what has left that, too, unless it has dropped the variable BATON_PROGRAM from its environment.
 package child
 
 import (
-	"bufio"
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,9 @@ type Config struct {
 	Name    string            // what the log calls it; default the command's first word
 	Command []string          // the program, looked up in our PATH, and its arguments
 	Dir     string            // where it runs; default where we do
-	Env     map[string]string // its environment beside PATH, HOME and LANG, which it may replace
+	Env     map[string]string // its environment beside PATH, HOME, LANG, which it may replace, and BATON_PROGRAM
 	Grace   time.Duration     // how long Close waits for it to end by itself, and again after SIGTERM; default 2s
-	Log     *slog.Logger      // takes its standard error, each line a record; default slog.Default
+	Log     *slog.Logger      // takes its standard error, each line a record, of 256 KiB in ten seconds; default slog.Default
 }
 
 // Child is a running program.
@@ -35,16 +36,18 @@ type Child struct {
 	Output io.ReadCloser  // its standard output; what is left in it can be read for a second after its end
 
 	cmd     *exec.Cmd
+	mark    string // in its environment
 	grace   time.Duration
 	done    chan struct{} // closed when it has ended and its standard error is logged
 	err     error         // how it ended; set before done is closed
 	closing sync.Once
 }
 
-const (
-	maxLine = 8 << 10     // bytes of a line of standard error; what is longer is cut
-	linger  = time.Second // for what an ended program has left in its pipes
-)
+// linger is how long we wait for what an ended program has left: in its pipes, and running.
+const linger = time.Second
+
+// markName is the variable whose value only the program and what it has started have.
+const markName = "BATON_PROGRAM"
 
 // inherited is what a program is told of our environment.
 var inherited = [...]string{"PATH", "HOME", "LANG"}
@@ -55,7 +58,8 @@ func Start(cfg Config) (*Child, error) {
 		return nil, errors.New("the command is empty")
 	}
 	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
-	cmd.Dir, cmd.Env = cfg.Dir, environment(cfg.Env)
+	mark := rand.Text()
+	cmd.Dir, cmd.Env = cfg.Dir, environment(cfg.Env, mark)
 	ownGroup(cmd)
 	p, err := start(cmd)
 	if err != nil {
@@ -63,7 +67,7 @@ func Start(cfg Config) (*Child, error) {
 	}
 	c := &Child{
 		Input: p.stdin, Output: p.stdout,
-		cmd: cmd, grace: cmp.Or(cfg.Grace, 2*time.Second), done: make(chan struct{}),
+		cmd: cmd, mark: mark, grace: cmp.Or(cfg.Grace, 2*time.Second), done: make(chan struct{}),
 	}
 	log := cmp.Or(cfg.Log, slog.Default()).With("program", cmp.Or(cfg.Name, cfg.Command[0]))
 	go c.reap(p, log) // ends with the program
@@ -120,8 +124,8 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// environment is what a program sees: what it inherits, then env, sorted so that two starts are alike.
-func environment(env map[string]string) []string {
+// environment is what a program sees: what it inherits, then env, then its mark, sorted so that two starts are alike.
+func environment(env map[string]string, mark string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {
 		if v, ok := os.LookupEnv(name); ok {
@@ -129,6 +133,7 @@ func environment(env map[string]string) []string {
 		}
 	}
 	maps.Copy(all, env)
+	all[markName] = mark
 	list := make([]string, 0, len(all))
 	for name, v := range all {
 		list = append(list, name+"="+v)
@@ -143,29 +148,14 @@ func (c *Child) reap(p pipes, log *slog.Logger) {
 	logged.Go(func() { tell(p.stderr, log) })
 	c.err = c.cmd.Wait()
 	killGroup(c.cmd)
-	// One that has left the group may hold the pipes open.
+	killKin(c.mark)
+	// What could not be found may hold the pipes open.
 	until := time.Now().Add(linger)
 	_ = p.stdout.SetReadDeadline(until)
 	_ = p.stderr.SetReadDeadline(until)
 	logged.Wait()
 	closeAll(p.stdin, p.stderr)
 	close(c.done)
-}
-
-// tell logs r line by line to its end.
-func tell(r io.Reader, log *slog.Logger) {
-	in := bufio.NewReaderSize(r, maxLine)
-	for {
-		line, more, err := in.ReadLine()
-		if err != nil {
-			return
-		}
-		text := string(line)
-		for more && err == nil {
-			_, more, err = in.ReadLine()
-		}
-		log.Info(text)
-	}
 }
 
 // Done is closed when the program has ended.
@@ -179,7 +169,7 @@ func (c *Child) Err() error {
 	return fmt.Errorf("%s: %w", c.cmd.Args[0], c.err)
 }
 
-// Close ends the program and what it has started, and waits until they have ended: first by closing its standard
+// Close ends the program and what it has started, and waits for its end: first by closing its standard
 // input, after the grace by SIGTERM, after another by SIGKILL.
 func (c *Child) Close() error {
 	c.closing.Do(func() {

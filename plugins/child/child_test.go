@@ -92,14 +92,15 @@ func TestAnswersOnItsPipes(t *testing.T) {
 func TestSeesNothingOfOurEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
 	t.Setenv("LANG", "C.UTF-8")
-	c := start(t, child.Config{Command: []string{"env"}, Env: map[string]string{"TOKEN": "given", "HOME": "/nowhere"}})
+	c := start(t, child.Config{Command: []string{"env"}, Env: map[string]string{"TOKEN": "given", "HOME": "/nowhere", "BATON_PROGRAM": "forged"}})
 	out, err := io.ReadAll(c.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
+	mark, rest, _ := strings.Cut(string(out), "\n")
 	want := "HOME=/nowhere\nLANG=C.UTF-8\nPATH=" + os.Getenv("PATH") + "\nTOKEN=given\n"
-	if string(out) != want {
-		t.Errorf("environment:\n%swant:\n%s", out, want)
+	if rest != want || !strings.HasPrefix(mark, "BATON_PROGRAM=") || strings.Contains(mark, "forged") {
+		t.Errorf("environment:\n%swant the mark and:\n%s", out, want)
 	}
 }
 
@@ -124,11 +125,42 @@ func TestStandardErrorIsLogged(t *testing.T) {
 	})
 	<-c.Done()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[0], "msg=careful program=scorer") || !strings.Contains(lines[2], "msg=behind") {
+	if len(lines) != 4 || !strings.Contains(lines[0], "msg=careful program=scorer") || !strings.Contains(lines[2], "msg=behind") ||
+		!strings.Contains(lines[3], "lines=0 bytes=11808") {
 		t.Fatalf("log: %.300s", out.String())
 	}
 	if n := strings.Count(lines[1], "x"); n > 8<<10 || n < 1000 {
 		t.Errorf("a line of 20000 bytes is logged with %d", n)
+	}
+}
+
+// A program that writes as fast as it can is not held up by the log, which grows little.
+func TestStandardError_IsBounded(t *testing.T) {
+	for name, script := range map[string]string{
+		"lines":      "yes careful | head -c 54000000 >&2",
+		"empty ones": "yes '' | head -c 5000000 >&2",
+		"one line":   "head -c 54000000 /dev/zero | tr '\\0' x >&2",
+		"long lines": "yes $(head -c 100000 /dev/zero | tr '\\0' x) | head -c 54000000 >&2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out lockedBuffer
+			c := start(t, child.Config{Log: slog.New(slog.NewTextHandler(&out, nil)), Command: sh(script)})
+			<-c.Done()
+			if n := len(out.String()); n > 4<<20 {
+				t.Errorf("the log has %d bytes", n)
+			}
+			if !strings.Contains(out.String(), "standard error is not all logged") {
+				t.Errorf("the log does not say that it lacks something: %.300s", out.String())
+			}
+		})
+	}
+}
+
+// put makes an empty file.
+func put(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -168,11 +200,12 @@ func gone(t *testing.T, pid int) {
 	t.Errorf("process %d is still there", pid)
 }
 
+// It has left its environment, too, so that nothing finds it.
 func TestOneThatLeftItsGroupHoldsNothingUp(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, child.Config{Command: sh("setsid sleep 30 & echo $!")})
+	c := start(t, child.Config{Command: sh("env -i setsid sleep 30 & echo $!")})
 	line, err := bufio.NewReader(c.Output).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

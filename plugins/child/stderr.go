@@ -1,0 +1,86 @@
+package child
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// What is logged of a program's standard error.
+const (
+	window    = 10 * time.Second
+	perWindow = 256 << 10 // bytes of lines
+	perLine   = 128       // bytes that a line counts beside its own, for its record
+	maxLine   = 8 << 10   // bytes of a line; what is longer is cut
+)
+
+// stderrLog logs lines, as many as fit into each window, and at its end how much did not.
+type stderrLog struct {
+	log *slog.Logger
+
+	mu           sync.Mutex // guards the fields below
+	until        time.Time  // when the window ends
+	room         int        // bytes that fit into it
+	lines, bytes int        // that did not
+	report       *time.Timer
+}
+
+// tell logs r line by line to its end. It also reads what it does not log: the program never waits for room.
+func tell(r io.Reader, log *slog.Logger) {
+	in := bufio.NewReaderSize(r, maxLine)
+	s := &stderrLog{log: log}
+	defer s.tellDropped()
+	for {
+		line, more, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		s.line(line)
+		for more && err == nil {
+			line, more, err = in.ReadLine()
+			s.cut(line)
+		}
+	}
+}
+
+func (s *stderrLog) line(text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); !now.Before(s.until) {
+		s.until, s.room = now.Add(window), perWindow
+	}
+	if s.room -= len(text) + perLine; s.room < 0 {
+		s.drop(1, len(text))
+		return
+	}
+	s.log.Info(string(text))
+}
+
+// cut drops the rest of a line.
+func (s *stderrLog) cut(rest []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(0, len(rest))
+}
+
+// drop counts what is not logged. The caller holds mu.
+func (s *stderrLog) drop(lines, bytes int) {
+	s.lines, s.bytes = s.lines+lines, s.bytes+bytes
+	if s.report == nil {
+		s.report = time.AfterFunc(time.Until(s.until), s.tellDropped)
+	}
+}
+
+// tellDropped logs how much was not logged since it was called last.
+func (s *stderrLog) tellDropped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report == nil {
+		return
+	}
+	s.report.Stop()
+	s.log.Warn("standard error is not all logged", "lines", s.lines, "bytes", s.bytes)
+	s.report, s.lines, s.bytes = nil, 0, 0
+}
