@@ -148,6 +148,10 @@ var cases = func() map[string][]ask {
 			makes(api+"/tools/calculator/runs", `{"threadId":"{thread}","runId":"{run}","arguments":{"expression":"6*7"}}`, "403 403 409 409", "Idempotency-Key", "{key}"),
 			makes(api+"/tools/calculator/runs", `{"threadId":"{conv}","arguments":{"expression":"6*7"}}`, "403 403 202 202")),
 
+		"GET /api/v1/agui/{agent}": slices.Concat(
+			get(own, api+"/agui/echo?threadId={thread}", api+"/agui/echo?threadId={conv}", api+"/agui/echo?threadId={busyconv}&limit=1"),
+			get(sees, api+"/agui/echo?runId={run}&offset=-1", api+"/agui/echo?runId={name}&offset=1"),
+			get("404 400 400 400", api+"/agui/echo?runId={run}&offset=100000")),
 		"GET /api/v1/agui/{agent}/capabilities": get(own, api+"/agui/echo/capabilities"),
 		"POST /api/v1/agui/{agent}": one(
 			makes(api+"/agui/echo", strings.ReplaceAll(input, "{run}", "{run}-agui"), own, "Idempotency-Key", "{key}"),

@@ -35,6 +35,9 @@ type entry struct {
 	users int        // registries that have started it and not closed it
 }
 
+// Reserved is a name that no agent or workflow may have: at its address, /api/v1/agui/events, is a stream of all runs.
+const Reserved = "events"
+
 var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // Add adds plugins. Agents and workflows share one set of names, tools and toolboxes have another; what begins
@@ -82,8 +85,8 @@ func (r *Registry) add(p Plugin, info Info) error {
 		return errors.New("is both an Agent and a Tool")
 	case isBox && (isAgent || isTool):
 		return errors.New("is a Toolbox, and an Agent or a Tool too")
-	case (isAgent || isWorkflow) && info.Name == "events":
-		return errors.New("the name is that of an address, /api/v1/agui/events")
+	case (isAgent || isWorkflow) && info.Name == Reserved:
+		return errors.New("the name is that of an address, /api/v1/agui/" + Reserved)
 	case isAgent:
 		return claim(&r.agents, info.Name, agent, r.runs)
 	case isWorkflow:

@@ -90,6 +90,8 @@ func TestRegistryRefuses(t *testing.T) {
 		{"name must match", []plugins.Plugin{agentNamed("")}},
 		{"name must match", []plugins.Plugin{agentNamed("-a")}},
 		{"name must match", []plugins.Plugin{agentNamed("a b")}},
+		{"that of an address", []plugins.Plugin{agentNamed("events")}},
+		{"that of an address", []plugins.Plugin{plugins.Workflow{Name: "events", Nodes: []plugins.Node{{ID: "n", Agent: "a"}}}}},
 		{"name must match", []plugins.Plugin{toolNamed(strings.Repeat("a", 65))}},
 		{"timeout is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Timeout: -time.Second}}}},
 		{"concurrency is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Concurrency: -1}}}},

@@ -76,6 +76,9 @@ func (c *checker) name(at, n string) {
 	if !properName.MatchString(n) {
 		c.r.errorf(at, "a name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
 	}
+	if n == plugins.Reserved {
+		c.r.errorf(at, "the name is that of an address, /api/v1/agui/%s", n)
+	}
 	if what := c.taken[n]; what != "" {
 		c.r.errorf(at, "there is %s %s %q already", article(what), what, n)
 		return

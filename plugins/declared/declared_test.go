@@ -184,6 +184,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"steps", "agents:\n  a: {command: [x], limits: {max_steps: 1}}\n", "agents.a.limits.max_steps: is for an agent with a provider"},
 		{"name", "agents:\n  'a b': {command: [x]}\n", "2:3: agents.a b: a name is 1 to 64"},
 		{"taken", "agents:\n  echo: {command: [x]}\n", `2:3: agents.echo: there is an agent "echo" already`},
+		{"an address", "agents:\n  events: {command: [x]}\n", "2:3: agents.events: the name is that of an address, /api/v1/agui/events"},
+		{"an address of a workflow", "workflows:\n  events: {nodes: {n: {agent: echo}}}\n", "2:3: workflows.events: the name is that of an address, /api/v1/agui/events"},
 		{"taken twice", "agents:\n  a: {command: [x]}\nworkflows:\n  a: {nodes: {n: {agent: echo}}}\n", `4:3: workflows.a: there is an agent "a" already`},
 		{"demo", "agents:\n  demo: {command: [x]}\n", `there is a workflow "demo" already`},
 		{"variable", "agents:\n  a: {command: ['${GONE}']}\n", "2:17: agents.a.command[0]: the environment variable GONE is not set"},

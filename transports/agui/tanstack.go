@@ -206,11 +206,11 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 		h.ActiveRun, key = &activeRun{active.ID}, active.Key
 		if active.Status == runtime.Queued && f.Before == "" {
 			own, err := t.Runtime.Messages(ctx, who, active.ID, 0, wire.MaxLimit)
-			if err != nil {
+			if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // it is another's, or gone meanwhile
 				return err
 			}
 			for i := range own.Rows { // what a queued run is asked is in no log yet
-				if m := &own.Rows[i]; m.State == runtime.MessageQueued {
+				if m := &own.Rows[i]; m.State == runtime.MessageQueued && m.RunKey == active.Key {
 					snap.Messages, rows = append(snap.Messages, m.Message), append(rows, *m)
 				}
 			}

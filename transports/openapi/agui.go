@@ -1,6 +1,10 @@
 package openapi
 
-import "github.com/google/jsonschema-go/jsonschema"
+import (
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/batonrun/baton/transports/wire"
+)
 
 // joined is the answer that shows a thread as it is, then what happens.
 func joined() *answer {
@@ -13,17 +17,59 @@ func joined() *answer {
 	return a
 }
 
+// hydrated is the answer that is a thread in parts, or the events of a run.
+func hydrated() *answer {
+	run := object("", must("runId", runID))
+	part := object("A part; its type says which members it has.",
+		must("type", choice("", "text", "thinking", "tool-call", "tool-result", "image", "audio", "video", "document")),
+		may("content", text("")), may("source", object("Where a media part's bytes are.", must("type", text("")), must("value", text("")), may("mimeType", text("")), may("provider", text("")))),
+		may("id", text("Of a call.")), may("name", text("Of its tool.")), may("arguments", text("As JSON.")), may("input", anything("The arguments.")),
+		may("output", anything("The call's result.")), may("approval", object("What is asked about the call.", must("id", text("")), must("needsApproval", flag("")))),
+		may("toolCallId", text("The call that a result is of.")), may("state", text("Of a call or a result.")), may("error", text("")))
+	a := reply("The thread; for `runId` the run's events.", object("",
+		must("messages", list(object("A message in parts, as TanStack AI keeps it.",
+			must("id", text("")), must("role", choice("", "user", "assistant", "system")), must("parts", list(part, "")),
+			may("createdAt", &jsonschema.Schema{Type: "string", Format: "date-time"}), may("metadata", object(""))), "")),
+		must("state", object("The thread's state.")),
+		must("activeRun", orNull(run)),
+		must("interrupts", orNull(object("What the thread's run waits for.", must("runId", runID), must("pending", list(object("An interrupt."), ""))))),
+		must("page", object("", must("truncated", flag("The thread has messages before these.")), may("cursor", text("`before` of the page before."))))))
+	a.Content[asStream] = aguiStream("").Content[asStream]
+	return a
+}
+
 // agui describes the door for AG-UI clients.
 func (d *describer) agui() {
 	const agent = "/api/v1/agui/{agent}"
+	size := within(1, wire.MaxLimit, 0, "Absent: as many as fit.")
 	d.area("AG-UI", "For unmodified AG-UI clients: `new HttpAgent({url: \"…/api/v1/agui/echo\"})`. Both "+
 		"dialects are spoken.")
 	d.add("POST "+agent, operation{
 		ID: "runAgent", Summary: "Run an agent and watch it",
 		Description: "As `POST /api/v1/agent/runs` with `Accept: text/event-stream`: the run belongs to its connection.",
-		Parameters:  []parameter{projectParam, keyHeader},
+		Parameters:  []parameter{projectParam, keyHeader, inHeader("Last-Event-ID", text("Of a request that is sent again: the last event that its client has got. Its run is shown behind it."))},
 		Body:        accept(ref("RunRequest"), "start-agui"),
 		Answers:     startAnswers(answers{"200": aguiStream("The run's events.")}),
+	})
+	d.add("GET "+agent, operation{
+		ID: "lookAtAgent", Summary: "Load a thread, or follow a run",
+		Description: "As TanStack AI's clients do. With `threadId` the answer is the thread, in parts: what its active run has written is left to that " +
+			"run's events. With `runId` it is an event stream of that run, which joins its thread: the run's events behind `offset`, as long as it is queued or running.",
+		Parameters: []parameter{
+			query("threadId", text("The thread; one that nobody knows is empty.")),
+			query("limit", size), query("before", text("A message's id: those before it.")),
+			query("runId", text("The run, by any of its names.")),
+			query("offset", text("The id of the event behind which the stream begins, -1 for all of it.")),
+			query("protocolVersion", text("AG-UI's, as in a request for a run.")), lastEventID, polyfillID, projectParam,
+		},
+		Answers: answers{
+			"200": hydrated(),
+			"400": refuse("A parameter is wrong.", "invalid_request", "Give threadId or runId, and not both", "invalid_cursor",
+				"offset must be the id of an event, or -1", "invalid_limit", "limit must be a number from 1 to 500",
+				"unknown_message", "The thread has no message of the id that before names", "invalid_name",
+				"A threadId is needed; threadId and runId must be 1 to 200 characters without control characters"),
+			"404": refuse("There is no such agent or run.", "not_found", "Agent run not found", "unknown_agent", "There is no agent or workflow \"nobody\""),
+		},
 	})
 	d.add("POST "+agent+"/connect", operation{
 		ID: "connectAgent", Summary: "Join a thread", Parameters: []parameter{projectParam},

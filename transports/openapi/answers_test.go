@@ -179,6 +179,11 @@ func (c *client) agui() {
 		}
 	}
 	c.do(400, "POST", "/api/v1/agui/echo/connect", `{}`)
+	for _, query := range []string{"threadId=agui", "threadId=ask&limit=2", "threadId=demo", "threadId=unknown", "runId=r-1", "runId=r-1&offset=2"} {
+		c.do(200, "GET", "/api/v1/agui/echo?"+query, "")
+	}
+	c.do(400, "GET", "/api/v1/agui/echo", "")
+	c.do(404, "GET", "/api/v1/agui/echo?runId=nobody", "")
 	c.do(200, "GET", "/api/v1/agui/echo/capabilities", "")
 	c.do(200, "GET", "/api/v1/agui/demo/capabilities", "")
 	c.do(404, "GET", "/api/v1/agui/nobody/capabilities", "")
