@@ -34,8 +34,9 @@ func (s *Server) revoked(id string) {
 	s.EndCredential(id)
 }
 
-// ResetTickets makes all tickets void that were made until now. What they have opened stays open.
-func (s *Server) ResetTickets(ctx context.Context) error { return s.tickets.Reset(ctx) }
+// ResetSecrets makes void what was signed and sealed until now: tickets, signed URLs of attachments and the cursors of lists. It does so
+// at once, and on other servers of the database within a minute. Streams that are open stay so.
+func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.ResetSecrets(ctx) }
 
 // EndCredential ends at once the streams that a credential, by its Identity's name for it, has opened. A Watcher need not
 // call it: it is asked each minute.

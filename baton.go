@@ -82,7 +82,7 @@ type Config struct {
 	Hosts []string
 
 	// Origins are the origins of web pages, such as https://app.example.com, that are admitted beside those
-	// that come from the host they ask. Any other is answered with 403.
+	// that come from the host they ask, over the scheme they ask with. Any other is answered with 403.
 	Origins []string
 
 	// CORSCredentials lets pages of Origins have their browsers send cookies and the like, for a program whose Accounts know them.

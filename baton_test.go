@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,10 @@ import (
 var temp string
 
 func TestMain(m *testing.M) {
+	if seed, err := strconv.ParseUint(os.Getenv("BATON_STRANGER"), 10, 64); err == nil {
+		playStranger(seed)
+		return
+	}
 	code := 1
 	defer func() { os.Exit(code) }()
 	var err error

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,95 @@ func TestCursorsAreSealed(t *testing.T) {
 			if status != http.StatusOK || !strings.Contains(got, want) {
 				t.Errorf("MCP with %s: %d %s", cursor, status, got)
 			}
+		}
+	})
+}
+
+// Each list that the document names is asked with the cursor of the whole list for what one of its parameters leaves of it.
+func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
+	s := known(t, "")
+	alice := as(t, s, "alice", "p1", runtime.RoleAdmin)
+	const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
+	alice.start("p1", "echo", "one", "hello", "COMPLETED")
+	alice.start("p1", "scripted", "asks", ask, "WAITING")
+	alice.start("p1", "scripted", "asks too", ask, "WAITING")
+	as(t, s, "bob", "p1", runtime.RoleUser).start("p1", "echo", "bobs", "hello", "COMPLETED")
+	if status, text := alice.read("POST", "/api/projects/p1/agent-runs/one/messages", `{"content": "more"}`); status != http.StatusCreated {
+		t.Fatal(text)
+	}
+	alice.await("p1", "one", "COMPLETED")
+
+	values := map[string]string{
+		"status": "COMPLETED", "agent": "echo", "workflowId": "echo", "threadId": "of one", "since": "2024-01-01T00:00:00Z", "until": "2124-01-01T00:00:00Z",
+		"q": "o", "order": "oldest", "user": "alice", "archived": "false", "actor": "alice", "action": "start", "run": "one",
+		"agentId": "echo", "includeArchived": "true",
+	}
+	_, text := alice.read("GET", "/openapi.json", "")
+	var document struct {
+		Paths map[string]struct {
+			Get struct {
+				Parameters []struct{ Name, In string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for path, of := range document.Paths {
+		var filters []string
+		paged := false
+		for _, p := range of.Get.Parameters {
+			switch {
+			case p.In != "query" || p.Name == "limit" || p.Name == "projectId":
+			case p.Name == "cursor":
+				paged = true
+			default:
+				filters = append(filters, p.Name)
+			}
+		}
+		if !paged {
+			continue
+		}
+		lists++
+		list := strings.NewReplacer("{projectId}", "p1", "{runId}", "one").Replace(path)
+		cursor := alice.next(list)
+		for _, name := range filters {
+			if values[name] == "" {
+				t.Errorf("%s has the parameter %s, of which this test knows no value", path, name)
+				continue
+			}
+			status, got := alice.read("GET", list+"?"+url.Values{"cursor": {cursor}, name: {values[name]}}.Encode(), "")
+			if status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
+				t.Errorf("%s with %s and the cursor without: %d %s", list, name, status, got)
+			}
+		}
+	}
+	if lists < 9 {
+		t.Errorf("the document names %d lists", lists)
+	}
+}
+
+func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		s := known(t, database)
+		alice := as(t, s, "alice", "p1", runtime.RoleUser)
+		alice.start("p1", "echo", "one", "hello", "COMPLETED")
+		alice.start("p1", "echo", "two", "hello", "COMPLETED")
+		const list, stream = "/api/v1/threads", "/api/v1/agent/runs/of%20one/events"
+		cursor := alice.next(list)
+		ticket, _ := ticketFor(t, s, alice.key, stream)
+		if err := s.ResetSecrets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if status, got := alice.read("GET", list+"?cursor="+cursor, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
+			t.Errorf("a cursor of before: %d %s", status, got)
+		}
+		if got := status(t, "GET", s.URL()+stream+"?ticket="+ticket); got != http.StatusUnauthorized {
+			t.Errorf("a ticket of before: %d", got)
+		}
+		if status, got := alice.read("GET", list+"?cursor="+alice.next(list), ""); status != http.StatusOK {
+			t.Errorf("a cursor of afterwards: %d %s", status, got)
 		}
 	})
 }

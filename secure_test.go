@@ -135,7 +135,7 @@ func TestPreflightsNeedNoCredential(t *testing.T) {
 			if got := header.Get("Access-Control-Allow-Credentials"); code != status || got != allow || header.Get("Access-Control-Allow-Origin") != page {
 				t.Errorf("%s: got %d with credentials %q, %v", method, code, got, header)
 			}
-			if got := header.Get("Access-Control-Expose-Headers"); got != "Retry-After, X-Request-Id" {
+			if got := header.Get("Access-Control-Expose-Headers"); got != "Retry-After, X-Request-Id, Mcp-Session-Id" {
 				t.Errorf("%s exposes %q", method, got)
 			}
 		}

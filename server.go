@@ -21,7 +21,6 @@ import (
 	"github.com/batonrun/baton/transports/auth/apikey"
 	"github.com/batonrun/baton/transports/keys"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
-	"github.com/batonrun/baton/transports/ticket"
 )
 
 // Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several
@@ -31,7 +30,6 @@ type Server struct {
 	blobs   io.Closer // what keeps attachments; nil before it is opened
 	rt      *runtime.Runtime
 	keys    *apikey.Keys // those of db
-	tickets *ticket.Tickets
 	ln      net.Listener // nil without Config.Listen
 	secure  bool         // TLS is spoken on it
 	web     *transports.Server
@@ -94,7 +92,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if cfg.APIKeys {
 		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Secrets: s.rt, Ended: s.revoked}
 	}
-	if s.web, s.tickets, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
+	if s.web, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
 		return nil, err
 	}
 	if err = s.rt.Start(ctx); err != nil {

@@ -3,6 +3,9 @@ package baton_test
 import (
 	"bufio"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -119,13 +122,45 @@ func TestTicketsOpenStreams(t *testing.T) {
 			t.Errorf("a ticket of a key that was revoked: %d", got)
 		}
 		other, _ := ticketFor(t, s, bob, path)
-		if err := s.ResetTickets(t.Context()); err != nil {
+		if err := s.ResetSecrets(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := status(t, "GET", s.URL()+path+"?ticket="+other); got != 401 {
 			t.Errorf("a ticket of before they were made void: %d", got)
 		}
 	})
+}
+
+// Who has the secret, as from a backup, opens nothing for longer than tickets last.
+func TestTicket_ForgedLastsNoLongerThanOthers(t *testing.T) {
+	s := known(t, "")
+	alice, _ := newKey(t, s, "alice", time.Time{})
+	const path = "/api/v1/agui/echo/ws"
+	ticket, _ := ticketFor(t, s, alice, path)
+	secret, err := s.Runtime().Secret(t.Context(), "stream-tickets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _, _ := strings.Cut(ticket, ".")
+	text, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lasts, want := range map[time.Duration]int{time.Hour: 101, 13 * time.Hour: 401, 100 * 365 * 24 * time.Hour: 401} {
+		claims := map[string]any{}
+		if err := json.Unmarshal(text, &claims); err != nil {
+			t.Fatal(err)
+		}
+		claims["e"] = time.Now().Add(lasts).Unix()
+		forged, _ := json.Marshal(claims)
+		body := base64.RawURLEncoding.EncodeToString(forged)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(body))
+		url := s.URL() + path + "?ticket=" + body + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+		if _, got := dial(t, url, nil); got != want {
+			t.Errorf("a ticket for %v: %d, want %d", lasts, got, want)
+		}
+	}
 }
 
 // hear reads up to the frame with a text.

@@ -121,8 +121,8 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 	})
 }
 
-// newWeb mounts the transports on a server, whose accounts and tickets are those of db.
-func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, *ticket.Tickets, error) {
+// newWeb mounts the transports on a server, whose accounts are those of db.
+func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, error) {
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		meter = rates.New(cfg.Limits.rates())
@@ -151,7 +151,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	if cfg.TLS != (TLS{}) {
 		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
 		if err != nil {
-			return nil, nil, fmt.Errorf("baton: Config.TLS: %w", err)
+			return nil, fmt.Errorf("baton: Config.TLS: %w", err)
 		}
 		secure = files.Config()
 	}
@@ -163,24 +163,24 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
 			Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body),
 		},
+		monitor.Transport{Runtime: rt, Streams: streams}, // before agents, which are shown beside its /api/v1/agui/events
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
-		monitor.Transport{Runtime: rt, Streams: streams},
 		openapi.New(cfg.Version, shown != nil),
 	}
 	mounts = append(mounts, more...)
 	if cfg.Console {
 		shown, err := console.New()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		mounts = append(mounts, shown)
 	}
-	tickets := ticket.New(db, accounts, mounts...)
+	tickets := ticket.New(rt, accounts, mounts...)
 	if accounts != nil {
 		accounts = tickets
 	}
-	web, err := transports.New(
+	return transports.New(
 		transports.Config{
 			Runtime: rt, Streams: streams, Log: cfg.Log,
 
@@ -211,5 +211,4 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 		},
 		append(mounts, tickets)...,
 	)
-	return web, tickets, err
 }

@@ -234,6 +234,9 @@ func (d *doctor) process(cfg config.Config) {
 	if now := time.Now(); now.Year() < 2025 {
 		d.fault("clock", "This machine thinks that it is %s: ids and approvals need the right time.", now.Format(time.DateOnly))
 	}
+	if !cfg.TLS.On() && len(cfg.Proxies) == 0 && (cfg.Insecure || len(cfg.Hosts) > 0) {
+		d.note("proxy", "trusted_proxies names nobody: behind a proxy that ends TLS, web pages of this server, its console too, are refused with 403 until it names the proxy's address.")
+	}
 	if cfg.Insecure {
 		d.note("accounts", "insecure is set: whoever reaches the server may do everything, and what is sent can be read on its way. Put a proxy with accounts and TLS before it.")
 	}

@@ -136,6 +136,25 @@ func TestDoctorIsContent(t *testing.T) {
 	}
 }
 
+func TestDoctor_NamesTrustedProxies(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	certstest.Write(t, dir, "localhost", time.Now().Add(365*24*time.Hour))
+	for file, want := range map[string]bool{
+		"{}\n":                     false,
+		"hosts: [baton.example]\n": true,
+		"insecure: true\n":         true,
+		"hosts: [baton.example]\ntrusted_proxies: [10.0.0.0/8]\n":                 false,
+		"hosts: [baton.example]\ntls: {cert_file: cert.pem, key_file: key.pem}\n": false,
+	} {
+		put(t, "baton.yaml", file)
+		r := baton(t.Context(), "doctor", "--listen", freeAddr(t), "--database", database(t)).want(t, 0)
+		if got := strings.Contains(r.stdout, "note   proxy     trusted_proxies names nobody"); got != want {
+			t.Errorf("%s: got\n%s", file, r.stdout)
+		}
+	}
+}
+
 func TestDoctorLooksForTheCollector(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

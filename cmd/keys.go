@@ -17,7 +17,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports/auth/apikey"
-	"github.com/batonrun/baton/transports/ticket"
 )
 
 func keysCommand() *cobra.Command {
@@ -30,7 +29,7 @@ func keysCommand() *cobra.Command {
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(createKeyCommand(), listKeysCommand(), revokeKeyCommand(), resetTicketsCommand())
+	cmd.AddCommand(createKeyCommand(), listKeysCommand(), revokeKeyCommand(), resetSecretsCommand())
 	return cmd
 }
 
@@ -167,19 +166,21 @@ func revokeKeyCommand() *cobra.Command {
 	return cmd
 }
 
-func resetTicketsCommand() *cobra.Command {
+func resetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "reset-tickets",
-		Short: "Make all tickets of streams void that were handed out",
-		Long: "Reset-tickets replaces the secret that tickets of streams are signed with: within a minute those that were\n" +
-			"handed out open nothing any more. Streams that are open stay so.",
+		Use:   "reset-secrets",
+		Short: "Make all tickets, signed URLs and cursors void that were handed out",
+		Long: "Reset-secrets replaces the secrets in the database that tickets of streams and URLs of attachments are signed and\n" +
+			"the cursors of lists are sealed with, as after a backup got into the wrong hands. Within a minute what was handed\n" +
+			"out opens nothing any more, on all servers of the database: tickets and URLs are had anew, and lists are read\n" +
+			"anew from their first page. Streams that are open stay so. API keys are revoked one by one.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := withDatabase(cmd, func(db *storage.DB) error { return ticket.Replace(cmd.Context(), db) })
+			err := withDatabase(cmd, func(db *storage.DB) error { return db.RemoveSecrets(cmd.Context()) })
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the tickets that were handed out are void")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "within a minute the tickets, signed URLs and cursors that were handed out are void")
 			return err
 		},
 	}

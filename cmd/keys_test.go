@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -118,7 +121,18 @@ func TestKeysBesideAServer(t *testing.T) {
 			if got := asks(t, s.URL(), key); got != http.StatusUnauthorized {
 				t.Errorf("a key that was revoked: %d", got)
 			}
-			keys("reset-tickets").want(t, 0)
+			beside, err := storage.Open(t.Context(), storage.Config{URL: db})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer beside.Close()
+			if err := beside.PutSecret(t.Context(), "something", "leaked"); err != nil {
+				t.Fatal(err)
+			}
+			keys("reset-secrets").want(t, 0) // the server has the database
+			if got, err := beside.Secret(t.Context(), "something"); !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("a secret of before: %q, %v", got, err)
+			}
 			for _, args := range [][]string{
 				{"create", "--user", "alice"},
 				{"create", "--project", "p"},

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"strings"
@@ -24,13 +25,11 @@ var errClosed = errors.New("write to a closed message")
 // it, goes on in a new message.
 func (r *Run) Text() io.WriteCloser { return r.Message(agui.RoleAssistant, "") }
 
-// Message returns a writer like that of Text for a message of another role, which is the assistant's when it is
-// empty, or one that belongs to a stage of the work, such as "draft"; stage may be empty.
+// Message returns a writer like that of Text for a message that belongs to a stage of the work, such as "draft", which may
+// be empty. Its role is the assistant's; a worker that is not External may also give a notice of the role system, which
+// viewers see and which is in no prompt.
 func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
-	if role == "" {
-		role = agui.RoleAssistant
-	}
-	return &writer{run: r, role: role, stage: stage}
+	return &writer{run: r, role: cmp.Or(r.voice(role), agui.RoleAssistant), stage: stage}
 }
 
 // Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message

@@ -52,6 +52,10 @@ type Info struct {
 	// Approval makes the run wait for a person before each call of the Tool, or of the Agent as a tool.
 	Approval bool
 
+	// External says that an Agent's words are made outside of this process, such as by another server: it speaks as the
+	// assistant alone.
+	External bool
+
 	// Concurrency is how many runs of an Agent execute at once, 0 means no limit of its own. Those over it are queued.
 	Concurrency int
 

@@ -82,6 +82,8 @@ func (r *Registry) add(p Plugin, info Info) error {
 		return errors.New("is both an Agent and a Tool")
 	case isBox && (isAgent || isTool):
 		return errors.New("is a Toolbox, and an Agent or a Tool too")
+	case (isAgent || isWorkflow) && info.Name == "events":
+		return errors.New("the name is that of an address, /api/v1/agui/events")
 	case isAgent:
 		return claim(&r.agents, info.Name, agent, r.runs)
 	case isWorkflow:

@@ -18,8 +18,9 @@ import (
 type Run struct {
 	Input Input
 
-	host Host
-	root *scope
+	host     Host
+	root     *scope
+	external bool // the worker's words come from outside of this process
 
 	mu      sync.Mutex   // guards the fields below, and the order of what is emitted
 	idle    *sync.Cond   // working has become 0
@@ -59,6 +60,7 @@ func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) 
 		run.root.path = s.path
 	}
 	ctx = run.root.in(ctx)
+	run.external = a.Info().External
 	var out agui.WorkerOutput
 	err := protect(func() (err error) {
 		out, err = a.Run(ctx, run)
@@ -112,7 +114,9 @@ func (r *Run) State(patch any) error {
 
 // Progress says how far the node is, from 0 to 1, and what it is doing.
 func (r *Run) Progress(fraction float64, message string) error {
-	return r.Emit(ProgressOf(r.Input.Node, fraction, message))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.emit(ProgressOf(r.Input.Node, fraction, message))
 }
 
 // ProgressOf is the event that says how far a node is. What is no number is 0.
@@ -133,10 +137,18 @@ func ProgressOf(node string, fraction float64, message string) agui.Custom {
 
 // Emit writes an event of the worker's own making; most workers need only the other methods. The text
 // messages in it count like those of Text: a TEXT_MESSAGE_START ends the message that is open, and a
-// TEXT_MESSAGE_END without Output is given one when it is written. An illegal event is refused.
+// TEXT_MESSAGE_END without Output is given one when it is written. A text is the assistant's, or a system notice of a worker
+// that is not External: viewers see the notice, and it is in no prompt. Any other role is stored as the assistant's.
+//
+// An illegal event is refused with an *Error of the code illegal_event: one out of AG-UI's order, one that goes on with a
+// message, a call or an activity that the run has not begun, and Baton's own CUSTOM events, for which Run has methods.
 func (r *Run) Emit(ev agui.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ev, err := r.admit(ev)
+	if err != nil {
+		return err
+	}
 	switch ev := ev.(type) {
 	case agui.TextMessageStart:
 		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: len(r.dos), nested: ev.SubagentRunID != ""}, ev)
@@ -153,6 +165,11 @@ func (r *Run) Emit(ev agui.Event) error {
 		}
 		return r.end(ev.Output)
 	}
+	return r.emit(ev)
+}
+
+// emit writes an event behind the END of a message that is complete. r.mu is held.
+func (r *Run) emit(ev agui.Event) error {
 	if err := r.ready(); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/work"
 )
 
 // Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
@@ -46,7 +45,7 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
-		replies, err := work.RepliesTo(all, entries)
+		replies, err := rt.work.RepliesTo(run.Project, all, entries, c.responder())
 		if err != nil {
 			return Run{}, err
 		}

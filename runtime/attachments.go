@@ -26,6 +26,9 @@ type SignedRequest = attach.Signed
 // Blobs keeps the bytes of attachments: see [attach.Blobs].
 type Blobs = attach.Blobs
 
+// attachmentURLs is what the secret is called that URLs of attachments are signed with.
+const attachmentURLs = "attachments"
+
 var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no attachments")
 
 // attachments returns where attachments are kept.
@@ -62,7 +65,11 @@ func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path str
 	if err != nil {
 		return "", err
 	}
-	url, err := files.URL(ctx, c.Project(), c.User(), bucket, path)
+	secret, err := rt.Secret(ctx, attachmentURLs)
+	if err != nil {
+		return "", err
+	}
+	url, err := files.URL(ctx, secret, c.Project(), c.User(), bucket, path)
 	return url, unavailable(err)
 }
 
@@ -72,7 +79,11 @@ func (rt *Runtime) OpenSigned(ctx context.Context, req SignedRequest) (Attachmen
 	if err != nil {
 		return Attachment{}, nil, err
 	}
-	a, body, err := files.OpenSigned(ctx, req)
+	secret, err := rt.Secret(ctx, attachmentURLs)
+	if err != nil {
+		return Attachment{}, nil, err
+	}
+	a, body, err := files.OpenSigned(ctx, secret, req)
 	return a, body, unavailable(err)
 }
 

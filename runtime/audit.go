@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // by says who asks for an action, and from where, for the audit.
@@ -12,6 +13,11 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 		return decide.By{}
 	}
 	return decide.By{Request: c.Audit(action)}
+}
+
+// responder is the caller as the answers that it gives name it.
+func (c Caller) responder() work.Responder {
+	return work.Responder{User: c.Actor(), Role: c.role.String()}
 }
 
 // Audit is what the audit says of a caller that asks for an action.

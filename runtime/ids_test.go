@@ -60,7 +60,7 @@ func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 		checkLog(t, b.log("main"))
 		checkRows(t, b)
 		for i, err := range refused {
-			if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "message_id_in_use" {
+			if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "illegal_event" {
 				t.Errorf("theft %d: %v", i, err)
 			}
 		}

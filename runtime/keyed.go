@@ -56,8 +56,12 @@ func (k keyed) asked(ctx context.Context, g grant) ([]agui.Interrupt, error) {
 	return log.AllAsked(ctx, k.byKey, g.run)
 }
 
-func (k keyed) answers(ctx context.Context, g grant, req *StartRequest, known map[string]bool) (*decide.Answers, error) {
-	return work.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known)
+func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by work.Responder) (*decide.Answers, error) {
+	return en.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
+}
+
+func (k keyed) spans(ctx context.Context, g grant) ([]model.Span, error) {
+	return k.byKey.Spans(ctx, g.run)
 }
 
 func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {

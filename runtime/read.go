@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -256,6 +257,65 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 		of.NeverRan()
 	}
 	return of, nil // what is wrong with the store the cursor says
+}
+
+// ReadRunBehind is ReadRun for a client that sends its request again and has the events up to got, 0 for none of them. It may name
+// any event: of one beyond the log's end it gets what comes next.
+func (rt *Runtime) ReadRunBehind(ctx context.Context, s Started, got int64) (*RunCursor, error) {
+	of, err := rt.ReadRun(ctx, s)
+	if err != nil || got <= s.After {
+		return of, err
+	}
+	end, err := rt.keyed.lastEventID(ctx, s.granted)
+	var spans []model.Span
+	if err == nil {
+		spans, err = rt.keyed.spans(ctx, s.granted)
+	}
+	if err != nil {
+		of.Close()
+		return nil, unavailable(err)
+	}
+	i := slices.IndexFunc(spans, func(sp model.Span) bool { return sp.RunID == s.RunID && s.After < sp.First && sp.First <= got })
+	if i >= 0 {
+		of.Resume(min(got, end), spans[i])
+	}
+	return of, nil
+}
+
+// JoinRun opens a cursor to all that a run writes, behind the event after. It ends when the run is neither queued nor running. It
+// fails for a run whose events were removed, and for a cursor beyond the log's end.
+func (rt *Runtime) JoinRun(ctx context.Context, run *Run, after int64) (*RunCursor, error) {
+	g, err := run.grant()
+	if err != nil {
+		return nil, err
+	}
+	spans, err := rt.keyed.spans(ctx, g)
+	switch {
+	case err != nil:
+		return nil, unavailable(err)
+	case len(spans) > 0:
+		after = max(after, spans[0].First-1)
+	case run.Status.Final() && run.Status != Cancelled:
+		return nil, ErrRunNotFound
+	case after == 0:
+		after = Latest
+	}
+	cur, err := rt.read(ctx, g, after, false)
+	if err != nil {
+		return nil, err
+	}
+	of := cur.OfRun(g.run, run.ID, log.Sender{})
+	if i := slices.IndexFunc(spans, func(sp model.Span) bool { return sp.First == after }); i >= 0 {
+		of.Resume(after, spans[i])
+	}
+	of.Spans(len(spans) > 0, func(ctx context.Context, after int64) (bool, error) {
+		run, err := rt.keyed.run(ctx, g)
+		return run.Status == Queued || run.Status == Running || run.ClosedEvent > after, unavailable(model.Gone(err, ErrRunNotFound))
+	})
+	if len(spans) == 0 && run.Status == Cancelled {
+		of.NeverRan()
+	}
+	return of, nil
 }
 
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long run goes in parts,

@@ -138,8 +138,8 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 				t.Error(err)
 			default:
 				resets++
-				if !ends[recs[0].ID] {
-					t.Errorf("who reads behind %d goes on behind %d, in the middle of a run", after, recs[0].ID)
+				if !ends[cur.After()] {
+					t.Errorf("who reads behind %d goes on behind %d, in the middle of a run", after, cur.After())
 				}
 			}
 			cur.Close()

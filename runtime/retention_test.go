@@ -68,8 +68,8 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 		seen = append(seen, recs...)
 	}
 	custom, ok := seen[0].Event.(agui.Custom)
-	if !ok || custom.Name != "log-reset" || string(custom.Value) != fmt.Sprintf(`{"from":3,"to":%d}`, end) || seen[0].ID != end {
-		t.Fatalf("the reader gets %d %s", seen[0].ID, seen[0].JSON(agui.Seed))
+	if !ok || custom.Name != "log-reset" || string(custom.Value) != fmt.Sprintf(`{"from":3,"to":%d}`, end) || seen[0].ID != 0 || seen[1].ID != 0 || seen[2].ID != end {
+		t.Fatalf("the reader gets %d, %d, %d %s", seen[0].ID, seen[1].ID, seen[2].ID, seen[0].JSON(agui.Seed))
 	}
 	if text := string(seen[2].JSON(agui.Seed)); !strings.Contains(text, "ONE") || !strings.Contains(text, "TWO") {
 		t.Errorf("the thread is shown as %s", text)

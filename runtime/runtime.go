@@ -174,7 +174,7 @@ type Runtime struct {
 
 	changing sync.Mutex // held while plugins are replaced or closed
 	searches searches
-	secrets  sync.Map // by purpose, once they were read
+	secrets  secrets
 
 	stopped context.Context // done when Shutdown was called
 	stop    context.CancelFunc

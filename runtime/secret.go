@@ -4,32 +4,69 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Secret returns what transports sign or seal with for a purpose: made when it is first asked for, and then the same on all
-// servers of the database. It never changes while they serve.
+// secretFresh is how long a server uses a secret before it reads it anew: another may have reset it.
+const secretFresh = time.Minute
+
+// secrets are those that were read.
+type secrets struct {
+	mu    sync.Mutex            // guards the fields below
+	known map[string]readSecret // by purpose
+	reset time.Time             // what was read before is void
+}
+
+type readSecret struct {
+	value string
+	at    time.Time // when its reading began
+}
+
+// Secret returns what is signed or sealed with for a purpose: made when it is first asked for, and then the same on all servers of the
+// database, until it is reset.
 func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
-	if secret, ok := rt.secrets.Load(purpose); ok {
-		return secret.(string), nil
+	s := &rt.secrets
+	s.mu.Lock()
+	got, reset := s.known[purpose], s.reset
+	s.mu.Unlock()
+	if got.at.After(reset) && time.Since(got.at) < secretFresh {
+		return got.value, nil
 	}
-	secret, err := MakeSecret(ctx, rt.store, purpose)
+	at := time.Now()
+	value, err := readOrMakeSecret(ctx, rt.store, purpose)
 	if err != nil {
 		return "", unavailable(err)
 	}
-	rt.secrets.Store(purpose, secret)
-	return secret, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = make(map[string]readSecret)
+	}
+	s.known[purpose] = readSecret{value, at}
+	return value, nil
 }
 
-// MakeSecret returns the secret of a purpose, which it makes when there is none. When several do so at once one is kept, and
+// ResetSecrets makes void what was signed and sealed until now: tickets, signed URLs and the cursors of lists. It does so here at once,
+// and on other servers of the database within a minute.
+func (rt *Runtime) ResetSecrets(ctx context.Context) error {
+	err := rt.store.RemoveSecrets(ctx)
+	rt.secrets.mu.Lock()
+	defer rt.secrets.mu.Unlock()
+	rt.secrets.reset = time.Now()
+	return unavailable(err)
+}
+
+// readOrMakeSecret returns the secret of a purpose, which it makes when there is none. When several do so at once one is kept, and
 // returned to all.
-func MakeSecret(ctx context.Context, s model.Secrets, purpose string) (string, error) {
+func readOrMakeSecret(ctx context.Context, s model.Secrets, purpose string) (string, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if !errors.Is(err, ErrNotFound) {
 		return secret, err
 	}
-	if err := s.PutSecret(ctx, purpose, rand.Text(), false); err != nil {
+	if err := s.PutSecret(ctx, purpose, rand.Text()); err != nil {
 		return "", err
 	}
 	return s.Secret(ctx, purpose)

@@ -6,8 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/sim/memory"
 )
 
 // keeper is a store that counts how often it is asked for a secret, and fails while it is told to.
@@ -82,4 +86,55 @@ func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 	if got, err := b.Secret(t.Context(), "x"); got != first || err != nil || k.asked.Load() != asked {
 		t.Errorf("%q, %v, read %d times, want %q", got, err, k.asked.Load(), first)
 	}
+}
+
+// Of two servers on a database one resets the secrets, or somebody beside them does.
+func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(time.Now)
+		server := func() *runtime.Runtime {
+			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: new(plugins.Registry)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rt
+		}
+		one, other := server(), server()
+		read := func(rt *runtime.Runtime, purpose string) string {
+			t.Helper()
+			secret, err := rt.Secret(t.Context(), purpose)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return secret
+		}
+		before := map[string]string{"x": read(one, "x"), "y": read(one, "y")}
+		for purpose, secret := range before {
+			if got := read(other, purpose); got != secret {
+				t.Errorf("%s: %q and %q", purpose, secret, got)
+			}
+		}
+		time.Sleep(59 * time.Second) // of the bubble's clock
+		if err := one.ResetSecrets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for purpose, secret := range before {
+			fresh := read(one, purpose)
+			if fresh == secret {
+				t.Errorf("%s is as it was where it was reset", purpose)
+			}
+			if got := read(other, purpose); got != fresh {
+				t.Errorf("%s: %q on the other server, want %q", purpose, got, fresh)
+			}
+		}
+		fresh := read(one, "x")
+		if err := db.Open().RemoveSecrets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := read(other, "x"); got == fresh || got != read(one, "x") {
+			t.Errorf("a minute after a command has reset it, it is %q, was %q", got, fresh)
+		}
+	})
 }

@@ -57,6 +57,16 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 	return s, nil
 }
 
+// MessageRows returns those of a thread's messages that have these ids, as they are stored. One that is being written may be missing.
+func (rt *Runtime) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
+	g, err := of.grant()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := rt.keyed.messagesByID(ctx, g, ids)
+	return rows, unavailable(err)
+}
+
 // messagesBefore reads stored messages. The first of those that the thread shows may be one that is being written, and not
 // stored: nothing stands before it.
 func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {

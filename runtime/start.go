@@ -280,7 +280,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		c.Last = s.req.Messages[n-1].ToolCallID
 	}
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.at, s.req, s.known.ids); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.known.ids, s.c.responder()); err != nil {
 			return nil, err
 		}
 	}

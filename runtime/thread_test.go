@@ -323,7 +323,7 @@ func TestDeletedRunLeavesAGapThatReadersMeet(t *testing.T) {
 	}
 	defer cur.Close()
 	recs, err := cur.Next(context.Background())
-	if err != nil || len(recs) != 3 || recs[0].ID != int64(len(before)/2) || recs[1].ID != 0 {
+	if err != nil || len(recs) != 3 || recs[0].ID != 0 || recs[1].ID != 0 || recs[2].ID != int64(len(before)/2) {
 		t.Fatalf("%v, %v", recs, err)
 	}
 	recs, err = cur.Next(context.Background())

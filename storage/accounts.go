@@ -63,10 +63,8 @@ INSERT INTO secrets (purpose, value, created_at)
 VALUES (?, ?, ?)
 ON CONFLICT (purpose) DO NOTHING`
 
-	replaceSecret = `
-INSERT INTO secrets (purpose, value, created_at)
-VALUES (?, ?, ?)
-ON CONFLICT (purpose) DO UPDATE SET value = excluded.value, created_at = excluded.created_at`
+	deleteSecrets = `
+DELETE FROM secrets WHERE purpose >= ''`
 )
 
 // Keys and secrets are written by whoever has the database open, also beside the server that has it for itself: they
@@ -214,14 +212,14 @@ func (r reader) Secret(ctx context.Context, purpose string) (string, error) {
 	return one(ctx, r.q, scalar[string], selectSecret, purpose)
 }
 
-// PutSecret keeps what is signed or sealed with for a purpose from now on, in the place of what was there if replace is set, and
-// else unless there is something.
-func (db *DB) PutSecret(ctx context.Context, purpose, value string, replace bool) error {
-	query := insertSecret
-	if replace {
-		query = replaceSecret
-	}
-	return db.account(ctx, func(tx *tx) error { return tx.exec(query, purpose, value, ms(time.Now())) })
+// PutSecret keeps what is signed or sealed with for a purpose, unless there is something.
+func (db *DB) PutSecret(ctx context.Context, purpose, value string) error {
+	return db.account(ctx, func(tx *tx) error { return tx.exec(insertSecret, purpose, value, ms(time.Now())) })
+}
+
+// RemoveSecrets removes what is signed and sealed with for all purposes: who needs it makes it anew.
+func (db *DB) RemoveSecrets(ctx context.Context) error {
+	return db.account(ctx, func(tx *tx) error { return tx.exec(deleteSecrets) })
 }
 
 // account writes in a transaction of its own.

@@ -23,14 +23,22 @@ type RunStream struct {
 	Projection agui.Projection
 	Framing    fanout.Framing // nil for that of server-sent events
 	Background bool           // the run does not belong to the connection
+	Got        int64          // the last event that a client has which sends its request again, 0 for none
 }
 
-// ServeRun answers c with the events of the span that a request has started, up to its terminal event. The
+// ServeRun answers c with the events of the span that a request has started, up to its terminal event; a request that is sent
+// again with Last-Event-ID, with those behind that one. The
 // run belongs to the connection (see Hold) unless it runs in the background. A stream that the server must
 // end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on. So does one whose
 // stream ends with its credential, and belongs to no connection any more: what somebody was let begin is not undone
 // because time has passed.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
+	if last := LastEventID(c); last != "" && r.Started.Replayed {
+		var err error
+		if r.Got, err = parseCursor(last); err != nil {
+			return err
+		}
+	}
 	return s.Serve(c, func(ctx context.Context, w *stream.Writer) error { return s.ShowRun(ctx, w, &r) })
 }
 
@@ -41,7 +49,7 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 	if !r.Background {
 		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
-	cur, err := s.rt.ReadRun(context.WithoutCancel(ctx), r.Started) // a client that has left may come back
+	cur, err := s.rt.ReadRunBehind(context.WithoutCancel(ctx), r.Started, r.Got) // a client that has left may come back
 	if err != nil {
 		held.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)

@@ -336,7 +336,8 @@ func TestHostsAndOrigins(t *testing.T) {
 		{"0.0.0.0", "", 421},
 		{"localhost", "http://localhost", 200},
 		{"localhost:" + port, "http://localhost:" + port, 200},
-		{"baton.example", "https://baton.example", 200},
+		{"baton.example", "http://baton.example", 200},
+		{"baton.example", "https://baton.example", 403},
 		{"localhost", "https://app.example", 200},
 		{"localhost", "https://APP.example", 200},
 		{"localhost", "http://app.example", 403},
@@ -373,22 +374,35 @@ func TestHostsAndOrigins(t *testing.T) {
 	}
 }
 
-func TestPreflights(t *testing.T) {
+// What a page's script adds to its requests is the page's own affair: an admitted page may send any header, others none.
+func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
 	s := serve(t, transports.Config{Origins: []string{"https://app.example"}})
-	a := s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", "https://app.example",
-		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
-	for name, want := range map[string]string{
-		"Access-Control-Allow-Origin":   "https://app.example",
-		"Access-Control-Allow-Headers":  "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent, Mcp-Protocol-Version, Mcp-Method, Mcp-Name",
-		"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
-		"Access-Control-Expose-Headers": "Retry-After, X-Request-Id",
-		"Vary":                          "Origin",
-	} {
-		if got := a.header.Get(name); a.status != 204 || got != want {
-			t.Errorf("got %d, %s: %q, want %q", a.status, name, got, want)
+	ask := func(origin, headers string) answer {
+		return s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", origin,
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", headers)
+	}
+	for _, asked := range []string{"authorization,content-type", "x-run-id, x-datadog-trace-id", "content-type ,\t x-a", strings.Repeat("x", 1000)} {
+		a := ask("https://app.example", asked)
+		for name, want := range map[string]string{
+			"Access-Control-Allow-Origin":   "https://app.example",
+			"Access-Control-Allow-Headers":  asked,
+			"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
+			"Access-Control-Expose-Headers": "Retry-After, X-Request-Id, Mcp-Session-Id",
+			"Access-Control-Max-Age":        "600",
+			"Vary":                          "Origin, Access-Control-Request-Headers",
+		} {
+			if got := a.header.Get(name); a.status != 204 || got != want {
+				t.Errorf("%q: got %d, %s: %q, want %q", asked, a.status, name, got, want)
+			}
 		}
 	}
-	s.refused(s.do("OPTIONS", "/api/v1/agent/runs", nil, "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"), 403, "forbidden")
+	for _, asked := range []string{"", "x-a; x-b", "x a", `"x"`, "x-\u00fc", "*, x\\", ",", "x,,y", strings.Repeat("x", 3000)} {
+		a := ask("https://app.example", asked)
+		if got, ok := a.header["Access-Control-Allow-Headers"]; ok || a.status != 204 || a.header.Get("Vary") != "Origin, Access-Control-Request-Headers" {
+			t.Errorf("%.40q: got %d and %q", asked, a.status, got)
+		}
+	}
+	s.refused(ask("https://evil.example", "content-type"), 403, "forbidden")
 	if a := s.do("GET", "/ok", nil, "Origin", "http://"+s.addr); a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("got %v", a.header)
 	}

@@ -150,10 +150,11 @@ func (a *archive) tidy() bool {
 func (a *archive) view(thread string, after int64, end chan struct{}) {
 	a.viewers.Go(func() {
 		var err error
+		var to int64
 		for {
 			last := closedNow(end) || closedNow(a.over)
 			status, _ := a.read(events(thread), after, func(f frame) bool { // it may be cut: the server is being restarted
-				after, err = a.sees(thread, after, &f)
+				after, err = a.sees(thread, after, &to, &f)
 				return err == nil
 			})
 			if err == nil && !slices.Contains([]int{0, http.StatusOK, http.StatusNoContent, http.StatusServiceUnavailable}, status) {
@@ -172,16 +173,22 @@ func (a *archive) view(thread string, after int64, end chan struct{}) {
 }
 
 // sees notes a frame that came behind an event, and returns behind which the next one comes: all that leaves some out is a reset
-// that tells which, and an event is the same for all.
-func (a *archive) sees(thread string, after int64, f *frame) (int64, error) {
-	if f.typ == "STATE_SNAPSHOT" && f.id == 0 || f.typ == "MESSAGES_SNAPSHOT" && f.id == 0 {
-		return after, nil // of the reset
-	}
+// that tells which, and an event is the same for all. Within a reset, to is its end, which its last frame has.
+func (a *archive) sees(thread string, after int64, to *int64, f *frame) (int64, error) {
 	if strings.Contains(f.data, `"name":"log-reset"`) {
-		value := fmt.Sprint(f.event()["value"])
-		if value != fmt.Sprintf("map[from:%d to:%d]", after+1, f.id) || !strings.HasPrefix(thread, "old") {
+		value, _ := f.event()["value"].(map[string]any)
+		if value["from"] != float64(after+1) || f.id != 0 || !strings.HasPrefix(thread, "old") {
 			return after, fmt.Errorf("thread %s is reset behind %d: %s", thread, after, f.raw)
 		}
+		*to = int64(value["to"].(float64))
+		return after, nil
+	}
+	switch {
+	case *to == 0:
+	case f.typ == "STATE_SNAPSHOT" && f.id == 0:
+		return after, nil
+	case f.typ == "MESSAGES_SNAPSHOT" && f.id == *to:
+		*to = 0
 		return f.id, nil
 	}
 	if f.id != after+1 {
@@ -222,10 +229,10 @@ func (a *archive) check() {
 		if strings.HasPrefix(thread, "kept") {
 			checkLog(a.t, thread, frames)
 		}
-		there, last := map[string]bool{}, int64(0)
+		there, last, to := map[string]bool{}, int64(0), int64(0)
 		for i := range frames {
 			var err error
-			if last, err = a.sees(thread, last, &frames[i]); err != nil {
+			if last, err = a.sees(thread, last, &to, &frames[i]); err != nil {
 				a.t.Error(err)
 			}
 			if frames[i].typ == "RUN_STARTED" {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"strings"
 	"time"
 
@@ -145,7 +146,7 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	messages []llms.MessageContent
-	past     map[string]string             // the tools of earlier calls, by id
+	past     map[string]agui.ToolCall      // earlier calls, by id
 	attached map[string][]llms.ContentPart // what messages refer to, by their ids
 	shown    int64                         // bytes of it
 	steps    int
@@ -181,13 +182,33 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
 		}
-		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), told(&outs[i])))
+		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+told(&outs[i])))
 		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {
 		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})
 	}
 	return nil
+}
+
+// edited tells the model that its call was made with other arguments than it asked for, as the person who approved the call has
+// edited them; else it is empty.
+func edited(asked string, out *agui.ToolOutput) string {
+	was, is := members(asked), members(string(out.ToolCallArgs))
+	if was == nil || is == nil || reflect.DeepEqual(was, is) {
+		return ""
+	}
+	return "The arguments of this call were changed to " + string(out.ToolCallArgs) + " before it was made.\n"
+}
+
+// members decodes an object, whose numbers stay as they are written; nil is none.
+func members(object string) (m map[string]any) {
+	d := json.NewDecoder(strings.NewReader(object))
+	d.UseNumber()
+	if d.Decode(&m) != nil {
+		return nil
+	}
+	return m
 }
 
 // told is what the model learns of a call.

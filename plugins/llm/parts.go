@@ -22,7 +22,7 @@ func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 			ai.Parts = append(ai.Parts, llms.TextContent{Text: text})
 		}
 		for _, c := range m.ToolCalls {
-			t.called(c.ID, c.Name)
+			t.called(c)
 			ai.Parts = append(ai.Parts, toolCall(c.ID, t.tools.wire(c.Name), c.Arguments))
 		}
 		if ai.Parts == nil {
@@ -30,32 +30,36 @@ func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 		}
 		return []llms.MessageContent{ai}
 	case agui.RoleTool:
-		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID]), returned(m))}
+		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID].Name), returned(t.past[m.ToolCallID].Arguments, m))}
 	}
 	return nil
 }
 
 // returned is what the model learns of a call of an earlier run: what it was told in that run.
-func returned(m *agui.Message) string {
+func returned(asked string, m *agui.Message) string {
 	var said struct {
 		Output *agui.ToolOutput `json:"toolAgentOutput"`
 	}
-	if m.Metadata != nil && json.Unmarshal(m.Metadata, &said) == nil && said.Output != nil && said.Output.Error != nil {
-		said.Output.ResultSummary = m.Text()
-		return told(said.Output)
+	note := ""
+	if m.Metadata != nil && json.Unmarshal(m.Metadata, &said) == nil && said.Output != nil {
+		note = edited(asked, said.Output)
+		if said.Output.Error != nil {
+			said.Output.ResultSummary = m.Text()
+			return note + told(said.Output)
+		}
 	}
 	if m.Error != "" {
 		return told(&agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: m.Text(), Error: &agui.OutputError{Code: "tool_failed", Message: m.Error}})
 	}
-	return m.Text()
+	return note + m.Text()
 }
 
-// called keeps whose result a tool message is going to be.
-func (t *turn) called(id, name string) {
+// called keeps the call whose result a tool message is going to be.
+func (t *turn) called(c agui.ToolCall) {
 	if t.past == nil {
-		t.past = make(map[string]string)
+		t.past = make(map[string]agui.ToolCall)
 	}
-	t.past[id] = name
+	t.past[c.ID] = c
 }
 
 // userParts are the parts of a user's message. What cannot be given to a model is named.

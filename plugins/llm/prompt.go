@@ -111,10 +111,6 @@ type note struct {
 	Text string `json:"text"`
 }
 
-// NoteActivity is the type of the activities that sum up the turns a model is not shown any more; their content is
-// {upTo, text}, where upTo is the id of the last message that was summed up.
-const NoteActivity = "conversation-summary"
-
 func (t *turn) history() *history {
 	h := &history{}
 	for _, m := range t.run.Input.Messages {
@@ -123,7 +119,7 @@ func (t *turn) history() *history {
 			continue
 		case agui.RoleActivity:
 			var n note
-			if m.ActivityType == NoteActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
+			if m.ActivityType == plugins.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
 				h.note = n
 			}
 			continue
@@ -272,7 +268,7 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 		return err
 	}
 	done.Note = n.Text
-	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: NoteActivity, Content: content})
+	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: plugins.SummaryActivity, Content: content})
 }
 
 // maxSaid is how many bytes of a message the summary is made of.

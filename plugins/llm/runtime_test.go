@@ -254,7 +254,7 @@ func TestApprovals(t *testing.T) {
 	gate := tool{plugins.Info{Name: "gate", Approval: true}, func(_ context.Context, call *plugins.Call) (string, error) {
 		return "did " + string(call.Args), nil
 	}}
-	m := &model{replies: []reply{asks("", `gate {"n":1}`, `gate {"n":2}`, `gate {"n":3}`), says("done")}}
+	m := &model{replies: []reply{asks("", `gate {"n":1}`, `gate {"n":2}`, `gate {"n":3}`), says("done"), says("again")}}
 	b := open(t, assistant(t, m), gate)
 	s := b.start("go")
 	b.wait(s.RunID, runtime.Waiting)
@@ -279,6 +279,13 @@ func TestApprovals(t *testing.T) {
 	want := "calls gate{\"n\":1} = did {\"n\":1}\ncalls gate{\"n\":2} = denied\ncalls gate{\"n\":3} = did {\"n\":4}\nassistant done"
 	if diff := cmp.Diff(want, shown(b.events())); diff != "" || m.calls() != 2 {
 		t.Errorf("%d calls, %s", m.calls(), diff)
+	}
+	b.wait(b.start("and now?").RunID, runtime.Completed)
+	for _, call := range []int{2, 3} { // of the edit it learns in this turn, and in later ones alike
+		told := m.request(call)
+		if strings.Count(told, "arguments of this call were changed") != 1 || !strings.Contains(told, "were changed to {\"n\":4} before it was made.\ndid {\"n\":4}") {
+			t.Errorf("call %d of the model was told\n%s", call, told)
+		}
 	}
 }
 

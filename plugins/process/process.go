@@ -69,6 +69,7 @@ func NewAgent(cfg Config) (*Agent, error) {
 // Info describes the agent. A description that was not configured is the program's own, once it has been started.
 func (a *Agent) Info() plugins.Info {
 	info := a.info
+	info.External = true
 	if h := a.program.said.Load(); h != nil && info.Description == "" && h.Agent != nil {
 		info.Description = h.Agent.Description
 	}

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -244,11 +245,14 @@ func (r *relay) emit(ev agui.Event) error {
 	if err == nil {
 		_, err = r.view.Apply(ev)
 	}
-	if err != nil {
-		r.drop(string(ev.Type()), err)
-		return nil
+	if err == nil {
+		err = r.run.Emit(ev)
+		if refused, ok := errors.AsType[*plugins.Error](err); !ok || refused.Code != "illegal_event" {
+			return err
+		}
 	}
-	return r.run.Emit(ev)
+	r.drop(string(ev.Type()), err)
+	return nil
 }
 
 // ofSubagent reports whether an event is about the sub-agent that it names.

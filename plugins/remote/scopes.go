@@ -99,7 +99,7 @@ func (r *relay) custom(b agui.Base, e agui.Custom) error {
 	case "on_interrupt":
 		r.asked = append(r.asked, onInterrupt(e.Value))
 		return nil
-	case "log-reset": // of another log
+	case "log-reset", plugins.RetractedEvent, agui.ModelCallEvent: // of another log
 		return nil
 	case plugins.ProgressEvent:
 		var p struct {

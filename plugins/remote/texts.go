@@ -18,7 +18,7 @@ var (
 func marked(metadata json.RawMessage, m marks) json.RawMessage {
 	members := map[string]json.RawMessage{}
 	_ = json.Unmarshal(metadata, &members)
-	for _, name := range []string{"agent", "stage", "name", "workerAgentOutput", "toolAgentOutput", "remoteId", "remoteParentId"} {
+	for _, name := range []string{"name", "remoteId", "remoteParentId"} {
 		delete(members, name)
 	}
 	for name, id := range map[string]string{"remoteId": m.ID, "remoteParentId": m.Parent} {
@@ -46,14 +46,8 @@ func (r *relay) startText(b agui.Base, e agui.TextMessageStart) error {
 			return err
 		}
 	}
-	role := e.Role
-	switch role {
-	case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
-	default:
-		role = agui.RoleAssistant
-	}
 	b.Metadata = marked(e.Metadata, marks{ID: e.MessageID})
-	return r.emit(agui.TextMessageStart{Base: b, MessageID: id, Role: role, Name: e.Name})
+	return r.emit(agui.TextMessageStart{Base: b, MessageID: id, Role: agui.RoleAssistant, Name: e.Name})
 }
 
 // text appends to a text message, and opens it when it is not.

@@ -16,12 +16,11 @@ func (b *Base) open(dst []byte, t Type, p Projection) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, t...)
 	dst = append(dst, '"')
-	if p == Seed {
-		dst = appendOptStr(dst, "threadId", b.ThreadID)
-		dst = appendOptStr(dst, "runId", b.RunID)
-	}
-	if !p.strict() {
-		dst = appendOptStr(dst, "agent", b.Agent)
+	switch {
+	case p == Seed && b.ThreadID != "": // an event of a log, also of one that has no run any more
+		return appendStr(appendStr(appendStr(dst, "threadId", b.ThreadID), "runId", b.RunID), "agent", b.Agent)
+	case !p.strict():
+		return appendOptStr(dst, "agent", b.Agent)
 	}
 	return dst
 }

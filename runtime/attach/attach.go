@@ -73,8 +73,7 @@ func (c Config) withDefaults() Config {
 
 // Files are the attachments of all users. Its methods may be called from several goroutines.
 type Files struct {
-	cfg    Config
-	signer signer
+	cfg Config
 
 	collecting chan struct{}    // has room for the one whose the field below is, as Collect may be slow
 	behind     model.Attachment // where the next Collect begins
@@ -255,8 +254,8 @@ func (f *Files) Find(ctx context.Context, project, user, bucket, path string) (m
 }
 
 // URL returns where anybody gets a user's own attachment for a while: an absolute URL, or one of Baton itself without scheme
-// and host.
-func (f *Files) URL(ctx context.Context, project, user, bucket, path string) (string, error) {
+// and host, which it signs with a secret.
+func (f *Files) URL(ctx context.Context, secret, project, user, bucket, path string) (string, error) {
 	a, err := f.Find(ctx, project, user, bucket, path)
 	if err != nil {
 		return "", err
@@ -265,23 +264,15 @@ func (f *Files) URL(ctx context.Context, project, user, bucket, path string) (st
 	if err != nil || url != "" {
 		return url, err
 	}
-	secret, err := f.key(ctx)
-	if err != nil {
-		return "", err
-	}
-	return signed(secret, project, path, time.Now().Add(f.cfg.Expires)), nil
+	return signed([]byte(secret), project, path, time.Now().Add(f.cfg.Expires)), nil
 }
 
 // Signed is a request for an attachment by who has a signed URL.
 type Signed struct{ Method, Bucket, Path, Expires, Signature string }
 
-// OpenSigned opens an attachment for who has a signed URL.
-func (f *Files) OpenSigned(ctx context.Context, s Signed) (model.Attachment, io.ReadCloser, error) {
-	secret, err := f.key(ctx)
-	if err != nil {
-		return model.Attachment{}, nil, err
-	}
-	if !valid(secret, s.Method, s.Bucket, s.Path, s.Expires, s.Signature, time.Now()) {
+// OpenSigned opens an attachment for who has a URL that was signed with a secret.
+func (f *Files) OpenSigned(ctx context.Context, secret string, s Signed) (model.Attachment, io.ReadCloser, error) {
+	if !valid([]byte(secret), &s, time.Now(), f.cfg.Expires) {
 		return model.Attachment{}, nil, ErrSigned
 	}
 	a, err := f.cfg.Records.AttachmentByPath(ctx, s.Bucket, s.Path)

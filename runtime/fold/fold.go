@@ -135,6 +135,22 @@ func (f *Fold) rewrite(m *message, member *string, text string) {
 // State returns the thread's state, {} at first. The caller must not change it.
 func (f *Fold) State() json.RawMessage { return f.state }
 
+// Role returns the role of the message of that id, "" where there is none.
+func (f *Fold) Role(id string) agui.Role {
+	if m := f.byID[id]; m != nil {
+		return m.Role
+	}
+	return ""
+}
+
+// Caller returns the id of the message that made a call, "" where there is no such call.
+func (f *Fold) Caller(call string) string {
+	if c := f.calls[call]; c != nil {
+		return c.owner.ID
+	}
+	return ""
+}
+
 // Message returns the message of that id as it is now; of an open tool call it has no arguments yet.
 func (f *Fold) Message(id string) (agui.Message, bool) {
 	m := f.byID[id]

@@ -118,6 +118,12 @@ func (s *Schema) Check(value json.RawMessage) error {
 	return s.check(v)
 }
 
+// Fits says why a JSON value does not fit a schema. What is no schema takes any value: it was refused where it would have come from.
+func Fits(schema, value json.RawMessage) error {
+	s, _ := CompileSchema(schema)
+	return s.Check(value)
+}
+
 func (s *Schema) check(v any) error {
 	if err := strange(v, 0); err != nil || s == nil {
 		return err
@@ -145,10 +151,29 @@ func told(err error) error {
 		for len(failed.Causes) > 0 {
 			failed = failed.Causes[len(failed.Causes)-1]
 		}
-		return errors.New(lastLine(failed.Error()))
+		return &Misfit{Place: pointer(failed.InstanceLocation), Why: lastLine(failed.Error())}
 	}
 	return err
 }
+
+// Misfit says where a value does not fit a schema.
+type Misfit struct {
+	Place string // a JSON pointer into the value, "" for the whole of it
+	Why   string
+}
+
+func (m *Misfit) Error() string { return m.Why }
+
+// pointer writes member names and indices as a JSON pointer.
+func pointer(path []string) string {
+	var p strings.Builder
+	for _, name := range path {
+		p.WriteString("/" + escapePointer.Replace(name))
+	}
+	return p.String()
+}
+
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)

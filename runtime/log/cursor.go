@@ -168,7 +168,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 }
 
 // stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
-// as one CUSTOM log-reset with the range's last id and two snapshots without ids (docs/protocol.md, 2.7).
+// as CUSTOM log-reset and two snapshots, the last of them with the range's last id (docs/protocol.md, 2.7).
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
@@ -269,7 +269,7 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := r.t.runBehind(ctx, to)
+	base, err := r.t.behind(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -277,22 +277,25 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, now := agui.Base{ThreadID: r.t.id, RunID: run}, time.Now()
+	now := time.Now()
 	r.after = to
-	r.buf = append(r.buf,
-		NewRecord(to, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
+	r.buf = append(r.buf, // a viewer who is cut off within comes back for all of them
+		NewRecord(0, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
 		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: is.state}), len(is.state)),
-		NewRecord(0, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
+		NewRecord(to, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
 	return r.buf, nil
 }
 
-// RunCursor reads the events of one span of a run.
+// RunCursor reads the events of one span of a run, or of all of them.
 type RunCursor struct {
 	*Cursor
 	id     string // the run's name in the span
 	sender Sender // the reader
 	began  bool   // an event was returned
 	ended  bool   // the terminal one was
+	owes   int64  // the first event of the span, for a reader who comes back behind it and may not have got the state that goes with it
+
+	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has another span behind that event; nil for no other
 }
 
 // OfRun makes a cursor that stands before a span of a run, or where it will be, one of that span alone. id is the run's name
@@ -300,6 +303,20 @@ type RunCursor struct {
 func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
 	return &RunCursor{Cursor: r, id: id, sender: sender}
+}
+
+// Resume has r, which has returned nothing yet, go on behind the event after, which its reader has got. It stands in a span of the run.
+func (r *RunCursor) Resume(after int64, in model.Span) {
+	r.after, r.began = after, true
+	r.ended = in.Last != 0 && in.Last <= after
+	if in.First == after {
+		r.owes = after
+	}
+}
+
+// Spans has r read the run's later spans too. It asks more at the end of each, and with begun before the first.
+func (r *RunCursor) Spans(begun bool, more func(ctx context.Context, after int64) (bool, error)) {
+	r.more, r.began, r.ended = more, begun, begun
 }
 
 // NeverRan tells the cursor that its run was cancelled before it wrote an event of the span.
@@ -316,6 +333,13 @@ var ErrRemoved = errors.New("events were removed before they were shown")
 // that was cancelled before it wrote an event gets a span whose records have no id. It fails with ErrRemoved
 // when the span's rest was deleted.
 func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
+	if r.ended && r.more != nil {
+		more, err := r.more(ctx, r.after)
+		if err != nil {
+			return nil, err
+		}
+		r.ended = !more
+	}
 	for !r.ended {
 		after, began := r.after, r.began
 		recs, err := r.Cursor.Next(ctx)

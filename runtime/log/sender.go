@@ -38,16 +38,23 @@ func (s *Sender) has(rec *Record) bool {
 
 // mended returns recs with the state that the span begins with behind its RUN_STARTED, if the sender has another.
 func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, error) {
-	if recs[0].Event.Type() != agui.TypeRunStarted {
+	first, behind := r.owes, 0
+	if recs[0].Event.Type() == agui.TypeRunStarted {
+		first, behind = recs[0].ID, 1
+	}
+	if first == 0 {
 		return recs, nil
 	}
-	state, err := r.before(ctx, recs[0].ID)
-	if err != nil || state == nil || same(state, StateOf(r.sender.State)) {
+	state, err := r.before(ctx, first)
+	if err == nil {
+		r.owes = 0
+	}
+	if err != nil || state == nil || same(state, r.sender.State) { // a client that has none has not {} either
 		return recs, err
 	}
 	at := recs[0].Event.Common().Timestamp
 	ev := agui.StateSnapshot{Base: agui.Base{ThreadID: r.t.id, RunID: r.id, Timestamp: at}, Snapshot: state}
-	return slices.Insert(slices.Clone(recs), 1, NewRecord(0, r.run, ev, len(state))), nil
+	return slices.Insert(slices.Clone(recs), behind, NewRecord(0, r.run, ev, len(state))), nil
 }
 
 // before is the state before the run's span that begins with that event, nil when the log tells what the request has made of it.
@@ -78,7 +85,7 @@ func StateOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// same reports whether a and b say the same.
+// same reports whether a and b are the same value. What is empty equals nothing.
 func same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -158,18 +158,23 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 	return state, Newest(Contents(rows), t.logs.cfg.EventBytes), nil
 }
 
-// runBehind is the name of the run whose events follow that one, or else of the thread's latest run: the run of an event that
-// stands for those of runs that are gone. It is empty when the thread has none.
-func (t *Tail) runBehind(ctx context.Context, event int64) (string, error) {
-	span, err := t.logs.cfg.Store.SpanAfter(ctx, t.key, event)
-	if !errors.Is(err, model.ErrNotFound) {
-		return span.RunID, err
+// behind names the run whose events follow that one, or else the thread's latest run, and its agent: an event that stands for
+// those of runs that are gone has these names. Both are empty when the thread has no run.
+func (t *Tail) behind(ctx context.Context, event int64) (agui.Base, error) {
+	store := t.logs.cfg.Store
+	var run model.Run
+	span, err := store.SpanAfter(ctx, t.key, event)
+	if err == nil {
+		run, err = store.Run(ctx, span.RunKey)
+		run.ID = span.RunID
 	}
-	run, err := t.logs.cfg.Store.LastRun(ctx, t.key)
 	if errors.Is(err, model.ErrNotFound) {
-		return "", nil
+		run, err = store.LastRun(ctx, t.key)
 	}
-	return run.ID, err
+	if errors.Is(err, model.ErrNotFound) {
+		err = nil
+	}
+	return agui.Base{ThreadID: t.id, RunID: run.ID, Agent: run.WorkflowID}, err
 }
 
 // record reads one event, nil when it was removed.

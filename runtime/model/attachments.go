@@ -53,5 +53,4 @@ type Attachments interface {
 	// ExpireAttachments makes gone those that were brought before a time, used or not, of a user or with user "" of the whole
 	// project. It returns how many they are, which with dry is all it does.
 	ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error)
-	Secrets
 }

@@ -317,7 +317,7 @@ type Interrupt struct {
 	Step      int             // the step's number
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
-	Tool      string          // which is called, of a frontend call
+	Tool      string          // which is called, of a frontend call and of an approval
 	Body      json.RawMessage `json:",omitempty"` // the agui.Interrupt; of a frontend call nil, or as lists show the call
 	Status    string
 	Payload   json.RawMessage `json:",omitempty"` // the answer's

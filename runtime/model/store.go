@@ -44,8 +44,10 @@ type Store interface {
 type Secrets interface {
 	// Secret returns that of a purpose, ErrNotFound unless there is something.
 	Secret(ctx context.Context, purpose string) (string, error)
-	// PutSecret keeps it, in the place of what was there with replace, and else unless there is something.
-	PutSecret(ctx context.Context, purpose, value string, replace bool) error
+	// PutSecret keeps it unless there is something.
+	PutSecret(ctx context.Context, purpose, value string) error
+	// RemoveSecrets removes those of all purposes.
+	RemoveSecrets(ctx context.Context) error
 }
 
 // Name is the name that a user has given to a thread or a run.

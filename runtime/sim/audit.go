@@ -237,14 +237,14 @@ func (w *world) readLog(p *process, v *view) error {
 		if err != nil {
 			return err
 		}
-		for _, rec := range recs {
-			c, ok := rec.Event.(agui.Custom)
-			v.cut = v.cut || ok && c.Name == "log-reset"
+		ids := idsOf(recs)
+		for i, rec := range recs {
+			v.cut = v.cut || isReset(rec.Event)
 			as := rec.Event.Common().RunID
 			if s, ok := rec.Event.(agui.RunStarted); ok && s.ParentRunID != "" {
 				first[as] = s.ParentRunID
 			}
-			v.log = append(v.log, event{rec.ID, cmp.Or(first[as], as), as, rec.Event, string(rec.JSON(agui.Stored))})
+			v.log = append(v.log, event{ids[i], cmp.Or(first[as], as), as, rec.Event, string(rec.JSON(agui.Stored))})
 		}
 	}
 	return nil

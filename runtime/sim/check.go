@@ -165,6 +165,9 @@ func (s *spans) call(e *event) {
 		case s.args[ev.ToolCallID]:
 			s.bad(RuleSpan, e, "the call's arguments are open")
 		}
+		if made, ok := s.w.ledger.madeWith(ev.ToolCallID); ok && ev.Output.ToolCallArgs != nil && string(ev.Output.ToolCallArgs) != made {
+			s.bad(RuleApproval, e, "it tells of the arguments %s, and the call was made with %s", ev.Output.ToolCallArgs, made)
+		}
 		delete(s.owed, ev.ToolCallID)
 	}
 }

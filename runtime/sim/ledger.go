@@ -102,6 +102,17 @@ func (l *ledger) executed(e Execution) {
 	l.executions = append(l.executions, e)
 }
 
+// madeWith is what a call was made with, if it was made.
+func (l *ledger) madeWith(call string) (args string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.executions, func(e Execution) bool { return e.Call == call })
+	if i < 0 {
+		return "", false
+	}
+	return l.executions[i].Args, true
+}
+
 // answered notes the answer that somebody gives to the question about a call.
 func (l *ledger) answered(call string, a approval) {
 	l.mu.Lock()

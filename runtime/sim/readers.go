@@ -27,12 +27,25 @@ type shown struct {
 
 func (w *world) show(rd *reading, recs []*runtime.Record) {
 	var more []shown
-	for _, rec := range recs {
-		more = append(more, shown{rec.ID, rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
+	ids := idsOf(recs)
+	for i, rec := range recs {
+		more = append(more, shown{ids[i], rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
 	}
 	w.mu.Lock()
 	rd.shown = append(rd.shown, more...)
 	w.mu.Unlock()
+}
+
+// idsOf are the ids of recs. A removed range is shown as three records, of which the last has its id: here the first, its
+// log-reset, stands for the range.
+func idsOf(recs []*runtime.Record) []int64 {
+	ids := make([]int64, len(recs))
+	for i, rec := range recs {
+		if ids[i] = rec.ID; i >= 2 && isReset(recs[i-2].Event) {
+			ids[i-2], ids[i] = rec.ID, 0
+		}
+	}
+	return ids
 }
 
 // readSoFar is what readers were shown. Those who have not stopped reading are shown more, behind it.

@@ -27,14 +27,13 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	}
 	query, ok := queryOf(u.Request)
 	if info := agent.Info(); ok && s.asks(&info, u) {
-		args, err := s.approve(m, u)
-		if args == nil {
+		if ok, err := s.approve(m, u); !ok {
 			return denied(), err
 		}
-		query, ok = queryOf(args)
+		query, ok = queryOf(s.executed(u))
 	}
 	if !ok {
-		return failure("invalid_arguments", "The arguments must be an object with the string query"), nil
+		return failure("invalid_arguments", errNoQuery.Error()), nil
 	}
 	request, _ := json.Marshal(query) // a string always encodes, and records made before have this hash
 	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
@@ -54,6 +53,8 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	}
 	return result, nil
 }
+
+var errNoQuery = errors.New("the arguments must be an object with the string query")
 
 // queryOf is what the arguments of a call ask an agent.
 func queryOf(raw json.RawMessage) (query string, ok bool) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -165,9 +166,10 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if s.asks(&info, u) {
-		if args, err = s.approve(m, u); args == nil {
+		if ok, err := s.approve(m, u); !ok {
 			return denied(), err
 		}
+		args = s.executed(u)
 		if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
 		}
@@ -193,35 +195,65 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 // asks reports whether a person is asked before a call. Who was asked before the tool was replaced by one that needs no
 // approval has a say all the same.
 func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
-	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
+	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
-// approve asks a person whether the call may be made, and returns the arguments it is made with, which the answer may
-// have edited, or nil when it is not. The answer is a record of its own, which belongs to the call.
-func (s *step) approve(call *model.Memo, u plugins.Use) (args json.RawMessage, err error) {
-	m, err := s.memo(plugins.Use{Place: u.Inside("approval")})
+// approve asks a person whether the call may be made. The answer is a record of its own, which belongs to the call.
+func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
+	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	a, err := s.question(m, agui.Interrupt{
+	a, err := s.question(m, u.Name, agui.Interrupt{
 		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name), ExpiresAt: s.approvalEnds(),
 		Metadata: log.CallMetadata(u.Name, u.Request),
 	})
-	if err != nil || a.Cancelled {
-		return nil, err
+	if err != nil {
+		return false, err
 	}
-	var reply struct {
-		Approved   bool            `json:"approved"`
-		EditedArgs json.RawMessage `json:"editedArgs"`
+	return approvalOf(a).Approved, nil
+}
+
+// executed is what a call was made with, or is: its arguments as they were asked, or as the person who has approved it has edited
+// them.
+func (s *step) executed(u plugins.Use) json.RawMessage {
+	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
+	var a plugins.Answer
+	if err != nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
+		return u.Request
 	}
-	switch {
-	case json.Unmarshal(a.Payload, &reply) != nil || !reply.Approved:
-		return nil, nil // anything but a clear yes is a no
-	case reply.EditedArgs != nil:
-		return reply.EditedArgs, nil
+	if given := approvalOf(a); given.Approved && given.EditedArgs != nil {
+		return given.EditedArgs
 	}
-	return u.Request, nil
+	return u.Request
+}
+
+// approval is the answer to a question whether a call may be made, or an agent run.
+type approval struct {
+	Approved   bool            `json:"approved"`
+	EditedArgs json.RawMessage `json:"editedArgs"`
+}
+
+// approvalSchema is what such an answer has to fit.
+const approvalSchema = `{
+	"type": "object", "required": ["approved"], "additionalProperties": false,
+	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
+}`
+
+// approvalPlace is the last part of the place where an approval is recorded. No other use is in a place that ends so.
+const approvalPlace = "approval"
+
+func isApproval(in *model.Interrupt) bool {
+	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
+}
+
+// approvalOf reads an answer. One that declines, or was given before answers were checked and is no clear yes, is a no.
+func approvalOf(a plugins.Answer) (given approval) {
+	if a.Cancelled || json.Unmarshal(a.Payload, &given) != nil {
+		return approval{}
+	}
+	return given
 }
 
 // denied is the output of a call that was not approved.
@@ -234,21 +266,18 @@ func (s *step) approvalEnds() string {
 
 // approveAgent asks a person whether a node's agent may be run, and fails if it may not.
 func (s *step) approveAgent(query string) error {
-	m, err := s.memo(plugins.Use{Place: "approval"})
+	m, err := s.memo(plugins.Use{Place: approvalPlace})
 	if err != nil {
 		return err
 	}
-	a, err := s.question(m, agui.Interrupt{
+	a, err := s.question(m, "", agui.Interrupt{
 		Reason: "confirmation", Message: fmt.Sprintf("Run %s?", s.agent), ExpiresAt: s.approvalEnds(),
 		Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
 	})
 	if err != nil {
 		return err
 	}
-	var reply struct {
-		Approved bool `json:"approved"`
-	}
-	if a.Cancelled || json.Unmarshal(a.Payload, &reply) != nil || !reply.Approved {
+	if !approvalOf(a).Approved {
 		return &plugins.Error{Code: "denied", Message: fmt.Sprintf("The node %s was not approved", s.node)}
 	}
 	return nil
@@ -347,7 +376,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 		}
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
 		var args bytes.Buffer // without the blanks, as the stored event has them
-		if isObject(u.Request) && json.Compact(&args, u.Request) == nil {
+		if made := s.executed(u); isObject(made) && json.Compact(&args, made) == nil {
 			out.ToolCallArgs = args.Bytes()
 		}
 		if out.Status == "" {

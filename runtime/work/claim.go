@@ -78,10 +78,14 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 			return err
 		}
 		l.inbox.Store(int64(len(queued)))
-		if err := l.w.started(it, run, nil, l.input.Trace); err != nil {
+		asked, err := l.en.store.Interrupts(ctx, run.Key)
+		if err != nil {
 			return err
 		}
-		return l.answered(ctx, it)
+		if err := l.w.started(it, run, nil, answersIn(asked), l.input.Trace); err != nil {
+			return err
+		}
+		return l.answered(it, asked)
 	}
 	l.began = began{state: th.State, upTo: l.span.First}
 	if err := l.reset(ctx, it, run.Generation > 1); err != nil {
@@ -93,7 +97,7 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 	}
 	first, rest := fitting(queued, l.en.cfg.FrameBytes)
 	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
-	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
+	if err := l.w.started(it, run, first, nil, l.input.Trace); err != nil {
 		return err
 	}
 	if err := l.prepare(ctx, it, th, run); err != nil {
@@ -295,16 +299,12 @@ func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, h
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
-func (l *live) answered(ctx context.Context, it *commit.Item) error {
+func (l *live) answered(it *commit.Item, all []model.Interrupt) error {
 	var owed []string
 	for _, m := range l.memos {
 		if m.Tool != "" && !m.Done {
 			owed = append(owed, m.CallID)
 		}
-	}
-	all, err := l.en.store.Interrupts(ctx, l.run.Key)
-	if err != nil {
-		return err
 	}
 	for i := range all {
 		if all[i].Frontend && all[i].Status == model.InterruptAnswered {
@@ -344,7 +344,7 @@ func (l *live) take(it *commit.Item, in *model.Interrupt) error {
 		return nil
 	}
 	m := l.memos[memoKey{in.Step, in.Place}]
-	var a frontendAnswer
+	var a taken
 	var out agui.ToolOutput
 	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)

@@ -128,8 +128,13 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 // calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
 func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, spans []model.Span, queued []model.Message, e ending) error {
 	begun := run.Status == model.Waiting || run.Answered
+	var asked []model.Interrupt
 	if begun {
 		if err := l.load(ctx, l.en.store, run, spans); err != nil {
+			return err
+		}
+		var err error
+		if asked, err = l.en.store.Interrupts(ctx, run.Key); err != nil {
 			return err
 		}
 	}
@@ -138,14 +143,14 @@ func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, s
 		queued = nil
 	}
 	first, rest := fitting(queued, l.en.cfg.FrameBytes)
-	if err := l.w.started(it, run, first, l.input.Trace); err != nil {
+	if err := l.w.started(it, run, first, answersIn(asked), l.input.Trace); err != nil {
 		return err
 	}
 	if err := l.w.take(it, rest); err != nil {
 		return err
 	}
 	if begun {
-		if err := l.failOwed(ctx, it); err != nil {
+		if err := l.failOwed(it, asked); err != nil {
 			return err
 		}
 		l.settleSteps(it, e.status, e.err)
@@ -159,11 +164,7 @@ func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, s
 
 // failOwed gives the calls that a waiting run has left open their results, those that a client has answered
 // theirs.
-func (l *live) failOwed(ctx context.Context, it *commit.Item) error {
-	all, err := l.en.store.Interrupts(ctx, l.run.Key)
-	if err != nil {
-		return err
-	}
+func (l *live) failOwed(it *commit.Item, all []model.Interrupt) error {
 	code := codeCancelled
 	for i := range all {
 		switch in := &all[i]; in.Status {

@@ -145,11 +145,20 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 			return in, err
 		}
 	}
-	in.Messages = paired(log.Contents(msgs))
+	in.Messages = paired(slices.DeleteFunc(log.Contents(msgs), isNotice))
 	if q := Query(in.Messages); q != "" {
 		in.Query = q
 	}
 	return in, nil
+}
+
+// isNotice reports whether m is a system message that a worker has written, and not the request that began the thread: the log has
+// the worker's name in its metadata.
+func isNotice(m agui.Message) bool {
+	var said struct {
+		Agent string `json:"agent"`
+	}
+	return m.Role == agui.RoleSystem && json.Unmarshal(m.Metadata, &said) == nil && said.Agent != ""
 }
 
 // paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
@@ -355,7 +364,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
-		return nodeOutput{text: out.ResultSummary, json: mustJSON(out)}, err
+		return nodeOutput{text: out.ResultSummary, json: mustJSON(out), made: out.ToolCallArgs}, err
 	}
 	agent, ok := l.plugins.Agent(n.Agent)
 	if !ok {
@@ -407,6 +416,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 type nodeOutput struct {
 	text string
 	json json.RawMessage
+	made json.RawMessage // what a tool was called with, nil when that was no object
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.
@@ -448,6 +458,9 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 			l.run.Attempt = 0
 			it.Rows = append(it.Rows, &model.RunSettled{Key: l.run.Key})
 		}
+	}
+	if out.made != nil && st.Status.Final() { // a person may have edited it
+		st.Input = Plain(string(out.made))
 	}
 	left := agui.WorkerOutput{Status: agui.StatusSuccess}
 	if r.failed != nil {

@@ -36,7 +36,7 @@ func (en *Engine) expireOne(late *model.Interrupt) {
 	if err != nil {
 		return // it is gone, or readiness tells; the next tick tries again
 	}
-	reply := replyTo(late, agui.ResumeEntry{Status: model.InterruptCancelled}, "")
+	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: model.InterruptCancelled}, nil))
 	err = en.decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 	if err != nil && !errors.Is(err, decide.ErrStale) {
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)

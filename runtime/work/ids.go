@@ -24,14 +24,12 @@ func (l *live) mint() string {
 	return id
 }
 
-// own refuses an event of a worker that names a message or a call of another run.
+// own refuses an event that begins, or goes on with, a message, a call or an activity that no worker of the run's generation has
+// begun: what a person, another run or an earlier generation has said is not a worker's to change.
 func (l *live) own(ctx context.Context, ev agui.Event) error {
-	ids := l.foreign(named(ev))
-	if len(ids) == 0 {
-		return nil
-	}
-	if id := l.shown(ids); id != "" {
-		return inUse(id)
+	ids, err := l.foreign(ev)
+	if err != nil || len(ids) == 0 {
+		return err
 	}
 	taken, err := commit.Patiently(ctx, func() ([]model.Message, error) {
 		return l.en.store.MessagesByID(ctx, l.w.thread.Key, ids)
@@ -53,61 +51,59 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 }
 
 func inUse(id string) error {
-	return &plugins.Error{Code: "message_id_in_use", Message: fmt.Sprintf("The thread has used the id %q before", id)}
+	return &plugins.Error{Code: "illegal_event", Message: fmt.Sprintf("The thread has used the id %q before", id)}
 }
 
-// shown returns the first of the foreign ids that clients know from a snapshot in the run's log, "" for none. Of these
-// there may be no row any more.
-func (l *live) shown(ids []string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, id := range ids {
-		if _, ok := l.w.fold.Message(id); ok {
-			return id
-		}
-	}
-	return ""
-}
-
-// writes reports whether the message of that id is one of the run's generation. After a crash those of earlier ones are known,
-// too. The lock is held.
+// writes reports whether a worker of the run's generation has begun the message of that id: what RUN_STARTED brought, and what
+// was appended since, is a person's. l.mu is held.
 func (l *live) writes(id string) bool {
 	m := l.w.messages[id]
-	return m != nil && (m.EventID == 0 || m.EventID >= l.began.upTo)
+	return m != nil && (m.EventID == 0 || m.EventID > l.began.upTo) && l.w.fold.Role(id) != agui.RoleUser
 }
 
-// named are the ids of messages and calls that an event begins, or adds to.
-func named(ev agui.Event) []string {
+// named are the ids of messages and calls that an event begins, or adds to, and as what a message may have been begun before.
+func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
-		return []string{e.MessageID}
+		return []string{e.MessageID}, []agui.Role{agui.RoleAssistant, agui.RoleSystem}
 	case agui.ReasoningMessageStart:
-		return []string{e.MessageID}
+		return []string{e.MessageID}, []agui.Role{agui.RoleReasoning}
 	case agui.ActivitySnapshot:
-		return []string{e.MessageID}
+		return []string{e.MessageID}, []agui.Role{agui.RoleActivity}
+	case agui.ActivityDelta:
+		return []string{e.MessageID}, []agui.Role{agui.RoleActivity}
 	case agui.ToolCallResult:
-		return []string{e.MessageID}
+		return []string{e.MessageID}, nil
 	case agui.ToolCallStart:
-		return []string{e.ToolCallID, e.ParentMessageID}
+		return []string{e.ToolCallID, e.ParentMessageID}, []agui.Role{agui.RoleAssistant}
+	case agui.ReasoningEncryptedValue:
+		id := e.EntityID
+		if e.Subtype == "tool-call" {
+			id = l.w.fold.Caller(id)
+		}
+		return []string{id}, []agui.Role{agui.RoleAssistant, agui.RoleReasoning}
 	}
-	return nil
+	return nil, nil
 }
 
-// foreign returns those of ids of which the run does not know that they are its own.
-func (l *live) foreign(ids []string) (unknown []string) {
-	if ids == nil {
-		return nil
-	}
+// foreign returns the ids that ev names and of which the run does not know whose they are. It fails with those that it knows
+// not to be its workers'.
+func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	ids, as := l.named(ev)
 	for _, id := range ids {
+		role := l.w.fold.Role(id)
 		switch {
-		case id == "", l.writes(id):
+		case id == "":
+		case role != "" && (!l.writes(id) || !slices.Contains(as, role)):
+			return nil, inUse(id)
+		case l.writes(id):
 		case l.minted[id]:
 			delete(l.minted, id)
 		default:
 			unknown = append(unknown, id)
 		}
 	}
-	return unknown
+	return unknown, nil
 }

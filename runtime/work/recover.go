@@ -226,7 +226,7 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 	}
 	span := l.span
 	it.Rows = append(it.Rows, &span)
-	return l, l.w.started(it, run, nil, l.input.Trace)
+	return l, l.w.started(it, run, nil, nil, l.input.Trace)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last

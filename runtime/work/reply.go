@@ -3,29 +3,109 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// RepliesTo prepares the answers of a request to the interrupts of a run. Answers to none are left to the decision.
-func RepliesTo(all []model.Interrupt, entries []agui.ResumeEntry) ([]decide.Reply, error) {
+// Responder is who answers.
+type Responder struct {
+	User string `json:"user"`
+	Role string `json:"role"`
+}
+
+// RepliesTo checks and prepares the answers of a request to the interrupts of a project's run. Answers to none are left to the
+// decision.
+func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
+	size := 0
 	for i, e := range entries {
 		replies[i].Interrupt = e.InterruptID
 		in := interrupt(all, e.InterruptID)
 		if in == nil {
 			continue
 		}
-		if in.Status == model.InterruptOpen && e.Status != model.InterruptResolved && e.Status != model.InterruptCancelled {
-			return nil, model.Refuse(model.KindInvalid, "invalid_request", "An answer's status must be resolved or cancelled")
+		if in.Status == model.InterruptOpen {
+			if err := en.checkAnswer(project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
+				return nil, err
+			}
 		}
-		replies[i] = replyTo(in, e, "")
+		if size += len(e.Payload); size > log.MaxMessages(en.cfg.FrameBytes) { // the answer's RUN_STARTED has them all
+			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(en.cfg.FrameBytes))
+		}
+		replies[i] = replyTo(in, takenFrom(e, &by))
 	}
 	return replies, nil
+}
+
+// checkAnswer refuses an answer that its question does not take. place is where it stands in the request's body.
+func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
+	switch {
+	case e.Status == model.InterruptCancelled:
+		return nil
+	case e.Status != model.InterruptResolved:
+		return misplaced(place+"/status", "invalid_request", "An answer's status must be resolved or cancelled")
+	case in.Frontend:
+		return nil
+	}
+	schema := json.RawMessage(approvalSchema)
+	if !isApproval(in) {
+		asked, err := log.Asks(in)
+		if err != nil || asked.ResponseSchema == nil {
+			return err
+		}
+		schema = asked.ResponseSchema
+	}
+	answer := e.Payload
+	if answer == nil {
+		answer = json.RawMessage("null")
+	}
+	if err := graph.Fits(schema, answer); err != nil {
+		return misplaced(place+"/payload"+placeOf(err), "invalid_answer", "The answer to %q does not fit: %s", in.ID, err)
+	}
+	var given approval
+	if !isApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
+		return nil
+	}
+	if err := en.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
+		return misplaced(place+"/payload/editedArgs"+placeOf(err), "invalid_arguments", "The edited arguments of %s do not fit: %s", in.Tool, err)
+	}
+	return nil
+}
+
+// checkEdit says why a tool, or an agent that is called as one, does not take arguments. One that is not there any more tells its
+// caller so when it is called.
+func (en *Engine) checkEdit(project, name string, args json.RawMessage) error {
+	offer := en.offers.current()
+	if tool, ok := offer.plugins.For(project).Tool(name); ok {
+		return offer.graphs.CheckArgs(tool, args)
+	}
+	if _, ok := queryOf(args); !ok {
+		return errNoQuery
+	}
+	return nil
+}
+
+// placeOf is where in a value err is about, "" for all of it.
+func placeOf(err error) string {
+	if m, ok := errors.AsType[*graph.Misfit](err); ok {
+		return m.Place
+	}
+	return ""
+}
+
+func misplaced(place, code, format string, args ...any) error {
+	refusal := model.Refuse(model.KindInvalid, code, format, args...)
+	refusal.Place = place
+	return refusal
 }
 
 // interrupt returns the one with the id, nil when there is none.
@@ -38,28 +118,52 @@ func interrupt(all []model.Interrupt, id string) *model.Interrupt {
 	return nil
 }
 
-// replyTo prepares one answer, which a client's message of that id may have brought.
-func replyTo(in *model.Interrupt, e agui.ResumeEntry, messageID string) decide.Reply {
+// taken is an answer as its interrupt keeps it.
+type taken struct {
+	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED tells it
+	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
+}
+
+// takenFrom is the answer of a request, or of the server itself when by is nil: the time has passed.
+func takenFrom(e agui.ResumeEntry, by *Responder) taken {
+	e.Metadata = mustJSON(struct {
+		By *Responder `json:"by,omitempty"`
+		At string     `json:"at"`
+	}{by, time.Now().UTC().Format(time.RFC3339Nano)})
+	return taken{Entry: e}
+}
+
+// replyTo prepares one answer.
+func replyTo(in *model.Interrupt, t taken) decide.Reply {
+	e := &t.Entry
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
 	case !in.Frontend:
-		r.Payload = mustJSON(plugins.Answer{Cancelled: e.Status == model.InterruptCancelled, Payload: e.Payload})
-		r.Output = r.Payload
-		return r
+		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == model.InterruptCancelled, Payload: e.Payload})
 	case e.Status == model.InterruptCancelled:
-		e.Payload = mustJSON(failure("declined", "The client declined the call"))
-	case !json.Valid(e.Payload):
-		e.Payload = json.RawMessage("null")
+		r.Output = resultOf(in, mustJSON(failure("declined", "The client declined the call")))
+	case e.Payload == nil:
+		r.Output = resultOf(in, json.RawMessage("null"))
+	default:
+		r.Output = resultOf(in, e.Payload)
 	}
-	r.Payload = mustJSON(frontendAnswer{e.Payload, messageID})
-	r.Output = resultOf(in, e.Payload)
+	if t.MessageID != "" {
+		e.Payload = nil // the message is in the log
+	}
+	r.Payload = mustJSON(t)
 	return r
 }
 
-// frontendAnswer is a frontend call's answer as its interrupt keeps it.
-type frontendAnswer struct {
-	Result    json.RawMessage `json:"result"`
-	MessageID string          `json:"messageId,omitempty"` // of the client's tool message
+// answersIn are the answers that the next span takes, as RUN_STARTED tells them: what a client's own tools returned in messages is not
+// among them, as their results tell it.
+func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
+	for i := range all {
+		var t taken
+		if all[i].Status == model.InterruptAnswered && json.Unmarshal(all[i].Payload, &t) == nil && t.MessageID == "" {
+			list = append(list, t.Entry)
+		}
+	}
+	return list
 }
 
 // resultOf is a client's answer as the result of its call.
@@ -72,7 +176,7 @@ func resultOf(in *model.Interrupt, answer json.RawMessage) json.RawMessage {
 			out.ResultSummary = s
 		}
 	}
-	out.ToolName, out.ToolCallID, out.Parts = in.Tool, in.ID, nil
+	out.ToolName, out.ToolCallID, out.ToolCallArgs, out.Parts = in.Tool, in.ID, nil, nil
 	return mustJSON(out)
 }
 
@@ -88,7 +192,9 @@ func frontendOutput(m *agui.Message) agui.ToolOutput {
 
 // AnswersOf prepares what a request for a run of the thread answers, nil when nothing: what its resume says, and its
 // messages with the results of the client's own tools. known says which messages the thread has already.
-func AnswersOf(ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool) (*decide.Answers, error) {
+func (en *Engine) AnswersOf(
+	ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
+) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil
 	}
@@ -105,7 +211,7 @@ func AnswersOf(ctx context.Context, r model.ByKey, threadKey int64, resume []agu
 		return nil, err
 	}
 	a := &decide.Answers{Run: open[i].Key}
-	if a.Replies, err = RepliesTo(all, resume); err != nil {
+	if a.Replies, err = en.RepliesTo(open[i].Project, all, resume, by); err != nil {
 		return nil, err
 	}
 	for j := range msgs {
@@ -114,11 +220,11 @@ func AnswersOf(ctx context.Context, r model.ByKey, threadKey int64, resume []agu
 		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != model.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
 			continue
 		}
-		id := m.ID
-		if known[id] {
-			id = ""
+		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: model.InterruptResolved, Payload: mustJSON(frontendOutput(m))}, &by)
+		if t.MessageID = m.ID; known[m.ID] {
+			t.MessageID = NewID()
 		}
-		a.Replies = append(a.Replies, replyTo(in, agui.ResumeEntry{Status: model.InterruptResolved, Payload: mustJSON(frontendOutput(m))}, id))
+		a.Replies = append(a.Replies, replyTo(in, t))
 	}
 	if len(a.Replies) == 0 {
 		return nil, nil

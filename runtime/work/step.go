@@ -242,11 +242,11 @@ func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.
 	if err != nil {
 		return plugins.Answer{}, err
 	}
-	return s.question(m, q)
+	return s.question(m, "", q)
 }
 
-// question is Ask for any memo. A question that is recorded already waits on.
-func (s *step) question(m *model.Memo, q agui.Interrupt) (plugins.Answer, error) {
+// question is Ask for any memo, about the call of a tool if it is the approval of one. A question that is recorded already waits on.
+func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.Answer, error) {
 	var a plugins.Answer
 	if m.Done {
 		err := json.Unmarshal(m.Output, &a)
@@ -263,7 +263,7 @@ func (s *step) question(m *model.Memo, q agui.Interrupt) (plugins.Answer, error)
 		}
 	}
 	in := &model.Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Status: model.InterruptOpen, CreatedAt: time.Now(),
+		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Tool: tool, Status: model.InterruptOpen, CreatedAt: time.Now(),
 	}
 	if q.ExpiresAt != "" {
 		at, err := time.Parse(time.RFC3339, q.ExpiresAt)

@@ -255,10 +255,10 @@ func (w *writer) take(it *commit.Item, msgs []model.Message) error {
 	return nil
 }
 
-// started stages the RUN_STARTED of a span with the messages that are new to the thread, and the id of the trace that the
-// run belongs to: see Input.Trace.
-func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message, trace string) error {
-	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID}
+// started stages the RUN_STARTED of a span with the messages that are new to the thread, the answers that the span takes, and the id
+// of the trace that the run belongs to: see Input.Trace.
+func (w *writer) started(it *commit.Item, run *model.Run, msgs []model.Message, answers []agui.ResumeEntry, trace string) error {
+	in := &agui.RunAgentInput{ThreadID: w.thread.ID, RunID: w.run.ID, Resume: answers}
 	for i := range msgs {
 		w.messages[msgs[i].ID] = &msgs[i]
 		in.Messages, in.Encoded = append(in.Messages, msgs[i].Message), append(in.Encoded, msgs[i].Stored())

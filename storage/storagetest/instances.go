@@ -70,19 +70,23 @@ func testSecret(t *testing.T, f *fixture) {
 	if got, err := f.Secret(t.Context(), "x"); !errors.Is(err, model.ErrNotFound) {
 		t.Fatalf("got %q, %v", got, err)
 	}
-	for _, put := range []struct {
-		value   string
-		replace bool
-		want    string
-	}{{"one", false, "one"}, {"two", false, "one"}, {"three", true, "three"}} {
-		if err := f.PutSecret(t.Context(), "x", put.value, put.replace); err != nil {
+	for _, value := range []string{"one", "two"} {
+		if err := f.PutSecret(t.Context(), "x", value); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Secret(t.Context(), "x"); err != nil || got != put.want {
-			t.Errorf("after %v: %q, %v", put, got, err)
+		if got, err := f.Secret(t.Context(), "x"); err != nil || got != "one" {
+			t.Errorf("after %s: %q, %v", value, got, err)
 		}
 	}
 	if got, err := f.Secret(t.Context(), "y"); !errors.Is(err, model.ErrNotFound) {
 		t.Errorf("of another purpose: %q, %v", got, err)
+	}
+	if err := errors.Join(f.PutSecret(t.Context(), "y", "other"), f.RemoveSecrets(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, purpose := range []string{"x", "y"} {
+		if got, err := f.Secret(t.Context(), purpose); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("of %s after all were removed: %q, %v", purpose, got, err)
+		}
 	}
 }

@@ -35,7 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"KeysAreGivenOnce", testKeys},
 		{"KeysAscend", testKeyOrder},
 		{"CancelledCallFails", testCancelled},
-		{"SecretStaysUnlessReplaced", testSecret},
+		{"SecretStaysUntilRemoved", testSecret},
 
 		{"ViewOfAThread", testViewThread},
 		{"ViewOfRuns", testViewRuns},

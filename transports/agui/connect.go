@@ -175,11 +175,10 @@ func (t *tail) Next(ctx context.Context) ([]*runtime.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := recs[len(recs)-1]
-	if t.removed = last.ID == 0; t.removed {
+	if t.removed = recs[0].ID == 0; t.removed { // a log-reset begins with frames of no id
 		return nil, runtime.ErrRemoved
 	}
-	if last.Terminal() {
+	if last := recs[len(recs)-1]; last.Terminal() {
 		t.ended = last.ID
 		t.failed = agui.Project(last.Event, t.projection).Type() == agui.TypeRunError
 	}

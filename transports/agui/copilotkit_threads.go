@@ -129,15 +129,15 @@ func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) e
 	if err != nil {
 		return err
 	}
-	list, err := wire.OwnThreads(c.UserContext(), k.Runtime, who)
-	if err != nil {
-		return err
-	}
-	f, err := wire.ThreadsAfter(list, args.Get("cursor"), limit)
-	if err != nil {
-		return err
-	}
 	agent, archived := args.Get("agentId"), args.Get("includeArchived") == "true"
+	list, err := wire.NewList(c.UserContext(), k.Runtime, "CopilotKit's threads", who, []any{agent, archived})
+	if err != nil {
+		return err
+	}
+	f := runtime.ThreadFilter{Limit: limit}
+	if err = wire.ThreadsAfter(list, args.Get("cursor"), &f); err != nil {
+		return err
+	}
 	threads, last := []kitThread{}, false
 	for n := 0; n < maxPages && len(threads) < limit && !last; n++ {
 		page, err := k.Runtime.Threads(c.UserContext(), who, f)

@@ -71,6 +71,7 @@ func Example() {
 	// Output:
 	// /api/v1/agui/echo
 	//   RUN_STARTED
+	//   STATE_SNAPSHOT
 	//   STEP_STARTED
 	//   TEXT_MESSAGE_START
 	//   TEXT_MESSAGE_CONTENT

@@ -65,6 +65,25 @@ func TestStateIsNotLostToAClientThatDoesNotHaveIt(t *testing.T) {
 	}
 }
 
+// A client without a state is given one before the deltas that apply to it, on a new thread too, by every door of these.
+func TestState_IsGivenToAClientThatHasNone(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	for path, wrap := range map[string]string{
+		"/api/v1/agui/scripted":              "%s",
+		"/api/copilotkit/agent/scripted/run": "%s",
+		"/api/copilotkit":                    `{"method": "agent/run", "params": {"agentId": "scripted"}, "body": %s}`,
+	} {
+		for state, told := range map[string]bool{"": true, `"state": null,`: true, `"state": {},`: false, `"state": {"m": 1},`: false} {
+			text, _ := json.Marshal(script(`{"state": {"n": 1}}`))
+			body := fmt.Sprintf(`{%s "threadId": %q, "messages": [{"id": "m", "role": "user", "content": %s}]}`, state, path+state, text)
+			frames := strings.SplitN(s.Do("POST", path, fmt.Sprintf(wrap, body)).All(), "\n\n", 3)
+			if strings.HasPrefix(frames[1], `event: STATE_SNAPSHOT`+"\n"+`data: {"type":"STATE_SNAPSHOT","snapshot":{},`) != told {
+				t.Errorf("%s with %q: RUN_STARTED is followed by %s", path, state, frames[1])
+			}
+		}
+	}
+}
+
 // The state that a client sends with an answer changes nothing, and the client is told what it is.
 func TestStateOfAnAnswerIsMended(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})

@@ -3,14 +3,19 @@ package attachments_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"mime/multipart"
 	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -310,6 +315,50 @@ func TestASignatureExpires(t *testing.T) {
 	s := serve(t, "", attach.Config{Expires: time.Nanosecond})
 	if got := s.send("GET", s.urlOf(s.upload(file{"f", "a.txt", "", "mine"})), "", nil).code(); got != "403 invalid_signature" {
 		t.Error(got)
+	}
+}
+
+// Who has the secret, as from a backup, opens nothing for longer than URLs are good for, and nothing once the secret is reset.
+func TestSignedURL_ForgedLastsNoLongerThanOthers(t *testing.T) {
+	s := serve(t, "", attach.Config{Expires: time.Hour})
+	up := s.upload(file{"f", "a.txt", "", "mine"})
+	secret, err := s.Runtime.Secret(t.Context(), "attachments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(until time.Time) string {
+		t.Helper()
+		expires := strconv.FormatInt(until.Unix(), 10)
+		mac := hmac.New(sha256.New, []byte(secret))
+		fmt.Fprintf(mac, "GET\n%s\n%s\n%s", up.Bucket, up.Path, expires)
+		q := url.Values{
+			"bucket": {up.Bucket}, "path": {up.Path}, "expires": {expires},
+			"signature": {base64.RawURLEncoding.EncodeToString(mac.Sum(nil))},
+		}
+		return s.send("GET", attach.RawPath+"?"+q.Encode(), "", nil).code()
+	}
+	for at, want := range map[time.Duration]string{
+		time.Hour: "200 ", 2 * time.Hour: "403 invalid_signature", 100 * 365 * 24 * time.Hour: "403 invalid_signature",
+	} {
+		if got := open(time.Now().Add(at)); got != want {
+			t.Errorf("for %v: %s, want %s", at, got, want)
+		}
+	}
+	if got := open(time.Unix(math.MaxInt64, 0)); got != "403 invalid_signature" {
+		t.Errorf("for ever: %s", got)
+	}
+	own := s.urlOf(up)
+	if err := s.Runtime.ResetSecrets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(time.Now().Add(time.Minute)); got != "403 invalid_signature" {
+		t.Errorf("with a secret that was reset: %s", got)
+	}
+	if got := s.send("GET", own, "", nil).code(); got != "403 invalid_signature" {
+		t.Errorf("a URL of before: %s", got)
+	}
+	if got := s.send("GET", s.urlOf(up), "", nil); string(got.Body) != "mine" {
+		t.Errorf("a URL of afterwards: %d %s", got.Status, got.Body)
 	}
 }
 

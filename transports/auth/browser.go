@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,19 +26,22 @@ type Browser struct {
 var (
 	ErrHost   = fiber.NewError(fiber.StatusMisdirectedRequest, "This server does not answer to that Host; name it in the setting hosts")
 	errTarget = fiber.NewError(fiber.StatusBadRequest, "A request's target must be a path, or an URL of its Host")
-	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins")
+	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins, or in trusted_proxies the proxy that ends its TLS")
 )
 
 // What CORS lets pages of admitted origins send and read.
 const (
 	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
-	corsHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, traceparent, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
-	corsExposes = "Retry-After, X-Request-Id"
+	corsExposes = "Retry-After, X-Request-Id, Mcp-Session-Id"
 	corsMaxAge  = "600"
+	corsAsked   = 2 << 10 // bytes of a list of headers
 )
 
+// headerNames is a list of headers. Whatever else a request says, an answer does not repeat it.
+var headerNames = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+)*$")
+
 // Handler refuses requests with a foreign Host (421) or Origin (403), and those whose target may be read in two ways (400). It
-// answers CORS preflights of admitted origins, and lets their pages read the answers.
+// answers CORS preflights of admitted origins, and lets their pages send any header and read the answers.
 func (b Browser) Handler() fiber.Handler {
 	listen, _, _ := net.SplitHostPort(b.Listen)
 	hosts := make([]string, 0, len(b.Hosts)+2)
@@ -72,7 +76,10 @@ func (b Browser) Handler() fiber.Handler {
 		}
 		if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
 			c.Set(fiber.HeaderAccessControlAllowMethods, corsMethods)
-			c.Set(fiber.HeaderAccessControlAllowHeaders, corsHeaders)
+			c.Vary(fiber.HeaderAccessControlRequestHeaders)
+			if asked := c.Get(fiber.HeaderAccessControlRequestHeaders); len(asked) <= corsAsked && headerNames.MatchString(asked) {
+				c.Set(fiber.HeaderAccessControlAllowHeaders, asked)
+			}
 			c.Set(fiber.HeaderAccessControlMaxAge, corsMaxAge)
 			return c.SendStatus(fiber.StatusNoContent)
 		}
@@ -130,11 +137,11 @@ func hostname(host string) string {
 	return "" // brackets are an address's
 }
 
-// ownOrigin reports whether a page of origin came from the host this request goes to.
+// ownOrigin reports whether a page of origin came from where this request goes to: the scheme and the host.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
-	scheme, host, ok := strings.Cut(origin, "://")
+	scheme, host, _ := strings.Cut(origin, "://")
 	peer := PeerOf(c)
-	if !ok || scheme != "http" && scheme != "https" || peer.known && scheme != peer.Scheme {
+	if scheme != peer.Scheme {
 		return false
 	}
 	return strings.EqualFold(host, sentHost(c)) || peer.host != "" && strings.EqualFold(host, peer.host)

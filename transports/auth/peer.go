@@ -28,7 +28,6 @@ type Peer struct {
 
 	proxied bool   // by one of the Proxies
 	host    string // that the proxy was asked for; empty for none
-	known   bool   // the scheme is what the client has asked with, as far as can be told
 }
 
 type peerKey struct{}
@@ -50,7 +49,7 @@ func (p Proxies) Handler(secure func(*fiber.Ctx) bool) fiber.Handler {
 			peer.Address = peer.Address.Unmap()
 		}
 		if secure(c) {
-			peer.Scheme, peer.known = "https", true
+			peer.Scheme = "https"
 		}
 		if peer.Address.IsValid() && p.Has(peer.Address) {
 			p.hear(c, peer)
@@ -69,7 +68,7 @@ func (p Proxies) hear(c *fiber.Ctx, peer *Peer) {
 	peer.Request = c.Get(fiber.HeaderXRequestID)
 	peer.Address = p.client(peer.Address, values(c, fiber.HeaderXForwardedFor))
 	if scheme := strings.ToLower(last(values(c, fiber.HeaderXForwardedProto))); scheme == "http" || scheme == "https" {
-		peer.Scheme, peer.known = scheme, true
+		peer.Scheme = scheme
 	}
 	peer.host = last(values(c, fiber.HeaderXForwardedHost))
 }

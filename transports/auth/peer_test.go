@@ -3,6 +3,7 @@ package auth_test
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
@@ -87,6 +88,46 @@ func TestHostsAreNames(t *testing.T) {
 		app.Handler()(&ctx)
 		if got := ctx.Response.StatusCode(); got != want {
 			t.Errorf("Host %q: got %d, want %d", host, got, want)
+		}
+	}
+}
+
+// A page of the other scheme is another's: over plain HTTP anybody on the way may have written it.
+func TestBrowser_AnotherSchemeIsAnotherOrigin(t *testing.T) {
+	for name, c := range map[string]struct {
+		secure  bool
+		from    string
+		proto   string
+		origins map[string]int
+	}{
+		"plain":                   {false, "192.0.2.1", "", map[string]int{"http://internal": 200, "https://internal": 403}},
+		"TLS":                     {true, "192.0.2.1", "", map[string]int{"http://internal": 403, "https://internal": 200}},
+		"what anybody says":       {false, "192.0.2.1", "https", map[string]int{"http://internal": 200, "https://internal": 403}},
+		"what a proxy says":       {false, "10.1.1.1", "https", map[string]int{"http://internal": 403, "https://internal": 200}},
+		"a proxy without TLS":     {false, "10.1.1.1", "http", map[string]int{"http://internal": 200, "https://internal": 403}},
+		"a proxy of few words":    {false, "10.1.1.1", "", map[string]int{"http://internal": 200, "https://internal": 403}},
+		"a proxy that speaks TLS": {true, "10.1.1.1", "", map[string]int{"http://internal": 403, "https://internal": 200}},
+	} {
+		for origin, want := range c.origins {
+			app := fiber.New()
+			proxies := auth.Proxies{netip.MustParsePrefix("10.0.0.0/8")}
+			app.Use(proxies.Handler(func(*fiber.Ctx) bool { return c.secure }), auth.Browser{Hosts: []string{"internal"}}.Handler())
+			app.Get("/", func(*fiber.Ctx) error { return nil })
+			var ctx fasthttp.RequestCtx
+			ctx.Init(&fasthttp.Request{}, &net.TCPAddr{IP: net.ParseIP(c.from), Port: 4711}, nil)
+			ctx.Request.SetRequestURI("/")
+			ctx.Request.Header.SetHost("internal")
+			ctx.Request.Header.Set("Origin", origin)
+			if c.proto != "" {
+				ctx.Request.Header.Set("X-Forwarded-Proto", c.proto)
+			}
+			app.Handler()(&ctx)
+			if got := ctx.Response.StatusCode(); got != want {
+				t.Errorf("%s, Origin %s: got %d, want %d", name, origin, got, want)
+			}
+			if body := string(ctx.Response.Body()); want == 403 && !strings.Contains(body, "trusted_proxies") {
+				t.Errorf("%s, Origin %s: the refusal names no trusted_proxies: %s", name, origin, body)
+			}
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Secrets, "keys %s", who.Project())
+	list, err := wire.NewList(c.UserContext(), t.Secrets, "keys", who, nil)
 	if err != nil {
 		return err
 	}

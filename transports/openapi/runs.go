@@ -2,7 +2,7 @@ package openapi
 
 // The parameters that several operations take.
 var (
-	cursorParam = query("cursor", text("The `nextCursor` of the page before."))
+	cursorParam = query("cursor", text("The `nextCursor` of the page before, which was asked for with the same filters."))
 	limitParam  = query("limit", within(1, 500, 50, "How many items the page may hold."))
 	userParam   = query("user", text("With a role that sees others' runs: whose run this is, where a name "+
 		"alone is ambiguous."))

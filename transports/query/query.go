@@ -75,8 +75,7 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 		}
 		f.ThreadKey = th.Key
 	}
-	list, err := wire.NewList(ctx, rt, "runs %q %q %q %q %q %d %d %d %q %v", who.Project(), who.User(), f.Statuses, f.Agent,
-		f.WorkflowID, f.ThreadKey, f.Since.UnixMilli(), f.Until.UnixMilli(), f.Text, f.Oldest)
+	list, err := wire.NewList(ctx, rt, "runs", who, f)
 	return f, list, err
 }
 

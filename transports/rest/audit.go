@@ -17,8 +17,7 @@ func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	if f.Until, err = wire.Moment("until", c.Query("until")); err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "audit %q %q %q %q %q %d %d",
-		who.Project(), f.Actor, f.Action, f.User, f.Run, f.Since.UnixMilli(), f.Until.UnixMilli())
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "audit", who, f)
 	if err != nil {
 		return err
 	}

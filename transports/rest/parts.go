@@ -24,7 +24,7 @@ func (t Transport) part(c *fiber.Ctx, who runtime.Caller, kind string) (part, er
 		return part{}, err
 	}
 	p := part{who: who, run: run}
-	if p.list, err = wire.NewList(c.UserContext(), t.Runtime, "%s %d", kind, run.Key); err != nil {
+	if p.list, err = wire.NewList(c.UserContext(), t.Runtime, kind, who, run.Key); err != nil {
 		return p, err
 	}
 	if p.limit, err = wire.Limit(c.Query("limit")); err != nil {

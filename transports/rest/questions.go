@@ -13,7 +13,7 @@ func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	list, err := wire.NewList(c.UserContext(), t.Runtime, "interrupts %q %q", who.Project(), who.User())
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "interrupts", who, nil)
 	if err != nil {
 		return err
 	}

@@ -12,40 +12,35 @@ import (
 
 // threads answers GET threads: the caller's own, or those of the user that a viewer names, those with the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, wire.OwnThreads, t.Runtime.Threads)
+	return t.listThreads(c, who, "threads", t.Runtime.Threads)
 }
 
 // allThreads answers GET threads of a project: those that the caller may see.
 func (t Transport) allThreads(c *fiber.Ctx, who runtime.Caller) error {
-	return t.listThreads(c, who, wire.AllThreads, t.Runtime.ThreadsOfAll)
+	return t.listThreads(c, who, "all threads", t.Runtime.ThreadsOfAll)
 }
-
-// threadList names a list of threads.
-type threadList func(ctx context.Context, s wire.Secrets, who runtime.Caller) (wire.List, error)
 
 // readThreads reads a page of threads.
 type readThreads func(ctx context.Context, who runtime.Caller, f runtime.ThreadFilter) (runtime.Page[runtime.ListedThread], error)
 
-func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, of threadList, read readThreads) error {
-	limit, err := wire.Limit(c.Query("limit"))
-	if err != nil {
-		return err
-	}
-	list, err := of(c.UserContext(), t.Runtime, who)
-	if err != nil {
-		return err
-	}
-	f, err := wire.ThreadsAfter(list, c.Query("cursor"), limit)
-	if err != nil {
-		return err
-	}
-	f.Text = strings.TrimSpace(c.Query("q"))
+func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, name string, read readThreads) error {
+	f := runtime.ThreadFilter{Text: strings.TrimSpace(c.Query("q"))}
 	switch archived := c.Query("archived"); archived {
 	case "":
 	case "true", "false":
 		f.Archived = new(archived == "true")
 	default:
 		return wire.Refuse("invalid_request", "archived must be true or false")
+	}
+	list, err := wire.NewList(c.UserContext(), t.Runtime, name, who, f)
+	if err != nil {
+		return err
+	}
+	if f.Limit, err = wire.Limit(c.Query("limit")); err != nil {
+		return err
+	}
+	if err = wire.ThreadsAfter(list, c.Query("cursor"), &f); err != nil {
+		return err
 	}
 	threads, err := read(c.UserContext(), who, f)
 	if err != nil {
@@ -57,7 +52,7 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, of threadList, 
 // users answers GET users of a project: those who have threads there.
 func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
 	f := runtime.UserFilter{Text: strings.TrimSpace(c.Query("q"))}
-	list, err := wire.Users(c.UserContext(), t.Runtime, who)
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "users", who, f)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ func Example() {
 	_ = server.Shutdown(ctx)
 	// Output:
 	// RUN_STARTED
+	// STATE_SNAPSHOT
 	// STEP_STARTED
 	// TEXT_MESSAGE_START
 	// TEXT_MESSAGE_CONTENT

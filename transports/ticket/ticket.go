@@ -2,20 +2,18 @@
 // ticket is had for a path, with the credential that could open it, and stands in the query of the URL. It opens a GET of
 // that path in that project, for the same caller, for at most twelve hours and never for longer than the credential that
 // it was made with, and nothing else. It is signed with a secret that is in the database: it survives restarts, and ends
-// with the others when the secret is replaced.
+// with the others when the secrets are reset.
 package ticket
 
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -29,30 +27,18 @@ import (
 // purpose is what the secret is called where secrets are.
 const purpose = "stream-tickets"
 
-// How long a ticket lasts at most, and a secret is remembered before it is asked for again.
 const (
-	lifetime = 12 * time.Hour
-	fresh    = time.Minute
+	lifetime = 12 * time.Hour  // of a ticket at most
+	skew     = time.Minute     // by which the clocks of two servers may differ
 	patience = 5 * time.Second // for the database
 )
 
-// Secrets is where the secret is. Secret fails with runtime.ErrNotFound when there is none; PutSecret keeps one unless
-// there is one, or in its place.
-type Secrets interface {
-	Secret(ctx context.Context, purpose string) (string, error)
-	PutSecret(ctx context.Context, purpose, value string, replace bool) error
-}
-
 // Tickets makes and takes tickets. It is an Authenticator for those who bring one, and asks another for all others.
 type Tickets struct {
-	secrets Secrets
+	secrets wire.Secrets
 	next    auth.Authenticator // nil without accounts
 	watcher auth.Watcher       // next, if it is one
 	open    []string           // the paths of streams, as routes have them
-
-	mu     sync.Mutex // guards the fields below
-	secret []byte
-	read   time.Time // when it was read
 }
 
 var (
@@ -63,7 +49,7 @@ var (
 )
 
 // New returns the tickets for the streams among some routes.
-func New(s Secrets, next auth.Authenticator, mounts ...transports.Mounter) *Tickets {
+func New(s wire.Secrets, next auth.Authenticator, mounts ...transports.Mounter) *Tickets {
 	t := &Tickets{secrets: s, next: next}
 	t.watcher, _ = next.(auth.Watcher)
 	for _, m := range mounts {
@@ -74,21 +60,6 @@ func New(s Secrets, next auth.Authenticator, mounts ...transports.Mounter) *Tick
 		}
 	}
 	return t
-}
-
-// Replace makes all tickets void that were made until now: for Tickets that others have within a minute.
-func Replace(ctx context.Context, s Secrets) error {
-	return s.PutSecret(ctx, purpose, rand.Text(), true)
-}
-
-// Reset is Replace, and takes effect at once.
-func (t *Tickets) Reset(ctx context.Context) error {
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.read = time.Time{}
-	}()
-	return Replace(ctx, t.secrets)
 }
 
 // claims are what a ticket says. It is sealed: their names are nobody else's affair.
@@ -114,13 +85,14 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
-	secret, err := t.current(ctx)
+	secret, err := t.secrets.Secret(ctx, purpose)
 	if err != nil {
 		return auth.Identity{}, errAway
 	}
 	c, ok := open(secret, tickets[0])
 	path, known := canonical(r.URL.EscapedPath())
-	if !ok || !known || c.Path != path || r.Method != http.MethodGet || time.Now().Unix() >= c.Expires {
+	left := time.Until(time.Unix(c.Expires, 0))
+	if !ok || !known || c.Path != path || r.Method != http.MethodGet || left <= 0 || left > lifetime+skew {
 		return auth.Identity{}, errTicket
 	}
 	id := auth.Identity{
@@ -196,7 +168,7 @@ func (t *Tickets) issue(c *fiber.Ctx, who runtime.Caller) error {
 	if who, err = transports.InBody(c, who, req.ProjectID); err != nil {
 		return err
 	}
-	secret, err := t.current(c.UserContext())
+	secret, err := t.secrets.Secret(c.UserContext(), purpose)
 	if err != nil {
 		return err
 	}
@@ -233,32 +205,14 @@ func canonical(escaped string) (string, bool) {
 	return strings.Join(segments, "/"), strings.HasPrefix(escaped, "/")
 }
 
-// current returns the secret, making one when there is none.
-func (t *Tickets) current(ctx context.Context) ([]byte, error) {
-	t.mu.Lock()
-	secret, fine := t.secret, time.Since(t.read) < fresh
-	t.mu.Unlock()
-	if fine {
-		return secret, nil
-	}
-	text, err := runtime.MakeSecret(ctx, t.secrets, purpose)
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.secret, t.read = []byte(text), time.Now()
-	return t.secret, nil
-}
-
-func sign(secret []byte, body string) []byte {
-	mac := hmac.New(sha256.New, secret)
+func sign(secret, body string) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
 	return mac.Sum(nil)
 }
 
 // seal returns claims that nobody else can make.
-func seal(secret []byte, c *claims) string {
+func seal(secret string, c *claims) string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // it is made of strings and a number
@@ -268,7 +222,7 @@ func seal(secret []byte, c *claims) string {
 }
 
 // open returns what was sealed.
-func open(secret []byte, ticket string) (c claims, ok bool) {
+func open(secret, ticket string) (c claims, ok bool) {
 	body, signature, _ := strings.Cut(ticket, ".")
 	given, err := base64.RawURLEncoding.DecodeString(signature)
 	if err != nil || !hmac.Equal(given, sign(secret, body)) {

@@ -9,14 +9,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
+	"encoding/json"
 	"slices"
 	"strconv"
 
 	"github.com/batonrun/baton/runtime"
 )
 
-// Secrets has the secret that cursors are sealed with. A *runtime.Runtime does.
+// Secrets has what cursors are sealed and tickets are signed with. A *runtime.Runtime does.
 type Secrets interface {
 	Secret(ctx context.Context, purpose string) (string, error)
 }
@@ -24,7 +24,7 @@ type Secrets interface {
 // purpose is what the secret is called where secrets are.
 const purpose = "list-cursors"
 
-// List is a list that is read page by page. A cursor leads on in the list it was given for and nowhere else.
+// List is a list that is read page by page. A cursor leads on in the list it was given for, with its filters, and nowhere else.
 //
 // Cursors are base64url of a tag and a position, encrypted: positions are keys that all projects share, so they would tell what
 // others do, and to make one would be to ask about what is another's. The tag is the HMAC of the position and begins its
@@ -34,14 +34,19 @@ type List struct {
 	block cipher.Block
 }
 
-// NewList returns the list of a name, which is made as fmt.Sprintf does. It fails when the secret cannot be had.
-func NewList(ctx context.Context, s Secrets, format string, args ...any) (List, error) {
+// NewList returns the list of a name that a caller reads, with a filter in which there is neither a position nor a limit yet. It fails
+// when the secret cannot be had.
+func NewList(ctx context.Context, s Secrets, name string, who runtime.Caller, filter any) (List, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if err != nil {
 		return List{}, err
 	}
+	scope, err := json.Marshal([]any{name, who.Project(), who.User(), who.Role().String(), filter})
+	if err != nil {
+		return List{}, err
+	}
 	const size = 32 // of a key
-	keys, err := hkdf.Key(sha256.New, []byte(secret), nil, "baton cursor\x00"+fmt.Sprintf(format, args...), 2*size)
+	keys, err := hkdf.Key(sha256.New, []byte(secret), nil, "baton cursor\x00"+string(scope), 2*size)
 	if err != nil {
 		return List{}, err
 	}

@@ -33,7 +33,7 @@ func (s secret) Secret(context.Context, string) (string, error) {
 // named returns the list of a name.
 func named(tb testing.TB, name string) wire.List {
 	tb.Helper()
-	list, err := wire.NewList(tb.Context(), secret("s"), "%s", name)
+	list, err := wire.NewList(tb.Context(), secret("s"), name, runtime.MustCaller("p", "ann", runtime.RoleUser), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestCursorLeadsOnInItsOwnListOnly(t *testing.T) {
 
 func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	own := func(user string) wire.List {
-		list, err := wire.OwnThreads(t.Context(), secret("s"), runtime.MustCaller("p", user, runtime.RoleUser))
+		list, err := wire.NewList(t.Context(), secret("s"), "threads", runtime.MustCaller("p", user, runtime.RoleUser), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,18 +68,19 @@ func TestThreadsCursorHoldsTimeAndKey(t *testing.T) {
 	rows := make([]runtime.ListedThread, 1)
 	rows[0].Key, rows[0].UpdatedAt = 7, at
 	cursor := *wire.NewThreads(ann, runtime.Page[runtime.ListedThread]{Rows: rows, More: true, Total: 2}).NextCursor
-	f, err := wire.ThreadsAfter(ann, cursor, 10)
-	if err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 10 {
+	f := runtime.ThreadFilter{Limit: 10}
+	if err := wire.ThreadsAfter(ann, cursor, &f); err != nil || !f.BeforeTime.Equal(at) || f.BeforeKey != 7 || f.Limit != 10 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	first, err := wire.ThreadsAfter(ann, "", 10)
+	first := runtime.ThreadFilter{Limit: 10}
+	err := wire.ThreadsAfter(ann, "", &first)
 	if diff := cmp.Diff(runtime.ThreadFilter{Limit: 10}, first); diff != "" || err != nil {
 		t.Errorf("no cursor: %v, %s", err, diff)
 	}
-	_, err = wire.ThreadsAfter(own("bob"), cursor, 10)
+	err = wire.ThreadsAfter(own("bob"), cursor, &f)
 	refused(t, err, "invalid_cursor", "cursor")
 	for _, bad := range []string{cursor[:len(cursor)-1], cursor + "A", ann.Cursor(7), ann.Cursor(7, 7, 7), "x"} {
-		_, err := wire.ThreadsAfter(ann, bad, 10)
+		err := wire.ThreadsAfter(ann, bad, &f)
 		refused(t, err, "invalid_cursor", "cursor")
 	}
 }
@@ -156,7 +157,7 @@ func TestForgedCursorIsRefused(t *testing.T) {
 	const name = "runs"
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("baton cursor\x00"), 7), name...))
 	old := base64.RawURLEncoding.EncodeToString(append(append([]byte{1}, sum[:8]...), 7))
-	other, err := wire.NewList(t.Context(), secret("another"), name)
+	other, err := wire.NewList(t.Context(), secret("another"), name, runtime.MustCaller("p", "ann", runtime.RoleUser), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestCursorBehindAName(t *testing.T) {
 }
 
 func TestListNeedsTheSecret(t *testing.T) {
-	if _, err := wire.NewList(t.Context(), secret(""), "runs"); !errors.Is(err, errAway) {
+	if _, err := wire.NewList(t.Context(), secret(""), "runs", runtime.MustCaller("p", "ann", runtime.RoleUser), nil); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"time"
 
@@ -63,24 +62,13 @@ func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projectio
 	return answer
 }
 
-// OwnThreads is the list of the caller's own threads.
-func OwnThreads(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
-	return NewList(ctx, s, "threads %q %q", who.Project(), who.User())
-}
-
-// AllThreads is the list of the threads that the caller may see.
-func AllThreads(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
-	return NewList(ctx, s, "all threads %q %q %s", who.Project(), who.User(), who.Role())
-}
-
-// ThreadsAfter returns the filter for a page of a list of threads, the one that a cursor leads to.
-func ThreadsAfter(l List, cursor string, limit int) (runtime.ThreadFilter, error) {
-	f := runtime.ThreadFilter{Limit: limit}
+// ThreadsAfter has a filter begin where a cursor leads to in that list.
+func ThreadsAfter(l List, cursor string, f *runtime.ThreadFilter) error {
 	at, err := l.positions(cursor, 2)
 	if err == nil && cursor != "" {
 		f.BeforeTime, f.BeforeKey = time.UnixMilli(at[0]), at[1]
 	}
-	return f, err
+	return err
 }
 
 // ThreadsCursor returns the cursor that leads on behind the thread of that key with the latest activity at that

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -14,12 +13,7 @@ type ThreadUser struct {
 	LastActiveAt time.Time `json:"lastActiveAt"`
 }
 
-// Users is the list of those who have threads in the caller's project.
-func Users(ctx context.Context, s Secrets, who runtime.Caller) (List, error) {
-	return NewList(ctx, s, "users %q", who.Project())
-}
-
-// NewUsers makes a page of Users.
+// NewUsers makes a page of the list of those who have threads in a project.
 func NewUsers(l List, read runtime.Page[runtime.ThreadUser]) Page[ThreadUser] {
 	return newPage(read, func(u *runtime.ThreadUser) ThreadUser {
 		return ThreadUser{u.User, u.Threads, stamp(u.LastActiveAt)}

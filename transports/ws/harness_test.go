@@ -172,9 +172,9 @@ func (s *server) request(method, path string, header ...string) (int, string) {
 }
 
 // events is what the thread's stream of server-sent events shows: of each event its id and its JSON.
-func (s *server) events(thread string) (all []numbered) {
+func (s *server) events(thread string, header ...string) (all []numbered) {
 	s.Helper()
-	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events")
+	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events", header...)
 	for block := range strings.SplitSeq(body, "\n\n") {
 		if _, data, ok := strings.Cut(block, "\ndata: "); ok {
 			_, rest, _ := strings.Cut("\n"+block, "\nid: ")

@@ -1,6 +1,7 @@
 package ws_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -183,27 +184,85 @@ func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 	}
 }
 
-func TestRemovedRangeIsShownWithoutIDs(t *testing.T) {
+// A range that was removed is shown as three frames, of which the last has its id: a viewer who is cut off within gets all of them again.
+func TestReset_IsWholeForAViewerCutWithin(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	first := s.Script("main", `{"say": "one"}, {"state": {"n": 1}}`)
-	s.Await(first.RunID, "COMPLETED")
-	s.Await(s.Script("main", `{"say": "two"}`).RunID, "COMPLETED")
-	if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+first.RunID); status != http.StatusNoContent {
-		t.Fatalf("got %d %s", status, body)
-	}
-	want := frames(s.events("main"))
-	if !strings.Contains(want[0], `"log-reset"`) || !strings.HasPrefix(want[1], `{"event":{"type":"STATE_SNAPSHOT"`) {
-		t.Fatalf("got %s", want)
-	}
-	untimed := func(all []string) (list []string) { // what has no id is made for each reader
-		for _, f := range all {
-			list = append(list, aTime.ReplaceAllString(f, ""))
+	for thread, deleted := range map[string][]int{"first": {0}, "middle": {1}, "last": {2}, "all": {0, 1, 2}} {
+		var runs []string
+		for i := range 3 {
+			runs = append(runs, s.Script(thread, fmt.Sprintf(`{"say": "one"}, {"state": {"n": %d}}`, i)).RunID)
+			s.Await(runs[i], "COMPLETED")
 		}
-		return list
+		all := s.events(thread)
+		end := all[len(all)-1].ID
+		for _, i := range deleted {
+			if status, body := s.request("DELETE", "/api/projects/default/agent-runs/"+runs[i]); status != http.StatusNoContent {
+				t.Fatalf("got %d %s", status, body)
+			}
+		}
+		for door, read := range map[string]func(after int64) []numbered{
+			"SSE": func(after int64) []numbered { return s.events(thread, "Last-Event-ID", fmt.Sprint(after)) },
+			"the mirror": func(after int64) (list []numbered) {
+				for _, frame := range s.watch(thread, fmt.Sprintf("?after_event_id=%d", after)).all(1000) {
+					list = append(list, parse(t, frame))
+				}
+				return list
+			},
+			"a socket with many": func(after int64) (list []numbered) {
+				c := s.many()
+				c.send(fmt.Sprintf(`{"op": "subscribe", "threadId": %q, "afterEventId": %d}`, thread, after))
+				c.until(`"ack"`)
+				for len(list) == 0 || list[len(list)-1].ID != end {
+					list = append(list, parse(t, c.next()))
+				}
+				return list
+			},
+		} {
+			got := read(0)
+			at := slices.IndexFunc(got, func(n numbered) bool { return strings.Contains(string(n.Event), `"log-reset"`) })
+			if at < 0 || got[at].ID != 0 || got[at+1].ID != 0 || got[at+2].ID == 0 {
+				t.Fatalf("%s, %s: got %s", thread, door, untimed(got))
+			}
+			for _, n := range got[at : at+3] {
+				var whose map[string]any
+				_ = json.Unmarshal(n.Event, &whose)
+				if _, ok := whose["runId"].(string); !ok || whose["threadId"] != thread || whose["agent"] != "scripted" && len(deleted) < 3 {
+					t.Errorf("%s, %s: whose is %s", thread, door, n.Event)
+				}
+			}
+			for i := range got { // a viewer who has this frame and no more
+				seen := slices.Clone(got[:i+1])
+				slices.Reverse(seen)
+				last := slices.IndexFunc(seen, func(n numbered) bool { return n.ID != 0 })
+				after, rest := int64(0), got
+				if last >= 0 {
+					after, rest = seen[last].ID, got[i+1-last:]
+				}
+				if after == end {
+					continue
+				}
+				if diff := cmp.Diff(untimed(rest), untimed(read(after))); diff != "" {
+					t.Errorf("%s, %s: behind %d comes\n%s", thread, door, after, diff)
+				}
+			}
+		}
 	}
-	if diff := cmp.Diff(untimed(want), untimed(s.watch("main", "").all(1000))); diff != "" {
-		t.Error(diff)
+}
+
+func parse(t *testing.T, frame string) (n numbered) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(frame), &n); err != nil {
+		t.Fatalf("%v in %s", err, frame)
 	}
+	return n
+}
+
+// untimed are events without their times: what is not in the log is made for each reader.
+func untimed(all []numbered) (list []string) {
+	for _, n := range all {
+		list = append(list, aTime.ReplaceAllString(n.frame(), ""))
+	}
+	return list
 }
 
 var aTime = regexp.MustCompile(`,"timestamp":\d+`)

@@ -136,6 +136,14 @@ describe("running", { concurrency: true }, () => {
     await agrees(agent, "scripted");
   });
 
+  test("state of a client that has none", async () => {
+    const agent = new Tracked("scripted");
+    agent.setState(null);
+    await agent.script({ state: { n: 1 } }, { state: { m: 2 } });
+    assert.deepEqual(agent.state, { n: 1, m: 2 });
+    await agrees(agent, "scripted");
+  });
+
   test("parallel nodes", async () => {
     const agent = new Tracked("demo");
     await agent.ask("rivers");

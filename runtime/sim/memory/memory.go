@@ -128,12 +128,20 @@ func (db *Database) Secret(ctx context.Context, purpose string) (string, error) 
 }
 
 // PutSecret keeps it: see [model.Secrets].
-func (db *Database) PutSecret(ctx context.Context, purpose, value string, replace bool) error {
+func (db *Database) PutSecret(ctx context.Context, purpose, value string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if _, ok := db.secrets[purpose]; !ok || replace {
+	if _, ok := db.secrets[purpose]; !ok {
 		db.secrets[purpose] = value
 	}
+	return ctx.Err()
+}
+
+// RemoveSecrets removes those of all purposes.
+func (db *Database) RemoveSecrets(ctx context.Context) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	clear(db.secrets)
 	return ctx.Err()
 }
 

@@ -5477,7 +5477,7 @@ export interface operations {
                 q?: string;
                 /** @description Which come first. */
                 order?: "newest" | "oldest";
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -5814,7 +5814,7 @@ export interface operations {
     listSteps: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -5933,7 +5933,7 @@ export interface operations {
     listMessages: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -6140,7 +6140,7 @@ export interface operations {
     listInterrupts: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -6356,7 +6356,7 @@ export interface operations {
                 archived?: boolean;
                 /** @description With a role that sees others' threads: whose they are. */
                 user?: string;
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -6426,7 +6426,7 @@ export interface operations {
                 archived?: boolean;
                 /** @description With a role that sees others' threads: whose they are. */
                 user?: string;
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -6496,7 +6496,7 @@ export interface operations {
             query?: {
                 /** @description Only users with this text in the name, in upper or lower case. */
                 q?: string;
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -7139,7 +7139,7 @@ export interface operations {
                 since?: string;
                 /** @description Only what was asked for before. */
                 until?: string;
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -7487,7 +7487,7 @@ export interface operations {
     listKeys: {
         parameters: {
             query?: {
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
@@ -8720,7 +8720,7 @@ export interface operations {
                 agentId?: string;
                 /** @description Also those that are archived. */
                 includeArchived?: boolean;
-                /** @description The `nextCursor` of the page before. */
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;

@@ -1,0 +1,203 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// refund is a tool that a person approves, which says what it was called with.
+var refund = tool{plugins.Info{
+	Name: "refund", Approval: true,
+	Parameters: []byte(`{"type":"object","properties":{"euros":{"type":"number","maximum":500}},"required":["euros"]}`),
+}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{ResultSummary: "refunded " + string(call.Args)}, nil
+}}
+
+// asksFor is an agent that makes one call of a tool.
+func asksFor(name, tool, args string) agent {
+	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, tool, json.RawMessage(args))
+		return agui.WorkerOutput{Answer: out.ResultSummary}, err
+	}}
+}
+
+// The log, the messages and the steps tell what an approved call was made with, what it was asked with, and who changed it.
+func TestApproval_TellsWhatWasExecuted(t *testing.T) {
+	b := open(t, runtime.Config{}, refund, asksFor("clerk", "refund", `{"euros": 149.9}`))
+	ann := runtime.MustCaller("default", "ann", runtime.RoleOperator)
+	for thread, req := range map[string]runtime.StartRequest{
+		"agent": {Agent: "clerk", ThreadID: "agent", Messages: user("go")},
+		"tool":  {Tool: "refund", ThreadID: "tool", Messages: user(`{"euros": 149.9}`)},
+	} {
+		s, err := b.StartRun(t.Context(), local, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Waiting)
+		b.restart()
+		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry := agui.ResumeEntry{
+			InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`{"approved":true,"editedArgs":{"euros":99.5}}`),
+			Metadata: json.RawMessage(`{"by":{"user":"mallory","role":"admin"}}`),
+		}
+		if _, err := b.Resume(t.Context(), ann, s.RunID, []agui.ResumeEntry{entry}); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		recs := b.log(thread)
+		checkLog(t, recs)
+		var asks, made string
+		var took []agui.ResumeEntry
+		for _, r := range recs {
+			switch e := r.Event.(type) {
+			case agui.RunStarted:
+				took = e.Input.Resume
+			case agui.ToolCallArgs:
+				asks += e.Delta
+			case agui.ToolCallResult:
+				made = string(e.Output.ToolCallArgs)
+				if e.Content != `refunded {"euros":99.5}` {
+					t.Errorf("%s: the call gave %s", thread, e.Content)
+				}
+			}
+		}
+		if !strings.Contains(asks, "149.9") || made != `{"euros":99.5}` {
+			t.Errorf("%s: the log says that %s was asked and %s was made", thread, asks, made)
+		}
+		if len(took) != 1 || took[0].InterruptID != entry.InterruptID || took[0].Status != "resolved" || string(took[0].Payload) != string(entry.Payload) {
+			t.Fatalf("%s: RUN_STARTED tells of %+v", thread, took)
+		}
+		var about struct {
+			By struct{ User, Role string }
+			At time.Time
+		}
+		if err := json.Unmarshal(took[0].Metadata, &about); err != nil || about.By.User != "ann" || about.By.Role != "operator" || about.At.IsZero() {
+			t.Errorf("%s: the answer was given by %s: %v", thread, took[0].Metadata, err)
+		}
+		msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range msgs {
+			var said struct{ ToolAgentOutput *agui.ToolOutput }
+			switch {
+			case len(m.ToolCalls) > 0 && !strings.Contains(m.ToolCalls[0].Arguments, "149.9"):
+				t.Errorf("%s: the message has the call %s", thread, m.ToolCalls[0].Arguments)
+			case m.Role != agui.RoleTool:
+			case json.Unmarshal(m.Metadata, &said) != nil || string(said.ToolAgentOutput.ToolCallArgs) != `{"euros":99.5}`:
+				t.Errorf("%s: the result's message has %s", thread, m.Metadata)
+			}
+		}
+		steps, err := rows(b.Steps(t.Context(), local, s.RunID, 0, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if thread == "tool" && steps[0].Input != `{"euros":99.5}` {
+			t.Errorf("the step was made with %s", steps[0].Input)
+		}
+	}
+}
+
+// An answer that its question does not take is refused with its place, through each door, and the question stays open.
+func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(
+			`{"type":"object","properties":{"yes":{"type":"boolean"},"why/how":{"type":"string"}},"required":["yes"]}`)})
+		return agui.WorkerOutput{Answer: string(a.Payload)}, err
+	}}
+	guarded := asksFor("helper", "hello", `{"query": "hi"}`)
+	careful := agent{"hello", hello.run}
+	workflow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "hello", Approval: true}}}
+	b := open(t, runtime.Config{}, refund, asks, asksFor("clerk", "refund", `{"euros": 1}`), approving{careful}, guarded, workflow)
+	type wrong struct{ payload, code, place string }
+	for agent, c := range map[string]struct {
+		wrong []wrong
+		right string
+	}{
+		"asks": {[]wrong{
+			{`42`, "invalid_answer", ""}, {`"yes"`, "invalid_answer", ""}, {`null`, "invalid_answer", ""}, {``, "invalid_answer", ""},
+			{`{"yes":"maybe"}`, "invalid_answer", "/yes"}, {`{"yes":true,"why/how":1}`, "invalid_answer", "/why~1how"}, {`{}`, "invalid_answer", ""},
+		}, `{"yes":true}`},
+		"clerk": {[]wrong{
+			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}, {`{"approved":"yes"}`, "invalid_answer", "/approved"},
+			{`{"approved":true,"editedArgs":"x"}`, "invalid_answer", "/editedArgs"}, {`{"approved":true,"more":1}`, "invalid_answer", ""},
+			{`{"approved":true,"editedArgs":{"euros":501}}`, "invalid_arguments", "/editedArgs/euros"},
+			{`{"approved":true,"editedArgs":{}}`, "invalid_arguments", "/editedArgs"},
+		}, `{"approved":true,"editedArgs":{"euros":2}}`},
+		"helper": {[]wrong{
+			{`{"approved":true,"editedArgs":{"query":3}}`, "invalid_arguments", "/editedArgs"},
+		}, `{"approved":true,"editedArgs":{"query":"ho"}}`},
+		"flow": {[]wrong{{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}}, `{"approved":true}`},
+	} {
+		req := runtime.StartRequest{Agent: agent, ThreadID: agent, Messages: user("go")}
+		if agent == "flow" {
+			req.Agent, req.WorkflowID = "", "flow"
+		}
+		s, err := b.StartRun(t.Context(), local, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Waiting)
+		asked, err := b.Interrupts(t.Context(), local, s.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := func(payload string) []agui.ResumeEntry {
+			e := agui.ResumeEntry{InterruptID: asked[0].ID, Status: "resolved"}
+			if payload != "" {
+				e.Payload = json.RawMessage(payload)
+			}
+			return []agui.ResumeEntry{e}
+		}
+		for _, w := range c.wrong {
+			_, err := b.Resume(t.Context(), local, s.RunID, answer(w.payload))
+			_, startErr := b.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: agent, Resume: answer(w.payload)})
+			for _, err := range []error{err, startErr} {
+				refusal, ok := errors.AsType[*runtime.Error](err)
+				if !ok || refusal.Kind != runtime.KindInvalid || refusal.Code != w.code || refusal.Place != "/resume/0/payload"+w.place {
+					t.Errorf("%s: %s is answered with %+v", agent, w.payload, err)
+				}
+			}
+		}
+		if run := b.wait(s.RunID, runtime.Waiting); run.Spans != 1 {
+			t.Errorf("%s: the run has gone on", agent)
+		}
+		if _, err := b.Resume(t.Context(), local, s.RunID, answer(c.right)); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+	}
+}
+
+// approving is an agent that is called as a tool only with a person's leave.
+type approving struct{ agent }
+
+func (a approving) Info() plugins.Info { return plugins.Info{Name: a.name, Approval: true} }
+
+// What its time has answered says so, and names nobody.
+func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
+	b := open(t, runtime.Config{ApprovalTimeout: time.Nanosecond}, refund, asksFor("clerk", "refund", `{"euros": 1}`))
+	s := b.start("main", "clerk", "go")
+	b.wait(s.RunID, runtime.Completed)
+	recs := b.log("main")
+	for _, r := range recs[1:] {
+		if e, ok := r.Event.(agui.RunStarted); ok {
+			if len(e.Input.Resume) != 1 || e.Input.Resume[0].Status != "cancelled" || strings.Contains(string(e.Input.Resume[0].Metadata), "by") {
+				t.Errorf("the span has taken %s", r.JSON(agui.Stored))
+			}
+			return
+		}
+	}
+	t.Error("the run was not answered")
+}
