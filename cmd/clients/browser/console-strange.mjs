@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, did, ended, leave, quiet, soundInEachLook, start, tab, visit } from "./console-page.mjs";
 
-const { CONTROL, SHOTS } = process.env;
+const { CONTROL } = process.env;
 
 let browser;
 before(async () => (browser = await browse()));
@@ -12,8 +12,6 @@ after(() => browser.close());
 
 // React tells the browser's console of each part that could not be drawn.
 const forgive = (page) => page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/\b\w*Error: /.test(c)));
-
-const shot = (page, name) => SHOTS && page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: true });
 
 async function replace(texts) {
   const answer = await fetch(`${CONTROL}/replace`, { method: "POST", body: JSON.stringify(texts) });
@@ -43,7 +41,6 @@ test("questions that are none leave the page to all others, and can be answered"
   assert.equal(await page.getByText("This page has failed").count(), 0);
   forgive(page);
   await soundInEachLook(page, "questions that are none");
-  await shot(page, "questions");
   const broken = page.getByRole("group", { name: "a list that is a number" });
   await broken.getByText("The console cannot draw this").waitFor();
   await broken.getByRole("textbox", { name: "Answer" }).fill(`{"a": "b"}`);
@@ -80,7 +77,6 @@ test("messages whose metadata is odd are there, and all around them", async () =
   const page = await visit(browser, "/playground/odd?agent=echo");
   await page.locator(".message[data-role=user]", { hasText: "It has empty calls" }).waitFor();
   await soundButForMissing(page, "a conversation with odd messages");
-  await shot(page, "conversation");
   for (const run of runs) {
     await page.goto(new URL(`/runs/${run.id}?tab=messages`, page.url()).href);
     await page.locator(".message[data-role=assistant]").first().waitFor();
@@ -92,7 +88,6 @@ test("messages whose metadata is odd are there, and all around them", async () =
   await page.goto(new URL(`/threads/${runs[0].conversationId}`, page.url()).href);
   for (const name of Object.keys(metadata)) await page.getByText(`It has ${name}`).first().waitFor();
   await soundButForMissing(page, "a thread with odd messages");
-  await shot(page, "thread");
   await leave(page);
 });
 
@@ -117,7 +112,6 @@ test("what is odd in a run's events and in what its questions are about is there
   await page.locator(".message[data-role=assistant]", { hasText: "before" }).waitFor();
   forgive(page);
   await soundInEachLook(page, "a run with odd events");
-  await shot(page, "run");
   await page.goto(new URL("/", page.url()).href);
   await page.getByRole("heading", { name: "Overview" }).waitFor();
   await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("listitem").first().waitFor();
