@@ -3,7 +3,9 @@ package clients
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,6 +21,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
 var update = flag.Bool("update", false, "write the console's types of the API anew")
@@ -102,6 +105,48 @@ func TestConsoleInTrouble(t *testing.T) {
 		s := start(t, database)
 		judge(t, "browser", "console-trouble.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
 	})
+}
+
+// What a foreign writer, or an older server, has left in the database takes no page from anybody.
+func TestConsole_ShowsStrangeData(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	path := sqlitetest.New(t)
+	s := start(t, "BATON_DATABASE=sqlite:"+path)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /replace", func(w http.ResponseWriter, r *http.Request) {
+		var texts map[string]string
+		err := json.NewDecoder(r.Body).Decode(&texts)
+		if err == nil {
+			s.kill()
+			err = errors.Join(replace(path, texts), s.up())
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	control := httptest.NewServer(mux)
+	t.Cleanup(control.Close)
+	judge(t, "browser", "console-strange.mjs", nil, "BATON_URL="+s.url(""), "CONTROL="+control.URL, chromium)
+}
+
+// replace writes other texts into what a database has stored of messages, events and questions.
+func replace(path string, texts map[string]string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	for from, to := range texts {
+		for _, statement := range []string{
+			"UPDATE events SET payload = replace(payload, ?, ?)", "UPDATE interrupts SET body = replace(body, ?, ?)", "UPDATE messages SET message = replace(message, ?, ?)",
+		} {
+			if _, err := db.Exec(statement, from, to); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+	}
+	return nil
 }
 
 // The programs that the playground shows do what it does.

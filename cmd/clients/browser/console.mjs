@@ -227,9 +227,22 @@ test("approvals are given in place, with other arguments, or refused", async () 
   await page.getByRole("button", { name: "Allow with these arguments" }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED]").waitFor();
+  await page.locator(".line[data-kind=wait]", { hasText: "answered by local" }).waitFor();
+  await page.locator(".line[data-kind=tool]", { hasText: 'made with {"expression":"6*7"}, asked with {"expression":"1+1"}' }).click();
+  await page.locator(".line-detail .call summary").click();
+  await page.locator(".line-detail").getByText("Allowed, with other arguments, by local").waitFor();
+  await soundInEachLook(page, "the timeline of an approval with other arguments");
   await tab(page, "Messages");
-  await page.locator(".call", { hasText: "calculator" }).locator("summary").click();
-  await page.locator(".call", { hasText: "calculator" }).getByText("42").first().waitFor();
+  const made = page.locator(".call", { hasText: "calculator" });
+  await made.locator("summary", { hasText: "edited" }).click();
+  await made.getByText("42").first().waitFor();
+  for (const [title, args] of [["Asked with", "1+1"], ["Made with", "6*7"]]) {
+    await made.locator(".beside > div", { hasText: title }).getByText(args).waitFor();
+  }
+  await made.getByText("Allowed, with other arguments, by local").waitFor();
+  await soundInEachLook(page, "a call with other arguments");
+  await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href);
+  await page.locator(".call summary", { hasText: "edited" }).waitFor();
   await leave(page);
 
   const other = await did({ workflowId: "guarded", content: "y" }, "WAITING");

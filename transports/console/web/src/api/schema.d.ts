@@ -1154,7 +1154,7 @@ export interface components {
         AgentModel: {
             provider: string;
             /** @description Null for the provider's default. */
-            name: null | string;
+            name: string | null;
         };
         /** @description Whether an agent is at work for the project. */
         AgentStatus: {
@@ -1777,9 +1777,9 @@ export interface components {
         AuditPage: {
             items: components["schemas"]["Audited"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description A request that has changed something. */
         Audited: {
@@ -1794,13 +1794,13 @@ export interface components {
             /** @description Empty when it was about no thread. */
             threadId: string;
             /** @description Null when it was about a thread. */
-            runId: null | string;
+            runId: string | null;
             /** @description The id of the credential, never the secret. */
-            credential: null | string;
-            address: null | string;
-            requestId: null | string;
+            credential: string | null;
+            address: string | null;
+            requestId: string | null;
             /** @description What else it was about: the id of a key. */
-            subject: null | string;
+            subject: string | null;
         };
         /** @description A run that is cancelled. */
         Cancelled: {
@@ -1808,7 +1808,7 @@ export interface components {
             /** @enum {string} */
             status: "QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
             /** Format: date-time */
-            finishedAt: null | string;
+            finishedAt: string | null;
         };
         /** @description What an agent can do. */
         Capabilities: {
@@ -2030,7 +2030,7 @@ export interface components {
             /** @description By the caller, those on their way with the most that may come. */
             used: components["schemas"]["FilesUsed"];
             /** @description Of a user at a time; null for no limit. */
-            uploads: null | number;
+            uploads: number | null;
         };
         /** @description A user's attachments. */
         FilesUsed: {
@@ -2056,9 +2056,9 @@ export interface components {
              * Format: date-time
              * @description When it became so, as far as it was seen.
              */
-            since: null | string;
+            since: string | null;
             /** @description What is wrong, for those who look after the server. */
-            detail: null | string;
+            detail: string | null;
         };
         /** @description A day of a thread's messages. */
         History: {
@@ -2086,7 +2086,7 @@ export interface components {
         HistoryPart: {
             /** @constant */
             scope: "history_day";
-            threadId: null | string;
+            threadId: string | null;
             /**
              * Format: date
              * @description UTC; null when there are no messages.
@@ -2124,9 +2124,9 @@ export interface components {
         Instance: {
             id: string;
             /** @description Null of another than the one that answers. */
-            version: null | string;
+            version: string | null;
             /** @description For operators and admins. */
-            address: null | string;
+            address: string | null;
             /** Format: date-time */
             startedAt: string;
             /**
@@ -2159,9 +2159,9 @@ export interface components {
         InterruptPage: {
             items: components["schemas"]["OpenInterrupt"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description A patch as in RFC 6902. */
         JSONPatch: {
@@ -2176,7 +2176,7 @@ export interface components {
         Key: {
             id: string;
             /** @description What people call it. */
-            name: null | string;
+            name: string | null;
             user: string;
             /** @enum {string} */
             role: "user" | "viewer" | "operator" | "admin";
@@ -2186,20 +2186,20 @@ export interface components {
              * Format: date-time
              * @description Null for never.
              */
-            expiresAt: null | string;
+            expiresAt: string | null;
             /**
              * Format: date-time
              * @description Null while it is not.
              */
-            revokedAt: null | string;
+            revokedAt: string | null;
         };
         /** @description A page of a list. */
         KeyPage: {
             items: components["schemas"]["Key"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description Changes an activity message. */
         LegacyActivityDelta: {
@@ -2695,7 +2695,7 @@ export interface components {
         MadeKey: {
             id: string;
             /** @description What people call it. */
-            name: null | string;
+            name: string | null;
             user: string;
             /** @enum {string} */
             role: "user" | "viewer" | "operator" | "admin";
@@ -2705,12 +2705,12 @@ export interface components {
              * Format: date-time
              * @description Null for never.
              */
-            expiresAt: null | string;
+            expiresAt: string | null;
             /**
              * Format: date-time
              * @description Null while it is not.
              */
-            revokedAt: null | string;
+            revokedAt: string | null;
             /** @description What its bearer sends. It is shown this once. */
             key: string;
         };
@@ -2735,7 +2735,7 @@ export interface components {
              * Format: date-time
              * @description When the credential ends; null for never.
              */
-            expiresAt: null | string;
+            expiresAt: string | null;
             /** @description The server's. */
             version: string;
         };
@@ -2755,9 +2755,9 @@ export interface components {
         MessagePage: {
             items: components["schemas"]["Message"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, `text` and `duration_ms` beside it; or of the agents' states. */
         MonitorEvent: components["schemas"]["MonitorRunStarted"] | components["schemas"]["MonitorRunFinished"] | components["schemas"]["MonitorRunError"] | components["schemas"]["MonitorTextMessageStart"] | components["schemas"]["MonitorTextMessageContent"] | components["schemas"]["MonitorTextMessageEnd"] | components["schemas"]["MonitorToolCallStart"] | components["schemas"]["MonitorToolCallArgs"] | components["schemas"]["MonitorToolCallEnd"] | components["schemas"]["MonitorToolCallResult"] | components["schemas"]["MonitorStateSnapshot"] | components["schemas"]["MonitorStateDelta"];
@@ -3170,9 +3170,9 @@ export interface components {
             progress: number;
             messages: string[];
             /** Format: date-time */
-            startedAt: null | string;
+            startedAt: string | null;
             /** Format: date-time */
-            completedAt: null | string;
+            completedAt: string | null;
             error: components["schemas"]["OutputError"] | null;
         };
         /** @description The states of a run's nodes. */
@@ -3196,7 +3196,7 @@ export interface components {
             metadata?: Record<string, never>;
             subagentRunId?: string;
             /** @description Of a call that is to be approved, or that the client answers. */
-            toolName: null | string;
+            toolName: string | null;
             /** @description The call's, null when there are none to show or they are larger than 64 KiB: the log has them. */
             arguments: unknown;
             runId: string;
@@ -3217,13 +3217,13 @@ export interface components {
             /** @enum {string} */
             kind: "built-in" | "yaml" | "mcp" | "remote" | "process" | "program";
             /** @description The settings file that declares it. */
-            file: null | string;
+            file: string | null;
             /** @description There, from 1. */
-            line: null | number;
+            line: number | null;
             /** @description The server of tools. */
-            server: null | string;
+            server: string | null;
             /** @description Where it is asked: scheme and host. */
-            url: null | string;
+            url: string | null;
         };
         /** @description How a span ended that did not fail. */
         Outcome: {
@@ -3245,12 +3245,12 @@ export interface components {
         /** @description Leads from one page of a run's log to the next. */
         PageInfo: {
             /** @description This page's `after_event_id`. */
-            self: null | string;
+            self: string | null;
             first: null;
             /** @description The next page's `after_event_id`; null when no more is stored, also while the run goes on. */
-            next: null | string;
+            next: string | null;
             /** @description Of a page backwards: the `before_event_id` of the one before; null at the run's beginning. */
-            prev: null | string;
+            prev: string | null;
         };
         /** @description Why a request was refused. */
         Problem: {
@@ -3258,6 +3258,8 @@ export interface components {
             detail: string;
             /** @description What is wrong, for programs: snake_case. */
             code: string;
+            /** @description With some of status 400: a JSON pointer to what is wrong in the request's body. */
+            place?: string;
             /** @description With status 500 only: what the server's log calls the request. */
             requestId?: string;
         };
@@ -3273,7 +3275,7 @@ export interface components {
             /** @description Runs that wait for their turn. */
             queued: components["schemas"]["Quota"];
             inFlight: {
-                limit: null | number;
+                limit: number | null;
                 used: number;
             };
             /** @description What calls of models took in the last 24 hours, by quarters of an hour. */
@@ -3597,15 +3599,15 @@ export interface components {
         /** @description A limit and what is used of it. */
         Quota: {
             /** @description Null for no limit. */
-            limit: null | number;
+            limit: number | null;
             used: number;
         };
         /** @description How often something may be done. */
         RateQuota: {
             /** @description Null for no limit. */
-            perSecond: null | number;
+            perSecond: number | null;
             /** @description How many may come at once. */
-            burst: null | number;
+            burst: number | null;
             /** @description Of the burst. */
             used: number;
         };
@@ -3632,11 +3634,11 @@ export interface components {
         /** @description How long what is over is kept, in days. Null is for good. */
         RetentionDays: {
             /** @description With all that is their own. */
-            runs: null | number;
+            runs: number | null;
             /** @description Of runs that stay, whose messages and result stay, too. */
-            events: null | number;
-            attachments: null | number;
-            audit: null | number;
+            events: number | null;
+            attachments: number | null;
+            audit: number | null;
         };
         /** @description What has been kept long enough, and goes within the hour. */
         RetentionDue: {
@@ -3664,20 +3666,20 @@ export interface components {
             /** @description The text of the user message it was started with. */
             inputQuery: string;
             /** @description What its last worker answered. */
-            outputSummary: null | string;
+            outputSummary: string | null;
             /** Format: date-time */
-            startedAt: null | string;
+            startedAt: string | null;
             /** Format: date-time */
-            finishedAt: null | string;
+            finishedAt: string | null;
             contextItemIds: string[];
             /** @description The thread, as its client named it. */
             threadId: string;
             /** @description Null when it has none. */
-            threadTitle: null | string;
+            threadTitle: string | null;
             /** @description The thread, as Baton names it: a UUID. */
             conversationId: string;
             /** @description Null for a workflow. */
-            agent: null | string;
+            agent: string | null;
             /** @description Why it failed. */
             error: components["schemas"]["OutputError"] | null;
             /** @description Counts restarts, from 1. */
@@ -3690,33 +3692,33 @@ export interface components {
             inputTokens: number;
             outputTokens: number;
             /** @description Of its tokens, by the prices of the agents that are offered now; null when one of its models has none. */
-            cost: null | number;
+            cost: number | null;
             /** Format: date-time */
             createdAt: string;
             /** @description The run this one was started for. */
-            parentRunId: null | string;
+            parentRunId: string | null;
             /** @description What it asks now. */
             interrupts: components["schemas"]["Interrupt"][];
             lastEvent?: {
                 id: number;
                 type: string;
                 /** Format: date-time */
-                timestamp: null | string;
+                timestamp: string | null;
             };
         };
         /** @description Those of one run. */
         RunLimits: {
             /** @description Between two answers of its client; null for no limit. */
-            events: null | number;
+            events: number | null;
             messages: number;
         };
         /** @description A page of a list. */
         RunPage: {
             items: components["schemas"]["Run"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is Baton's own. Unknown members are ignored, and null means absent. */
         RunRequest: {
@@ -4397,7 +4399,7 @@ export interface components {
             running: number;
             runningBytes: number;
             runningMessages: number;
-            runningPerAgent: null | number;
+            runningPerAgent: number | null;
             queued: number;
             queuedPerThread: number;
             /** @description Bytes of requests, messages and answers that are held at a time. */
@@ -4405,11 +4407,11 @@ export interface components {
             /** @description Bytes that clients send and take a second, on the average. */
             leastRate: number;
             /** @description Open at a time; null where the server has no listener of its own. */
-            connections: null | number;
+            connections: number | null;
             /** @description From one address; null likewise. */
-            connectionsPerPeer: null | number;
+            connectionsPerPeer: number | null;
             /** @description Credentials of one address that are wrong in a minute; null for no limit. */
-            guessesPerPeer: null | number;
+            guessesPerPeer: number | null;
         };
         /** @description What a user or a project has of a server. */
         Share: {
@@ -4423,7 +4425,7 @@ export interface components {
             /** @description Runs that wait for their turn. */
             queued: components["schemas"]["Quota"];
             inFlight: {
-                limit: null | number;
+                limit: number | null;
                 used: number;
             };
         };
@@ -4527,6 +4529,8 @@ export interface components {
             ref?: string | number;
             /** @description The run. */
             runId: string;
+            /** @description Whose it is, where several users have one of that name. */
+            user?: string;
             content: string;
             contextItemIds?: string[];
         } | {
@@ -4536,6 +4540,8 @@ export interface components {
             ref?: string | number;
             /** @description The run. */
             runId: string;
+            /** @description Whose it is, where several users have one of that name. */
+            user?: string;
         } | {
             /** @constant */
             op: "resume";
@@ -4543,6 +4549,8 @@ export interface components {
             ref?: string | number;
             /** @description The run. */
             runId: string;
+            /** @description Whose it is, where several users have one of that name. */
+            user?: string;
             resume: components["schemas"]["ResumeEntry"][];
         };
         /** @description An event of the log. */
@@ -4585,6 +4593,7 @@ export interface components {
             threadId?: string;
             detail: string;
             code: string;
+            place?: string;
         };
         /** @description What half of the times, and 95 of a hundred, do not exceed, in milliseconds. */
         Spread: {
@@ -4635,7 +4644,7 @@ export interface components {
             inputTokens: number;
             outputTokens: number;
             /** @description By the prices of the agents that are offered now; null when a model has none. */
-            cost: null | number;
+            cost: number | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
         /** @description What runs came to in a step of time. */
@@ -4663,12 +4672,12 @@ export interface components {
             queued: number;
             waiting: number;
             /** Format: date-time */
-            oldestQueuedAt: null | string;
+            oldestQueuedAt: string | null;
             /**
              * Format: date-time
              * @description When the first of what is waited for was asked.
              */
-            oldestWaitingAt: null | string;
+            oldestWaitingAt: string | null;
         };
         /** @description What runs came to. */
         StatsTotals: {
@@ -4690,22 +4699,22 @@ export interface components {
             /** @enum {string} */
             status: "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
             input: string;
-            output: null | string;
+            output: string | null;
             error: components["schemas"]["OutputError"] | null;
             /** @description Null until it is over. */
-            durationMs: null | number;
+            durationMs: number | null;
             /** Format: date-time */
             startedAt: string;
             /** Format: date-time */
-            completedAt: null | string;
+            completedAt: string | null;
         };
         /** @description A page of a list. */
         StepPage: {
             items: components["schemas"]["Step"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description What opens a stream. */
         StreamTicket: {
@@ -4725,17 +4734,17 @@ export interface components {
             conversationId: string;
             /** @description Whose it is. */
             user: string;
-            title: null | string;
+            title: string | null;
             metadata: Record<string, never>;
             /** @description It is put away: front ends show it apart. */
             archived: boolean;
             /** @description The run that is running or waiting, else the latest; null when there has been none. */
-            runId: null | string;
+            runId: string | null;
             /** @description The agent or workflow of that run. */
-            agent: null | string;
+            agent: string | null;
             status: ("QUEUED" | "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED") | null;
             /** @description The first 200 characters of what that run was asked; null for nothing, and for more than 64 KiB. */
-            asked: null | string;
+            asked: string | null;
             /** Format: date-time */
             createdAt: string;
             /**
@@ -4779,9 +4788,9 @@ export interface components {
         ThreadPage: {
             items: components["schemas"]["Thread"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description Somebody who has threads in a project. */
         ThreadUser: {
@@ -4820,11 +4829,13 @@ export interface components {
             grace: number;
             /** @description For runs at work when the server stops. */
             drain: number;
+            /** @description For a write that the database does not answer, until its outcome is said to be unknown. */
+            commit: number;
         };
         /** @description A limit on tokens and what is used of it. */
         TokenQuota: {
             /** @description Null for none. */
-            limit: null | number;
+            limit: number | null;
             used: number;
         };
         /** @description Tokens of one provider and model. Input and output are totals, the others parts of them. */
@@ -4894,9 +4905,9 @@ export interface components {
         UserPage: {
             items: components["schemas"]["ThreadUser"][];
             /** @description The `cursor` of the next page, null on the last. */
-            nextCursor: null | string;
+            nextCursor: string | null;
             /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
-            total: null | number;
+            total: number | null;
         };
         /** @description What a worker returned. */
         WorkerAgentOutput: {
@@ -4923,12 +4934,12 @@ export interface components {
         WorkflowNode: {
             id: string;
             /** @description The agent that it runs; one of agent and tool is null. */
-            agent: null | string;
-            tool: null | string;
+            agent: string | null;
+            tool: string | null;
             /** @description The nodes that it comes after. */
             needs: string[];
             /** @description The condition under which it runs; null means always. */
-            when: null | string;
+            when: string | null;
         };
         /** @description The workflows, by name. */
         Workflows: {
@@ -5159,6 +5170,8 @@ export interface operations {
     watchThread: {
         parameters: {
             query?: {
+                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                lastEventId?: string;
                 /** @description The same, for the first request: an event's id, or `latest` for only what is yet to come. Absent: from the first event. */
                 after_event_id?: string;
                 /** @description Stay when the thread is idle. */
@@ -7363,7 +7376,7 @@ export interface operations {
                      *           "used": 3
                      *         },
                      *         "running": {
-                     *           "limit": null,
+                     *           "limit": 1000,
                      *           "used": 1
                      *         },
                      *         "queued": {
@@ -7390,7 +7403,7 @@ export interface operations {
                      *           "used": 21
                      *         },
                      *         "running": {
-                     *           "limit": null,
+                     *           "limit": 1500,
                      *           "used": 4
                      *         },
                      *         "queued": {
@@ -7444,7 +7457,8 @@ export interface operations {
                      *         "write": 30,
                      *         "ping": 15,
                      *         "grace": 5,
-                     *         "drain": 30
+                     *         "drain": 30,
+                     *         "commit": 10
                      *       },
                      *       "run": {
                      *         "events": 10000000,
@@ -7926,6 +7940,8 @@ export interface operations {
     monitorAll: {
         parameters: {
             query?: {
+                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                lastEventId?: string;
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };
@@ -7977,6 +7993,8 @@ export interface operations {
             query: {
                 /** @description The agent. */
                 agent: string;
+                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                lastEventId?: string;
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };
@@ -8042,6 +8060,8 @@ export interface operations {
     monitorEvents: {
         parameters: {
             query?: {
+                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                lastEventId?: string;
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };

@@ -34,7 +34,7 @@ export function upload(project: string, file: File): Promise<Attachment> {
 const signed = 10 * 60_000; // ms for which the URL of an attachment is good at least
 
 /** useSigned is a URL that opens an attachment without a credential, for some minutes. */
-export function useSigned({ bucket, path }: Attachment) {
+export function useSigned({ bucket, path }: Pick<Attachment, "bucket" | "path">) {
   return useQuery({
     queryKey: ["attachment", bucket, path],
     queryFn: () =>

@@ -10,7 +10,7 @@ import type { Me } from "../api/types";
 import { Empty, Loading } from "../ui/basics";
 import { Toasts } from "../ui/toast";
 import { useName, useProjectName } from "./address";
-import { Boundary } from "./boundary";
+import { Boundary, FailedPage } from "./boundary";
 import { AppContext } from "./context";
 import { Keyboard } from "./keys";
 import { part } from "./part";
@@ -106,7 +106,7 @@ function Pages() {
   const [path] = useLocation();
   const run = useName("runs");
   return (
-    <Boundary at={path}>
+    <Boundary at={path} failed={(error, again) => <FailedPage error={error} again={again} />}>
       <Suspense fallback={<div className="page"><Loading /></div>}>
         <Switch>
           <Route path="/" component={Overview} />

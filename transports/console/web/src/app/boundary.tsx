@@ -1,36 +1,42 @@
 import { Component, type ReactNode } from "react";
 
 interface Props {
-  at: string; // where the page is: another address is another try
+  at?: unknown; // of what is shown: another is another try
+  failed: (error: unknown, again: () => void) => ReactNode;
   children: ReactNode;
 }
 
-/** Boundary shows that a page has failed where else nothing would be shown at all. */
-export class Boundary extends Component<Props, { error: unknown; at: string }> {
+/** Boundary shows something else where what is in it fails. */
+export class Boundary extends Component<Props, { error: unknown; at: unknown }> {
   override state = { error: undefined, at: this.props.at };
 
   static getDerivedStateFromError(error: unknown) {
     return { error: error ?? "unknown" };
   }
 
-  static getDerivedStateFromProps({ at }: Props, state: { at: string }) {
+  static getDerivedStateFromProps({ at }: Props, state: { at: unknown }) {
     return at === state.at ? null : { error: undefined, at };
   }
 
   override render() {
     if (this.state.error === undefined) return this.props.children;
-    return (
-      <div className="page" role="alert">
-        <header className="page-head">
-          <h1>This page has failed</h1>
-        </header>
-        <p className="wrap">It is a mistake of the console’s own: {String(this.state.error)}</p>
-        <div>
-          <button type="button" className="button" onClick={() => this.setState({ error: undefined })}>
-            Try again
-          </button>
-        </div>
-      </div>
-    );
+    return this.props.failed(this.state.error, () => this.setState({ error: undefined }));
   }
+}
+
+/** FailedPage says that a page has failed where else nothing would be shown at all. */
+export function FailedPage({ error, again }: { error: unknown; again: () => void }) {
+  return (
+    <div className="page" role="alert">
+      <header className="page-head">
+        <h1>This page has failed</h1>
+      </header>
+      <p className="wrap">It is a mistake of the console’s own: {String(error)}</p>
+      <div>
+        <button type="button" className="button" onClick={again}>
+          Try again
+        </button>
+      </div>
+    </div>
+  );
 }

@@ -1,4 +1,6 @@
 import type { Logged, LogEvent } from "../api/types";
+import { short } from "../ui/short";
+import { answersIn, executedWith } from "./answers";
 import { failure, stamp, text } from "./transcript";
 
 export type Kind = "run" | "step" | "text" | "reasoning" | "tool" | "model" | "wait";
@@ -42,6 +44,7 @@ export class Timeline {
   private open = new Map<string, Item>();
   private steps: { item: Item; agent: string }[] = []; // that are open, outermost first
   private agent = ""; // of the event at hand
+  private args = new Map<string, string>(); // what open calls are asked with
   private waiting: Item | null = null;
   private clock = 0;
 
@@ -59,13 +62,22 @@ export class Timeline {
     return this.rows;
   }
 
-  push({ id, event: e }: Logged) {
+  /** push takes an event. One that cannot be read changes nothing: it is among the events. */
+  push(logged: Logged) {
+    try {
+      this.take(logged);
+    } catch (error) {
+      console.warn(`event ${logged.id} cannot be read`, error);
+    }
+  }
+
+  private take({ id, event: e }: Logged) {
     this.clock = stamp(e) ?? this.clock;
     this.last = Math.max(this.last, this.clock);
     this.agent = text(e.agent);
     switch (e.type) {
       case "RUN_STARTED":
-        this.resume();
+        this.resume(e);
         this.begin("run", "run", text(e.agentId) || text(e.agent) || "run", id, "");
         break;
       case "RUN_FINISHED":
@@ -105,9 +117,10 @@ export class Timeline {
         break;
       case "TOOL_CALL_ARGS":
         this.grow(`tool:${text(e.toolCallId)}`, text(e.delta));
+        this.args.set(`tool:${text(e.toolCallId)}`, (this.args.get(`tool:${text(e.toolCallId)}`) ?? "") + text(e.delta));
         break;
       case "TOOL_CALL_RESULT":
-        this.end(`tool:${text(e.toolCallId)}`, failure(e) ? "bad" : "good");
+        this.result(e);
         break;
       case "CUSTOM":
         if (e.name === "node-progress") this.progress(e.value);
@@ -151,8 +164,12 @@ export class Timeline {
     return item;
   }
 
-  private resume() {
-    if (this.waiting) this.end("wait", "good");
+  private resume(e: LogEvent) {
+    if (this.waiting) {
+      const by = [...new Set(answersIn(e).map((a) => a.by).filter(Boolean))];
+      if (by.length > 0) this.waiting.detail = `${this.waiting.detail} · answered by ${by.join(", ")}`;
+      this.end("wait", "good");
+    }
     this.waiting = null;
   }
 
@@ -171,7 +188,7 @@ export class Timeline {
     if (!asks) return;
     const first = outcome?.interrupts?.[0];
     this.waiting = this.begin("wait", "wait", "waits for an answer", id, "");
-    this.waiting.detail = first?.message ?? first?.reason ?? "";
+    this.waiting.detail = text(first?.message) || text(first?.reason);
   }
 
   private model(value: unknown, id: number) {
@@ -187,6 +204,15 @@ export class Timeline {
     const { inputTokens = 0, outputTokens = 0 } = v?.usage ?? {};
     const tokens = v?.usage && `${inputTokens} + ${outputTokens} tokens`;
     item.detail = [text(v?.error?.message), tokens, text(v?.finishReason)].filter(Boolean).join(" · ");
+  }
+
+  private result(e: LogEvent) {
+    const key = `tool:${text(e.toolCallId)}`;
+    const asked = this.args.get(key) ?? "";
+    const made = executedWith(e, asked);
+    const item = this.end(key, failure(e) ? "bad" : "good");
+    this.args.delete(key);
+    if (item && made !== undefined) item.detail = `made with ${short(made)}, asked with ${item.detail}`;
   }
 
   private progress(value: unknown) {

@@ -1,4 +1,5 @@
 import type { Logged, LogEvent, ThreadMessage } from "../api/types";
+import { answersIn, executedWith, type Answered } from "./answers";
 import { patched, States } from "./states";
 
 /** Call is a tool call as people read it. */
@@ -9,6 +10,8 @@ export interface Call {
   result: unknown; // undefined until there is one
   failed: boolean;
   done: boolean; // its arguments are complete
+  made: unknown; // what it was made with, where a person has edited what was asked; else undefined
+  answered: Answered | null; // the answer to whether it may be made
   at: number | null;
   ended: number | null;
 }
@@ -37,6 +40,7 @@ export class Transcript {
   private readonly tidy: boolean;
   private byId = new Map<string, Entry>();
   private calls = new Map<string, { call: Call; entry: Entry }>();
+  private asked = new Map<string, string>(); // the calls that questions are about, by the questions' ids
 
   /** A tidy transcript leaves out what was cut short, as the server does when it is asked for the messages. */
   constructor(tidy = false) {
@@ -54,11 +58,21 @@ export class Transcript {
     this.replace(messages, 0, "");
   }
 
-  push({ id, event }: Logged) {
+  /** push takes an event. One that cannot be read changes nothing: it is among the events. */
+  push(logged: Logged) {
+    try {
+      this.take(logged);
+    } catch (error) {
+      console.warn(`event ${logged.id} cannot be read`, error);
+    }
+  }
+
+  private take({ id, event }: Logged) {
     const e = event;
     switch (e.type) {
       case "RUN_STARTED":
         for (const m of messagesOf(e.input)) this.load(m, id, text(e.runId), stamp(e));
+        for (const a of answersIn(e)) this.change({ ...e, toolCallId: this.asked.get(a.interruptId) }, (call) => (call.answered = a));
         break;
       case "TEXT_MESSAGE_START":
         this.begin(text(e.messageId), text(e.role) || "assistant", id, e);
@@ -120,6 +134,7 @@ export class Transcript {
       case "RUN_FINISHED":
       case "RUN_ERROR":
         for (const entry of this.entries) if (entry.open) this.end(entry);
+        for (const i of interruptsOf(e)) if (i.toolCallId) this.asked.set(i.id, i.toolCallId);
         break;
     }
   }
@@ -145,13 +160,24 @@ export class Transcript {
     entry.version++;
   }
 
+  // A message that cannot be read is one that says what it is.
   private load(m: ThreadMessage, eventId: number, runId: string, at: number | null) {
+    try {
+      this.read(m, eventId, runId, at);
+    } catch {
+      const id = text((m as ThreadMessage | null)?.id) || `unread:${eventId}:${this.entries.length}`;
+      this.put({ id, role: "unread", eventId, runId, at, content: m, name: "Message", open: false, cut: false, calls: [], version: 0, message: null });
+    }
+  }
+
+  private read(m: ThreadMessage, eventId: number, runId: string, at: number | null) {
     if (m.role === "tool") {
       const made = this.calls.get(m.toolCallId ?? "");
       if (!made) return;
       made.call.result = m.content;
       made.call.failed = Boolean(m.error);
       made.call.done = true;
+      made.call.made = executedWith(m, made.call.args);
       made.entry.version++;
       return;
     }
@@ -161,7 +187,7 @@ export class Transcript {
     };
     for (const c of m.toolCalls ?? []) {
       const call: Call = {
-        id: c.id, name: c.function.name, args: c.function.arguments, result: undefined, failed: false, done: true, at, ended: null,
+        id: c.id, name: c.function.name, args: c.function.arguments, result: undefined, failed: false, done: true, made: undefined, answered: null, at, ended: null,
       };
       entry.calls.push(call);
       this.calls.set(call.id, { call, entry });
@@ -181,7 +207,7 @@ export class Transcript {
     const entry = parent ?? this.begin(`call:${text(e.toolCallId)}`, "assistant", eventId, e);
     if (!parent) entry.open = false;
     const call: Call = {
-      id: text(e.toolCallId), name: text(e.toolCallName), args: "", result: undefined, failed: false, done: false, at: stamp(e), ended: null,
+      id: text(e.toolCallId), name: text(e.toolCallName), args: "", result: undefined, failed: false, done: false, made: undefined, answered: null, at: stamp(e), ended: null,
     };
     entry.calls.push(call);
     entry.version++;
@@ -199,6 +225,7 @@ export class Transcript {
     this.change(e, (call) => {
       call.result = e.content ?? "";
       call.failed = failure(e);
+      call.made = executedWith(e, call.args);
       call.done = true;
       call.ended = stamp(e);
     });
@@ -234,6 +261,11 @@ export function failure(e: LogEvent): boolean {
   const output = (e.toolAgentOutput ?? (e.metadata as { toolAgentOutput?: unknown } | undefined)?.toolAgentOutput) as { status?: unknown } | undefined;
   const status = output?.status ?? e.status ?? (e.metadata as { status?: unknown } | undefined)?.status;
   return status === "failure" || status === "failed" || Boolean(e.error);
+}
+
+function interruptsOf(e: LogEvent): { id: string; toolCallId?: string }[] {
+  const list = (e.outcome as { interrupts?: unknown } | undefined)?.interrupts;
+  return Array.isArray(list) ? list : [];
 }
 
 function messagesOf(input: unknown): ThreadMessage[] {

@@ -4,11 +4,13 @@ import { ask } from "../api/client";
 import { isDigits } from "../api/json";
 import { useOffers } from "../api/queries";
 import type { Interrupt, ResumeEntry, Waiting } from "../api/types";
+import { Boundary } from "../app/boundary";
 import { useProject } from "../app/context";
 import type { Call } from "../log/transcript";
 import "./answer.css";
 import { Failure } from "./basics";
 import { CodeEditor } from "./code-editor";
+import { Undrawn } from "./drawn";
 import { exactly } from "./format";
 import { JsonTree, parsed } from "./json";
 import { initial, isSchema, wrong, type Schema } from "./schema";
@@ -77,10 +79,30 @@ interface QuestionProps {
 
 function Question(props: QuestionProps) {
   const { interrupt: i, given } = props;
+  const undrawn = () => (
+    <>
+      {typeof i.message === "string" && <h3 className="wrap">{i.message}</h3>}
+      <Undrawn value={i} />
+      <div className="stack" hidden={given !== undefined}>
+        <Result {...props} />
+      </div>
+    </>
+  );
+  return (
+    <section className="question">
+      <Boundary failed={undrawn}>
+        <Asked {...props} />
+      </Boundary>
+    </section>
+  );
+}
+
+function Asked(props: QuestionProps) {
+  const { interrupt: i, given } = props;
   const { tool } = callOf(i, props.call);
   const about = useOffers().data?.tools.find((t) => t.name === tool)?.description;
   return (
-    <section className="question">
+    <>
       <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(tool) : "The run waits for an answer.")}</h3>
       {tool && (
         <p className="row wraps muted">
@@ -97,7 +119,7 @@ function Question(props: QuestionProps) {
       <div className="stack" hidden={given !== undefined}>
         <Fields {...props} />
       </div>
-    </section>
+    </>
   );
 }
 
@@ -108,14 +130,14 @@ function Fields(props: QuestionProps) {
 
 /** callOf is the call of a tool that an interrupt is about, as far as it is told. */
 export function callOf(i: Interrupt & Partial<Pick<Waiting, "toolName" | "arguments">>, call?: Call): { tool: string | undefined; args: unknown } {
-  const asked = (i.metadata ?? {}) as Asked;
+  const asked = (i.metadata ?? {}) as About;
   return {
     tool: asked.toolName ?? i.toolName ?? call?.name,
     args: asked.args ?? i.arguments ?? (call && parsed(call.args)),
   };
 }
 
-interface Asked {
+interface About {
   toolName?: string;
   args?: unknown;
   agent?: string;
@@ -123,7 +145,7 @@ interface Asked {
 }
 
 function asksLeave(i: Interrupt) {
-  const asked = i.metadata as Asked | undefined;
+  const asked = i.metadata as About | undefined;
   return !isSchema(i.responseSchema) && !isClientCall(i) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
 }
 
@@ -134,11 +156,12 @@ function isClientCall(i: Interrupt) {
 
 const clientCall = (tool?: string) => (tool ? `The tool ${tool} is yours: what does it return?` : "A tool of the client’s own is called: what does it return?");
 
-// What a client's tool returns, written by hand.
+// What a client's tool returns, or the answer to a question that no form can be made of, written by hand.
 function Result({ interrupt: i, call, give, busy }: QuestionProps) {
   const id = useId();
   const [text, setText] = useState("");
-  const { args } = callOf(i, call);
+  const own = isClientCall(i);
+  const args = own ? callOf(i, call).args : undefined;
   return (
     <form
       className="stack"
@@ -150,17 +173,17 @@ function Result({ interrupt: i, call, give, busy }: QuestionProps) {
       {args !== undefined && <JsonTree value={args} depth={3} />}
       <div className="field">
         <label className="label" htmlFor={id}>
-          Result
+          {own ? "Result" : "Answer"}
         </label>
         <textarea id={id} className="input mono" rows={3} spellCheck={false} value={text} onChange={(e) => setText(e.target.value)} />
         <span className="hint">JSON, or text.</span>
       </div>
       <div className="row wraps">
         <button type="submit" className="button primary" disabled={busy}>
-          Return it
+          {own ? "Return it" : "Answer"}
         </button>
         <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "cancelled" })}>
-          Let the call fail
+          {own ? "Let the call fail" : "Do not answer"}
         </button>
       </div>
     </form>
@@ -169,7 +192,7 @@ function Result({ interrupt: i, call, give, busy }: QuestionProps) {
 
 // Leave for a tool's call, whose arguments may be edited first, or for an agent.
 function Approval({ interrupt: i, give, busy }: QuestionProps) {
-  const asked = (i.metadata ?? {}) as Asked;
+  const asked = (i.metadata ?? {}) as About;
   const [text, setText] = useState<string | null>(null);
   const edited = text === null ? undefined : parsed(text);
   const bad = text !== null && (typeof edited !== "object" || edited === null || isDigits(edited));

@@ -2,6 +2,7 @@ import { useEffect, useState, useSyncExternalStore, type ReactNode } from "react
 import { say } from "../api/problem";
 import { ago, clock, duration, exactly } from "./format";
 import * as icons from "./icons";
+import { Drawn } from "./drawn";
 import { toast } from "./toast";
 
 /** CopyButton puts a text into the clipboard. */
@@ -64,7 +65,7 @@ export function Panel({ title, actions, children, flush = false, className = "" 
           {actions}
         </header>
       )}
-      {flush ? children : <div className="body">{children}</div>}
+      {flush ? <Drawn>{children}</Drawn> : <div className="body"><Drawn>{children}</Drawn></div>}
     </section>
   );
 }

@@ -1,8 +1,9 @@
 import { memo, useState, type ReactNode } from "react";
 import { isDigits } from "../api/json";
-import type { Call, Entry } from "../log/transcript";
+import { text, type Call, type Entry } from "../log/transcript";
 import { CopyIcon } from "./basics";
-import { attachmentsOf, Files } from "./files";
+import { Drawn } from "./drawn";
+import { Files } from "./files";
 import { clock, duration, exactly, number } from "./format";
 import * as icons from "./icons";
 import { JsonTree, parsed } from "./json";
@@ -10,7 +11,15 @@ import { Markdown, Plain } from "./markdown";
 import { Picture } from "./picture";
 
 /** Message shows a message as people read it. version is the entry's: it says that the entry has changed in place. */
-export const Message = memo(function Message({ entry, actions, anchor }: { entry: Entry; version: number; actions?: ReactNode; anchor?: string }) {
+export const Message = memo(function Message({ entry, version, actions, anchor }: { entry: Entry; version: number; actions?: ReactNode; anchor?: string }) {
+  return (
+    <Drawn value={entry.message ?? entry} at={version}>
+      <Said entry={entry} actions={actions} anchor={anchor} />
+    </Drawn>
+  );
+});
+
+function Said({ entry, actions, anchor }: { entry: Entry; actions?: ReactNode; anchor?: string }) {
   if (entry.role === "reasoning") return <Reasoning entry={entry} />;
   const empty = entry.content === "" && entry.calls.length > 0;
   return (
@@ -30,13 +39,13 @@ export const Message = memo(function Message({ entry, actions, anchor }: { entry
         </header>
       )}
       {!empty && (said(entry) ? <Plain text={String(entry.content)} /> : <Content content={entry.content} grows={entry.open} />)}
-      <Files list={attachmentsOf(entry.message)} />
+      <Files message={entry.message} />
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
       {entry.cut && <p className="muted">Cut short: the server that wrote it has stopped. It is written anew below.</p>}
       <Calls calls={entry.calls} version={entry.version} />
     </article>
   );
-});
+}
 
 const many = 20; // calls that are shown before somebody asks for more
 
@@ -96,7 +105,9 @@ export function Content({ content, grows = false }: { content: unknown; grows?: 
   return (
     <>
       {content.map((part: Part, i) => (
-        <PartView key={i} part={part} />
+        <Drawn key={i} value={part} at={part}>
+          <PartView part={part} />
+        </Drawn>
       ))}
     </>
   );
@@ -128,7 +139,7 @@ function media(part: Part): { src: string; kind: string } {
 export function plainText(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return JSON.stringify(content);
-  return content.map((p: Part) => (typeof p === "string" ? p : p.text ?? "")).filter(Boolean).join("\n");
+  return content.map((p: Part | null) => (typeof p === "string" ? p : text(p?.text))).filter(Boolean).join("\n");
 }
 
 /** ToolCall shows a call with its arguments and its result, folded unless it failed. */
@@ -143,13 +154,28 @@ export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: 
         <span className="mono clip">{call.name}</span>
         <span className="muted mono clip grow">{call.args.slice(0, 300)}</span>
         {took && <span className="num muted nowrap">{took}</span>}
+        {call.made !== undefined && <span className="badge nowrap">edited</span>}
         <span className="mark" data-state={pending ? "open" : call.failed ? "bad" : "good"}>
           {pending ? "no result yet" : call.failed ? "failed" : "done"}
         </span>
       </summary>
       {(open || call.failed) && (
         <div className="stack">
-          <Payload title="Arguments" value={call.args} />
+          {call.made === undefined ? (
+            <Payload title="Arguments" value={call.args} />
+          ) : (
+            <div className="beside">
+              <Payload title="Asked with" value={call.args} />
+              <Payload title="Made with" value={call.made} />
+            </div>
+          )}
+          {call.answered && (
+            <p className="muted wrap">
+              {call.answered.refused ? "Refused" : call.made === undefined ? "Allowed" : "Allowed, with other arguments,"}{" "}
+              {call.answered.by ? `by ${call.answered.by}` : "by nobody: the time had passed"}
+              {call.answered.at && <> at <time dateTime={call.answered.at} title={exactly(call.answered.at)}>{clock(call.answered.at)}</time></>}.
+            </p>
+          )}
           {!pending && <Payload title={call.failed ? "Failure" : "Result"} value={call.result} />}
         </div>
       )}

@@ -42,9 +42,9 @@ export function isSchema(value: unknown): value is Schema {
 
 const deep = 24; // references that are followed, one after the other
 
-/** plain is a schema with what it refers to in root, and without what makes no difference to a form: allOf, and null beside something else. */
+/** plain is a schema with what it refers to in root, and without what makes no difference to a form: allOf, and null beside something else. What is no schema takes anything. */
 export function plain(schema: Schema, root: Schema, depth = 0): Schema {
-  if (depth > deep) return {};
+  if (depth > deep || !isSchema(schema)) return {};
   const on = (s: Schema) => plain(s, root, depth + 1);
   if (schema.$ref !== undefined) {
     const { $ref, ...rest } = schema;
@@ -132,6 +132,14 @@ export function initial(schema: Schema, root = schema, required = true): unknown
 
 /** wrong is what is wrong with a value; nothing when it can be sent. */
 export function wrong(schema: Schema, value: unknown, required: boolean, path = "", root = schema): Problems {
+  try {
+    return problems(schema, value, required, path, root);
+  } catch {
+    return {}; // of a schema that is none: the server judges
+  }
+}
+
+function problems(schema: Schema, value: unknown, required: boolean, path: string, root: Schema): Problems {
   const s = plain(schema, root);
   if (value === undefined || value === "") return required ? { [path]: "This is needed." } : {};
   switch (shape(s)) {

@@ -9,6 +9,7 @@ import { useProject } from "../../app/context";
 import { Answer } from "../../ui/answer";
 import { Failure, Took } from "../../ui/basics";
 import { CodeEditor } from "../../ui/code-editor";
+import { Drawn } from "../../ui/drawn";
 import { JsonTree, parsed } from "../../ui/json";
 import { initial, plain, shape, wrong, type Schema } from "../../ui/schema";
 import { SchemaForm } from "../../ui/schema-form";
@@ -17,7 +18,7 @@ import { StatusBadge } from "../../ui/status";
 /** Try calls a tool by itself, as a run of its own. */
 export function Try({ tool }: { tool: Tool }) {
   const [open, setOpen] = useState(false);
-  if (open) return <Form tool={tool} />;
+  if (open) return <Drawn value={tool.parameters}><Form tool={tool} /></Drawn>;
   return (
     <div>
       <button type="button" className="button small" onClick={() => setOpen(true)}>

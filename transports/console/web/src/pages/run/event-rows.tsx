@@ -1,7 +1,9 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
 import type { Logged } from "../../api/types";
+import { Boundary } from "../../app/boundary";
 import { useUnit } from "../../ui/basics";
+import { short } from "../../ui/short";
 import { summary } from "./filter";
 
 /** Rows is what a page can have its rows do. */
@@ -38,14 +40,24 @@ export const EventRows = memo(function EventRows({ ref, list, count, chosen, cho
   );
 });
 
-const Row = memo(function Row({ logged: { id, event }, top, chosen, choose }: { logged: Logged; top: number; chosen: boolean; choose: (id: number) => void }) {
+function Kind({ event }: { event: Logged["event"] }) {
   return (
-    <button type="button" className="event" aria-pressed={chosen} style={{ transform: `translateY(${top}px)` }} onClick={() => choose(id)}>
-      <span className="id num">{id}</span>
+    <>
       <span className="type clip" data-family={event.type.split("_")[0]}>
         {event.type}
       </span>
       <span className="about clip">{summary(event)}</span>
+    </>
+  );
+}
+
+const Row = memo(function Row({ logged: { id, event }, top, chosen, choose }: { logged: Logged; top: number; chosen: boolean; choose: (id: number) => void }) {
+  return (
+    <button type="button" className="event" aria-pressed={chosen} style={{ transform: `translateY(${top}px)` }} onClick={() => choose(id)}>
+      <span className="id num">{id}</span>
+      <Boundary failed={() => <span className="about clip">{short(event)}</span>}>
+        <Kind event={event} />
+      </Boundary>
     </button>
   );
 });

@@ -3,7 +3,8 @@ import { useProject } from "../../app/context";
 import { runURL } from "../../api/queries";
 import type { RunLog } from "../../log/runlog";
 import { CopyButton, Empty, Loading, Panel } from "../../ui/basics";
-import { attachmentsOf, Files } from "../../ui/files";
+import { Drawn } from "../../ui/drawn";
+import { Files } from "../../ui/files";
 import { Json } from "../../ui/lines";
 import { Content } from "../../ui/message";
 import { command } from "./curl";
@@ -23,12 +24,12 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
       <Panel title="Messages" actions={copy(input, "Copy input")}>
         <div className="stack">
           {input.messages.length === 0 && <p className="muted">None: it went on with what the thread had.</p>}
-          {input.messages.map((m) => (
-            <div key={m.id}>
+          {input.messages.map((m, i) => (
+            <Drawn key={i} value={m}>
               <p className="muted">{m.role}</p>
               <Content content={m.content ?? ""} />
-              <Files list={attachmentsOf(m)} />
-            </div>
+              <Files message={m} />
+            </Drawn>
           ))}
         </div>
       </Panel>

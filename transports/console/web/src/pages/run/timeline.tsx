@@ -4,6 +4,7 @@ import type { RunLog } from "../../log/runlog";
 import { Scale } from "../../log/scale";
 import type { Item, Kind } from "../../log/timeline";
 import { Empty, Loading, useNow } from "../../ui/basics";
+import { Drawn } from "../../ui/drawn";
 import { duration } from "../../ui/format";
 import * as icons from "../../ui/icons";
 import { Content, ToolCall } from "../../ui/message";
@@ -55,8 +56,14 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
             if (!item) return null;
             return (
               <li key={row.key} ref={rows.measureElement} data-index={row.index} style={{ transform: `translateY(${row.start}px)` }}>
-                <Line item={item} scale={scale} end={end} open={open === item.key} toggle={() => setOpen(open === item.key ? "" : item.key)} />
-                {open === item.key && <Detail item={item} log={log} show={show} />}
+                <Drawn value={item}>
+                  <Line item={item} scale={scale} end={end} open={open === item.key} toggle={() => setOpen(open === item.key ? "" : item.key)} />
+                </Drawn>
+                {open === item.key && (
+                  <Drawn value={item}>
+                    <Detail item={item} log={log} show={show} />
+                  </Drawn>
+                )}
               </li>
             );
           })}

@@ -79,8 +79,8 @@ const long = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "
 
 // History keeps what belongs to tools beside the message, in its metadata.
 function whole(m: ThreadMessage): ThreadMessage {
-  const { toolCalls, toolCallId } = (m.metadata ?? {}) as Pick<ThreadMessage, "toolCalls" | "toolCallId">;
-  return { ...m, ...(toolCalls && { toolCalls }), ...(toolCallId && { toolCallId }) };
+  const { toolCalls, toolCallId } = (m?.metadata ?? {}) as Pick<ThreadMessage, "toolCalls" | "toolCallId">;
+  return { ...m, ...(Array.isArray(toolCalls) && { toolCalls }), ...(typeof toolCallId === "string" && { toolCallId }) };
 }
 
 function OneDay({ day }: { day: Day }) {

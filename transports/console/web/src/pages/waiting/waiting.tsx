@@ -7,6 +7,7 @@ import { useKeys } from "../../app/keys";
 import { runPath } from "../../app/search";
 import { Answer, callOf } from "../../ui/answer";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
+import { Drawn } from "../../ui/drawn";
 import { JsonTree } from "../../ui/json";
 import "./waiting.css";
 
@@ -94,7 +95,7 @@ function Asked({ asked }: { asked: Waiting[] }) {
         </>
       }
     >
-      {may ? <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} /> : asked.map((w) => <Told key={w.id} asked={w} />)}
+      {may ? <Answer runId={first.runId} user={others ? first.user : undefined} interrupts={asked} /> : asked.map((w) => <Drawn key={w.id} value={w}><Told asked={w} /></Drawn>)}
     </Panel>
   );
 }

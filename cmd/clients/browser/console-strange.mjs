@@ -1,0 +1,125 @@
+// A person looks in the console of Baton at BATON_URL at what a foreign writer has left in its database: POST CONTROL/replace {from: to} writes
+// other texts into what is stored.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { browse, did, ended, leave, quiet, soundInEachLook, start, tab, visit } from "./console-page.mjs";
+
+const { BATON_URL, CONTROL } = process.env;
+
+let browser;
+before(async () => (browser = await browse()));
+after(() => browser.close());
+
+// React tells the browser's console of each part that could not be drawn.
+const forgive = (page) => page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/\b\w*Error: /.test(c)));
+
+async function replace(texts) {
+  const answer = await fetch(`${CONTROL}/replace`, { method: "POST", body: JSON.stringify(texts) });
+  assert.ok(answer.ok, await answer.text());
+}
+
+// What stands in a question's place for its schema.
+const schemas = {
+  "a member that is null": { type: "object", properties: { a: null, b: { type: "string", title: "Good" } } },
+  "a list that is a number": { type: "object", required: 5, properties: { a: { type: "string" } } },
+  "a schema that is itself": { $ref: "#" },
+  "a title that is an object": { type: "object", title: {}, properties: { a: { type: "string", title: { de: "A" } } } },
+  "choices that are none": { type: "string", enum: 7 },
+  "no variants": { oneOf: [null, 3] },
+  "a broken address": { $ref: "#/%" },
+};
+const names = Object.keys(schemas);
+
+test("questions that are none leave the page to all others, and can be answered", async () => {
+  await did({ do: [{ ask: { message: "An honest question", schema: { type: "object", properties: { place: { type: "string", title: "Place" } } } } }], threadId: "honest" }, "WAITING");
+  const runs = [];
+  for (const name of names) runs.push(await did({ do: [{ ask: { message: name, schema: { title: name } } }, { say: "thank you" }], threadId: name }, "WAITING"));
+  await replace(Object.fromEntries(names.map((name) => [JSON.stringify({ title: name }), JSON.stringify(schemas[name])])));
+  const page = await visit(browser, "/waiting");
+  await page.getByLabel("Place").waitFor();
+  for (const name of names) await page.getByRole("group", { name }).getByText(name).first().waitFor();
+  assert.equal(await page.getByText("This page has failed").count(), 0);
+  forgive(page);
+  await soundInEachLook(page, "questions that are none");
+  const broken = page.getByRole("group", { name: "a list that is a number" });
+  await broken.getByText("The console cannot draw this").waitFor();
+  await broken.getByRole("textbox", { name: "Answer" }).fill(`{"a": "b"}`);
+  await broken.getByRole("button", { name: "Answer", exact: true }).click();
+  await ended(runs[1].id);
+  for (const [i, run] of runs.entries()) {
+    await page.goto(new URL(`/runs/${run.id}`, page.url()).href);
+    await page.locator(".run-head [data-whole=true]").waitFor();
+    assert.equal(await page.getByText("This page has failed").count(), 0, names[i]);
+    for (const part of ["Messages", "Events", "Timeline"]) await tab(page, part);
+    await page.locator(".line").first().waitFor();
+  }
+  forgive(page);
+  await quiet(page, "runs that ask what is no question");
+  await leave(page);
+});
+
+// uploaded is the path of a file.
+async function uploaded() {
+  const form = new FormData();
+  form.set("file", new Blob(["some text"], { type: "text/plain" }), "a.txt");
+  const answer = await fetch(`${BATON_URL}/api/v1/agent/attachments`, { method: "POST", body: form });
+  assert.equal(answer.status, 201);
+  return (await answer.json()).path;
+}
+
+// What stands in a message's place for its metadata.
+const metadata = {
+  "no list": { attachments: 5 },
+  "no files": { attachments: [null, 5, "a", { filename: "b" }, { path: "p", mimeType: {} }, { path: "q", filename: ["c"] }] },
+  "a file alone": { attachments: [{ path: await uploaded() }] },
+  "no calls": { attachments: null, toolCalls: 5, toolCallId: {} },
+  "empty calls": { toolCalls: [null, {}] },
+};
+
+test("messages whose metadata is odd are there, and all around them", async () => {
+  const runs = [];
+  for (const name of Object.keys(metadata)) {
+    const { runId } = await start({ agent: "echo", threadId: "odd", messages: [{ role: "user", content: `It has ${name}`, metadata: { mark: name } }] });
+    runs.push(await ended(runId));
+  }
+  await replace(Object.fromEntries(Object.entries(metadata).map(([name, value]) => [JSON.stringify({ mark: name }), JSON.stringify(value)])));
+  const page = await visit(browser, "/playground/odd?agent=echo");
+  await page.locator(".message[data-role=user]", { hasText: "It has empty calls" }).waitFor();
+  forgive(page);
+  await soundInEachLook(page, "a conversation with odd messages");
+  for (const run of runs) {
+    await page.goto(new URL(`/runs/${run.id}?tab=messages`, page.url()).href);
+    await page.locator(".message[data-role=assistant]").first().waitFor();
+    await tab(page, "Input");
+    await page.getByRole("heading", { name: "Messages" }).waitFor();
+    await page.getByText(/^It has/).first().waitFor();
+    assert.equal(await page.getByText("This page has failed").count(), 0);
+  }
+  await page.goto(new URL(`/threads/${runs[0].conversationId}`, page.url()).href);
+  for (const name of Object.keys(metadata)) await page.getByText(`It has ${name}`).first().waitFor();
+  forgive(page);
+  await soundInEachLook(page, "a thread with odd messages");
+  await leave(page);
+});
+
+test("what is odd in a run's events and in what its questions are about is there, and all around it", async () => {
+  const run = await did({ do: [{ say: "before" }, { progress: 0.5, message: "half way" }, { ask: { message: "Go on?" } }], threadId: "events" }, "WAITING");
+  await replace({ '"message":"half way"': '"message":{"half":null}', '"message":"Go on?"': '"message":"Go on?","metadata":{"toolName":{"a":1},"args":[null],"query":{}}' });
+  const page = await visit(browser, `/runs/${run.id}`);
+  await page.locator(".run-head [data-whole=true]").waitFor();
+  await page.locator(".waits").getByText("The console cannot draw this").waitFor();
+  await page.locator(".line").first().waitFor();
+  await tab(page, "Events");
+  await page.locator(".event", { hasText: "CUSTOM" }).first().click();
+  await page.getByRole("complementary").getByText("half", { exact: false }).first().waitFor();
+  await tab(page, "Messages");
+  await page.locator(".message[data-role=assistant]", { hasText: "before" }).waitFor();
+  forgive(page);
+  await soundInEachLook(page, "a run with odd events");
+  await page.goto(new URL("/", page.url()).href);
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("listitem").first().waitFor();
+  await page.getByRole("link", { name: "Waiting", exact: false }).first().click();
+  await page.getByRole("group", { name: "Go on?", exact: true }).getByRole("textbox", { name: "Answer" }).waitFor();
+  await leave(page);
+});
