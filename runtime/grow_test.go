@@ -91,7 +91,7 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 					}
 				}
 				for i := 0; ctx.Err() == nil; i++ {
-					if err := a.round(run, fmt.Sprint("x", i)); err != nil && ctx.Err() == nil {
+					if err := a.round(run, fmt.Sprint("x", i)); err != nil && i <= a.rounds {
 						refused.Add(1)
 					}
 					if i == a.rounds {

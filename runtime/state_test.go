@@ -106,13 +106,13 @@ func TestStateWhoseNamesGrowIsBound(t *testing.T) {
 	const most = 64 << 10
 	errs := make(chan error, 2)
 	b := open(t, runtime.Config{StateBytes: most}, agent{"namer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"` + strings.Repeat("\u2028", 20<<10) + `":1}`)})
+		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"` + strings.Repeat(`\b`, 20<<10) + `":1}`)})
 		errs <- run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/a","value":1}]`)})
 		return agui.WorkerOutput{}, nil
 	}})
 	b.wait(b.start("main", "namer", "x").RunID, runtime.Completed)
 	if err := <-errs; err != nil {
-		t.Fatalf("60 of 64 KiB: %v", err)
+		t.Fatalf("40 of 64 KiB: %v", err)
 	}
 	if err := <-errs; codeOf(err) != "state_too_large" {
 		t.Errorf("a patch that makes them 120 KiB: %v", err)

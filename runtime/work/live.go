@@ -380,7 +380,7 @@ func (l *live) outgrows(ev agui.Event, most int) error {
 }
 
 // escaped is how many times as long a name in a state may be once a patch has gone through its object, which writes some
-// characters, such as U+2028, otherwise.
+// characters, such as \b, otherwise.
 const escaped = 3
 
 // MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
