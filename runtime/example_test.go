@@ -21,6 +21,7 @@ func Example() {
 	}
 	// Output:
 	// 1 RUN_STARTED
+	// 0 STATE_SNAPSHOT
 	// 2 STEP_STARTED
 	// 3 TEXT_MESSAGE_START
 	// 4 TEXT_MESSAGE_CONTENT

@@ -38,6 +38,9 @@ func TestRecordIsEncodedOnceForAll(t *testing.T) {
 	}
 	first, again := read(), read()
 	for i, rec := range first {
+		if rec.ID == 0 { // made for its reader
+			continue
+		}
 		for _, p := range []agui.Projection{agui.Seed, agui.AGUI0, agui.AGUI1, agui.Public} {
 			event := rec.JSON(p)
 			if event == nil {
