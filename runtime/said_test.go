@@ -22,10 +22,6 @@ func TestEveryLargeEventCounts(t *testing.T) {
 		"a message's start": {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant, Name: large}},
 		"a message's end":   {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}, agui.TextMessageEnd{Base: agui.Base{Metadata: object}, MessageID: "m"}},
 		"a call's start":    {agui.ToolCallStart{ToolCallID: "c", ToolCallName: "n", Base: agui.Base{Metadata: object}}},
-		"an activity's patch": {
-			agui.ActivitySnapshot{MessageID: "a", ActivityType: "t", Content: json.RawMessage(`{}`)},
-			agui.ActivityDelta{MessageID: "a", ActivityType: "t", Patch: json.RawMessage(`[{"op":"add","path":"/k","value":"` + large + `"}]`)},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := make(chan error, 5)
