@@ -53,8 +53,8 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	if next[0] != '{' {
 		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
 	}
-	if len(next) > maxAmended && len(next) > len(m.Parts) {
-		return nil, fmt.Errorf("activity delta: the content of %q would have more than %d bytes: send a snapshot", e.MessageID, maxAmended)
+	if len(next) > maxAmended && len(next)-len(m.Parts) > len(e.Patch) { // it is not the patch that brings them
+		return nil, fmt.Errorf("activity delta: copies make the content of %q longer than %d bytes: send a snapshot", e.MessageID, maxAmended)
 	}
 	f.count(m, len(next)-len(m.Parts))
 	m.Parts, m.ActivityType = next, e.ActivityType

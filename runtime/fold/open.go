@@ -113,9 +113,9 @@ func opening(ev agui.Event) int {
 // close removes the opener of what ev closes.
 func (f *Fold) close(ev agui.Event) {
 	id := opened(ev)
-	for i := len(f.open) - 1; i >= 0; i-- { // what opened last closes first, as a rule
-		if opened(f.open[i]) == id {
-			f.grown -= opening(f.open[i])
+	for i, o := range slices.Backward(f.open) { // what opened last closes first, as a rule
+		if opened(o) == id {
+			f.grown -= opening(o)
 			f.open = slices.Delete(f.open, i, i+1)
 			return
 		}
