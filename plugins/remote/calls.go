@@ -21,7 +21,7 @@ func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 	}
 	c := &call{id: newID(), theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}
 	if c.held = r.tools[c.name]; c.held {
-		if r.held == agui.MaxOpen {
+		if r.held == agui.MaxOpen/2 { // of which the span has all open in the end
 			r.drop(string(e.Type()), errFull)
 			return nil
 		}

@@ -58,12 +58,15 @@ func TestRelay_BoundsWhatARemoteOpens(t *testing.T) {
 
 // A client's tools that a remote calls and a remote's questions are bounded too, which no event of ours shows.
 func TestRelay_BoundsWhatARemoteAsks(t *testing.T) {
-	for name, round := range map[string]string{
-		"calls":     `{"type":"TOOL_CALL_START","toolCallId":"c%","toolCallName":"look"}` + "\n" + `{"type":"TOOL_CALL_END","toolCallId":"c%"}`,
-		"questions": `{"type":"CUSTOM","name":"on_interrupt","value":"q%"}`,
+	for name, c := range map[string]struct {
+		most  int
+		round string
+	}{
+		"calls":     {agui.MaxOpen / 2, `{"type":"TOOL_CALL_START","toolCallId":"c%","toolCallName":"look"}` + "\n" + `{"type":"TOOL_CALL_END","toolCallId":"c%"}`},
+		"questions": {agui.MaxOpen, `{"type":"CUSTOM","name":"on_interrupt","value":"q%"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, grown(agui.MaxOpen+20, round))
+			s := serve(t, grown(c.most+20, c.round))
 			var cfg plugintest.Config
 			cfg.Input.Tools = []agui.Tool{{Name: "look"}}
 			if _, err := plugintest.Execute(t.Context(), s.agent(t), cfg); err != nil {

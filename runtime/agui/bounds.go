@@ -8,7 +8,7 @@ import (
 // Bounds of what a run keeps of what its workers have begun. All that is open is looked through while the run goes on and closed at
 // once when it ends, so a cancel waits for it.
 const (
-	MaxOpen       = 1000     // sub-agents, steps, messages, spans of reasoning, and calls without their result, open at once
+	MaxOpen       = 1000     // sub-agents, steps, messages, spans of reasoning, and calls without their result, which count twice, open at once
 	MaxOperations = 1000     // of a patch
 	maxID         = 1 << 10  // bytes of an id, and of a step's name
 	maxNamed      = 32 << 20 // bytes that a run may name things with: the ids of what has ended are known on
@@ -19,7 +19,7 @@ var errFull = fmt.Errorf("the run has %d things open, which is all that it may",
 
 // room reports why the run may not open something more of that id.
 func (v *Verifier) room(id string) error {
-	if len(v.scopes)+len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen {
+	if len(v.scopes)+2*len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen { // a call takes two events to close
 		return errFull
 	}
 	return v.names(id)

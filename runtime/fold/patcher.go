@@ -68,8 +68,11 @@ type entry struct {
 	val  *value // nil when it is gone
 }
 
-// per is the work for a member or an element beside its bytes.
-const per = 128
+// per is the work for a member or an element beside its bytes, perCopied for a byte of what is copied: its memory is new.
+const (
+	per       = 128
+	perCopied = 7
+)
 
 func (p *patcher) value(raw []byte) *value { return &value{raw: bytes.TrimSpace(raw)} }
 
@@ -202,6 +205,9 @@ func (p *patcher) operation(root *value, op map[string]json.RawMessage) (*value,
 			return nil, err
 		}
 		raw, err := p.append(nil, source)
+		if err == nil {
+			err = p.spend(perCopied * len(raw))
+		}
 		if err != nil {
 			return nil, err
 		}
