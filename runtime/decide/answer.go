@@ -10,8 +10,8 @@ import (
 // Reply is one answer to an interrupt, prepared for the record that it completes.
 type Reply struct {
 	Interrupt string
-	Payload   json.RawMessage `json:",omitempty"`
-	Output    json.RawMessage `json:",omitempty"` // of the memo; nil when no such interrupt was found
+	Payload   json.RawMessage
+	Output    json.RawMessage // of the memo; nil when no such interrupt was found
 }
 
 // Resume answers all that a WAITING run asks: it is queued before all others of its thread.

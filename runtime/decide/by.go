@@ -9,7 +9,7 @@ import (
 // By says on whose request a command was made, for the audit: who has asked for what from where. The decision fills in the
 // rest. It is empty when nobody has asked who is to be noted.
 type By struct {
-	Request *model.Audit `json:",omitempty"`
+	Request *model.Audit
 }
 
 func (b By) asked() *model.Audit { return b.Request }

@@ -13,11 +13,11 @@ import (
 type Finish struct {
 	Thread, Run int64
 	Owner       string
-	To          model.Status    // COMPLETED, FAILED, CANCELLED or WAITING
-	Span        int             // which of the run's
-	Last, Seq   int64           // the thread's after it; Last is the terminal event
-	State       json.RawMessage `json:",omitempty"`
-	Inbox       int64           // when cancelled: the key of the last message taken from the run's inbox, 0 for none
+	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
+	Span        int          // which of the run's
+	Last, Seq   int64        // the thread's after it; Last is the terminal event
+	State       json.RawMessage
+	Inbox       int64 // when cancelled: the key of the last message taken from the run's inbox, 0 for none
 	Result      model.RunResult
 	Error       *agui.OutputError
 	Asked       bool // the run has asked somebody: what it asked is withdrawn

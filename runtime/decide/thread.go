@@ -12,8 +12,8 @@ type Patch struct {
 	Thread   int64
 	Project  string // the thread's
 	Title    *string
-	Metadata json.RawMessage `json:",omitempty"` // nil stays, null for none
-	Archived *bool           `json:",omitempty"`
+	Metadata json.RawMessage // nil stays, null for none
+	Archived *bool
 	By
 }
 
@@ -36,9 +36,9 @@ type Delete struct {
 	Thread, Run int64
 	Project     string    // theirs
 	Limit       int       // rows of the part
-	Events      bool      `json:",omitempty"` // of the run, its events alone
-	Before      time.Time `json:",omitzero"`  // when the run has ended at the latest; zero is any time
-	Last        int64     `json:",omitempty"` // of a deletion that broke off; 0 is any
+	Events      bool      // of the run, its events alone
+	Before      time.Time `json:",omitzero"` // when the run has ended at the latest; zero is any time
+	Last        int64     // of a deletion that broke off; 0 is any
 	By
 }
 

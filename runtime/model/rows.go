@@ -78,10 +78,10 @@ func (s Status) Final() bool { return s == Completed || s == Failed || s == Canc
 // Thread is a conversation: one log.
 type Thread struct {
 	ThreadHead
-	State    json.RawMessage `json:",omitempty"` // an object, as of the end of its latest span
+	State    json.RawMessage // an object, as of the end of its latest span
 	Title    string
-	Metadata json.RawMessage `json:",omitempty"` // an object, nil when none
-	Archived bool            `json:",omitempty"` // put away, and not shown where people look for what they are at
+	Metadata json.RawMessage // an object, nil when none
+	Archived bool            // put away, and not shown where people look for what they are at
 }
 
 // ThreadHead is what decisions know of a thread.
@@ -100,15 +100,15 @@ type ThreadHead struct {
 // ThreadState changes a thread's state.
 type ThreadState struct {
 	Key   int64
-	State json.RawMessage `json:",omitempty"`
+	State json.RawMessage
 }
 
 // ThreadPatch changes what people say of a thread; what is nil stays.
 type ThreadPatch struct {
 	Key      int64
 	Title    *string
-	Metadata json.RawMessage `json:",omitempty"` // null for none
-	Archived *bool           `json:",omitempty"`
+	Metadata json.RawMessage // null for none
+	Archived *bool
 }
 
 // ListedThread is a thread as a list shows it.
@@ -132,13 +132,13 @@ type ThreadUser struct {
 type Run struct {
 	RunHead
 
-	Input          json.RawMessage `json:",omitempty"` // serves the run for its whole life; set when it is created
-	Definition     json.RawMessage `json:",omitempty"` // the workflow as started, likewise
+	Input          json.RawMessage // serves the run for its whole life; set when it is created
+	Definition     json.RawMessage // the workflow as started, likewise
 	InputQuery     string
 	OutputSummary  *string
 	Usage          []agui.TokenUsage
 	ContextItemIDs []string
-	Metadata       json.RawMessage `json:",omitempty"` // the client's own, an object, nil when none
+	Metadata       json.RawMessage // the client's own, an object, nil when none
 	ParentRun      string          // the client's parentRunId
 
 	// Read-only: from the thread, filled by reads.
@@ -210,7 +210,7 @@ type Span struct {
 	Generation int
 	First      int64           // event ids
 	Last       int64           // 0 while the span is open
-	State      json.RawMessage `json:",omitempty"` // the thread's state before the span
+	State      json.RawMessage // the thread's state before the span
 }
 
 // SpanEnd ends a span.
@@ -244,7 +244,7 @@ type Node struct {
 	Status      Status
 	Progress    float64 // 0..1
 	Messages    []string
-	Output      json.RawMessage `json:",omitempty"` // a WorkerOutput or ToolOutput, nil until COMPLETED
+	Output      json.RawMessage // a WorkerOutput or ToolOutput, nil until COMPLETED
 	Error       *agui.OutputError
 	StartedAt   *time.Time
 	CompletedAt *time.Time
@@ -306,7 +306,7 @@ type Memo struct {
 	CallID     string // the toolCallId, the subagentRunId or the id of the question, once there is one
 	Begun      bool   // of a call: the tool may have been called
 	Done       bool
-	Output     json.RawMessage `json:",omitempty"` // nil until done
+	Output     json.RawMessage // nil until done
 }
 
 // Interrupt is something a run waits for: a question, or a call that the client answers. A row replaces the one with the same
@@ -318,9 +318,9 @@ type Interrupt struct {
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
 	Tool      string          // which is called, of a frontend call and of an approval
-	Body      json.RawMessage `json:",omitempty"` // the agui.Interrupt; of a frontend call nil, or as lists show the call
+	Body      json.RawMessage // the agui.Interrupt; of a frontend call nil, or as lists show the call
 	Status    string
-	Payload   json.RawMessage `json:",omitempty"` // the answer's
+	Payload   json.RawMessage // the answer's
 	ExpiresAt *time.Time
 	CreatedAt time.Time
 }
@@ -351,8 +351,8 @@ type Answer struct {
 	ID         string // the interrupt's
 	Step       int    // with Place: the memo
 	Place      string
-	Payload    json.RawMessage `json:",omitempty"`
-	Output     json.RawMessage `json:",omitempty"` // of the memo
+	Payload    json.RawMessage
+	Output     json.RawMessage // of the memo
 }
 
 // Withdraw cancels the open interrupts of a run that is over.
@@ -363,7 +363,7 @@ type IdempotencyKey struct {
 	Scope     string // project, user, method, path and key
 	BodyHash  string
 	RunKey    int64
-	Answer    json.RawMessage `json:",omitempty"`
+	Answer    json.RawMessage
 	CreatedAt time.Time
 }
 
