@@ -29,9 +29,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// TestStrangers_AreTheAssistantAtMost has a remote agent, a program, a model's provider and a tool server each send events and parts
-// of every type, with every role, odd members and the ids of what others have said. Whatever they send, what people said, other
-// threads and the instructions in prompts stay as they were, and the log can be read.
+// A remote agent, a program, a model provider and a tool server send generated events and parts: every type, every role, malformed
+// members and ids of other messages. They must not change existing messages, other threads or the instructions in prompts, and the log
+// must stay valid.
 func TestStrangers_AreTheAssistantAtMost(t *testing.T) {
 	rounds := 6
 	if os.Getenv("BATON_SOAK") != "" {

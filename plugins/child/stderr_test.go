@@ -42,7 +42,7 @@ func TestStandardError_ReportsWhatWasDroppedWhenTheWindowEnds(t *testing.T) {
 		r, w := io.Pipe()
 		done := make(chan struct{})
 		go func() { // ends with w
-			tell(r, slog.New(slog.NewTextHandler(&out, nil)))
+			logLines(r, slog.New(slog.NewTextHandler(&out, nil)))
 			close(done)
 		}()
 		const flood = 10_000

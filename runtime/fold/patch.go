@@ -63,7 +63,7 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 	return next, agui.StateDelta{Delta: delta}, nil
 }
 
-// diff is a patch that grows.
+// diff builds a patch.
 type diff struct {
 	json []byte
 	n    int // operations
