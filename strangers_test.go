@@ -33,7 +33,7 @@ import (
 // members and ids of other messages. They must not change existing messages, other threads or the instructions in prompts, and the log
 // must stay valid.
 func TestStrangers_AreTheAssistantAtMost(t *testing.T) {
-	rounds := 6
+	rounds := 2
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 400
 	}
@@ -178,7 +178,7 @@ func (s *strange) run(req runtime.StartRequest) {
 		case time.Now().After(deadline):
 			s.t.Fatalf("the run is %s", run.Status)
 		}
-		<-time.After(time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
