@@ -11,7 +11,7 @@ import (
 // group and session. It repeats until it finds none, because a process may fork while it is searched for.
 func killKin(mark string) {
 	for until := time.Now().Add(linger); killMarked(mark) && time.Now().Before(until); {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
