@@ -3,6 +3,8 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -41,8 +43,8 @@ func disowned(b agui.Base) agui.Base {
 	if b.Metadata == nil || json.Unmarshal(b.Metadata, &members) != nil {
 		return b
 	}
-	for _, name := range []string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"} {
-		if _, has := members[name]; has {
+	for name := range members {
+		if isOurs(name) {
 			delete(members, name)
 			b.Metadata = nil
 		}
@@ -51,6 +53,13 @@ func disowned(b agui.Base) agui.Base {
 		b.Metadata, _ = json.Marshal(members) // it was JSON
 	}
 	return b
+}
+
+// isOurs reports whether Baton itself keeps a member of that name in metadata, or Go reads it as one of those, whatever its case.
+func isOurs(name string) bool {
+	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
+		return strings.EqualFold(name, our)
+	})
 }
 
 // voice is the role under which a text that the worker wants to say as role is stored.

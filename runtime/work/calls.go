@@ -373,11 +373,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 		} else {
 			out.Parts = nil
 		}
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
-		var args bytes.Buffer // without the blanks, as the stored event has them
-		if made := s.executed(u); isObject(made) && json.Compact(&args, made) == nil {
-			out.ToolCallArgs = args.Bytes()
-		}
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, argsOf(s.executed(u))
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
 		}
@@ -399,6 +395,15 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 	fill()
 	told = toldOf(m, out)
 	return s.record(m, told.memo(), told)
+}
+
+// argsOf are arguments as outputs have them, without blanks; nil of what is no object.
+func argsOf(args json.RawMessage) json.RawMessage {
+	var short bytes.Buffer
+	if !isObject(args) || json.Compact(&short, args) != nil {
+		return nil
+	}
+	return short.Bytes()
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")
