@@ -128,17 +128,23 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 		"asks": {[]wrong{
 			{`42`, "invalid_answer", ""}, {`"yes"`, "invalid_answer", ""}, {`null`, "invalid_answer", ""}, {``, "invalid_answer", ""},
 			{`{"yes":"maybe"}`, "invalid_answer", "/yes"}, {`{"yes":true,"why/how":1}`, "invalid_answer", "/why~1how"}, {`{}`, "invalid_answer", ""},
+			{`{"yes":false,"yes":true}`, "invalid_answer", ""}, {`{"yes":true,"more":[0,{"a":1,"\u0061":2}]}`, "invalid_answer", ""},
 		}, `{"yes":true}`},
 		"clerk": {[]wrong{
 			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}, {`{"approved":"yes"}`, "invalid_answer", "/approved"},
 			{`{"approved":true,"editedArgs":"x"}`, "invalid_answer", "/editedArgs"}, {`{"approved":true,"more":1}`, "invalid_answer", ""},
 			{`{"approved":true,"editedArgs":{"euros":501}}`, "invalid_arguments", "/editedArgs/euros"},
 			{`{"approved":true,"editedArgs":{}}`, "invalid_arguments", "/editedArgs"},
+			{`{"approved":false,"approved":true}`, "invalid_answer", ""},
+			{`{"approved":true,"editedArgs":{"euros":501,"euros":2}}`, "invalid_answer", ""},
 		}, `{"approved":true,"editedArgs":{"euros":2}}`},
 		"helper": {[]wrong{
 			{`{"approved":true,"editedArgs":{"query":3}}`, "invalid_arguments", "/editedArgs"},
+			{`{"approved":true,"editedArgs":{"Query":"ho"}}`, "invalid_arguments", "/editedArgs"},
 		}, `{"approved":true,"editedArgs":{"query":"ho"}}`},
-		"flow": {[]wrong{{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}}, `{"approved":true}`},
+		"flow": {[]wrong{
+			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""},
+		}, `{"approved":true}`},
 	} {
 		req := runtime.StartRequest{Agent: agent, ThreadID: agent, Messages: user("go")}
 		if agent == "flow" {
