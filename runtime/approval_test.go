@@ -144,6 +144,7 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 		}, `{"approved":true,"editedArgs":{"query":"ho"}}`},
 		"flow": {[]wrong{
 			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""},
+			{`{"approved":true,"editedArgs":{"query":"ho"}}`, "invalid_arguments", "/editedArgs"},
 		}, `{"approved":true}`},
 	} {
 		req := runtime.StartRequest{Agent: agent, ThreadID: agent, Messages: user("go")}
@@ -206,4 +207,55 @@ func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 		}
 	}
 	t.Error("the run was not answered")
+}
+
+// An answer that is cancelled says nothing else: what stands beside it was not checked.
+func TestAnswer_CancelledHasNoPayload(t *testing.T) {
+	told := make(chan plugins.Answer, 1)
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(`{"type":"boolean"}`)})
+		if err == nil {
+			told <- a
+		}
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, asks)
+	s := b.start("main", "asks", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled", Payload: json.RawMessage(`{"yes":"unchecked"}`)}}
+	if _, err := b.Resume(t.Context(), local, s.RunID, answer); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if a := <-told; !a.Cancelled || a.Payload != nil {
+		t.Errorf("the worker is told %v, %s", a.Cancelled, a.Payload)
+	}
+	for _, r := range b.log("main") {
+		if e, ok := r.Event.(agui.RunStarted); ok && len(e.Input.Resume) > 0 && e.Input.Resume[0].Payload != nil {
+			t.Errorf("the span has taken %s", r.JSON(agui.Stored))
+		}
+	}
+}
+
+// What a client's tool returned is its result as it is, also where it looks like a result of Baton's.
+func TestAnswer_OfAClientsToolIsItsResult(t *testing.T) {
+	b := open(t, runtime.Config{}, asksFor("clerk", "track", "{}"))
+	for payload, want := range map[string]string{
+		`"two"`: "two", `{"status": "shipped", "eta": 3}`: `{"status": "shipped", "eta": 3}`, `{"Status":"failure"}`: `{"Status":"failure"}`,
+		`{"status":"success","result_summary":"x"}`: `{"status":"success","result_summary":"x"}`,
+	} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", Messages: user("go"), Tools: []agui.Tool{{Name: "track"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Waiting)
+		b.resume(s.RunID, payload)
+		if got := b.answer(s.RunID); got != want {
+			t.Errorf("%s has become %s", payload, got)
+		}
+	}
 }
