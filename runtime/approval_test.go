@@ -209,6 +209,50 @@ func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 	t.Error("the run was not answered")
 }
 
+// A call that is cut short says what it was begun with: the log of one that was edited has no other place for it.
+func TestApproval_TellsWhatWasBegun(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	slow := tool{refund.info, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+		begun <- struct{}{}
+		return agui.ToolOutput{}, hang(ctx)
+	}}
+	for how, end := range map[string]func(b *bench, run string){
+		"cancelled": func(b *bench, run string) {
+			if _, err := b.Cancel(t.Context(), local, run); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"crashed": func(b *bench, run string) {
+			b.crash()
+			b.wait(run, runtime.Completed)
+		},
+		"timed out": func(b *bench, run string) { b.wait(run, runtime.Failed) },
+	} {
+		cfg := runtime.Config{}
+		if how == "timed out" {
+			cfg.StepTimeout = 50 * time.Millisecond
+		}
+		b := open(t, cfg, slow, asksFor("clerk", "refund", `{"euros": 149.9}`))
+		s := b.start("main", "clerk", "go")
+		b.wait(s.RunID, runtime.Waiting)
+		b.resume(s.RunID, `{"approved":true,"editedArgs":{"euros": 99.5}}`)
+		<-begun
+		end(b, s.RunID)
+		results := 0
+		for _, r := range b.log("main") {
+			if e, ok := r.Event.(agui.ToolCallResult); ok {
+				results++
+				if e.Output.Status != agui.StatusFailure || string(e.Output.ToolCallArgs) != `{"euros":99.5}` {
+					t.Errorf("%s: the call's result is %s", how, r.JSON(agui.Stored))
+				}
+			}
+		}
+		if results != 1 {
+			t.Errorf("%s: the call has %d results", how, results)
+		}
+	}
+}
+
 // An answer that is cancelled says nothing else: what stands beside it was not checked.
 func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 	told := make(chan plugins.Answer, 1)

@@ -218,14 +218,25 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 // them.
 func (s *step) executed(u plugins.Use) json.RawMessage {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
-	var a plugins.Answer
-	if err != nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
+	if err != nil {
 		return u.Request
 	}
-	if given := approvalOf(a); given.Approved && given.EditedArgs != nil {
-		return given.EditedArgs
+	if args := editedBy(m); args != nil {
+		return args
 	}
 	return u.Request
+}
+
+// editedBy are the arguments that an approval has put in the place of its call's; nil when it has not.
+func editedBy(m *model.Memo) json.RawMessage {
+	var a plugins.Answer
+	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
+		return nil
+	}
+	if given := approvalOf(a); given.Approved {
+		return given.EditedArgs
+	}
+	return nil
 }
 
 // approval is the answer to a question whether a call may be made, or an agent run.

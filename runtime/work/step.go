@@ -448,7 +448,7 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 	}
 	l := s.l
 	for _, id := range s.own.Unanswered() {
-		result := failedCall(id, l.calls[id], code)
+		result := l.failedCall(id, code)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
