@@ -3,6 +3,8 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -40,8 +42,8 @@ func disowned(b agui.Base) agui.Base {
 	if b.Metadata == nil || json.Unmarshal(b.Metadata, &members) != nil {
 		return b
 	}
-	for _, name := range []string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"} {
-		if _, has := members[name]; has {
+	for name := range members {
+		if isOurs(name) {
 			delete(members, name)
 			b.Metadata = nil
 		}
@@ -50,6 +52,13 @@ func disowned(b agui.Base) agui.Base {
 		b.Metadata, _ = json.Marshal(members) // it was JSON
 	}
 	return b
+}
+
+// isOurs reports whether Go would decode a metadata member of that name as one of Baton's own: encoding/json ignores case.
+func isOurs(name string) bool {
+	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
+		return strings.EqualFold(name, our)
+	})
 }
 
 // voice returns the stored role for a text that the worker emits with role.

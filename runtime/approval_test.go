@@ -133,6 +133,8 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 			{`{"yes":"maybe"}`, "invalid_answer", "/yes"},
 			{`{"yes":true,"why/how":1}`, "invalid_answer", "/why~1how"},
 			{`{}`, "invalid_answer", ""},
+			{`{"yes":false,"yes":true}`, "invalid_answer", ""},
+			{`{"yes":true,"more":[0,{"a":1,"\u0061":2}]}`, "invalid_answer", ""},
 		}, `{"yes":true}`},
 		"clerk": {[]wrong{
 			{`true`, "invalid_answer", ""},
@@ -142,11 +144,17 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 			{`{"approved":true,"more":1}`, "invalid_answer", ""},
 			{`{"approved":true,"editedArgs":{"euros":501}}`, "invalid_arguments", "/editedArgs/euros"},
 			{`{"approved":true,"editedArgs":{}}`, "invalid_arguments", "/editedArgs"},
+			{`{"approved":false,"approved":true}`, "invalid_answer", ""},
+			{`{"approved":true,"editedArgs":{"euros":501,"euros":2}}`, "invalid_answer", ""},
 		}, `{"approved":true,"editedArgs":{"euros":2}}`},
 		"helper": {[]wrong{
 			{`{"approved":true,"editedArgs":{"query":3}}`, "invalid_arguments", "/editedArgs"},
+			{`{"approved":true,"editedArgs":{"Query":"ho"}}`, "invalid_arguments", "/editedArgs"},
 		}, `{"approved":true,"editedArgs":{"query":"ho"}}`},
-		"flow": {[]wrong{{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}}, `{"approved":true}`},
+		"flow": {[]wrong{
+			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""},
+			{`{"approved":true,"editedArgs":{"query":"ho"}}`, "invalid_arguments", "/editedArgs"},
+		}, `{"approved":true}`},
 	} {
 		req := runtime.StartRequest{Agent: agent, ThreadID: agent, Messages: user("go")}
 		if agent == "flow" {
@@ -208,4 +216,99 @@ func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 		}
 	}
 	t.Error("the run was not answered")
+}
+
+// A call that is cut short says what it was begun with: the log of one that was edited has no other place for it.
+func TestApproval_TellsWhatWasBegun(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	slow := tool{refund.info, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+		begun <- struct{}{}
+		return agui.ToolOutput{}, hang(ctx)
+	}}
+	for how, end := range map[string]func(b *bench, run string){
+		"cancelled": func(b *bench, run string) {
+			if _, err := b.Cancel(t.Context(), local, run); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"crashed": func(b *bench, run string) {
+			b.crash()
+			b.wait(run, runtime.Completed)
+		},
+		"timed out": func(b *bench, run string) { b.wait(run, runtime.Failed) },
+	} {
+		cfg := runtime.Config{}
+		if how == "timed out" {
+			cfg.StepTimeout = 50 * time.Millisecond
+		}
+		b := open(t, cfg, slow, asksFor("clerk", "refund", `{"euros": 149.9}`))
+		s := b.start("main", "clerk", "go")
+		b.wait(s.RunID, runtime.Waiting)
+		b.resume(s.RunID, `{"approved":true,"editedArgs":{"euros": 99.5}}`)
+		<-begun
+		end(b, s.RunID)
+		results := 0
+		for _, r := range b.log("main") {
+			if e, ok := r.Event.(agui.ToolCallResult); ok {
+				results++
+				if e.Output.Status != agui.StatusFailure || string(e.Output.ToolCallArgs) != `{"euros":99.5}` {
+					t.Errorf("%s: the call's result is %s", how, r.JSON(agui.Stored))
+				}
+			}
+		}
+		if results != 1 {
+			t.Errorf("%s: the call has %d results", how, results)
+		}
+	}
+}
+
+// An answer that is cancelled says nothing else: what stands beside it was not checked.
+func TestAnswer_CancelledHasNoPayload(t *testing.T) {
+	told := make(chan plugins.Answer, 1)
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(`{"type":"boolean"}`)})
+		if err == nil {
+			told <- a
+		}
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, asks)
+	s := b.start("main", "asks", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "cancelled", Payload: json.RawMessage(`{"yes":"unchecked"}`)}}
+	if _, err := b.Resume(t.Context(), local, s.RunID, answer); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if a := <-told; !a.Cancelled || a.Payload != nil {
+		t.Errorf("the worker is told %v, %s", a.Cancelled, a.Payload)
+	}
+	for _, r := range b.log("main") {
+		if e, ok := r.Event.(agui.RunStarted); ok && len(e.Input.Resume) > 0 && e.Input.Resume[0].Payload != nil {
+			t.Errorf("the span has taken %s", r.JSON(agui.Stored))
+		}
+	}
+}
+
+// What a client's tool returned is its result as it is, also where it looks like a result of Baton's.
+func TestAnswer_OfAClientsToolIsItsResult(t *testing.T) {
+	b := open(t, runtime.Config{}, asksFor("clerk", "track", "{}"))
+	for payload, want := range map[string]string{
+		`"two"`: "two", `{"status": "shipped", "eta": 3}`: `{"status": "shipped", "eta": 3}`, `{"Status":"failure"}`: `{"Status":"failure"}`,
+		`{"status":"success","result_summary":"x"}`: `{"status":"success","result_summary":"x"}`,
+	} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", Messages: user("go"), Tools: []agui.Tool{{Name: "track"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Waiting)
+		b.resume(s.RunID, payload)
+		if got := b.answer(s.RunID); got != want {
+			t.Errorf("%s has become %s", payload, got)
+		}
+	}
 }

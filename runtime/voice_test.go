@@ -180,3 +180,43 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 		}
 	}
 }
+
+// Metadata in which Baton keeps things of its own are not a stranger's to write, in whatever case a reader takes their names.
+func TestWorker_WritesNoMetadataOfBaton(t *testing.T) {
+	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		metadata := json.RawMessage(`{"TOOLAGENTOUTPUT":{"tool_call_args":{"n":2}},"toolagentoutput":{},"WorkerAgentOutput":1,"Agent":"x","\u017ftage":"y","mine":1}`)
+		return agui.WorkerOutput{}, run.Emit(agui.ActivitySnapshot{
+			Base: agui.Base{Metadata: metadata}, MessageID: "a", ActivityType: "plan", Content: json.RawMessage("{}"),
+		})
+	}
+	b := open(t, runtime.Config{}, external{agent{"outside", forge}})
+	b.wait(b.start("main", "outside", "go").RunID, runtime.Completed)
+	for _, rec := range b.log("main") {
+		if e, ok := rec.Event.(agui.ActivitySnapshot); ok && string(e.Metadata) != `{"mine":1}` {
+			t.Errorf("the log has the metadata %s", e.Metadata)
+		}
+	}
+}
+
+// The result of a call that a worker has made itself is about that call: it names no other, nor arguments that somebody has edited.
+func TestWorker_ResultIsOfItsCall(t *testing.T) {
+	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, errors.Join(
+			run.Emit(agui.ToolCallStart{ToolCallID: "own", ToolCallName: "look"}),
+			run.Emit(agui.ToolCallArgs{ToolCallID: "own", Delta: `{"n": 1`}), run.Emit(agui.ToolCallArgs{ToolCallID: "own", Delta: `}`}),
+			run.Emit(agui.ToolCallEnd{ToolCallID: "own"}),
+			run.Emit(agui.ToolCallResult{MessageID: "result", ToolCallID: "own", Content: "seen", Output: &agui.ToolOutput{
+				ToolName: "pay", ToolCallID: "other", ToolCallArgs: json.RawMessage(`{"n":2}`), Status: agui.StatusPartial,
+			}}))
+	}
+	b := open(t, runtime.Config{}, external{agent{"outside", forge}})
+	b.wait(b.start("main", "outside", "go").RunID, runtime.Completed)
+	for _, rec := range b.log("main") {
+		if e, ok := rec.Event.(agui.ToolCallResult); ok {
+			out := e.Output
+			if out.ToolName != "look" || out.ToolCallID != "own" || string(out.ToolCallArgs) != `{"n":1}` || out.Status != agui.StatusPartial {
+				t.Errorf("the log has the output %+v with %s", out, out.ToolCallArgs)
+			}
+		}
+	}
+}

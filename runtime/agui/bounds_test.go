@@ -99,9 +99,9 @@ func TestVerifier_BoundsPatches(t *testing.T) {
 	}
 	var v agui.Verifier
 	legal(t, &v, agui.RunStarted{})
-	legal(t, &v, agui.StateDelta{Delta: patch(agui.MaxOperations)}, agui.ActivityDelta{MessageID: "a", Patch: patch(agui.MaxOperations)})
+	legal(t, &v, agui.StateDelta{Delta: patch(agui.MaxOperations)}, agui.ActivityDelta{MessageID: "a", ActivityType: "plan", Patch: patch(agui.MaxOperations)})
 	for _, ev := range []agui.Event{
-		agui.StateDelta{Delta: patch(agui.MaxOperations + 1)}, agui.ActivityDelta{MessageID: "a", Patch: patch(agui.MaxOperations + 1)},
+		agui.StateDelta{Delta: patch(agui.MaxOperations + 1)}, agui.ActivityDelta{MessageID: "a", ActivityType: "plan", Patch: patch(agui.MaxOperations + 1)},
 	} {
 		if err := v.Add(ev); err == nil {
 			t.Errorf("%s: no error", ev.Type())

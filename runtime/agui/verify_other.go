@@ -38,6 +38,9 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 			v.remember(v.activities, e.MessageID, b.SubagentRunID)
 		}
 	case ActivityDelta:
+		if e.ActivityType == "" {
+			return errors.New("an activity needs an activityType")
+		}
 		if err := checkPatch(e.Patch, true); err != nil {
 			return fmt.Errorf("patch: %w", err)
 		}

@@ -50,6 +50,7 @@ func TestVerifier(t *testing.T) {
 		{"second text", []agui.Event{start, text, agui.TextMessageStart{MessageID: "n"}}, `"m" is still open`},
 		{"content of another text", []agui.Event{start, text, agui.TextMessageContent{MessageID: "n", Delta: "x"}}, "not open"},
 		{"content after the end", []agui.Event{start, text, agui.TextMessageEnd{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: "x"}}, "not open"},
+		{"patch of an activity without its type", []agui.Event{start, agui.ActivityDelta{MessageID: "a", Patch: json.RawMessage(`[]`)}}, "activityType"},
 		{"empty delta", []agui.Event{start, text, agui.TextMessageContent{MessageID: "m"}}, "empty"},
 		{"finish with a text open", []agui.Event{start, text, agui.RunFinished{}}, "still open"},
 

@@ -81,6 +81,18 @@ func (f *Fold) arguments(e agui.ToolCallArgs) {
 	}
 }
 
+// Arguments are those of a call so far, "" where there is none of that id.
+func (f *Fold) Arguments(call string) string {
+	switch c := f.calls[call]; {
+	case c == nil:
+		return ""
+	case c.open:
+		return string(c.args)
+	default:
+		return c.call().Arguments
+	}
+}
+
 func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 	f.close(e)
 	c := f.calls[e.ToolCallID]

@@ -83,7 +83,7 @@ func (s *Schema) checkArgs(args json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fmt.Errorf("the arguments are not an object")
 	}
-	if err := s.check(v); err != nil {
+	if err := s.check(args, v); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (s *Schema) Check(value json.RawMessage) error {
 	if err != nil {
 		return errors.New("it is not JSON")
 	}
-	return s.check(v)
+	return s.check(value, v)
 }
 
 // Fits says why a JSON value does not fit a schema. What is no schema takes any value: it was refused where it would have come from.
@@ -124,9 +124,17 @@ func Fits(schema, value json.RawMessage) error {
 	return s.Check(value)
 }
 
-func (s *Schema) check(v any) error {
-	if err := strange(v, 0); err != nil || s == nil {
+// check checks v, which text was read as. Of a member that is there twice v has the last, and whoever is given the text may take the
+// first: it would not be what was checked.
+func (s *Schema) check(text json.RawMessage, v any) error {
+	if err := strange(v, 0); err != nil {
 		return err
+	}
+	if agui.CountMembers(text) != members(v) {
+		return errTwice
+	}
+	if s == nil {
+		return nil
 	}
 	return s.validate(v)
 }

@@ -37,6 +37,7 @@ var (
 	errSteps   = errors.New("checking them takes too long")
 	errNumber  = errors.New("a number is out of range")
 	errDeep    = errors.New("values nest too deeply")
+	errTwice   = errors.New("an object has a member twice")
 	errSchema  = fmt.Errorf("it may have %d bytes", maxSchema)
 	errEndless = errors.New("it refers to itself for the same value, without end")
 	errParts   = errors.New("it is made of too many parts")
@@ -73,6 +74,22 @@ func strange(v any, depth int) (err error) {
 		}
 	}
 	return err
+}
+
+// members is how many members the objects in a value have.
+func members(v any) (n int) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			n += members(e)
+		}
+	case map[string]any:
+		n = len(v)
+		for _, e := range v {
+			n += members(e)
+		}
+	}
+	return n
 }
 
 // parts is about how many schemas are in one.

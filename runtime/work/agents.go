@@ -58,13 +58,15 @@ var errNoQuery = errors.New("the arguments must be an object with the string que
 
 // queryOf is what the arguments of a call ask an agent.
 func queryOf(raw json.RawMessage) (query string, ok bool) {
-	var args struct {
-		Query *string `json:"query"`
-	}
-	if !isObject(raw) || json.Unmarshal(raw, &args) != nil || args.Query == nil {
+	var args map[string]json.RawMessage // and no struct: Go would take QUERY for it, too
+	if !isObject(raw) || json.Unmarshal(raw, &args) != nil {
 		return "", false
 	}
-	return *args.Query, true
+	var text *string
+	if json.Unmarshal(args["query"], &text) != nil || text == nil {
+		return "", false
+	}
+	return *text, true
 }
 
 // callAgent runs an agent whose uses are in places that begin with within. opened says what it belongs to.

@@ -217,14 +217,25 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 // executed returns the arguments that the call is made with: the requested ones, or those that the approver edited.
 func (s *step) executed(u plugins.Use) json.RawMessage {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
-	var a plugins.Answer
-	if err != nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
+	if err != nil {
 		return u.Request
 	}
-	if given := approvalOf(a); given.Approved && given.EditedArgs != nil {
-		return given.EditedArgs
+	if args := editedBy(m); args != nil {
+		return args
 	}
 	return u.Request
+}
+
+// editedBy returns the arguments that an approval's answer has edited, or nil.
+func editedBy(m *model.Memo) json.RawMessage {
+	var a plugins.Answer
+	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
+		return nil
+	}
+	if given := approvalOf(a); given.Approved {
+		return given.EditedArgs
+	}
+	return nil
 }
 
 // approval is the answer to the question whether a call may be made, or a node's agent run.
@@ -372,11 +383,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 		} else {
 			out.Parts = nil
 		}
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, nil
-		var args bytes.Buffer // without the blanks, as the stored event has them
-		if made := s.executed(u); isObject(made) && json.Compact(&args, made) == nil {
-			out.ToolCallArgs = args.Bytes()
-		}
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, argsOf(s.executed(u))
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
 		}
@@ -398,6 +405,15 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 	fill()
 	told = toldOf(m, out)
 	return s.record(m, told.memo(), told)
+}
+
+// argsOf are arguments as outputs have them, without blanks; nil of what is no object.
+func argsOf(args json.RawMessage) json.RawMessage {
+	var short bytes.Buffer
+	if !isObject(args) || json.Compact(&short, args) != nil {
+		return nil
+	}
+	return short.Bytes()
 }
 
 var errNotJSON = errors.New("its output holds what is not JSON")

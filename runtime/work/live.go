@@ -532,7 +532,7 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 		if keep[id] {
 			continue
 		}
-		if err := l.w.stage(it, failedCall(id, l.calls[id], code)); err != nil {
+		if err := l.w.stage(it, l.failedCall(id, code)); err != nil {
 			return err
 		}
 	}

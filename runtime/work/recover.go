@@ -354,7 +354,7 @@ func (l *live) callGoesOn(m *model.Memo) bool {
 }
 
 func (l *live) failCall(it *commit.Item, id string, m *model.Memo) error {
-	result := failedCall(id, l.calls[id], codeInterrupted)
+	result := l.failedCall(id, codeInterrupted)
 	if m != nil {
 		row := *m
 		row.Done, row.Output = true, mustJSON(result.Output)

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,9 @@ func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agu
 		if size += len(e.Payload); size > log.MaxMessages(en.cfg.FrameBytes) { // the answer's RUN_STARTED has them all
 			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(en.cfg.FrameBytes))
 		}
+		if e.Status == model.InterruptCancelled {
+			e.Payload = nil // which nobody has checked
+		}
 		replies[i] = replyTo(in, takenFrom(e, &by))
 	}
 	return replies, nil
@@ -74,6 +78,9 @@ func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.Resum
 	var given approval
 	if !isApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
 		return nil
+	}
+	if in.Tool == "" {
+		return misplaced(place+"/payload/editedArgs", "invalid_arguments", "What a node's agent is asked cannot be edited")
 	}
 	if err := en.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
 		return misplaced(place+"/payload/editedArgs"+placeOf(err), "invalid_arguments", "The edited arguments of %s do not fit: %s", in.Tool, err)
@@ -122,6 +129,8 @@ func interrupt(all []model.Interrupt, id string) *model.Interrupt {
 type taken struct {
 	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED tells it
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
+
+	result *agui.ToolOutput // that the message tells
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
@@ -141,14 +150,11 @@ func replyTo(in *model.Interrupt, t taken) decide.Reply {
 	case !in.Frontend:
 		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == model.InterruptCancelled, Payload: e.Payload})
 	case e.Status == model.InterruptCancelled:
-		r.Output = resultOf(in, mustJSON(failure("declined", "The client declined the call")))
-	case e.Payload == nil:
-		r.Output = resultOf(in, json.RawMessage("null"))
+		r.Output = resultOf(in, failure("declined", "The client declined the call"))
+	case t.result != nil:
+		r.Output = resultOf(in, *t.result)
 	default:
-		r.Output = resultOf(in, e.Payload)
-	}
-	if t.MessageID != "" {
-		e.Payload = nil // the message is in the log
+		r.Output = resultOf(in, returned(e.Payload))
 	}
 	r.Payload = mustJSON(t)
 	return r
@@ -166,22 +172,24 @@ func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
 }
 
 // resultOf is a client's answer as the result of its call.
-func resultOf(in *model.Interrupt, answer json.RawMessage) json.RawMessage {
-	var out agui.ToolOutput
-	if json.Unmarshal(answer, &out) != nil || out.Status == "" { // answered by resume: any JSON is the result
-		out = agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: string(answer)}
-		var s string
-		if json.Unmarshal(answer, &s) == nil {
-			out.ResultSummary = s
-		}
-	}
-	out.ToolName, out.ToolCallID, out.ToolCallArgs, out.Parts = in.Tool, in.ID, nil, nil
+func resultOf(in *model.Interrupt, out agui.ToolOutput) json.RawMessage {
+	out.ToolName, out.ToolCallID = in.Tool, in.ID
 	return mustJSON(out)
 }
 
+// returned is what a client has answered a call with by resume: any JSON is the result.
+func returned(answer json.RawMessage) agui.ToolOutput {
+	out := agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: cmp.Or(string(answer), "null")}
+	var text *string
+	if json.Unmarshal(answer, &text) == nil && text != nil {
+		out.ResultSummary = *text
+	}
+	return out
+}
+
 // frontendOutput is a client's tool message as the output of its call.
-func frontendOutput(m *agui.Message) agui.ToolOutput {
-	out := agui.ToolOutput{ToolCallID: m.ToolCallID, Status: agui.StatusSuccess, ResultSummary: m.Text()}
+func frontendOutput(m *agui.Message) *agui.ToolOutput {
+	out := &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: m.Text()}
 	if m.Error != "" {
 		out.Status = agui.StatusFailure
 		out.Error = &agui.OutputError{Code: "tool_failed", Message: m.Error}
@@ -219,7 +227,8 @@ func (en *Engine) AnswersOf(
 		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != model.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
 			continue
 		}
-		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: model.InterruptResolved, Payload: mustJSON(frontendOutput(m))}, &by)
+		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: model.InterruptResolved}, &by)
+		t.result = frontendOutput(m)
 		if t.MessageID = m.ID; known[m.ID] {
 			t.MessageID = NewID()
 		}

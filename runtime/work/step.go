@@ -100,6 +100,7 @@ func (s *step) Emit(ev agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	ev = l.ofItsCall(ev)
 	if !s.waits(ev) {
 		return l.queue(s, s.showing(ev), nil, ev)
 	}
@@ -110,6 +111,19 @@ func (s *step) Emit(ev agui.Event) error {
 	}
 	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
 	return nil
+}
+
+// ofItsCall is ev, whose output names the call that it is of where a worker tells the result of one that it has made itself: other
+// arguments than it was asked with would be a person's word. l.mu is held.
+func (l *live) ofItsCall(ev agui.Event) agui.Event {
+	e, ok := ev.(agui.ToolCallResult)
+	if !ok || e.Output == nil {
+		return ev
+	}
+	out := *e.Output
+	out.ToolName, out.ToolCallID, out.ToolCallArgs = l.calls[e.ToolCallID], e.ToolCallID, argsOf(json.RawMessage(l.w.fold.Arguments(e.ToolCallID)))
+	e.Output = &out
+	return e
 }
 
 // tell emits an event that the worker knows nothing of. Why it is refused, or what was held before it, the worker is told with
@@ -434,7 +448,7 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 	}
 	l := s.l
 	for _, id := range s.own.Unanswered() {
-		result := failedCall(id, l.calls[id], code)
+		result := l.failedCall(id, code)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}

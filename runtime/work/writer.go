@@ -293,6 +293,17 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: id, Content: summary, Output: &out}
 }
 
+// failedCall is failedCall for a call of the run's. One that has begun with arguments which a person has edited says so: it may have
+// done what it does. l.mu is held, if others know l.
+func (l *live) failedCall(id, code string) agui.ToolCallResult {
+	result := failedCall(id, l.calls[id], code)
+	if m := l.memos[l.owing[id]]; m != nil && m.Begun {
+		approval := memoKey{m.Step, plugins.Use{Place: m.Place}.Inside(approvalPlace)}
+		result.Output.ToolCallArgs = argsOf(editedBy(l.memos[approval]))
+	}
+	return result
+}
+
 // Codes of what ended early.
 const (
 	codeCancelled   = "cancelled"
