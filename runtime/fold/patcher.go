@@ -336,17 +336,22 @@ func (p *patcher) add(root *value, path []string, raw []byte, kind string) (*val
 	case !isObject(v.raw):
 		return nil, errMissing
 	}
-	found, i := p.member(v, name)
-	switch {
-	case found == nil && kind == "replace":
+	if found, _ := p.member(v, name); found == nil && kind == "replace" {
 		return nil, errMissing
-	case found != nil:
-		v.in.members[i].val = added
-	default: // also where one is gone: as clients have it, the new one stands last
-		v.in.index[name] = len(v.in.members)
-		v.in.members = append(v.in.members, entry{name, added})
 	}
+	p.set(v, name, added)
 	return root, nil
+}
+
+// set gives an opened object a member.
+func (p *patcher) set(v *value, name string, val *value) {
+	if found, i := p.member(v, name); found != nil {
+		v.in.members[i].val = val
+		return
+	}
+	// Also where one is gone: as clients have it, the new one stands last.
+	v.in.index[name] = len(v.in.members)
+	v.in.members = append(v.in.members, entry{name, val})
 }
 
 // insert puts an element into an array.

@@ -75,3 +75,20 @@ func TestPatch_IndexHasNoLeadingZero(t *testing.T) {
 		}
 	}
 }
+
+func TestMergePatch_CostsNoPatchOfItsOwn(t *testing.T) {
+	const n = 20_000
+	many := make(map[string]int, n)
+	for i := range n {
+		many[fmt.Sprint(i)] = i
+	}
+	patch, _ := json.Marshal(many)
+	allocs := testing.AllocsPerRun(1, func() {
+		if _, _, err := fold.MergePatch(json.RawMessage(`{}`), patch); err != nil {
+			t.Error(err)
+		}
+	})
+	if allocs > 10*n {
+		t.Errorf("got %.0f allocations for %d members", allocs, n)
+	}
+}
