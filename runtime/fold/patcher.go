@@ -116,7 +116,7 @@ func (p *patcher) index(v *value) {
 	if in.index != nil {
 		return
 	}
-	p.work += per * len(in.members)
+	p.work += per / 2 * len(in.members)
 	in.index = make(map[string]int, len(in.members))
 	for i, m := range in.members {
 		if first, twice := in.index[m.name]; twice {

@@ -92,3 +92,15 @@ func TestMergePatch_CostsNoPatchOfItsOwn(t *testing.T) {
 		t.Errorf("got %.0f allocations for %d members", allocs, n)
 	}
 }
+
+func TestMergePatch_TakesManyMembersAtOnce(t *testing.T) {
+	const n = 100_000
+	many := make(map[string]int, n)
+	for i := range n {
+		many[fmt.Sprint("k", i)] = i
+	}
+	patch, _ := json.Marshal(map[string]any{"many": many, "text": strings.Repeat("x", 2_000_000)})
+	if _, _, err := fold.MergePatch(json.RawMessage(`{}`), patch); err != nil {
+		t.Error(err)
+	}
+}
