@@ -54,7 +54,7 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 	if next, err = p.append(make([]byte, 0, len(state)+len(patch)), root); err != nil {
 		return nil, nil, fmt.Errorf("state patch: %w", err)
 	}
-	if ops.n > agui.MaxOperations {
+	if ops.n > agui.MaxOperations || ops.refused {
 		return next, agui.StateSnapshot{Snapshot: next}, nil
 	}
 	return next, agui.StateDelta{Delta: append(ops.json, ']')}, nil
@@ -62,8 +62,9 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 
 // diff is a patch that grows.
 type diff struct {
-	json []byte // of the first operations
-	n    int    // operations
+	json    []byte // of the first operations
+	n       int    // operations
+	refused bool   // by clients
 }
 
 // merge merges changes, an object, into the object old at path, and appends the operations that do so.
@@ -113,6 +114,7 @@ func (d *diff) merge(p *patcher, path string, old, changes *value) error {
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (d *diff) add(op, path string, value json.RawMessage) {
+	d.refused = d.refused || !agui.Patchable(path)
 	switch d.n++; {
 	case d.n > agui.MaxOperations:
 		return
