@@ -9,9 +9,11 @@ import (
 
 // maxAmended is how large a message may be that is complete and then goes on, with more text, a call or an opaque value: its row is
 // written anew for however little that is. maxMetadata is how much metadata the fragments of a message or a call may add up
-// to, as each has all of it merged.
+// to, as each has all of it merged. maxPart is how large all messages may be that are not complete: a run's end completes them at once, and
+// the event that ends a text has all of it.
 const (
 	maxAmended  = 1 << 20
+	maxPart     = 8 << 20
 	maxMetadata = 64 << 10
 )
 
@@ -20,12 +22,16 @@ func (f *Fold) Check(ev agui.Event) error {
 	more := ev.Common().Metadata
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
-		return f.checkFragment(f.byID[e.MessageID], more)
+		if m := f.byID[e.MessageID]; m != nil {
+			return f.checkFragment(e.Delta, m.Metadata, more)
+		}
 	case agui.ReasoningMessageContent:
-		return f.checkFragment(f.byID[e.MessageID], more)
+		if m := f.byID[e.MessageID]; m != nil {
+			return f.checkFragment(e.Delta, m.Metadata, more)
+		}
 	case agui.ToolCallArgs:
-		if c := f.calls[e.ToolCallID]; c != nil && more != nil {
-			return checkMetadata(c.call().Metadata, more)
+		if c := f.calls[e.ToolCallID]; c != nil {
+			return f.checkFragment(e.Delta, c.call().Metadata, more)
 		}
 	case agui.TextMessageStart:
 		return f.checkAmended(f.byID[e.MessageID])
@@ -65,15 +71,12 @@ func (f *Fold) checkAmended(m *message) error {
 	return nil
 }
 
-func (f *Fold) checkFragment(m *message, more json.RawMessage) error {
-	if m == nil || more == nil {
-		return nil
+// checkFragment reports why a fragment may not add delta, and more to metadata.
+func (f *Fold) checkFragment(delta string, metadata, more json.RawMessage) error {
+	if f.part+len(delta)+len(more) > maxPart {
+		return fmt.Errorf("messages that are not complete may hold %d bytes in all", maxPart)
 	}
-	return checkMetadata(m.Metadata, more)
-}
-
-func checkMetadata(has, more json.RawMessage) error {
-	if len(has)+len(more) > maxMetadata {
+	if more != nil && len(metadata)+len(more) > maxMetadata {
 		return fmt.Errorf("the metadata of fragments may hold %d bytes in all", maxMetadata)
 	}
 	return nil
