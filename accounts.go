@@ -34,8 +34,8 @@ func (s *Server) revoked(id string) {
 	s.EndCredential(id)
 }
 
-// ResetSecrets makes void what was signed and sealed until now: tickets, signed URLs of attachments and the cursors of lists. It does so
-// at once, and on other servers of the database within a minute. Streams that are open stay so.
+// ResetSecrets invalidates all tickets, signed attachment URLs and list cursors: on this server at once, on other servers of the
+// database within a minute. Open streams stay open.
 func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.ResetSecrets(ctx) }
 
 // EndCredential ends at once the streams that a credential, by its Identity's name for it, has opened. A Watcher need not

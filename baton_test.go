@@ -260,6 +260,10 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Origins: []string{"https://page.example.com"}}))
+		scheme, other := "http", "https"
+		if strings.HasPrefix(url, "https:") {
+			scheme, other = other, scheme
+		}
 		for _, c := range []struct {
 			header []string
 			want   int
@@ -269,7 +273,8 @@ func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 			{[]string{"Host", "app.example.com"}, 200},
 			{[]string{"Origin", "https://evil.example"}, 403},
 			{[]string{"Origin", "https://page.example.com"}, 200},
-			{[]string{"Host", "app.example.com", "Origin", "https://app.example.com"}, 200},
+			{[]string{"Host", "app.example.com", "Origin", scheme + "://app.example.com"}, 200},
+			{[]string{"Host", "app.example.com", "Origin", other + "://app.example.com"}, 403},
 			{[]string{"Host", "127.0.0.1", "X-Forwarded-Host", "evil.example"}, 200},
 		} {
 			res := send(t, "GET", url+"/api/v1/agents", "", c.header...)

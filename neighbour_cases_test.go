@@ -94,7 +94,7 @@ var cases = func() map[string][]ask {
 		"GET /api/projects/{projectId}/agent-runs/{runId}/definition":  get(sees, runs+"/{run}/definition", runs+"/{waiting}/definition"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
-		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages", runs+"/{run}/messages?cursor={messagescursor}"), get("404 400 400 400", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages"), get("404 400 400 400", runs+"/{run}/messages?cursor={messagescursor}", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/messages": one(
 			change("POST", runs+"/{run}/messages", `{"content":"more"}`, "404 403 201 201"),
 			change("POST", runs+"/{busy}/messages", `{"content":"more","contextItemIds":["{run}"]}`, "404 403 201 201", "Idempotency-Key", "{key}")),

@@ -25,9 +25,9 @@ var errClosed = errors.New("write to a closed message")
 // it, goes on in a new message.
 func (r *Run) Text() io.WriteCloser { return r.Message(agui.RoleAssistant, "") }
 
-// Message returns a writer like that of Text for a message that belongs to a stage of the work, such as "draft", which may
-// be empty. Its role is the assistant's; a worker that is not External may also give a notice of the role system, which
-// viewers see and which is in no prompt.
+// Message returns a writer like Text's. stage names the stage of the work that the message belongs to, such as "draft", and
+// may be empty. The role is assistant. A worker that is not External may also write a system notice: viewers see it, and
+// prompts leave it out.
 func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
 	return &writer{run: r, role: cmp.Or(r.voice(role), agui.RoleAssistant), stage: stage}
 }

@@ -52,8 +52,8 @@ type Info struct {
 	// Approval makes the run wait for a person before each call of the Tool, or of the Agent as a tool.
 	Approval bool
 
-	// External says that an Agent's words are made outside of this process, such as by another server: it speaks as the
-	// assistant alone.
+	// External marks an Agent whose events come from outside of this process, such as from another server. It may write
+	// assistant messages only.
 	External bool
 
 	// Concurrency is how many runs of an Agent execute at once, 0 means no limit of its own. Those over it are queued.

@@ -20,7 +20,7 @@ type Run struct {
 
 	host     Host
 	root     *scope
-	external bool // the worker's words come from outside of this process
+	external bool // Info.External of the worker
 
 	mu      sync.Mutex   // guards the fields below, and the order of what is emitted
 	idle    *sync.Cond   // working has become 0
@@ -137,11 +137,11 @@ func ProgressOf(node string, fraction float64, message string) agui.Custom {
 
 // Emit writes an event of the worker's own making; most workers need only the other methods. The text
 // messages in it count like those of Text: a TEXT_MESSAGE_START ends the message that is open, and a
-// TEXT_MESSAGE_END without Output is given one when it is written. A text is the assistant's, or a system notice of a worker
-// that is not External: viewers see the notice, and it is in no prompt. Any other role is stored as the assistant's.
+// TEXT_MESSAGE_END without Output is given one when it is written. A text's role is
+// stored as assistant, except for a system notice of a worker that is not External: viewers see it, and prompts leave it out.
 //
-// An illegal event is refused with an *Error of the code illegal_event: one out of AG-UI's order, one that goes on with a
-// message, a call or an activity that the run has not begun, and Baton's own CUSTOM events, for which Run has methods.
+// Emit refuses three kinds of events with an *Error of the code illegal_event: an event out of AG-UI's order, an event that
+// continues a message, call or activity that the run did not begin, and Baton's own CUSTOM events, for which Run has methods.
 func (r *Run) Emit(ev agui.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

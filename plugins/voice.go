@@ -7,13 +7,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// SummaryActivity is the type of the activities that sum up turns which a model is not shown any more; their content is
-// {upTo, text}, where upTo is the id of the last message that was summed up. Prompts believe it, so an External worker
-// may not write it.
+// SummaryActivity is the activity type of conversation summaries, with content {upTo, text}: upTo is the id of the last summarised
+// message. Prompts replace those messages with the text, so External workers must not write such activities.
 const SummaryActivity = "conversation-summary"
 
-// admit returns ev as the worker may say it (docs/protocol.md, 2.2): a worker speaks as the assistant, and Baton's own events
-// are not for it to write.
+// admit applies the rules on who speaks (docs/protocol.md, 2.2, rule 10): it rewrites the role and the attribution of ev, and refuses
+// events that only Baton writes.
 func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	if r.external {
 		ev = ev.WithCommon(disowned(ev.Common()))
@@ -34,7 +33,7 @@ func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	return ev, nil
 }
 
-// disowned is b without what would say that another agent speaks, and without what Baton itself keeps in metadata.
+// disowned removes an External worker's claim to be another agent, and the metadata members that Baton writes itself.
 func disowned(b agui.Base) agui.Base {
 	b.Agent = ""
 	var members map[string]json.RawMessage
@@ -53,7 +52,7 @@ func disowned(b agui.Base) agui.Base {
 	return b
 }
 
-// voice is the role under which a text that the worker wants to say as role is stored.
+// voice returns the stored role for a text that the worker emits with role.
 func (r *Run) voice(role agui.Role) agui.Role {
 	switch {
 	case role == agui.RoleUser, role == agui.RoleDeveloper, role == agui.RoleSystem && r.external:
@@ -69,7 +68,7 @@ func (r *Run) admitActivity(kind string) error {
 	return nil
 }
 
-// isReserved reports whether a CUSTOM event of that name is written by Baton alone.
+// isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
 	case ProgressEvent, RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":

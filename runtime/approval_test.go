@@ -126,12 +126,20 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 		right string
 	}{
 		"asks": {[]wrong{
-			{`42`, "invalid_answer", ""}, {`"yes"`, "invalid_answer", ""}, {`null`, "invalid_answer", ""}, {``, "invalid_answer", ""},
-			{`{"yes":"maybe"}`, "invalid_answer", "/yes"}, {`{"yes":true,"why/how":1}`, "invalid_answer", "/why~1how"}, {`{}`, "invalid_answer", ""},
+			{`42`, "invalid_answer", ""},
+			{`"yes"`, "invalid_answer", ""},
+			{`null`, "invalid_answer", ""},
+			{``, "invalid_answer", ""},
+			{`{"yes":"maybe"}`, "invalid_answer", "/yes"},
+			{`{"yes":true,"why/how":1}`, "invalid_answer", "/why~1how"},
+			{`{}`, "invalid_answer", ""},
 		}, `{"yes":true}`},
 		"clerk": {[]wrong{
-			{`true`, "invalid_answer", ""}, {`{"approve":true}`, "invalid_answer", ""}, {`{"approved":"yes"}`, "invalid_answer", "/approved"},
-			{`{"approved":true,"editedArgs":"x"}`, "invalid_answer", "/editedArgs"}, {`{"approved":true,"more":1}`, "invalid_answer", ""},
+			{`true`, "invalid_answer", ""},
+			{`{"approve":true}`, "invalid_answer", ""},
+			{`{"approved":"yes"}`, "invalid_answer", "/approved"},
+			{`{"approved":true,"editedArgs":"x"}`, "invalid_answer", "/editedArgs"},
+			{`{"approved":true,"more":1}`, "invalid_answer", ""},
 			{`{"approved":true,"editedArgs":{"euros":501}}`, "invalid_arguments", "/editedArgs/euros"},
 			{`{"approved":true,"editedArgs":{}}`, "invalid_arguments", "/editedArgs"},
 		}, `{"approved":true,"editedArgs":{"euros":2}}`},

@@ -25,7 +25,7 @@ type SignedRequest = attach.Signed
 // Blobs keeps the bytes of attachments: see [attach.Blobs].
 type Blobs = attach.Blobs
 
-// attachmentURLs is what the secret is called that URLs of attachments are signed with.
+// attachmentURLs is the purpose of the secret that signs attachment URLs.
 const attachmentURLs = "attachments"
 
 var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no attachments")
@@ -168,7 +168,7 @@ func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 	return paths
 }
 
-// checkAttachments refuses references to attachments that are none. The message is the request's with that index.
+// checkAttachments refuses malformed attachment references of the request's message with that index.
 func checkAttachments(index int, m *agui.Message) error {
 	var metadata struct {
 		Attachments json.RawMessage `json:"attachments"`

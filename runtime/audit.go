@@ -15,7 +15,7 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 	return decide.By{Request: c.Audit(action)}
 }
 
-// responder is the caller as the answers that it gives name it.
+// responder names the caller in the answers that it gives.
 func (c Caller) responder() work.Responder {
 	return work.Responder{User: c.Actor(), Role: c.role.String()}
 }

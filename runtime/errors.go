@@ -45,7 +45,7 @@ func refuse(kind Kind, code, format string, args ...any) *Error {
 	return model.Refuse(kind, code, format, args...)
 }
 
-// refuseAt is refuse for what is wrong with one place of a request's body.
+// refuseAt refuses a request because of one place in its body, a JSON pointer.
 func refuseAt(place, code, format string, args ...any) *Error {
 	err := refuse(KindInvalid, code, format, args...)
 	err.Place = place

@@ -45,39 +45,57 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 		{"reasoning", agui.MaxOpen + 50, nil, emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"})},
 		{"calls", agui.MaxOpen + 50, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"})},
 		{"unanswered calls", agui.MaxOpen + 50, nil, emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t"}, agui.ToolCallEnd{ToolCallID: "%"})},
-		{"calls of one message", agui.MaxOpen + 50,
+		{
+			"calls of one message", agui.MaxOpen + 50,
 			[]agui.Event{agui.TextMessageStart{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: large}, agui.TextMessageEnd{MessageID: "m"}},
 			emit(agui.ToolCallStart{ToolCallID: "%", ToolCallName: "t", ParentMessageID: "m"}, agui.ToolCallEnd{ToolCallID: "%"},
-				agui.ToolCallResult{MessageID: "r%", ToolCallID: "%", Content: "x"})},
-		{"a long text again", 3,
+				agui.ToolCallResult{MessageID: "r%", ToolCallID: "%", Content: "x"}),
+		},
+		{
+			"a long text again", 3,
 			[]agui.Event{agui.TextMessageStart{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: large}, agui.TextMessageEnd{MessageID: "m"}},
-			emit(agui.TextMessageStart{MessageID: "m"}, agui.TextMessageEnd{MessageID: "m"})},
+			emit(agui.TextMessageStart{MessageID: "m"}, agui.TextMessageEnd{MessageID: "m"}),
+		},
 		{"a text", 20, []agui.Event{agui.TextMessageStart{MessageID: "m"}}, emit(agui.TextMessageContent{MessageID: "m", Delta: large})},
 		{"arguments", 20, []agui.Event{agui.ToolCallStart{ToolCallID: "c", ToolCallName: "t"}}, emit(agui.ToolCallArgs{ToolCallID: "c", Delta: large})},
-		{"reasoning of many", 20, nil, emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"},
-			agui.ReasoningMessageContent{MessageID: "%", Delta: large})},
+		{
+			"reasoning of many", 20, nil,
+			emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"}, agui.ReasoningMessageContent{MessageID: "%", Delta: large}),
+		},
 		{"long names", 3, nil, emit(agui.StepStarted{StepName: large + "%"})},
 		{"operations of a patch", 3, nil, emit(agui.StateDelta{Delta: repeat(`{"op":"add","path":"/a","value":1}`, 20_000)})},
-		{"copies that double", 3,
+		{
+			"copies that double", 3,
 			[]agui.Event{agui.StateSnapshot{Snapshot: json.RawMessage(`{"a":["x"]}`)}},
-			emit(agui.StateDelta{Delta: repeat(`{"op":"copy","from":"/a","path":"/a/-"}`, 1000)})},
-		{"moves of a long array", 3,
+			emit(agui.StateDelta{Delta: repeat(`{"op":"copy","from":"/a","path":"/a/-"}`, 1000)}),
+		},
+		{
+			"moves of a long array", 3,
 			[]agui.Event{agui.StateSnapshot{Snapshot: json.RawMessage(`{"a":[` + strings.Repeat("1,", 200_000) + `1]}`)}},
-			emit(agui.StateDelta{Delta: repeat(`{"op":"add","path":"/a/0","value":1}`, 1000)})},
-		{"a path through many levels", 3,
+			emit(agui.StateDelta{Delta: repeat(`{"op":"add","path":"/a/0","value":1}`, 1000)}),
+		},
+		{
+			"a path through many levels", 3,
 			[]agui.Event{agui.StateSnapshot{Snapshot: json.RawMessage(strings.Repeat(`{"a":`, 5000) + `"` + large + `"` + strings.Repeat("}", 5000))}},
-			emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"` + strings.Repeat("/a", 5000) + `","value":1}]`)})},
-		{"an activity that doubles", 40,
+			emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"` + strings.Repeat("/a", 5000) + `","value":1}]`)}),
+		},
+		{
+			"an activity that doubles", 40,
 			[]agui.Event{agui.ActivitySnapshot{MessageID: "a", ActivityType: "t", Content: json.RawMessage(`{"a":["x"]}`)}},
-			emit(agui.ActivityDelta{MessageID: "a", ActivityType: "t", Patch: repeat(`{"op":"copy","from":"/a","path":"/a/-"}`, 1)})},
-		{"merges through many levels", 3,
+			emit(agui.ActivityDelta{MessageID: "a", ActivityType: "t", Patch: repeat(`{"op":"copy","from":"/a","path":"/a/-"}`, 1)}),
+		},
+		{
+			"merges through many levels", 3,
 			[]agui.Event{agui.StateSnapshot{Snapshot: json.RawMessage(strings.Repeat(`{"a":`, 5000) + `"` + large + `"` + strings.Repeat("}", 5000))}},
 			func(run *plugins.Run, _ string) error {
 				return run.State(json.RawMessage(strings.Repeat(`{"a":`, 4999) + "1" + strings.Repeat("}", 4999)))
-			}},
-		{"metadata of fragments", 200,
+			},
+		},
+		{
+			"metadata of fragments", 200,
 			[]agui.Event{agui.TextMessageStart{MessageID: "m"}},
-			emit(agui.TextMessageContent{Base: agui.Base{Metadata: json.RawMessage(`{"%":"` + large[:1000] + `"}`)}, MessageID: "m", Delta: "x"})},
+			emit(agui.TextMessageContent{Base: agui.Base{Metadata: json.RawMessage(`{"%":"` + large[:1000] + `"}`)}, MessageID: "m", Delta: "x"}),
+		},
 		{"questions", agui.MaxOpen + 1, nil, func(run *plugins.Run, id string) error {
 			if _, err := run.Ask(context.Background(), agui.Interrupt{Message: id}); err != nil && err.Error() != plugins.ErrWaiting.Error() {
 				return err

@@ -114,11 +114,11 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 				t.Errorf("%s: %q and %q", purpose, secret, got)
 			}
 		}
-		time.Sleep(59 * time.Second) // of the bubble's clock
+		<-time.After(59 * time.Second) // of the bubble's clock
 		if err := one.ResetSecrets(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		for purpose, secret := range before {
 			fresh := read(one, purpose)
 			if fresh == secret {
@@ -132,7 +132,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 		if err := db.Open().RemoveSecrets(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if got := read(other, "x"); got == fresh || got != read(one, "x") {
 			t.Errorf("a minute after a command has reset it, it is %q, was %q", got, fresh)
 		}

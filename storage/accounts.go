@@ -212,12 +212,12 @@ func (r reader) Secret(ctx context.Context, purpose string) (string, error) {
 	return one(ctx, r.q, scalar[string], selectSecret, purpose)
 }
 
-// PutSecret keeps what is signed or sealed with for a purpose, unless there is something.
+// PutSecret stores the secret for a purpose, unless there is one already.
 func (db *DB) PutSecret(ctx context.Context, purpose, value string) error {
 	return db.account(ctx, func(tx *tx) error { return tx.exec(insertSecret, purpose, value, ms(time.Now())) })
 }
 
-// RemoveSecrets removes what is signed and sealed with for all purposes: who needs it makes it anew.
+// RemoveSecrets removes the secrets for all purposes. Servers create new ones on demand.
 func (db *DB) RemoveSecrets(ctx context.Context) error {
 	return db.account(ctx, func(tx *tx) error { return tx.exec(deleteSecrets) })
 }

@@ -386,6 +386,7 @@ func TestBusyConnectionsAreNotClosedForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
 		t.Errorf("got %+v, %v", resp, err)

@@ -121,7 +121,7 @@ func (s *Streams) Interrupt(w *stream.Writer, thread string, err error, p agui.P
 }
 
 func (s *Streams) interrupt(w *stream.Writer, log *slog.Logger, err error, p agui.Projection, framing fanout.Framing) error {
-	if !errors.Is(err, runtime.ErrStopping) && !errors.Is(err, auth.ErrEnded) {
+	if !errors.Is(err, runtime.ErrStopping) && !errors.Is(err, auth.ErrEnded) && !errors.Is(err, context.Canceled) { // nor of a client that leaves
 		log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}

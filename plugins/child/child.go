@@ -43,10 +43,10 @@ type Child struct {
 	closing sync.Once
 }
 
-// linger is how long we wait for what an ended program has left: in its pipes, and running.
+// linger limits the wait for the output and the descendants that an ended program has left.
 const linger = time.Second
 
-// markName is the variable whose value only the program and what it has started have.
+// markName is an environment variable with a random value that the program's descendants inherit.
 const markName = "BATON_PROGRAM"
 
 // inherited is what a program is told of our environment.
@@ -124,7 +124,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// environment is what a program sees: what it inherits, then env, then its mark, sorted so that two starts are alike.
+// environment returns the program's environment: the inherited variables, env and the mark, sorted.
 func environment(env map[string]string, mark string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {
@@ -145,11 +145,11 @@ func environment(env map[string]string, mark string) []string {
 // reap waits for the program's end, ends what it has left running, and closes done.
 func (c *Child) reap(p pipes, log *slog.Logger) {
 	var logged sync.WaitGroup
-	logged.Go(func() { tell(p.stderr, log) })
+	logged.Go(func() { logLines(p.stderr, log) })
 	c.err = c.cmd.Wait()
 	killGroup(c.cmd)
 	killKin(c.mark)
-	// What could not be found may hold the pipes open.
+	// A descendant that dropped the mark may hold the pipes open.
 	until := time.Now().Add(linger)
 	_ = p.stdout.SetReadDeadline(until)
 	_ = p.stderr.SetReadDeadline(until)

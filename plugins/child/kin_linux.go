@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// killKin kills what has the mark in its environment, as everything has that the program has started: also what has left its group and
-// its session, and was orphaned. What had begun to start something else is looked for again.
+// killKin kills every process with the mark in its environment: the program's descendants, including orphans outside of its process
+// group and session. It repeats until it finds none, because a process may fork while it is searched for.
 func killKin(mark string) {
 	for until := time.Now().Add(linger); killMarked(mark) && time.Now().Before(until); {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
-// killMarked is killKin once. It reports whether it has found something.
+// killMarked is one pass of killKin. It reports whether it found a process.
 func killMarked(mark string) (found bool) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -41,7 +41,7 @@ func killMarked(mark string) (found bool) {
 	return found
 }
 
-// marked reports whether a process that has not ended has the mark.
+// marked reports whether a living process has the mark.
 func marked(pid, mark string) bool {
 	env, err := os.ReadFile("/proc/" + pid + "/environ")
 	return err == nil && bytes.Contains(env, []byte(mark))

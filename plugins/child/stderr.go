@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is logged of a program's standard error.
+// Limits on the logging of a program's standard error.
 const (
 	window    = 10 * time.Second
 	perWindow = 256 << 10 // bytes of lines
@@ -16,7 +16,7 @@ const (
 	maxLine   = 8 << 10   // bytes of a line; what is longer is cut
 )
 
-// stderrLog logs lines, as many as fit into each window, and at its end how much did not.
+// stderrLog logs the lines that fit into each window, and at the window's end the number and size of the dropped ones.
 type stderrLog struct {
 	log *slog.Logger
 
@@ -27,11 +27,11 @@ type stderrLog struct {
 	report       *time.Timer
 }
 
-// tell logs r line by line to its end. It also reads what it does not log: the program never waits for room.
-func tell(r io.Reader, log *slog.Logger) {
+// logLines logs r line by line until EOF. It keeps reading while it drops lines, so the program never blocks.
+func logLines(r io.Reader, log *slog.Logger) {
 	in := bufio.NewReaderSize(r, maxLine)
 	s := &stderrLog{log: log}
-	defer s.tellDropped()
+	defer s.logDropped()
 	for {
 		line, more, err := in.ReadLine()
 		if err != nil {
@@ -65,16 +65,16 @@ func (s *stderrLog) cut(rest []byte) {
 	s.drop(0, len(rest))
 }
 
-// drop counts what is not logged. The caller holds mu.
+// drop counts dropped bytes. The caller holds mu.
 func (s *stderrLog) drop(lines, bytes int) {
 	s.lines, s.bytes = s.lines+lines, s.bytes+bytes
 	if s.report == nil {
-		s.report = time.AfterFunc(time.Until(s.until), s.tellDropped)
+		s.report = time.AfterFunc(time.Until(s.until), s.logDropped)
 	}
 }
 
-// tellDropped logs how much was not logged since it was called last.
-func (s *stderrLog) tellDropped() {
+// logDropped logs the lines and bytes dropped since its last call.
+func (s *stderrLog) logDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil {

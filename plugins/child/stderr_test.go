@@ -42,7 +42,7 @@ func TestStandardError_ReportsWhatWasDroppedWhenTheWindowEnds(t *testing.T) {
 		r, w := io.Pipe()
 		done := make(chan struct{})
 		go func() { // ends with w
-			tell(r, slog.New(slog.NewTextHandler(&out, nil)))
+			logLines(r, slog.New(slog.NewTextHandler(&out, nil)))
 			close(done)
 		}()
 		const flood = 10_000
@@ -57,11 +57,11 @@ func TestStandardError_ReportsWhatWasDroppedWhenTheWindowEnds(t *testing.T) {
 		if want := perWindow / (perLine + len("careful")); fit != want {
 			t.Errorf("%d lines are logged, want %d", fit, want)
 		}
-		time.Sleep(window - time.Nanosecond) // of the bubble's clock
+		<-time.After(window - time.Nanosecond) // of the bubble's clock
 		if strings.Contains(out.String(), "WARN") {
 			t.Error("reported within the window")
 		}
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		synctest.Wait()
 		want := fmt.Sprintf(`level=WARN msg="standard error is not all logged" lines=%d bytes=%d`, flood-fit, (flood-fit)*len("careful"))
 		if got := out.String(); !strings.HasSuffix(got, want+"\n") {

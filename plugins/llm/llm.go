@@ -191,8 +191,8 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	return nil
 }
 
-// edited tells the model that its call was made with other arguments than it asked for, as the person who approved the call has
-// edited them; else it is empty.
+// edited returns a note for the model if the call was made with other arguments than the model asked for, because the approver
+// edited them. Otherwise it returns the empty string.
 func edited(asked string, out *agui.ToolOutput) string {
 	was, is := members(asked), members(string(out.ToolCallArgs))
 	if was == nil || is == nil || reflect.DeepEqual(was, is) {
@@ -201,7 +201,7 @@ func edited(asked string, out *agui.ToolOutput) string {
 	return "The arguments of this call were changed to " + string(out.ToolCallArgs) + " before it was made.\n"
 }
 
-// members decodes an object, whose numbers stay as they are written; nil is none.
+// members decodes a JSON object and keeps numbers as written. It returns nil for any other JSON.
 func members(object string) (m map[string]any) {
 	d := json.NewDecoder(strings.NewReader(object))
 	d.UseNumber()

@@ -54,7 +54,7 @@ func returned(asked string, m *agui.Message) string {
 	return note + m.Text()
 }
 
-// called keeps the call whose result a tool message is going to be.
+// called remembers a call, for the tool message with its result.
 func (t *turn) called(c agui.ToolCall) {
 	if t.past == nil {
 		t.past = make(map[string]agui.ToolCall)

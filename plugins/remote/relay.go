@@ -247,7 +247,7 @@ func (r *relay) id(kind, theirs string) string {
 	return id
 }
 
-// maxIDs is how many things of one run a remote may name.
+// maxIDs limits the ids that a remote may introduce in one run.
 const maxIDs = 100_000
 
 // emit gives our run an event. One that is illegal is left out; that of a sub-agent which may not say it is the
@@ -280,7 +280,7 @@ func (r *relay) emit(ev agui.Event) error {
 	return nil
 }
 
-// note keeps what tells under which of our ids a snapshot's message stands.
+// note indexes texts and calls, to match a snapshot's messages with ours.
 func (r *relay) note(ev agui.Event) {
 	switch e := ev.(type) {
 	case agui.TextMessageEnd:

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Bounds of what a run keeps of what its workers have begun. All that is open is looked through while the run goes on and closed at
-// once when it ends, so a cancel waits for it.
+// Bounds on open entities and ids of one run. The end of a run closes all open entities in one transaction, and a cancel waits for it.
 const (
 	MaxOpen       = 1000     // sub-agents, steps, messages, spans of reasoning, and calls without their result, which count twice, open at once
 	MaxOperations = 1000     // of a patch
@@ -17,7 +16,7 @@ const (
 
 var errFull = fmt.Errorf("the run has %d things open, which is all that it may", MaxOpen)
 
-// room reports why the run may not open something more of that id.
+// room returns an error if the run may not open another entity with that id.
 func (v *Verifier) room(id string) error {
 	if len(v.scopes)+2*len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen { // a call takes two events to close
 		return errFull
@@ -25,7 +24,7 @@ func (v *Verifier) room(id string) error {
 	return v.names(id)
 }
 
-// names reports why the run may not name something so.
+// names returns an error if the run may not introduce that id or name.
 func (v *Verifier) names(id string) error {
 	switch {
 	case len(id) > maxID:
@@ -36,7 +35,7 @@ func (v *Verifier) names(id string) error {
 	return nil
 }
 
-// remember keeps the owner of what has that id.
+// remember records the owner of the entity with that id.
 func (v *Verifier) remember(owners map[string]string, id, owner string) {
 	if _, known := owners[id]; !known {
 		v.named += len(id) + perName

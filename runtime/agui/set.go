@@ -224,7 +224,7 @@ type memberError struct {
 	err  error
 }
 
-// Place is a JSON pointer to the member of a request that err, which Set has returned, is about, "" where it is about no one member.
+// Place returns a JSON pointer to the request member that an error of Set is about, or "" if the error is about no single member.
 func Place(err error) string {
 	m, ok := errors.AsType[*memberError](err)
 	if !ok {

@@ -65,7 +65,7 @@ func (v *Verifier) subagent(id string) *scope {
 	return nil
 }
 
-// scope returns the index of the innermost scope that is, which is looked for most, -1 when there is none.
+// scope returns the index of the innermost scope for which is returns true, or -1. Most lookups are for the innermost one.
 func (v *Verifier) scope(is func(*scope) bool) int {
 	for i := len(v.scopes) - 1; i >= 0; i-- {
 		if is(&v.scopes[i]) {

@@ -116,7 +116,7 @@ func (v *Verifier) know(c *call) {
 	v.pending = append(v.pending, c)
 }
 
-// settle forgets a call of which nothing is to come.
+// settle removes a call that is closed and answered from the pending ones.
 func (v *Verifier) settle(c *call) {
 	if i := slices.Index(v.pending, c); i >= 0 && c.answered && !c.open {
 		v.pending = slices.Delete(v.pending, i, i+1)

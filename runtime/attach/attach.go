@@ -270,7 +270,7 @@ func (f *Files) URL(ctx context.Context, secret, project, user, bucket, path str
 // Signed is a request for an attachment by who has a signed URL.
 type Signed struct{ Method, Bucket, Path, Expires, Signature string }
 
-// OpenSigned opens an attachment for who has a URL that was signed with a secret.
+// OpenSigned opens the attachment of a signed URL.
 func (f *Files) OpenSigned(ctx context.Context, secret string, s Signed) (model.Attachment, io.ReadCloser, error) {
 	if !valid([]byte(secret), &s, time.Now(), f.cfg.Expires) {
 		return model.Attachment{}, nil, ErrSigned

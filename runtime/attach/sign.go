@@ -13,7 +13,7 @@ import (
 // RawPath is where Baton serves what lies where browsers do not reach it.
 const RawPath = "/api/v1/attachments/raw"
 
-// skew is by how much the clocks of two servers may differ of which one signs a URL and the other opens it.
+// skew is the tolerated clock difference between the server that signs a URL and the one that opens it.
 const skew = time.Minute
 
 // sign is the signature of who may do what until when. No part can hold a line feed, so that none runs into the next.
@@ -31,7 +31,7 @@ func signed(secret []byte, project, path string, until time.Time) string {
 	return RawPath + "?" + q.Encode()
 }
 
-// valid reports whether a signature is right, has not expired, and does so within the time that URLs are signed for.
+// valid reports whether a signature matches, has not expired, and expires no later than a URL signed now would.
 func valid(secret []byte, s *Signed, now time.Time, lasts time.Duration) bool {
 	want := sign(secret, s.Method, s.Bucket, s.Path, s.Expires)
 	until, err := strconv.ParseInt(s.Expires, 10, 64)

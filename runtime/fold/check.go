@@ -7,17 +7,16 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// maxAmended is how large a message may be that is complete and then goes on, with more text, a call or an opaque value: its row is
-// written anew for however little that is. maxMetadata is how much metadata the fragments of a message or a call may add up
-// to, as each has all of it merged. maxPart is how large all messages may be that are not complete: a run's end completes them at once, and
-// the event that ends a text has all of it.
+// maxAmended limits the size of a complete message that may still change: each change rewrites its row. maxMetadata limits the merged
+// metadata of a message's or call's fragments: each fragment merges all of it again. maxPart limits all incomplete
+// messages together: a run's end completes them at once, and the event that ends a text repeats it.
 const (
 	maxAmended  = 1 << 20
 	maxPart     = 8 << 20
 	maxMetadata = 64 << 10
 )
 
-// Check reports why ev may not be applied, as far as that can be told without applying it, and changes nothing.
+// Check returns an error if Apply would refuse ev or do unbounded work. It changes nothing.
 func (f *Fold) Check(ev agui.Event) error {
 	more := ev.Common().Metadata
 	switch e := ev.(type) {

@@ -60,7 +60,7 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 	return next, agui.StateDelta{Delta: append(ops.json, ']')}, nil
 }
 
-// diff is a patch that grows.
+// diff builds a patch.
 type diff struct {
 	json    []byte // of the first operations
 	n       int    // operations

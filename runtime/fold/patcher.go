@@ -26,11 +26,11 @@ func patched(doc, patch json.RawMessage) (json.RawMessage, error) {
 	return new(patcher).patch(doc, patch)
 }
 
-// patcher applies a patch to a JSON document. It reads no more of the document than the patch asks for, and counts
-// what it does: a few operations can double a document each, move all of a long array, or reach through many levels.
+// patcher applies a patch to a JSON document. It parses only the parts that the patch addresses, and counts its work: a few
+// operations can each double a document, shift a long array or descend through many levels.
 type patcher struct{ work int }
 
-// maxWork is how many bytes a patch may have read, compared or copied; it is some ten milliseconds of work.
+// maxWork limits the bytes that one patch may read, compare and copy, to some ten milliseconds of work.
 const maxWork = 32 << 20
 
 // maxDepth is how deep a document may be nested, which is what encoding/json reads.
@@ -49,7 +49,7 @@ func (p *patcher) spend(n int) error {
 	return nil
 }
 
-// value is a JSON value of a document: as it was, and what is in it once it was opened.
+// value is a JSON value: its text, and its members or elements once it has been opened.
 type value struct {
 	raw []byte
 	in  *inside
@@ -67,7 +67,7 @@ type entry struct {
 	val  *value // nil when it is gone
 }
 
-// per is the work for a member or an element beside its bytes, perCopied for a byte of what is copied: its memory is new.
+// per is the work for a member or an element beyond its bytes. perCopied is the work for a copied byte, whose memory is allocated.
 const (
 	per       = 128
 	perCopied = 7
@@ -101,7 +101,7 @@ func (p *patcher) open(v *value) error {
 
 func isArray(raw []byte) bool { return len(raw) > 0 && raw[0] == '[' }
 
-// member returns an opened object's member of that name and its index, nil and -1 when there is none.
+// member returns the member of that name of an opened object and its index, or nil and -1.
 func (p *patcher) member(v *value, name string) (*value, int) {
 	p.index(v)
 	if i, ok := v.in.index[name]; ok {
@@ -110,7 +110,7 @@ func (p *patcher) member(v *value, name string) (*value, int) {
 	return nil, -1
 }
 
-// index makes the index of an opened object's members. Of several of one name the last counts.
+// index makes the index of an opened object's members. The last of equal names wins.
 func (p *patcher) index(v *value) {
 	in := v.in
 	if in.index != nil {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// JSON is v as JSON, in which what is JSON already keeps its characters as they are.
+// JSON encodes v without escaping HTML characters.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

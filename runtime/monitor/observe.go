@@ -325,8 +325,8 @@ func (f *feed) begin(run *watched, id, agent string, when time.Time) {
 
 // take removes an execution from those that are running.
 func (run *watched) take(id string) (x Execution, ok bool) {
-	for i := len(run.running) - 1; i >= 0; i-- { // what began last ends first, as a rule
-		if x = run.running[i]; x.ID == id {
+	for i, x := range slices.Backward(run.running) { // the latest one ends first, as a rule
+		if x.ID == id {
 			run.running = slices.Delete(run.running, i, i+1)
 			return x, true
 		}

@@ -198,7 +198,7 @@ func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
 	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
-// approve asks a person whether the call may be made. The answer is a record of its own, which belongs to the call.
+// approve asks a person to approve the call. The answer is a record of its own, below the call's place.
 func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	if err != nil {
@@ -214,8 +214,7 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 	return approvalOf(a).Approved, nil
 }
 
-// executed is what a call was made with, or is: its arguments as they were asked, or as the person who has approved it has edited
-// them.
+// executed returns the arguments that the call is made with: the requested ones, or those that the approver edited.
 func (s *step) executed(u plugins.Use) json.RawMessage {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	var a plugins.Answer
@@ -228,26 +227,26 @@ func (s *step) executed(u plugins.Use) json.RawMessage {
 	return u.Request
 }
 
-// approval is the answer to a question whether a call may be made, or an agent run.
+// approval is the answer to the question whether a call may be made, or a node's agent run.
 type approval struct {
 	Approved   bool            `json:"approved"`
 	EditedArgs json.RawMessage `json:"editedArgs"`
 }
 
-// approvalSchema is what such an answer has to fit.
+// approvalSchema is the JSON Schema of an approval.
 const approvalSchema = `{
 	"type": "object", "required": ["approved"], "additionalProperties": false,
 	"properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}}
 }`
 
-// approvalPlace is the last part of the place where an approval is recorded. No other use is in a place that ends so.
+// approvalPlace is the last segment of an approval's place. Places of other uses never end with it.
 const approvalPlace = "approval"
 
 func isApproval(in *model.Interrupt) bool {
 	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
 }
 
-// approvalOf reads an answer. One that declines, or was given before answers were checked and is no clear yes, is a no.
+// approvalOf decodes an answer. A cancelled or malformed one is a refusal.
 func approvalOf(a plugins.Answer) (given approval) {
 	if a.Cancelled || json.Unmarshal(a.Payload, &given) != nil {
 		return approval{}

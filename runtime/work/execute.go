@@ -152,8 +152,8 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	return in, nil
 }
 
-// isNotice reports whether m is a system message that a worker has written, and not the request that began the thread: the log has
-// the worker's name in its metadata.
+// isNotice reports whether a worker wrote the system message m. The log records the worker's name in its metadata; system messages
+// of a request have none.
 func isNotice(m agui.Message) bool {
 	var said struct {
 		Agent string `json:"agent"`
@@ -416,7 +416,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 type nodeOutput struct {
 	text string
 	json json.RawMessage
-	made json.RawMessage // what a tool was called with, nil when that was no object
+	made json.RawMessage // the arguments that a tool was called with, nil unless they are an object
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.

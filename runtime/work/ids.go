@@ -24,8 +24,8 @@ func (l *live) mint() string {
 	return id
 }
 
-// own refuses an event that begins, or goes on with, a message, a call or an activity that no worker of the run's generation has
-// begun: what a person, another run or an earlier generation has said is not a worker's to change.
+// own refuses an event that continues a message, call or activity which no worker of the run's current generation began. Workers
+// must not change the words of people, other runs or earlier generations.
 func (l *live) own(ctx context.Context, ev agui.Event) error {
 	ids, err := l.foreign(ev)
 	if err != nil || len(ids) == 0 {
@@ -54,14 +54,14 @@ func inUse(id string) error {
 	return &plugins.Error{Code: "illegal_event", Message: fmt.Sprintf("The thread has used the id %q before", id)}
 }
 
-// writes reports whether a worker of the run's generation has begun the message of that id: what RUN_STARTED brought, and what
-// was appended since, is a person's. l.mu is held.
+// writes reports whether a worker of the run's current generation began the message of that id. Messages from RUN_STARTED and
+// appended messages belong to people. l.mu is held.
 func (l *live) writes(id string) bool {
 	m := l.w.messages[id]
 	return m != nil && (m.EventID == 0 || m.EventID > l.began.upTo) && l.w.fold.Role(id) != agui.RoleUser
 }
 
-// named are the ids of messages and calls that an event begins, or adds to, and as what a message may have been begun before.
+// named returns the ids of the messages and calls that ev begins or continues, and the roles that an existing message may have.
 func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
@@ -86,8 +86,7 @@ func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	return nil, nil
 }
 
-// foreign returns the ids that ev names and of which the run does not know whose they are. It fails with those that it knows
-// not to be its workers'.
+// foreign returns the ids in ev whose owner is unknown to the run. It fails for ids that belong to somebody else.
 func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Responder is who answers.
+// Responder identifies the person who answers.
 type Responder struct {
 	User string `json:"user"`
 	Role string `json:"role"`
 }
 
-// RepliesTo checks and prepares the answers of a request to the interrupts of a project's run. Answers to none are left to the
-// decision.
+// RepliesTo validates the answers of a request to a run's interrupts and prepares them for the decision, which refuses answers to
+// unknown interrupts. Its refusals have the place in the request's body.
 func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
@@ -46,7 +46,7 @@ func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agu
 	return replies, nil
 }
 
-// checkAnswer refuses an answer that its question does not take. place is where it stands in the request's body.
+// checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
 func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
 	switch {
 	case e.Status == model.InterruptCancelled:
@@ -81,8 +81,8 @@ func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.Resum
 	return nil
 }
 
-// checkEdit says why a tool, or an agent that is called as one, does not take arguments. One that is not there any more tells its
-// caller so when it is called.
+// checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
+// tool that is no longer offered: the call itself fails then.
 func (en *Engine) checkEdit(project, name string, args json.RawMessage) error {
 	offer := en.offers.current()
 	if tool, ok := offer.plugins.For(project).Tool(name); ok {
@@ -94,7 +94,7 @@ func (en *Engine) checkEdit(project, name string, args json.RawMessage) error {
 	return nil
 }
 
-// placeOf is where in a value err is about, "" for all of it.
+// placeOf returns the JSON pointer of a schema violation, or "".
 func placeOf(err error) string {
 	if m, ok := errors.AsType[*graph.Misfit](err); ok {
 		return m.Place
@@ -118,13 +118,13 @@ func interrupt(all []model.Interrupt, id string) *model.Interrupt {
 	return nil
 }
 
-// taken is an answer as its interrupt keeps it.
+// taken is an accepted answer, as the interrupt's row stores it.
 type taken struct {
 	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED tells it
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
 }
 
-// takenFrom is the answer of a request, or of the server itself when by is nil: the time has passed.
+// takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
 func takenFrom(e agui.ResumeEntry, by *Responder) taken {
 	e.Metadata = mustJSON(struct {
 		By *Responder `json:"by,omitempty"`
@@ -154,8 +154,7 @@ func replyTo(in *model.Interrupt, t taken) decide.Reply {
 	return r
 }
 
-// answersIn are the answers that the next span takes, as RUN_STARTED tells them: what a client's own tools returned in messages is not
-// among them, as their results tell it.
+// answersIn returns the answers for the next RUN_STARTED. It leaves out tool messages of the client: their TOOL_CALL_RESULT has them.
 func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
 	for i := range all {
 		var t taken

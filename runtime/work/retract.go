@@ -24,8 +24,7 @@ type doing struct {
 	full  int      // how many memos have all the ids that they may
 }
 
-// idsPerMemo is how many ids of messages the memo of a Do names, as it is stored anew with each of them. Others stand in memos of
-// their own.
+// idsPerMemo limits the message ids in one memo of a Do, because each new id rewrites its memo. Further ids go into further memos.
 const idsPerMemo = 100
 
 // at is the memo that names the latest messages: the first one is that of the Do itself.

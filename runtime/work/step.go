@@ -253,7 +253,7 @@ func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.
 	return s.question(m, "", q)
 }
 
-// question is Ask for any memo, about the call of a tool if it is the approval of one. A question that is recorded already waits on.
+// question is Ask for any memo. tool is the tool of an approval, else empty. A question that is already recorded keeps waiting.
 func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.Answer, error) {
 	var a plugins.Answer
 	if m.Done {
@@ -297,7 +297,7 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 	return a, plugins.ErrWaiting
 }
 
-// checkQuestion says what of a question nobody could read in the log, or answer.
+// checkQuestion returns an error for a question that clients could not decode or answer.
 func checkQuestion(body json.RawMessage) error {
 	var q struct{ ResponseSchema, Metadata json.RawMessage }
 	if err := json.Unmarshal(body, &q); err != nil {
@@ -325,7 +325,7 @@ const (
 	maxQuestions = 4 << 20
 )
 
-// asksMuch reports whether the run has as many questions open as it may.
+// asksMuch reports whether the run has reached its limit of open questions.
 func (l *live) asksMuch() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

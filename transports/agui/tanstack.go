@@ -20,7 +20,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// look answers GET {agent}, as TanStack AI's clients ask: with a thread as it is, or with the events of a run.
+// look answers TanStack AI's GET {agent}: with a thread's messages, or with the events of a run.
 func (t Transport) look(c *fiber.Ctx, who runtime.Caller) error {
 	if _, err := find(t.Runtime.Offered(who), agentOf(c)); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (t Transport) look(c *fiber.Ctx, who runtime.Caller) error {
 	return t.follow(c, who, strings.Clone(run))
 }
 
-// follow answers with the events of a run behind one of them, as long as it is queued or running. To follow a run is to join its thread.
+// follow streams the events of a queued or running run behind an event id. It counts as joining the thread.
 func (t Transport) follow(c *fiber.Ctx, who runtime.Caller, name string) error {
 	after, err := offset(cmp.Or(transports.LastEventID(c), c.Query("offset", "-1")))
 	if err != nil {
@@ -98,8 +98,8 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 	return f.t.Streams.Interrupt(w, thread, err, f.projection)
 }
 
-// follows is a cursor of a run that leaves out the reasoning before the first text or tool call of a run that is told from its first:
-// TanStack AI's client begins to rebuild at those, and would lose the message that it has begun with the reasoning.
+// follows is a run's cursor that leaves out reasoning before the first text or tool call when it starts at the first event. TanStack
+// AI's client starts to rebuild a message there, and would lose one that begins with reasoning.
 type follows struct {
 	*runtime.RunCursor
 	rebuilt bool
@@ -123,7 +123,7 @@ func (f *follows) Next(ctx context.Context) ([]*runtime.Record, error) {
 	}
 }
 
-// hydration is a thread as TanStack AI shows it. Its messages are parts, and a run that is under way is followed by its id.
+// hydration is the answer to TanStack AI's load of a thread. The client follows activeRun by its id.
 type hydration struct {
 	Messages   []uiMessage     `json:"messages"`
 	State      json.RawMessage `json:"state"`
@@ -146,7 +146,7 @@ type page struct {
 	Cursor    string `json:"cursor,omitempty"` // before for the page before
 }
 
-// hydrate answers with a thread's messages, those before one of them or the newest, and with what goes on there.
+// hydrate answers with a page of a thread's messages, its state, its active run and its open interrupts.
 func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error {
 	f := runtime.MessageFilter{Before: strings.Clone(c.Query("before"))}
 	if limit := c.Query("limit"); limit != "" {
@@ -218,13 +218,13 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 	}
 	h.Messages = uiMessages(snap.Messages, rows, key, asked)
 	if n := len(h.Messages); active != nil && n > 0 && h.Messages[n-1].Role == agui.RoleAssistant {
-		// A client that follows a run takes the last assistant message for one that the run will write again.
+		// A client that follows a run replaces the last assistant message, so it gets an empty one.
 		h.Messages = append(h.Messages, uiMessage{ID: active.ID, Role: agui.RoleAssistant, Parts: []uiPart{}})
 	}
 	return c.JSON(h)
 }
 
-// window is a thread with a page of its messages, which begins with no result: that stands with its call.
+// window reads a page of messages that does not begin with tool results, because results are shown with their calls.
 func (t Transport) window(ctx context.Context, th *runtime.Thread, f runtime.MessageFilter) (runtime.Snapshot, error) {
 	for {
 		snap, err := t.Runtime.ThreadMessages(ctx, *th, f)
@@ -241,7 +241,7 @@ func (t Transport) window(ctx context.Context, th *runtime.Thread, f runtime.Mes
 	}
 }
 
-// active is the run of a thread that is running or else the next in line, by its name there; nil when there is none, or one waits.
+// active returns the thread's running run, else its next queued one. It returns nil if there is none or a run is WAITING.
 func (t Transport) active(ctx context.Context, who runtime.Caller, th *runtime.Thread, snap *runtime.Snapshot) (*runtime.Run, error) {
 	if snap.Run != nil && snap.Run.Status == runtime.Waiting {
 		return nil, nil
@@ -297,9 +297,8 @@ type uiApproval struct {
 	NeedsApproval bool   `json:"needsApproval"`
 }
 
-// uiMessages are the messages of a thread, of which asked is open, as TanStack AI keeps them: reasoning is part of the answer behind
-// it, and a result is beside its call. What the active run has written is left out: its events, which are followed from its first, tell
-// it again.
+// uiMessages converts messages to TanStack AI's form: reasoning becomes a part of the following answer, and a result a part beside
+// its call. It leaves out the active run's messages, because the client follows that run from its first event.
 func uiMessages(msgs []agui.Message, rows []runtime.Message, active int64, asked []agui.Interrupt) []uiMessage {
 	stored := make(map[string]*runtime.Message, len(rows))
 	for i := range rows {
@@ -350,7 +349,7 @@ func uiMessages(msgs []agui.Message, rows []runtime.Message, active int64, asked
 	return list
 }
 
-// say adds what m says.
+// say adds the content of m.
 func (u *uiMessage) say(m *agui.Message) {
 	if len(m.Parts) == 0 {
 		if m.Content != "" {
@@ -367,7 +366,7 @@ func (u *uiMessage) say(m *agui.Message) {
 	}
 }
 
-// call adds a call, which may be one that is asked about.
+// call adds a tool call, with its open approval if there is one.
 func (u *uiMessage) call(call *agui.ToolCall, asked []agui.Interrupt) {
 	part := uiPart{Type: "tool-call", ID: call.ID, Name: call.Name, Arguments: &call.Arguments, State: "input-complete"}
 	if json.Valid([]byte(call.Arguments)) {
@@ -381,7 +380,7 @@ func (u *uiMessage) call(call *agui.ToolCall, asked []agui.Interrupt) {
 	u.Parts = append(u.Parts, part)
 }
 
-// result adds a result to the call that it is of.
+// result adds a result beside its call.
 func (u *uiMessage) result(m *agui.Message) {
 	part := uiPart{Type: "tool-result", ToolCallID: m.ToolCallID, Content: &m.Content, State: "complete", Error: m.Error}
 	output := json.RawMessage(m.Content)
@@ -399,7 +398,7 @@ func (u *uiMessage) result(m *agui.Message) {
 	u.Parts = append(u.Parts, part)
 }
 
-// metadata is what AG-UI's clients are told of a message.
+// metadata returns a message's metadata as AG-UI clients get it.
 func metadata(m *agui.Message) json.RawMessage {
 	var told struct {
 		Metadata json.RawMessage `json:"metadata"`

@@ -197,7 +197,7 @@ func (l *Listener) refuse(c net.Conn, from netip.Prefix) {
 	_ = c.Close()
 }
 
-// What is answered on a connection for which there is no room, whatever it would ask.
+// The answer to a connection beyond the limit, before its request is read.
 const (
 	fullBody = `{"detail":"The server has as many connections as it may, in all or from your address; try again soon","code":"overloaded"}`
 	fullHead = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nCache-Control: no-store\r\n" +

@@ -24,7 +24,7 @@ type Secrets interface {
 // purpose is what the secret is called where secrets are.
 const purpose = "list-cursors"
 
-// List is a list that is read page by page. A cursor leads on in the list it was given for, with its filters, and nowhere else.
+// List is a paged list with its filters. Its cursors are valid only for the same list and filters.
 //
 // Cursors are base64url of a tag and a position, encrypted: positions are keys that all projects share, so they would tell what
 // others do, and to make one would be to ask about what is another's. The tag is the HMAC of the position and begins its

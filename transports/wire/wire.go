@@ -46,7 +46,7 @@ func Refuse(code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// refuseMember is Refuse for what is wrong with the member of that name of a request's body.
+// refuseMember refuses a request because of one member of its body.
 func refuseMember(name, code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...), Place: "/" + name}
 }
