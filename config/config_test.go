@@ -245,6 +245,7 @@ func TestListenIsLoopbackUnlessInsecure(t *testing.T) {
 
 func TestForeignVariablesAreLeftAlone(t *testing.T) {
 	for name, val := range map[string]string{
+		"BATON_PROGRAM":                 "TKZ5H3Q", // of a program that Baton has started, such as baton mcp
 		"BATON_SOAK":                    "1",
 		"BATON_TEST_POSTGRES":           "postgres://localhost",
 		"BATON_SERVICE_HOST":            "10.0.0.1",

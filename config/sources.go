@@ -55,9 +55,10 @@ const (
 	TokenVariable = "BATON_TOKEN"
 )
 
-// foreign tells variables that begin like ours and are not: those of clients, of Baton's own tests and of Kubernetes.
+// foreign tells variables that begin like ours and are not: those of clients, of programs that Baton has started, of its own tests and
+// of Kubernetes.
 func foreign(name, val string) bool {
-	return name == URLVariable || name == TokenVariable || name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
+	return name == URLVariable || name == TokenVariable || name == "BATON_PROGRAM" || name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
 		kubernetes.MatchString(name) || strings.HasSuffix(name, "_PORT") && kubernetesPort.MatchString(val)
 }
 

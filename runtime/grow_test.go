@@ -56,6 +56,12 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 			[]agui.Event{agui.TextMessageStart{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: large}, agui.TextMessageEnd{MessageID: "m"}},
 			emit(agui.TextMessageStart{MessageID: "m"}, agui.TextMessageEnd{MessageID: "m"}),
 		},
+		{"a text", 20, []agui.Event{agui.TextMessageStart{MessageID: "m"}}, emit(agui.TextMessageContent{MessageID: "m", Delta: large})},
+		{"arguments", 20, []agui.Event{agui.ToolCallStart{ToolCallID: "c", ToolCallName: "t"}}, emit(agui.ToolCallArgs{ToolCallID: "c", Delta: large})},
+		{
+			"reasoning of many", 20, nil,
+			emit(agui.ReasoningStart{MessageID: "%"}, agui.ReasoningMessageStart{MessageID: "%"}, agui.ReasoningMessageContent{MessageID: "%", Delta: large}),
+		},
 		{"long names", 3, nil, emit(agui.StepStarted{StepName: large + "%"})},
 		{"operations of a patch", 3, nil, emit(agui.StateDelta{Delta: repeat(`{"op":"add","path":"/a","value":1}`, 20_000)})},
 		{
@@ -157,6 +163,9 @@ func named(ev agui.Event, id string) agui.Event {
 		e.MessageID = with(e.MessageID)
 		return e
 	case agui.ReasoningMessageStart:
+		e.MessageID = with(e.MessageID)
+		return e
+	case agui.ReasoningMessageContent:
 		e.MessageID = with(e.MessageID)
 		return e
 	case agui.ToolCallStart:

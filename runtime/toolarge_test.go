@@ -23,9 +23,11 @@ import (
 func talker(told *sync.Map) agent {
 	return agent{"talker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		text := strings.Repeat("x", 1<<20)
-		err := run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant})
+		err := run.Emit(agui.ReasoningStart{MessageID: run.Input.RunID})
 		for said := 0; err == nil; said++ {
-			err = run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: text})
+			id := fmt.Sprint(run.Input.RunID, said)
+			err = errors.Join(run.Emit(agui.ReasoningMessageStart{MessageID: id}),
+				run.Emit(agui.ReasoningMessageContent{MessageID: id, Delta: text}), run.Emit(agui.ReasoningMessageEnd{MessageID: id}))
 			told.Store(run.Input.RunID, said)
 		}
 		return agui.WorkerOutput{}, hang(ctx)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // checkPatch reports why raw is not an RFC 6902 patch. Unless root is allowed, no operation may address
@@ -75,6 +76,9 @@ func checkPointer(name string, val []byte, root bool) error {
 	if p == "" && !root {
 		return fmt.Errorf("%s is the whole document: send a snapshot", name)
 	}
+	if !Patchable(p) {
+		return fmt.Errorf("%s %q is refused by clients: send a snapshot", name, p)
+	}
 	if p != "" && p[0] != '/' {
 		return fmt.Errorf("%s %q does not begin with a slash", name, p)
 	}
@@ -84,4 +88,9 @@ func checkPointer(name string, val []byte, root bool) error {
 		}
 	}
 	return nil
+}
+
+// Patchable reports whether clients patch what is at a path: fast-json-patch refuses a patch that goes through an object's prototype.
+func Patchable(path string) bool {
+	return !strings.Contains(path+"/", "/__proto__/") && !strings.Contains(path+"/", "/constructor/prototype/")
 }

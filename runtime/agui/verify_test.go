@@ -115,6 +115,8 @@ func TestVerifier(t *testing.T) {
 		{"state", []agui.Event{start, agui.StateSnapshot{Snapshot: json.RawMessage(`{}`)}, patch(`[{"op":"add","path":"/a~0b","value":null},{"op":"move","from":"/a","path":"/b"}]`)}, ""},
 		{"patch that is none", []agui.Event{start, patch(`{}`)}, "not a JSON array"},
 		{"patch of the whole document", []agui.Event{start, patch(`[{"op":"replace","path":"","value":1}]`)}, "whole document"},
+		{"patch of a prototype", []agui.Event{start, patch(`[{"op":"add","path":"/a/__proto__/b","value":1}]`)}, "refused by clients"},
+		{"patch from a prototype", []agui.Event{start, patch(`[{"op":"copy","from":"/constructor/prototype","path":"/a"}]`)}, "refused by clients"},
 		{"patch from the whole document", []agui.Event{start, patch(`[{"op":"copy","from":"","path":"/a"}]`)}, "whole document"},
 		{"patch without value", []agui.Event{start, patch(`[{"op":"add","path":"/a"}]`)}, "without value"},
 		{"patch with an unknown op", []agui.Event{start, patch(`[{"op":"merge","path":"/a"}]`)}, "RFC 6902"},

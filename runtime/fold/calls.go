@@ -15,7 +15,7 @@ func (f *Fold) startCall(e agui.ToolCallStart) {
 	tc := c.call()
 	f.rewrite(c.owner, &tc.Name, e.ToolCallName)
 	f.annotate(c.owner, &tc.Metadata, metadata)
-	c.start()
+	f.changing(c.owner, c.start)
 	e.Base, e.ParentMessageID = opener(e.Base), c.owner.ID
 	f.opens(e)
 }
@@ -99,7 +99,7 @@ func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 	if c == nil {
 		return nil
 	}
-	c.end()
+	f.changing(c.owner, c.end)
 	f.annotate(c.owner, &c.call().Metadata, e.Metadata)
 	return c.owner.changed()
 }

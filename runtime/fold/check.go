@@ -8,9 +8,11 @@ import (
 )
 
 // maxAmended limits the size of a complete message that may still change: each change rewrites its row. maxMetadata limits the merged
-// metadata of a message's or call's fragments: each fragment merges all of it again.
+// metadata of a message's or call's fragments: each fragment merges all of it again. maxPart limits all incomplete
+// messages together: a run's end completes them at once, and the event that ends a text repeats it.
 const (
 	maxAmended  = 1 << 20
+	maxPart     = 8 << 20
 	maxMetadata = 64 << 10
 )
 
@@ -19,12 +21,16 @@ func (f *Fold) Check(ev agui.Event) error {
 	more := ev.Common().Metadata
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
-		return f.checkFragment(f.byID[e.MessageID], more)
+		if m := f.byID[e.MessageID]; m != nil {
+			return f.checkFragment(e.Delta, m.Metadata, more)
+		}
 	case agui.ReasoningMessageContent:
-		return f.checkFragment(f.byID[e.MessageID], more)
+		if m := f.byID[e.MessageID]; m != nil {
+			return f.checkFragment(e.Delta, m.Metadata, more)
+		}
 	case agui.ToolCallArgs:
-		if c := f.calls[e.ToolCallID]; c != nil && more != nil {
-			return checkMetadata(c.call().Metadata, more)
+		if c := f.calls[e.ToolCallID]; c != nil {
+			return f.checkFragment(e.Delta, c.call().Metadata, more)
 		}
 	case agui.TextMessageStart:
 		return f.checkAmended(f.byID[e.MessageID])
@@ -64,15 +70,12 @@ func (f *Fold) checkAmended(m *message) error {
 	return nil
 }
 
-func (f *Fold) checkFragment(m *message, more json.RawMessage) error {
-	if m == nil || more == nil {
-		return nil
+// checkFragment reports why a fragment may not add delta, and more to metadata.
+func (f *Fold) checkFragment(delta string, metadata, more json.RawMessage) error {
+	if f.part+len(delta)+len(more) > maxPart {
+		return fmt.Errorf("messages that are not complete may hold %d bytes in all", maxPart)
 	}
-	return checkMetadata(m.Metadata, more)
-}
-
-func checkMetadata(has, more json.RawMessage) error {
-	if len(has)+len(more) > maxMetadata {
+	if more != nil && len(metadata)+len(more) > maxMetadata {
 		return fmt.Errorf("the metadata of fragments may hold %d bytes in all", maxMetadata)
 	}
 	return nil

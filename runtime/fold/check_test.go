@@ -89,7 +89,8 @@ func TestPatched_IsRFC6902(t *testing.T) {
 		{`{"a":1,"a":2}`, `[{"op":"remove","path":"/a"}]`, `{}`},
 		{`{"a":[1]}`, `[{"op":"remove","path":"/a/0"}]`, `{"a":[]}`},
 		{`{}`, `[{"op":"copy","from":"","path":"/a"},{"op":"add","path":"","value":[]},{"op":"add","path":"/-","value":null}]`, `[null]`},
-		{`{"a":1}`, `[{"op":"test","path":"/a","value":1.0}]`, ""},
+		{`{"a":1}`, `[{"op":"test","path":"/a","value":1.0}]`, `{"a":1}`},
+		{`{"a":1}`, `[{"op":"test","path":"/a","value":2}]`, ""},
 		{`{"a":1}`, `[{"op":"replace","path":"/b","value":1}]`, ""},
 		{`{"a":1}`, `[{"op":"add","path":"/a/b","value":1}]`, ""},
 		{`{"a":{"b":1}}`, `[{"op":"move","from":"/a","path":"/a/b"}]`, ""},
@@ -118,5 +119,52 @@ func TestMergePatch_OfManyMembersIsASnapshot(t *testing.T) {
 	}
 	if snapshot, ok := ev.(agui.StateSnapshot); !ok || string(snapshot.Snapshot) != string(next) {
 		t.Errorf("got a %s", ev.Type())
+	}
+}
+
+// All that is not complete is written at once when a run ends.
+func TestFold_BoundsWhatIsNotComplete(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
+	for name, open := range map[string]func(id string) (begin, more, end agui.Event){
+		"text": func(id string) (begin, more, end agui.Event) {
+			return agui.TextMessageStart{MessageID: id}, agui.TextMessageContent{MessageID: id, Delta: large}, agui.TextMessageEnd{MessageID: id}
+		},
+		"reasoning": func(id string) (begin, more, end agui.Event) {
+			return agui.ReasoningMessageStart{MessageID: id}, agui.ReasoningMessageContent{MessageID: id, Delta: large}, agui.ReasoningMessageEnd{MessageID: id}
+		},
+		"arguments": func(id string) (begin, more, end agui.Event) {
+			return agui.ToolCallStart{ToolCallID: id}, agui.ToolCallArgs{ToolCallID: id, Delta: large}, agui.ToolCallEnd{ToolCallID: id}
+		},
+	} {
+		f := fold.New(nil, nil)
+		apply := func(ev agui.Event) {
+			t.Helper()
+			if err := f.Check(ev); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err := f.Apply(ev); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		for i := range 2 { // parts of several count together, and what is complete does not
+			var more, end [2]agui.Event
+			for j := range 2 {
+				var begin agui.Event
+				begin, more[j], end[j] = open(fmt.Sprint(i, j))
+				apply(begin)
+			}
+			for j := range 7 {
+				apply(more[j%2])
+			}
+			if i == 1 { // the same holds of messages that a snapshot has replaced
+				apply(agui.MessagesSnapshot{Messages: f.Messages()})
+			}
+			if err := f.Check(more[1]); err == nil && (i == 0 || name != "arguments") { // which a snapshot does not have
+				t.Errorf("%s: 8 MiB and more are open", name)
+			}
+			apply(end[0])
+			apply(more[1])
+			apply(end[1])
+		}
 	}
 }

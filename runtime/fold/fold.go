@@ -24,6 +24,7 @@ type Fold struct {
 	open  []agui.Event        // the openers of what is open, oldest first
 	last  *message            // the message of the latest fragment
 	grown int                 // bytes of the messages and of what is open
+	part  int                 // of them, those of messages that are not complete
 }
 
 // message is a message and, while its text is open, the text so far.
@@ -116,8 +117,25 @@ func (f *Fold) Grown() int { return f.grown }
 
 // count notes that m has n bytes more than it had, or fewer.
 func (f *Fold) count(m *message, n int) {
-	f.grown += max(m.counts+n, 0) - max(m.counts, 0)
-	m.counts += n
+	f.changing(m, func() {
+		f.grown += max(m.counts+n, 0) - max(m.counts, 0)
+		m.counts += n
+	})
+}
+
+// changing does what may complete m, open it again or make it larger.
+func (f *Fold) changing(m *message, change func()) {
+	f.part -= m.part()
+	change()
+	f.part += m.part()
+}
+
+// part is how many bytes m has of those that the Fold has grown by, 0 once it is complete.
+func (m *message) part() int {
+	if m.complete() {
+		return 0
+	}
+	return max(m.counts, 0)
 }
 
 // each is what a message, a call or an opener has in memory beside what is written in it.

@@ -69,13 +69,13 @@ func (f *Fold) begin(m agui.Message) *message {
 	if old.Role == agui.RoleActivity {
 		return nil
 	}
-	old.stream()
+	f.changing(old, old.stream)
 	return old
 }
 
 // stream opens m's text, if it can have any.
 func (m *message) stream() {
-	if m != nil && m.Role != agui.RoleActivity && !m.streaming {
+	if m.Role != agui.RoleActivity && !m.streaming {
 		m.text, m.streaming = []byte(m.Content), true
 	}
 }
@@ -106,7 +106,7 @@ func (f *Fold) endMessage(ev agui.Event, id string, metadata json.RawMessage) []
 	if m == nil || m.Role == agui.RoleActivity {
 		return nil
 	}
-	m.settle()
+	f.changing(m, m.settle)
 	f.annotate(m, &m.Metadata, metadata)
 	return m.changed()
 }
@@ -221,7 +221,7 @@ func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
 	f.first, f.end, f.n = nil, nil, 0
 	f.byID = make(map[string]*message, len(list))
 	f.calls = map[string]*call{}
-	f.last, f.grown = nil, 0
+	f.last, f.grown, f.part = nil, 0, 0
 	for _, ev := range f.open {
 		f.grown += opening(ev)
 	}

@@ -178,12 +178,12 @@ func (f *Fold) closeAll() (changed []string) {
 		switch ev.(type) {
 		case agui.TextMessageStart, agui.ReasoningMessageStart:
 			if m := f.byID[id]; m != nil {
-				m.settle()
+				f.changing(m, m.settle)
 				changed = append(changed, m.changed()...)
 			}
 		case agui.ToolCallStart:
 			if c := f.calls[id]; c != nil {
-				c.end()
+				f.changing(c.owner, c.end)
 				changed = append(changed, c.owner.changed()...)
 			}
 		}
@@ -201,15 +201,22 @@ func (f *Fold) reopen() {
 		case agui.TextMessageStart:
 			e.Agent, e.Stage = "", ""
 			f.open[i] = e
-			f.byID[id].stream()
+			f.goOn(id)
 		case agui.ReasoningMessageStart:
-			f.byID[id].stream()
+			f.goOn(id)
 		case agui.ToolCallStart:
 			if c := f.calls[id]; c != nil {
-				c.start()
+				f.changing(c.owner, c.start)
 				e.Agent, e.ParentMessageID = "", c.owner.ID
 				f.open[i] = e
 			}
 		}
+	}
+}
+
+// goOn opens the text of the message of that id, if there is one.
+func (f *Fold) goOn(id string) {
+	if m := f.byID[id]; m != nil {
+		f.changing(m, m.stream)
 	}
 }

@@ -3,9 +3,7 @@ package fold
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -45,66 +43,68 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 		return next, agui.StateSnapshot{Snapshot: next}, nil
 	}
 	p := new(patcher)
-	old, changes := p.value(state), p.value(patch)
+	root := p.value(state)
 	var ops diff
-	if err = ops.merge(p, "", old, changes); err != nil {
+	if err = ops.merge(p, "", root, p.value(patch)); err != nil {
 		return nil, nil, fmt.Errorf("state patch: %w", err)
 	}
 	if ops.n == 0 {
 		return state, nil, nil
 	}
-	delta := json.RawMessage(append(ops.json, ']'))
-	if next, err = new(patcher).patch(state, delta); err != nil {
+	if next, err = p.append(make([]byte, 0, len(state)+len(patch)), root); err != nil {
 		return nil, nil, fmt.Errorf("state patch: %w", err)
 	}
-	if ops.n > agui.MaxOperations {
+	if ops.n > agui.MaxOperations || ops.refused {
 		return next, agui.StateSnapshot{Snapshot: next}, nil
 	}
-	return next, agui.StateDelta{Delta: delta}, nil
+	return next, agui.StateDelta{Delta: append(ops.json, ']')}, nil
 }
 
 // diff builds a patch.
 type diff struct {
-	json []byte
-	n    int // operations
+	json    []byte // of the first operations
+	n       int    // operations
+	refused bool   // by clients
 }
 
-// merge appends the operations that merge changes, an object, into the object old at path.
+// merge merges changes, an object, into the object old at path, and appends the operations that do so.
 func (d *diff) merge(p *patcher, path string, old, changes *value) error {
-	if err := errors.Join(p.open(old), p.open(changes)); err != nil {
-		return err
+	for _, v := range []*value{old, changes} {
+		if err := p.open(v); err != nil {
+			return err
+		}
+		p.index(v)
 	}
-	names := make([]string, 0, len(changes.in.members))
 	for _, m := range changes.in.members {
-		names = append(names, m.name)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		at := path + "/" + pointer.Replace(name)
+		if m.val == nil {
+			continue
+		}
+		at := path + "/" + pointer.Replace(m.name)
 		if err := p.spend(len(at)); err != nil {
 			return err
 		}
-		was, _ := p.member(old, name)
-		is, _ := p.member(changes, name)
+		was, i := p.member(old, m.name)
 		switch {
-		case string(is.raw) == "null":
+		case string(m.val.raw) == "null":
 			if was != nil {
+				old.in.members[i].val = nil
 				d.add("remove", at, nil)
 			}
-		case was != nil && isObject(was.raw) && isObject(is.raw):
-			if err := d.merge(p, at, was, is); err != nil {
+		case was != nil && isObject(was.raw) && isObject(m.val.raw):
+			if err := d.merge(p, at, was, m.val); err != nil {
 				return err
 			}
 		default:
-			next, err := p.merged(is)
-			switch {
-			case err != nil:
+			next, err := p.merged(m.val)
+			if err != nil {
 				return err
-			case was == nil:
+			}
+			if was == nil {
 				d.add("add", at, next)
-			case !bytes.Equal(was.raw, next):
+			} else if !bytes.Equal(was.raw, next) {
 				d.add("replace", at, next)
 			}
+			p.set(old, m.name, p.value(next))
 		}
 	}
 	return nil
@@ -114,9 +114,13 @@ func (d *diff) merge(p *patcher, path string, old, changes *value) error {
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (d *diff) add(op, path string, value json.RawMessage) {
-	if d.n++; d.n == 1 {
+	d.refused = d.refused || !agui.Patchable(path)
+	switch d.n++; {
+	case d.n > agui.MaxOperations:
+		return
+	case d.n == 1:
 		d.json = append(d.json, '[')
-	} else {
+	default:
 		d.json = append(d.json, ',')
 	}
 	d.json = append(d.json, `{"op":"`+op+`","path":`...)
@@ -140,22 +144,19 @@ func (p *patcher) appendMerged(dst []byte, val *value) ([]byte, error) {
 	if err := p.open(val); err != nil {
 		return nil, err
 	}
-	last := make(map[string]*value, len(val.in.members)) // the last of a name counts
-	for _, m := range val.in.members {
-		last[m.name] = m.val
-	}
+	p.index(val)
 	dst = append(dst, '{')
 	begin := len(dst)
-	for _, name := range slices.Sorted(maps.Keys(last)) {
-		if string(last[name].raw) == "null" {
+	for _, m := range val.in.members {
+		if m.val == nil || string(m.val.raw) == "null" {
 			continue
 		}
 		if len(dst) > begin {
 			dst = append(dst, ',')
 		}
-		dst = append(append(dst, quote(name)...), ':')
+		dst = append(agui.AppendString(dst, m.name), ':')
 		var err error
-		if dst, err = p.appendMerged(dst, last[name]); err != nil {
+		if dst, err = p.appendMerged(dst, m.val); err != nil {
 			return nil, err
 		}
 	}

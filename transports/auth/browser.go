@@ -137,12 +137,20 @@ func hostname(host string) string {
 	return "" // brackets are an address's
 }
 
-// ownOrigin reports whether a page of origin came from where this request goes to: the scheme and the host.
+// ownOrigin reports whether a page of origin came from where this request goes to: the scheme, the host and the port, which may be left
+// out where it is the scheme's own.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
 	scheme, host, _ := strings.Cut(origin, "://")
 	peer := PeerOf(c)
 	if scheme != peer.Scheme {
 		return false
 	}
-	return strings.EqualFold(host, sentHost(c)) || peer.host != "" && strings.EqualFold(host, peer.host)
+	port := ":80"
+	if scheme == "https" {
+		port = ":443"
+	}
+	host = strings.TrimSuffix(host, port)
+	return slices.ContainsFunc([]string{sentHost(c), peer.host}, func(own string) bool {
+		return own != "" && strings.EqualFold(host, strings.TrimSuffix(own, port))
+	})
 }

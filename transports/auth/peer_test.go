@@ -131,3 +131,33 @@ func TestBrowser_AnotherSchemeIsAnotherOrigin(t *testing.T) {
 		}
 	}
 }
+
+// Browsers leave a scheme's own port out of an Origin; a proxy may send it in Host.
+func TestBrowser_OwnPortOfASchemeMayBeLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		secure       bool
+		host, origin string
+		want         int
+	}{
+		{false, "internal:80", "http://internal", 200},
+		{true, "internal:443", "https://internal", 200},
+		{true, "[::1]:443", "https://[::1]", 200},
+		{true, "internal", "https://internal:443", 200},
+		{false, "internal:443", "http://internal", 403},
+		{true, "internal:80", "https://internal", 403},
+		{true, "internal:8443", "https://internal", 403},
+	} {
+		app := fiber.New()
+		app.Use(auth.Proxies{}.Handler(func(*fiber.Ctx) bool { return c.secure }), auth.Browser{Hosts: []string{"internal"}}.Handler())
+		app.Get("/", func(*fiber.Ctx) error { return nil })
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&fasthttp.Request{}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711}, nil)
+		ctx.Request.SetRequestURI("/")
+		ctx.Request.Header.SetHost(c.host)
+		ctx.Request.Header.Set("Origin", c.origin)
+		app.Handler()(&ctx)
+		if got := ctx.Response.StatusCode(); got != c.want {
+			t.Errorf("Host %s, Origin %s: got %d, want %d", c.host, c.origin, got, c.want)
+		}
+	}
+}
