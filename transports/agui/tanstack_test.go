@@ -155,6 +155,21 @@ func TestFollowing_GoesOnBehindAnyEvent(t *testing.T) {
 	s.Do("GET", "/api/v1/agui/nobody?threadId=main", "").Refused(http.StatusNotFound, "unknown_agent")
 }
 
+// A client that follows a queued run is told of it at once, or it would give up.
+func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
+	s := serveSlots(t, transports.StreamConfig{}, 1)
+	s.typing() // takes the only slot
+	s.Start(`{"agent": "echo", "threadId": "other", "runId": "b", "content": "hello"}`)
+	follow := s.Do("GET", "/api/v1/agui/echo?runId=b&offset=-1", "")
+	all := follow.Until("RUN_STARTED")
+	s.Await("b", "QUEUED")
+	close(s.keys)
+	all += follow.All()
+	if strings.Count(all, "event: RUN_STARTED") != 1 || !strings.Contains(all, "hello") || !strings.Contains(all, "RUN_FINISHED") {
+		t.Errorf("got %s", all)
+	}
+}
+
 // A client whose stream was cut sends its request once more, with the last event that it has got.
 func TestRepeat_GoesOnBehindTheLastEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
