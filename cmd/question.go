@@ -58,12 +58,12 @@ func (s *chat) giveUp(ctx context.Context, r *remote) error {
 func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessage, error) {
 	var call struct {
 		ToolName string          `json:"toolName"`
-		Args     json.RawMessage `json:"args"`
+		Input    json.RawMessage `json:"input"`
 	}
 	_ = json.Unmarshal(in.Metadata, &call) // of others there is nothing to show
 	s.out.line("? "+in.Message, "")
 	if in.Reason == "tool_call" {
-		s.out.line("  "+call.ToolName+" "+compact(call.Args), "")
+		s.out.line("  "+call.ToolName+" "+compact(call.Input), "")
 		return s.approval(ctx)
 	}
 	if in.Reason == "confirmation" && in.ResponseSchema == nil {

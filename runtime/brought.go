@@ -178,9 +178,18 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 	return nil
 }
 
-// recall finds the ids that the request's messages without one were given when it was made first.
+// recall finds what the request has answered when it was made first, and the ids that its messages without one were given.
 func (s *starting) recall(ctx context.Context) error {
-	s.minted = nil
+	s.minted, s.answers = nil, make(map[string]bool)
+	if slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
+		all, err := s.rt.keyed.interrupts(ctx, grantedStart(s.c.project, s.c.user, s.out.Started).granted)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			s.answers[all[i].ID] = all[i].Frontend
+		}
+	}
 	unnamed := func(m *agui.Message) bool { return m.Role == agui.RoleUser && m.ID == "" }
 	if !slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return unnamed(&m) }) {
 		return nil
@@ -213,8 +222,10 @@ func (s *starting) brought(out *decide.Started) {
 		switch m := &s.req.Messages[i]; m.Role {
 		case agui.RoleUser:
 			out.Messages = append(out.Messages, m.ID)
-		case agui.RoleTool:
-			out.Results = append(out.Results, m.ToolCallID)
+		case agui.RoleTool: // clients write one of a call that they have approved, too
+			if s.answers[m.ToolCallID] {
+				out.Results = append(out.Results, m.ToolCallID)
+			}
 		}
 	}
 	out.Messages = append(out.Messages, s.minted...)

@@ -42,13 +42,14 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 		if err != nil || len(asked.Rows) != 2 {
 			t.Fatalf("%s there are the questions %+v, %v", when, asked.Rows, err)
 		}
+		kinds := []string{"approval", ""}
 		for i, name := range []string{"wipe", "pick"} {
 			var call struct {
-				ToolName string
-				Args     struct{ Disk string }
+				Kind, ToolName string
+				Input          struct{ Disk string }
 			}
 			q := &asked.Rows[i]
-			if err := json.Unmarshal(q.Interrupt.Metadata, &call); err != nil || call.ToolName != name || call.Args.Disk != "sda" || q.Interrupt.ToolCallID == "" {
+			if err := json.Unmarshal(q.Interrupt.Metadata, &call); err != nil || call.Kind != kinds[i] || call.ToolName != name || call.Input.Disk != "sda" || q.Interrupt.ToolCallID == "" {
 				t.Errorf("%s the call of %s is shown as %+v, %v", when, name, q.Interrupt, err)
 			}
 			own, err := b.Interrupts(t.Context(), local, q.RunID)

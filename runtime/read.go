@@ -305,8 +305,11 @@ func (rt *Runtime) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurs
 		return nil, err
 	}
 	of := cur.OfRun(g.run, run.ID, log.Sender{})
-	if i := slices.IndexFunc(spans, func(sp model.Span) bool { return sp.First == after }); i >= 0 {
-		of.Resume(after, spans[i])
+	for i := len(spans) - 1; i >= 0; i-- {
+		if spans[i].First <= after {
+			of.Resume(after, spans[i])
+			break
+		}
 	}
 	of.Spans(len(spans) > 0, func(ctx context.Context, after int64) (bool, error) {
 		run, err := rt.keyed.run(ctx, g)

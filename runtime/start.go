@@ -220,6 +220,8 @@ type starting struct {
 	rewind int64    // the seq of the message that RewindTo names
 	unsaid int      // the message that is taken under an id of its own, -1 for none
 	minted []string // ids of messages that came without, or have one that the thread knows
+
+	answers map[string]bool // the calls of the client's own tools that the request answers, with its other answers
 }
 
 // decide prepares the request and has it decided.
@@ -284,6 +286,11 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if !s.first {
 		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.known.ids, s.c.responder()); err != nil {
 			return nil, err
+		}
+		if s.answers = make(map[string]bool); c.Answers != nil {
+			for _, r := range c.Answers.Replies {
+				s.answers[r.Interrupt] = true
+			}
 		}
 	}
 	if c.Messages, err = s.newMessages(); err != nil {

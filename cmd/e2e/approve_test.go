@@ -51,7 +51,7 @@ func TestApprovalsThroughTheBinary(t *testing.T) {
 			t.Errorf("one answer of two: %d %v", status, out)
 		}
 		status, out := w.answer(run, after, func(q map[string]any) string {
-			return payloads[q["metadata"].(map[string]any)["args"].(map[string]any)["n"].(float64)]
+			return payloads[q["metadata"].(map[string]any)["input"].(map[string]any)["n"].(float64)]
 		})
 		if status != http.StatusAccepted {
 			t.Fatalf("resume: %d %v", status, out)

@@ -298,6 +298,7 @@ type RunCursor struct {
 	began             bool  // an event was returned
 	ended             bool  // the terminal one was
 	owes              int64 // the first event of the span, for a reader who comes back behind it and may not have got the state that goes with it
+	again             int64 // the terminal event, for a reader who comes back behind it and may not know that it was all; else 0
 
 	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has another span behind that event; nil for no other
 }
@@ -310,10 +311,13 @@ func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	return &RunCursor{Cursor: r, id: id, sender: sender, messages: setOf(sender.Messages), results: setOf(sender.Results)}
 }
 
-// Resume has r, which has returned nothing yet, go on behind the event after, which its reader has got. It stands in a span of the run.
+// Resume has r, which has returned nothing yet, go on behind the event after, which its reader has got. It stands in a span of the run,
+// or behind it: then the span's terminal event is returned once more, without an id, unless another follows.
 func (r *RunCursor) Resume(after int64, in model.Span) {
 	r.after, r.began = after, true
-	r.ended = in.Last != 0 && in.Last <= after
+	if r.ended = in.Last != 0 && in.Last <= after; r.ended {
+		r.again = in.Last
+	}
 	if in.First == after {
 		r.owes = after
 	}
@@ -366,9 +370,22 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 			r.after, r.began, r.ended = after, began, false // nobody has seen them
 			return nil, err
 		}
+		r.again = 0
 		return recs, nil
 	}
-	return nil, io.EOF
+	if r.again == 0 {
+		return nil, io.EOF
+	}
+	end, err := r.t.record(ctx, r.again)
+	if err != nil {
+		return nil, err
+	}
+	r.again = 0
+	if end == nil { // it was removed
+		return nil, io.EOF
+	}
+	end.ID = 0
+	return []*Record{end}, nil
 }
 
 // Ended reports whether the span's terminal event was returned.

@@ -255,19 +255,22 @@ func Asks(in *model.Interrupt) (asked agui.Interrupt, err error) {
 
 // PendingCall is a call that its client has to answer, as lists of interrupts have it.
 func PendingCall(id, tool string, args json.RawMessage) agui.Interrupt {
-	return agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id, Metadata: CallMetadata(tool, args)}
+	return agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id, Metadata: CallMetadata("", tool, args)}
 }
 
 // maxArgs is how large the arguments of a call are that lists of what waits show; those of larger ones are in the log alone.
 const maxArgs = 64 << 10
 
-// CallMetadata is what a question about a call says of it.
-func CallMetadata(tool string, args json.RawMessage) json.RawMessage {
-	about := map[string]any{"toolName": tool}
-	if len(args) > 0 && len(args) <= maxArgs && json.Valid(args) {
-		about["args"] = args
+// CallMetadata is what a question about a call says of it. TanStack AI's client takes one of the kind approval for its own to answer.
+func CallMetadata(kind, tool string, args json.RawMessage) json.RawMessage {
+	if len(args) > maxArgs || !json.Valid(args) {
+		args = nil
 	}
-	text, err := json.Marshal(about)
+	text, err := json.Marshal(struct {
+		Kind     string          `json:"kind,omitempty"`
+		ToolName string          `json:"toolName"`
+		Input    json.RawMessage `json:"input"`
+	}{kind, tool, args})
 	if err != nil {
 		panic(err) // it is made of a string and JSON
 	}

@@ -206,7 +206,7 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 	}
 	a, err := s.question(m, u.Name, agui.Interrupt{
 		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name), ExpiresAt: s.approvalEnds(),
-		Metadata: log.CallMetadata(u.Name, u.Request),
+		Metadata: log.CallMetadata("approval", u.Name, u.Request),
 	})
 	if err != nil {
 		return false, err

@@ -1,12 +1,14 @@
 package agui_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/transports"
@@ -141,5 +143,27 @@ func TestMessageBesideAnAnswerIsNotToldToItsSender(t *testing.T) {
 	}
 	if told != 2 {
 		t.Errorf("others got %s", log)
+	}
+}
+
+// guarded is a tool that a person approves.
+type guarded struct{}
+
+func (guarded) Info() plugins.Info { return plugins.Info{Name: "guarded", Approval: true} }
+
+func (guarded) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{ResultSummary: "done"}, nil
+}
+
+// A client may send a message of its own for the call that it approves: the result is told to it all the same.
+func TestResult_OfAnApprovedCallIsToldToItsSender(t *testing.T) {
+	s := serve(t, transports.StreamConfig{}, guarded{})
+	asked := s.run("scripted", "main", "a", script(`{"tool": "guarded", "args": {}}, {"say": "after"}`), "").All()
+	body := turn("main", "b", `{"id": "r", "role": "tool", "toolCallId": "`+calls.FindStringSubmatch(asked)[1]+`", "content": "approved"}`,
+		fmt.Sprintf(`, "resume": [{"interruptId": %q, "status": "resolved", "payload": {"approved": true}}]`, interrupts.FindStringSubmatch(asked)[1]))
+	for _, which := range []string{"first", "repeated"} {
+		if stream := s.Do("POST", "/api/v1/agui/scripted", body, "Idempotency-Key", "k").All(); !strings.Contains(stream, `"content":"done"`) {
+			t.Errorf("the %s answer is %s", which, stream)
+		}
 	}
 }

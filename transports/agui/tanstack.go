@@ -88,9 +88,17 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 		return f.t.Streams.Interrupt(w, thread, err, f.projection)
 	}
 	defer cur.Close()
+	own := &follows{RunCursor: cur, rebuilt: f.after > 0}
+	if f.after == 0 && cur.Waits() { // TanStack AI's client gives up a run that begins with nothing for two seconds
+		own.begun = true
+		_, err = w.Write(fanout.Frame(nil, agui.RunStarted{Base: agui.Base{ThreadID: thread, RunID: f.run.ID}}, f.projection))
+	}
 	f.run = nil // an idle viewer need not hold it
-	if err = w.Flush(); err == nil {
-		err = f.t.Streams.Follow(ctx, w, &fanout.Tail{Cursor: &follows{cur, f.after > 0}, Projection: f.projection})
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.t.Streams.Follow(ctx, w, &fanout.Tail{Cursor: own, Projection: f.projection})
 	}
 	if err == nil || errors.Is(err, stream.ErrGone) {
 		return err
@@ -103,6 +111,7 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 type follows struct {
 	*runtime.RunCursor
 	rebuilt bool
+	begun   bool // the client was told that the run has started, when it was still queued
 }
 
 // Next returns the run's next events.
@@ -114,6 +123,10 @@ func (f *follows) Next(ctx context.Context) ([]*runtime.Record, error) {
 		}
 		recs = slices.DeleteFunc(slices.Clone(recs), func(r *runtime.Record) bool {
 			t := r.Event.Type()
+			if f.begun && t == agui.TypeRunStarted {
+				f.begun = false
+				return true
+			}
 			f.rebuilt = f.rebuilt || t == agui.TypeTextMessageStart || t == agui.TypeToolCallStart
 			return !f.rebuilt && strings.HasPrefix(string(t), "REASONING_")
 		})

@@ -35,13 +35,13 @@ func NewQuestion(q *runtime.Asked) Question {
 	i := &q.Interrupt
 	var call struct {
 		ToolName string          `json:"toolName"`
-		Args     json.RawMessage `json:"args"`
+		Input    json.RawMessage `json:"input"`
 	}
 	if i.ToolCallID != "" {
 		_ = json.Unmarshal(i.Metadata, &call) // agents may put anything there
 	}
 	return Question{
-		ToolName: orNull(call.ToolName), Arguments: call.Args,
+		ToolName: orNull(call.ToolName), Arguments: call.Input,
 		ID: i.ID, Reason: i.Reason, Message: i.Message, ToolCallID: i.ToolCallID, ResponseSchema: i.ResponseSchema,
 		ExpiresAt: i.ExpiresAt, Metadata: i.Metadata, SubagentRunID: i.SubagentRunID,
 		RunID: q.RunID, ThreadID: q.ThreadID, ConversationID: q.ConversationID, Agent: q.Agent, User: q.User,

@@ -104,7 +104,7 @@ test("messages whose metadata is odd are there, and all around them", async () =
 
 test("what is odd in a run's events and in what its questions are about is there, and all around it", async () => {
   const run = await did({ do: [{ say: "before" }, { progress: 0.5, message: "half way" }, { ask: { message: "Go on?" } }], threadId: "events" }, "WAITING");
-  await replace({ '"message":"half way"': '"message":{"half":null}', '"message":"Go on?"': '"message":"Go on?","metadata":{"toolName":{"a":1},"args":[null],"query":{}}' });
+  await replace({ '"message":"half way"': '"message":{"half":null}', '"message":"Go on?"': '"message":"Go on?","metadata":{"toolName":{"a":1},"input":[null],"query":{}}' });
   const page = await visit(browser, `/runs/${run.id}`);
   await page.locator(".run-head [data-whole=true]").waitFor();
   await page.locator(".waits").getByText("The console cannot draw this").waitFor();

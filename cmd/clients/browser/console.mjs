@@ -470,7 +470,7 @@ test("numbers of many digits are shown and sent as they came", async () => {
   await page.route(`**/agent-runs/${runId}*`, async (route) => {
     const response = await route.fetch();
     const now = JSON.parse(await response.text());
-    const body = JSON.stringify({ ...now, interrupts: now.interrupts.map((i) => ({ ...i, responseSchema: undefined, metadata: { toolName: "pay", args: { to: "@" } } })) });
+    const body = JSON.stringify({ ...now, interrupts: now.interrupts.map((i) => ({ ...i, responseSchema: undefined, metadata: { toolName: "pay", input: { to: "@" } } })) });
     await route.fulfill({ response, body: body.replace('"@"', large) });
   });
   await page.reload();

@@ -122,6 +122,37 @@ test("a connection that breaks", async (t) => {
   await agrees(t, client, threadId);
 });
 
+for (const method of ["POST", "GET"]) {
+  test(`a connection that breaks behind the last event of a ${method}`, async (t) => {
+    const threadId = randomUUID();
+    const asked = [];
+    const fetchClient = async (target, init) => {
+      const response = await fetch(target, init);
+      if (init.method !== method || target.includes("threadId=") || asked.push(new Headers(init.headers).get("Last-Event-ID")) > 1) return response;
+      const reader = response.body.getReader();
+      const body = new ReadableStream({
+        async pull(controller) {
+          const { done, value } = await reader.read();
+          if (done) controller.error(new TypeError("terminated"));
+          else controller.enqueue(value);
+        },
+      });
+      return new Response(body, { status: response.status, headers: response.headers });
+    };
+    const before = opened(t, threadId, { fetchClient });
+    const running = before.script({ tokens: 60, delayMs: 10 }, { say: "done" });
+    await until("writing", () => before.getMessages().length > 1);
+    const after = opened(t, threadId, { fetchClient });
+    await running;
+    await until("shown to the end", () => brief(after).at(-1)?.at(-1) === "done");
+    await idle(after);
+    assert.equal(asked.length, 2);
+    assert.ok(asked[1]);
+    assert.deepEqual([...before.errors, ...after.errors], []);
+    await agrees(t, method === "POST" ? before : after, threadId);
+  });
+}
+
 test("a question, answered after a reload", async (t) => {
   const threadId = randomUUID();
   const before = opened(t, threadId);
@@ -138,4 +169,68 @@ test("a question, answered after a reload", async (t) => {
   await agrees(t, after, threadId);
   await after.script({ say: "next" });
   assert.equal(brief(after).at(-1).at(-1), "next");
+});
+
+// part is the client's last tool call.
+const part = (client) => client.getMessages().flatMap(({ parts }) => parts).findLast(({ type }) => type === "tool-call");
+
+for (const [reloaded, decision, output] of [
+  [true, [true, { editedArgs: { to: "test" } }], /^deployed {"to":\s*"test"}/],
+  [true, [false], /not approved/],
+  [false, [true], /^deployed {"to":\s*"prod"}/],
+  [false, [false], /not approved/],
+]) {
+  test(`an approval, ${decision[0] ? "given" : "refused"} ${reloaded ? "after a reload" : "at once"}`, async (t) => {
+    const threadId = randomUUID();
+    const before = opened(t, threadId);
+    await before.script({ say: "before" }, { tool: "deploy", args: { to: "prod" } }, { say: "after" });
+    const client = reloaded ? opened(t, threadId) : before;
+    await until("asked", () => client.getInterrupts().length === 1);
+    const [asked] = client.getInterrupts();
+    assert.equal(part(client).state, "approval-requested");
+    assert.deepEqual(part(client).approval, { id: asked.id, needsApproval: true });
+    assert.ok(asked.canResolve);
+    assert.deepEqual(asked.metadata.input, { to: "prod" });
+    asked.resolveInterrupt({ approved: decision[0], ...decision[1] });
+    await until("at the end", () => brief(client).at(-1).at(-1) === "after");
+    await idle(client);
+    assert.deepEqual(client.getInterrupts(), []);
+    assert.deepEqual(client.getInterruptErrors?.() ?? [], []);
+    assert.deepEqual(client.errors, []);
+    const result = client.getMessages().flatMap(({ parts }) => parts).find(({ type }) => type === "tool-result");
+    assert.match(result.content, output);
+    await agrees(t, client, threadId);
+    await client.script({ say: "next" });
+    assert.equal(brief(client).at(-1).at(-1), "next");
+  });
+}
+
+test("an answer that is refused, and then a good one", async (t) => {
+  const client = opened(t, randomUUID());
+  await client.script({ tool: "deploy", args: { to: "prod" } }, { say: "after" });
+  client.getInterrupts()[0].resolveInterrupt({ approved: true, editedArgs: { to: 7 } });
+  await until("refused", () => client.errors.length > 0 && !client.getIsLoading() && client.getInterrupts().length === 1);
+  client.getInterrupts()[0].resolveInterrupt({ approved: true, editedArgs: { to: "test" } });
+  await until("at the end", () => brief(client).at(-1).at(-1) === "after");
+  await idle(client);
+  assert.deepEqual(client.getInterrupts(), []);
+});
+
+test("a reload while a run is queued", async (t) => {
+  const other = opened(t, randomUUID());
+  void other.script({ tool: "sleep", args: { ms: 600_000 } });
+  await until("busy", () => part(other)?.state === "input-complete");
+  const threadId = randomUUID();
+  const before = opened(t, threadId);
+  const asked = before.script({ say: "at last" });
+  const queued = `${process.env.BATON_URL}/api/projects/default/agent-runs?status=QUEUED`;
+  await until("queued", async () => (await (await fetch(queued)).json()).items.length === 1);
+  const after = opened(t, threadId);
+  await until("shown", () => after.getMessages().length === 1 && after.getIsLoading());
+  other.stop();
+  await asked;
+  await until("shown to the end", () => brief(after).at(-1).at(-1) === "at last");
+  await idle(after);
+  assert.deepEqual(after.errors, []);
+  await agrees(t, after, threadId);
 });

@@ -1,5 +1,5 @@
 // Command testbaton is Baton with agents that emit whatever they are told to, also what no built-in plugin has a
-// use for, and with the agent far, which is the AG-UI endpoint that REMOTE_URL names.
+// use for, with a tool that a person has to approve, and with the agent far, which is the AG-UI endpoint that REMOTE_URL names.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	list := append(builtin.Plugins(), puppet("outer"), puppet("inner"))
+	list := append(builtin.Plugins(), puppet("outer"), puppet("inner"), deploy{})
 	if url := os.Getenv("REMOTE_URL"); url != "" {
 		far, err := remote.New(remote.Config{Name: "far", Description: "Is elsewhere.", URL: url})
 		if err != nil {
@@ -126,6 +126,22 @@ func emit(run *plugins.Run, raw json.RawMessage) error {
 		return fmt.Errorf("emit %s: %w", ev.Type(), err)
 	}
 	return nil
+}
+
+// deploy is a tool that a person approves. It returns the arguments that it was called with.
+type deploy struct{}
+
+// Info names the tool.
+func (deploy) Info() plugins.Info {
+	return plugins.Info{
+		Name: "deploy", Description: "Returns its arguments.", Approval: true,
+		Parameters: json.RawMessage(`{"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}`),
+	}
+}
+
+// Call returns its arguments.
+func (deploy) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{ResultSummary: "deployed " + string(call.Args)}, nil
 }
 
 func shown(err error) error { return &plugins.Error{Code: "bad_script", Message: err.Error()} }

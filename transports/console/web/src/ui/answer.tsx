@@ -133,13 +133,13 @@ export function callOf(i: Interrupt & Partial<Pick<Waiting, "toolName" | "argume
   const asked = (i.metadata ?? {}) as About;
   return {
     tool: asked.toolName ?? i.toolName ?? call?.name,
-    args: asked.args ?? i.arguments ?? (call && parsed(call.args)),
+    args: asked.input ?? i.arguments ?? (call && parsed(call.args)),
   };
 }
 
 interface About {
   toolName?: string;
-  args?: unknown;
+  input?: unknown;
   agent?: string;
   query?: string;
 }
