@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,10 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 		return f.t.Streams.Interrupt(w, thread, err, f.projection)
 	}
 	defer cur.Close()
-	own := &follows{RunCursor: cur, rebuilt: f.after > 0}
+	own := &follows{RunCursor: cur}
+	if own.rebuilt, err = f.rebuilt(ctx); err != nil {
+		return f.t.Streams.Interrupt(w, thread, err, f.projection)
+	}
 	if f.after == 0 && cur.Waits() { // TanStack AI's client gives up a run that begins with nothing for two seconds
 		own.begun = true
 		_, err = w.Write(fanout.Frame(nil, agui.RunStarted{Base: agui.Base{ThreadID: thread, RunID: f.run.ID}}, f.projection))
@@ -106,8 +110,40 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 	return f.t.Streams.Interrupt(w, thread, err, f.projection)
 }
 
-// follows is a run's cursor that leaves out reasoning before the first text or tool call when it starts at the first event. TanStack
-// AI's client starts to rebuild a message there, and would lose one that begins with reasoning.
+// rebuilt reports whether the client has got a text or a tool call of the run, or all of it.
+func (f *follower) rebuilt(ctx context.Context) (bool, error) {
+	if f.after == 0 {
+		return false, nil
+	}
+	cur, err := f.t.Runtime.JoinRun(ctx, f.run, 0)
+	if err != nil {
+		return false, err
+	}
+	defer cur.Close()
+	for cur.After() < f.after && !cur.Waits() {
+		recs, err := cur.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, r := range recs {
+			if r.ID <= f.after && rebuilds(r) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func rebuilds(r *runtime.Record) bool {
+	t := r.Event.Type()
+	return t == agui.TypeTextMessageStart || t == agui.TypeToolCallStart
+}
+
+// follows is a run's cursor that leaves out reasoning before the run's first text or tool call. TanStack AI's client starts to
+// rebuild a message there, and would lose one that begins with reasoning.
 type follows struct {
 	*runtime.RunCursor
 	rebuilt bool
@@ -127,7 +163,7 @@ func (f *follows) Next(ctx context.Context) ([]*runtime.Record, error) {
 				f.begun = false
 				return true
 			}
-			f.rebuilt = f.rebuilt || t == agui.TypeTextMessageStart || t == agui.TypeToolCallStart
+			f.rebuilt = f.rebuilt || rebuilds(r)
 			return !f.rebuilt && strings.HasPrefix(string(t), "REASONING_")
 		})
 		if len(recs) > 0 {

@@ -161,6 +161,28 @@ func TestFollowing_GoesOnBehindAnyEvent(t *testing.T) {
 	s.Do("GET", "/api/v1/agui/nobody?threadId=main", "").Refused(http.StatusNotFound, "unknown_agent")
 }
 
+// A client that comes back before the run's first text has not begun to rebuild it.
+func TestFollowing_LeavesOutTheFirstReasoningBehindAnyEvent(t *testing.T) {
+	s := serve(t, transports.StreamConfig{})
+	s.run("scripted", "main", "a", script(`{"reason": "one two"}, {"say": "three"}, {"reason": "four"}, {"say": "five"}`), "").All()
+	follow := func(header ...string) string { return s.Do("GET", asked+"?runId=a&offset=-1", "", header...).All() }
+	all := follow()
+	blocks := strings.SplitAfter(all, "\n\n")
+	for i, block := range blocks[:len(blocks)-2] { // but the last event, and what stands behind it
+		id, _, _ := strings.Cut(strings.TrimPrefix(block, "id: "), "\n")
+		if !strings.HasPrefix(block, "id: ") {
+			continue
+		}
+		got, want := follow("Last-Event-ID", id), strings.Join(blocks[i+1:], "")
+		if stamps.ReplaceAllString(got, "") != stamps.ReplaceAllString(want, "") {
+			t.Errorf("behind %s: got %s, want %s", id, got, want)
+		}
+	}
+	if strings.Contains(all, `"delta":"one"`) || !strings.Contains(all, `"delta":"four"`) {
+		t.Errorf("got %s", all)
+	}
+}
+
 // A client that follows a queued run is told of it at once, or it would give up.
 func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
 	s := serveSlots(t, transports.StreamConfig{}, 1)

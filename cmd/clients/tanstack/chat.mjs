@@ -153,6 +153,33 @@ for (const method of ["POST", "GET"]) {
   });
 }
 
+test("a connection that breaks while a reloaded page is told of the first reasoning", async (t) => {
+  const threadId = randomUUID();
+  const before = opened(t, threadId);
+  const running = before.script({ reason: "one two three four five six seven", delayMs: 100 }, { say: "so" }, { say: "done" });
+  await until("reasoning", () => before.getMessages().length > 1);
+  let asked = 0;
+  const fetchClient = async (target, init) => {
+    const response = await fetch(target, init);
+    if (!target.includes("runId=") || asked++ > 0) return response;
+    const first = await response.body.getReader().read();
+    const body = new ReadableStream({
+      pull(controller) {
+        if (first.done) controller.error(new TypeError("terminated"));
+        else controller.enqueue(first.value);
+        first.done = true;
+      },
+    });
+    return new Response(body, { status: response.status, headers: response.headers });
+  };
+  const after = opened(t, threadId, { fetchClient });
+  await running;
+  await until("shown to the end", () => brief(after).at(-1)?.at(-1) === "done");
+  await idle(after);
+  assert.equal(asked, 2);
+  assert.deepEqual(brief(after).map((message) => message[1]), [undefined, "so", "done"]);
+});
+
 test("a question, answered after a reload", async (t) => {
   const threadId = randomUUID();
   const before = opened(t, threadId);
