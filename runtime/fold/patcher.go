@@ -70,7 +70,7 @@ type entry struct {
 // per is the work for a member or an element beyond its bytes. perCopied is the work for a copied byte, whose memory is allocated.
 const (
 	per       = 128
-	perCopied = 7
+	perCopied = 1
 )
 
 func (p *patcher) value(raw []byte) *value { return &value{raw: bytes.TrimSpace(raw)} }

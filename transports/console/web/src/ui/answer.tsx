@@ -201,7 +201,7 @@ function Approval({ interrupt: i, give, busy }: QuestionProps) {
   return (
     <>
       {asked.query && <p className="wrap">{asked.query}</p>}
-      {asked.args !== undefined && text === null && <JsonTree value={asked.args} depth={3} />}
+      {asked.input !== undefined && text === null && <JsonTree value={asked.input} depth={3} />}
       {text !== null && <CodeEditor label="Arguments" value={text} onChange={setText} height={96} />}
       {bad && <p className="wrong">Arguments are a JSON object.</p>}
       <div className="row wraps">
@@ -211,8 +211,8 @@ function Approval({ interrupt: i, give, busy }: QuestionProps) {
         <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "resolved", payload: { approved: false } })}>
           Refuse
         </button>
-        {asked.args !== undefined && text === null && (
-          <button type="button" className="button plain" onClick={() => setText(JSON.stringify(asked.args, null, 2))}>
+        {asked.input !== undefined && text === null && (
+          <button type="button" className="button plain" onClick={() => setText(JSON.stringify(asked.input, null, 2))}>
             Edit the arguments
           </button>
         )}
