@@ -305,9 +305,9 @@ func (rt *Runtime) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurs
 		return nil, err
 	}
 	of := cur.OfRun(g.run, run.ID, log.Sender{})
-	for i := len(spans) - 1; i >= 0; i-- {
-		if spans[i].First <= after {
-			of.Resume(after, spans[i])
+	for _, sp := range slices.Backward(spans) {
+		if sp.First <= after {
+			of.Resume(after, sp)
 			break
 		}
 	}
