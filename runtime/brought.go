@@ -182,7 +182,7 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 func (s *starting) recall(ctx context.Context) error {
 	s.minted, s.answers = nil, make(map[string]bool)
 	if slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
-		all, err := s.rt.keyed.interrupts(ctx, grantedStart(s.c.project, s.c.user, s.out.Started).granted)
+		all, err := s.rt.keyed.interrupts(ctx, s.started().granted)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 // messages together: a run's end completes them at once, and the event that ends a text repeats it.
 const (
 	maxAmended  = 1 << 20
-	maxPart     = 8 << 20
+	maxPart     = 16 << 20
 	maxMetadata = 64 << 10
 )
 

@@ -153,14 +153,14 @@ func TestFold_BoundsWhatIsNotComplete(t *testing.T) {
 				begin, more[j], end[j] = open(fmt.Sprint(i, j))
 				apply(begin)
 			}
-			for j := range 7 {
+			for j := range 15 {
 				apply(more[j%2])
 			}
 			if i == 1 { // the same holds of messages that a snapshot has replaced
 				apply(agui.MessagesSnapshot{Messages: f.Messages()})
 			}
 			if err := f.Check(more[1]); err == nil && (i == 0 || name != "arguments") { // which a snapshot does not have
-				t.Errorf("%s: 8 MiB and more are open", name)
+				t.Errorf("%s: 16 MiB and more are open", name)
 			}
 			apply(end[0])
 			apply(more[1])
