@@ -139,7 +139,7 @@ func TestCursorsAreSealed(t *testing.T) {
 	})
 }
 
-// Each list that the document names is asked with the cursor of the whole list for what one of its parameters leaves of it.
+// A cursor of the unfiltered list is refused with each of the filters that the OpenAPI document names.
 func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
 	s := known(t, "")
 	alice := as(t, s, "alice", "p1", runtime.RoleAdmin)

@@ -76,7 +76,7 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 	}
 }
 
-// What is right is taken, and so is what a client remembers of earlier messages.
+// Valid references are accepted. Messages that the thread already has are not validated again.
 func TestDoors_TakeSchemasAndRememberedAttachments(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t)})
 	for i, body := range []string{

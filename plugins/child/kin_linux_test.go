@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins/child"
 )
 
-// What has left the program's group and its session is ended, too, however the program itself ends.
+// Descendants outside of the program's group and session are killed, however the program ends.
 func TestChild_LeavesNothingBehind(t *testing.T) {
 	const leave = `setsid sleep 1000 & echo $!
 setsid sh -c 'sleep 1000 </dev/null >/dev/null 2>&1 & echo $!'

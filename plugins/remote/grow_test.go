@@ -20,7 +20,7 @@ func grown(n int, round string) http.HandlerFunc {
 	return stream(b.String() + finished)
 }
 
-// A remote opens no more than a run may, whatever it opens, and what is left out beyond takes nothing of the rest with it.
+// A remote opens no more entities than a run may. Refused ones leave the others intact.
 func TestRelay_BoundsWhatARemoteOpens(t *testing.T) {
 	for name, tt := range map[string]struct {
 		round string

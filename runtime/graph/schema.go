@@ -56,8 +56,8 @@ func (c *ClientTools) Check(parameters, args json.RawMessage) error {
 	return known.checkArgs(args)
 }
 
-// CheckClientTools returns the index of the first tool whose parameters are no schema, and why. Its error's text is for the
-// client. The schemas together may be as large as one.
+// CheckClientTools compiles the tools' parameters and returns the index of the first tool that fails. The error's text is for the
+// client. The limits of one schema apply to all of them together.
 func CheckClientTools(tools []agui.Tool) (int, error) {
 	left := newRoom()
 	for i := range tools {
@@ -71,7 +71,7 @@ func CheckClientTools(tools []agui.Tool) (int, error) {
 	return 0, nil
 }
 
-// checkArgs says what is wrong with a call's arguments. A nil schema takes any object.
+// checkArgs validates a call's arguments. A nil schema accepts any object.
 func (s *Schema) checkArgs(args json.RawMessage) error {
 	if agui.Crowded(args) { // whoever has sent them: a message's text, too, becomes a tool's arguments
 		return fmt.Errorf("the arguments hold more values than they may for their size")
@@ -89,8 +89,8 @@ func (s *Schema) checkArgs(args json.RawMessage) error {
 	return nil
 }
 
-// Schema is a compiled JSON Schema, which may be a stranger's: a short one can have a short text checked for years, so each
-// check has a number of steps. It is safe for concurrent use.
+// Schema is a compiled JSON Schema. It may come from a stranger, and a short schema can keep a validator busy for years, so each check
+// has a limited number of steps. It is safe for concurrent use.
 type Schema struct {
 	root *jsonschema.Schema
 	room *room // while it is compiled
@@ -99,14 +99,13 @@ type Schema struct {
 	left int        // steps of the check under way
 }
 
-// CompileSchema compiles a JSON Schema. It reads nothing that the schema refers to outside of it. Its error's text is for
-// whoever has sent the schema.
+// CompileSchema compiles a JSON Schema. It never loads another document. The error's text is for the schema's author.
 func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	left := newRoom()
 	return compileSchema(raw, &left)
 }
 
-// Check says why a JSON value does not fit the schema, for the eyes of whoever has sent it.
+// Check validates a JSON value. The error's text is for its sender.
 func (s *Schema) Check(value json.RawMessage) error {
 	if agui.Crowded(value) {
 		return errors.New("it holds more values than it may for its size")
@@ -118,14 +117,14 @@ func (s *Schema) Check(value json.RawMessage) error {
 	return s.check(value, v)
 }
 
-// Fits says why a JSON value does not fit a schema. What is no schema takes any value: it was refused where it would have come from.
+// Fits validates a JSON value against a schema. An invalid schema accepts any value: questions with one are refused when they are asked.
 func Fits(schema, value json.RawMessage) error {
 	s, _ := CompileSchema(schema)
 	return s.Check(value)
 }
 
-// check checks v, which text was read as. Of a member that is there twice v has the last, and whoever is given the text may take the
-// first: it would not be what was checked.
+// check validates v, the decoded text. It refuses duplicate members: v has the last one, and another reader of the text may use the
+// first.
 func (s *Schema) check(text json.RawMessage, v any) error {
 	if err := strange(v, 0); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (s *Schema) validate(v any) error {
 	return told(err)
 }
 
-// told is what an error of the validator says of the innermost place: the last is as good as any, and all of them may be many.
+// told reduces a validator's error to one innermost cause, because there may be very many.
 func told(err error) error {
 	if invalid := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &invalid) {
 		err = invalid.Err
@@ -188,7 +187,7 @@ func lastLine(s string) string {
 	return strings.TrimPrefix(strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:]), "- ")
 }
 
-// room is what schemas may still have while they are compiled.
+// room is the remaining budget for compiling schemas.
 type room struct {
 	bytes, parts, instructions int // instructions of regular expressions
 }

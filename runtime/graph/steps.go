@@ -76,7 +76,7 @@ func strange(v any, depth int) (err error) {
 	return err
 }
 
-// members is how many members the objects in a value have.
+// members counts the members of all objects in v.
 func members(v any) (n int) {
 	switch v := v.(type) {
 	case []any:
@@ -186,8 +186,8 @@ func (s *Schema) count(v reflect.Value, seen, ends map[*jsonschema.Schema]bool) 
 	return nil
 }
 
-// endless reports whether a part checks a value by checking the same value with itself. ends has true for a part that was found
-// not to, and false for one that is looked at.
+// endless reports whether a part validates a value by validating the same value with itself. ends is true for a part that is known to
+// end, and false for one under examination.
 func endless(part *jsonschema.Schema, ends map[*jsonschema.Schema]bool) bool {
 	if part == nil {
 		return false

@@ -407,7 +407,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 	return s.record(m, told.memo(), told)
 }
 
-// argsOf are arguments as outputs have them, without blanks; nil of what is no object.
+// argsOf returns arguments without white space, or nil unless they are an object.
 func argsOf(args json.RawMessage) json.RawMessage {
 	var short bytes.Buffer
 	if !isObject(args) || json.Compact(&short, args) != nil {

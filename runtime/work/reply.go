@@ -92,8 +92,12 @@ func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.Resum
 // tool that is no longer offered: the call itself fails then.
 func (en *Engine) checkEdit(project, name string, args json.RawMessage) error {
 	offer := en.offers.current()
-	if tool, ok := offer.plugins.For(project).Tool(name); ok {
+	offered := offer.plugins.For(project)
+	if tool, ok := offered.Tool(name); ok {
 		return offer.graphs.CheckArgs(tool, args)
+	}
+	if _, ok := offered.Agent(name); !ok {
+		return nil
 	}
 	if _, ok := queryOf(args); !ok {
 		return errNoQuery
@@ -177,7 +181,7 @@ func resultOf(in *model.Interrupt, out agui.ToolOutput) json.RawMessage {
 	return mustJSON(out)
 }
 
-// returned is what a client has answered a call with by resume: any JSON is the result.
+// returned makes a tool output of a resume payload. Any JSON is a result.
 func returned(answer json.RawMessage) agui.ToolOutput {
 	out := agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: cmp.Or(string(answer), "null")}
 	var text *string

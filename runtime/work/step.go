@@ -113,8 +113,8 @@ func (s *step) Emit(ev agui.Event) error {
 	return nil
 }
 
-// ofItsCall is ev, whose output names the call that it is of where a worker tells the result of one that it has made itself: other
-// arguments than it was asked with would be a person's word. l.mu is held.
+// ofItsCall overwrites the name, id and arguments in a result that a worker emits with those of its call. Other arguments would look like
+// an approver's edit. l.mu is held.
 func (l *live) ofItsCall(ev agui.Event) agui.Event {
 	e, ok := ev.(agui.ToolCallResult)
 	if !ok || e.Output == nil {
@@ -210,8 +210,8 @@ func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	return &model.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
 
-// maxRecords is how many records a run may have, which stay in memory while it goes on. Their bytes are bounded as those of its messages
-// are, twice: what a tool returns to a Do is recorded for both.
+// maxRecords limits a run's records, which stay in memory while it runs. Their bytes are limited to twice those of its messages, because
+// a tool's result inside of a Do is recorded for both.
 const maxRecords = 100_000
 
 // write queues a memo as it is now, with evs.
