@@ -55,6 +55,9 @@ func (l *local) next(ctx context.Context) (event, error) {
 		for len(l.ready) > 0 {
 			rec := l.ready[0]
 			l.ready = l.ready[1:]
+			if rec.ID == 0 && rec.Event.Type() == agui.TypeStateSnapshot { // made for AG-UI's clients, not in the log
+				continue
+			}
 			if ev := agui.Project(rec.Event, agui.Seed); ev != nil {
 				return event{ev, rec.ID, ev.AppendJSON(nil, agui.Seed)}, nil
 			}

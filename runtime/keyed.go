@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -78,7 +79,7 @@ func (k keyed) event(ctx context.Context, g grant, id int64) (*model.StoredEvent
 }
 
 func (k keyed) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
-	return k.logs.Read(ctx, log.Owner{Project: g.project, User: g.user}, g.thread, g.name, after, follow)
+	return k.logs.Read(ctx, quota.OwnerOf(g.project, g.user), g.thread, g.name, after, follow)
 }
 
 // rings is how large what is in memory of all logs is.

@@ -38,6 +38,7 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -210,7 +211,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
 	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		PagesBytes: cfg.PagesBytes, UsersPages: int(cfg.ofUser(int64(cfg.PagesBytes / 4))), EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
+		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))

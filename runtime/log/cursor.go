@@ -10,6 +10,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Cursor is a place in a thread's log. Replay and the live end are one code path: Next reads the ring
@@ -24,8 +25,8 @@ type Cursor struct {
 	fit    int // how many records of the size of those read last make a page, 0 before the first
 	behind int // how many records came from the store since the reader was at the live end
 
-	whose Owner
-	room  int64 // that buf has taken
+	owner quota.Owner
+	large *quota.Reservation // of buf, nil while it is no large page
 }
 
 // page is how many records one Next returns at most.
@@ -71,7 +72,7 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
 	r.t.await(r.run, 1)
-	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, whose: r.whose}
+	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, owner: r.owner}
 }
 
 // Skip has r go on behind the event with the id after, which another cursor of its source has returned.
@@ -92,15 +93,7 @@ func (r *Cursor) Waits() bool {
 // than its log holds no records.
 func (r *Cursor) Forget() {
 	r.buf = nil
-	r.leaveRoom()
-}
-
-// leaveRoom gives back what a large page has taken, which nobody holds any more.
-func (r *Cursor) leaveRoom() {
-	if r.room > 0 {
-		r.t.logs.large.giveBack(r.whose, r.room)
-		r.room = 0
-	}
+	r.large.Release()
 }
 
 // Ended reports whether Next would return io.EOF at once.
@@ -155,7 +148,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		from := int(r.after + 1 - t.ring[0].ID)
 		recs := t.ring[from:min(len(t.ring), from+page)]
 		clear(r.buf)
-		r.leaveRoom()
+		r.large.Release()
 		r.buf = append(r.buf[:0], recs...)
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
@@ -174,7 +167,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
-	r.leaveRoom()
+	r.large.Release()
 	end := r.t.Committed() // what is committed from here on is not removed
 	evs, err := r.page(ctx)
 	if err != nil {
@@ -216,29 +209,29 @@ func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, er
 
 // page reads events for the next page.
 func (r *Cursor) page(ctx context.Context) ([]model.StoredEvent, error) {
-	return withRoom(ctx, r, func() ([]model.StoredEvent, int, error) {
+	return reserving(ctx, r, func() ([]model.StoredEvent, int, error) {
 		evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
 		return evs, sizeOf(evs), err
 	})
 }
 
-// withRoom returns what read does, and takes room for its size if that is large. When there is none it is let go of until there is
-// some, and read again.
-func withRoom[T any](ctx context.Context, r *Cursor, read func() (T, int, error)) (T, error) {
+// reserving returns what read does, and reserves its size if that is large. While there is no room it lets go of what it has read
+// and waits, then reads again.
+func reserving[T any](ctx context.Context, r *Cursor, read func() (T, int, error)) (T, error) {
 	for {
 		got, size, err := read()
-		if need := int64(size); err == nil && size > largePage && need > r.room {
-			r.leaveRoom()
-			if r.t.logs.large.try(r.whose, need) != nil {
-				if err := r.t.logs.large.take(ctx, r.whose, need); err != nil { // without what was read
-					return *new(T), err
-				}
-				r.room = need
-				continue
-			}
-			r.room = need
+		n := int64(size)
+		if err != nil || size <= largePage || n <= r.large.Held() {
+			return got, err
 		}
-		return got, err
+		r.large.Release()
+		var full quota.Scope
+		if r.large, full = r.t.logs.large.Try(r.owner, n); full == quota.None {
+			return got, nil
+		}
+		if r.large, err = r.t.logs.large.Take(ctx, r.owner, n); err != nil {
+			return *new(T), err
+		}
 	}
 }
 
@@ -259,7 +252,7 @@ type left struct {
 }
 
 func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
-	is, err := withRoom(ctx, r, func() (is left, size int, err error) {
+	is, err := reserving(ctx, r, func() (is left, size int, err error) {
 		is.state, is.messages, err = r.t.at(ctx, to)
 		var buf []byte
 		for i := range is.messages {

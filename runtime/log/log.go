@@ -12,18 +12,18 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Config says what is read where memory does not reach, and how much stays in memory.
 type Config struct {
 	Store model.Reader
 
-	RingEvents int // records a thread's ring keeps
-	RingBytes  int // bytes of them
-	RingsBytes int // of all threads
-	PagesBytes int // of large pages that cursors have from Store, of those of one project a quarter
-	UsersPages int // of those of one user
-	EventBytes int // that an event may hold, default MaxEvent
+	RingEvents int          // records a thread's ring keeps
+	RingBytes  int          // bytes of them
+	RingsBytes int          // of all threads
+	LargePages quota.Limits // bytes of the large pages that cursors have from Store
+	EventBytes int          // that an event may hold, default MaxEvent
 
 	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
 }
@@ -31,7 +31,7 @@ type Config struct {
 // Logs are the live ends of the threads' logs that somebody holds.
 type Logs struct {
 	cfg   Config
-	large *room        // for pages, of Config.PagesBytes
+	large *quota.Pool  // of Config.LargePages
 	bytes atomic.Int64 // of all rings
 	grown atomic.Int64 // how often any ring has grown
 
@@ -42,7 +42,7 @@ type Logs struct {
 // New returns logs of which nothing is in memory yet.
 func New(cfg Config) *Logs {
 	cfg.EventBytes = cmp.Or(cfg.EventBytes, MaxEvent)
-	return &Logs{cfg: cfg, large: newRoom(cfg.PagesBytes, cfg.UsersPages), tails: make(map[int64]*Tail)}
+	return &Logs{cfg: cfg, large: quota.New(cfg.LargePages), tails: make(map[int64]*Tail)}
 }
 
 // Hold returns the live end of a thread's log, which stays until it is released. id is the user's own name for the thread.
@@ -75,9 +75,9 @@ func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
 	l.evict()
 }
 
-// Read opens a cursor into the log of a thread that is whose's, behind the event after. A reader that follows does not end when no run
+// Read opens a cursor of owner into the log of a thread, behind the event after. A reader that follows does not end when no run
 // is queued or running. It refuses a cursor beyond the log's end.
-func (l *Logs) Read(ctx context.Context, whose Owner, key int64, id string, after int64, follow bool) (*Cursor, error) {
+func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string, after int64, follow bool) (*Cursor, error) {
 	t := l.Hold(key, id)
 	if err := t.Learn(ctx); err != nil {
 		t.Release()
@@ -90,7 +90,7 @@ func (l *Logs) Read(ctx context.Context, whose Owner, key int64, id string, afte
 			return nil, err
 		}
 	}
-	return &Cursor{t: t, after: after, follow: follow, whose: whose}, nil
+	return &Cursor{t: t, after: after, follow: follow, owner: owner}, nil
 }
 
 // Latest as a cursor's start means the end of the log.

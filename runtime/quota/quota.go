@@ -8,8 +8,11 @@ import (
 	"sync"
 )
 
-// Owner is who holds units. A User that is the same in two projects has one share in both.
+// Owner is who holds units. A User that is the same in two projects has one share in both: see OwnerOf.
 type Owner struct{ Project, User string }
+
+// OwnerOf returns a user of a project as an Owner, another than the user of that name in another project.
+func OwnerOf(project, user string) Owner { return Owner{project, project + "\x00" + user} }
 
 // Limits bound how many units are held at a time: in all, of one project and of one user. A limit of 0 is no limit. A limit
 // may be exceeded by one reservation that is alone below it: the only one of its user, its project or the pool.
@@ -90,10 +93,31 @@ type Reservation struct {
 // Reserve returns a reservation of no units yet. A nil pool's reservations have no limit.
 func (p *Pool) Reserve(o Owner) *Reservation { return &Reservation{pool: p, owner: o} }
 
-// Try reserves n units, or returns the first limit that has no room for them.
+// Try reserves n units, or returns the first limit that has no room for them. It overtakes nobody who waits in Take.
 func (p *Pool) Try(o Owner, n int64) (*Reservation, Scope) {
 	r := p.Reserve(o)
-	return r, r.Grow(n)
+	if p == nil {
+		return r, None
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if full := r.full(n); full != None {
+		return r, full
+	}
+	if p.turns.Len() == 0 {
+		r.add(n)
+		return r, None
+	}
+	w := &waiter{r: r, n: n, granted: make(chan struct{})}
+	p.enqueue(w)
+	p.serve()
+	select {
+	case <-w.granted:
+		return r, None
+	default:
+		p.dequeue(w)
+		return r, Total
+	}
 }
 
 // Take waits until n units can be reserved, or fails with the cause of ctx's end. Waiters of one user are served in order,
@@ -104,7 +128,8 @@ func (p *Pool) Take(ctx context.Context, o Owner, n int64) (*Reservation, error)
 	return r, r.Await(ctx, n)
 }
 
-// Grow adds n units, or returns the first limit that has no room for them.
+// Grow adds n units, or returns the first limit that has no room for them. It does not wait for those who wait in Take: they
+// may wait for what r holds.
 func (r *Reservation) Grow(n int64) Scope {
 	if r.pool == nil {
 		return None
@@ -148,9 +173,9 @@ func (r *Reservation) Resize(n int64) Scope {
 	return None
 }
 
-// Held returns how many units the reservation holds.
+// Held returns how many units the reservation holds. A nil reservation holds none.
 func (r *Reservation) Held() int64 {
-	if r.pool == nil {
+	if r == nil || r.pool == nil {
 		return 0
 	}
 	r.pool.mu.Lock()
@@ -158,7 +183,7 @@ func (r *Reservation) Held() int64 {
 	return r.held
 }
 
-// Release gives back all that is held. It may be called more than once.
+// Release gives back all that is held. It may be called more than once, and for a nil reservation.
 func (r *Reservation) Release() {
 	if r == nil || r.pool == nil {
 		return
@@ -169,7 +194,7 @@ func (r *Reservation) Release() {
 	r.pool.serve()
 }
 
-// Await adds n units once there is room for them, or fails with the cause of ctx's end.
+// Await adds n units as Take does.
 func (r *Reservation) Await(ctx context.Context, n int64) error {
 	p := r.pool
 	if p == nil {
