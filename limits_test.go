@@ -364,7 +364,7 @@ func TestBytesUnderWayAreLimited(t *testing.T) {
 				return limits[share].InFlight
 			}
 			deadline := time.Now().Add(patience)
-			for held().Used < 200<<10 { // until it has come: with another beside it, it might be what is refused
+			for held().Used < 480<<10 { // until its buffer has grown for the last time: with another beside it, it might be what is refused
 				if time.Now().After(deadline) {
 					t.Fatalf("limits tell of %+v", held())
 				}
