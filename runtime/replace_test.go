@@ -99,11 +99,9 @@ func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
 	if got, err := ask(request("named", "", "h")); err != nil || got != "named" {
 		t.Errorf("by its name: %q, %v", got, err)
 	}
-	limited := request("", "new", "h")
-	limited.Idempotency.Else = &runtime.Error{Code: "rate_limited"}
 	for want, req := range map[string]runtime.StartRequest{
 		"idempotency_mismatch": request("", "k", "other"), "run_exists": request("named", "", "other"),
-		"unknown_agent": request("other", "new", "h"), "rate_limited": limited,
+		"unknown_agent": request("other", "new", "h"),
 	} {
 		_, err := ask(req)
 		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != want {

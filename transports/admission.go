@@ -2,21 +2,20 @@ package transports
 
 import (
 	"context"
-	"errors"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// What a request takes of its caller's limits. It is counted once it is known who asks, before its body is read, for the project
-// that its path or query names, or else the first of its credential. What is remembered for an Idempotency-Key comes before
-// any limit but that on bytes in flight: a request over the limit that has one goes on, as long as it keeps to the limit of such repeats, and is refused
-// where the engine looks for the key and does not find it.
+// Admission counts a request against its caller's limits once the caller is known, before the body is read. It counts for the project
+// that the path or the query names, or else the first project of the credential.
 //
 // A stream's place is held by its request until that is answered, and by the stream from when it begins. Between the two it is
 // free for a moment: requests of the same moment may open a few streams more than there are places.
@@ -24,7 +23,6 @@ import (
 // admission is what a request was let in with.
 type admission struct {
 	who     runtime.Caller
-	over    error  // why it is let in for nothing but a repeat
 	release func() // gives the place of a stream back; nil when none is held
 }
 
@@ -36,23 +34,22 @@ func admissionOf(c *fiber.Ctx) *admission {
 }
 
 // admit counts a request, or refuses it.
-func (s *Server) admit(c *fiber.Ctx, who runtime.Caller, once bool) (*admission, error) {
-	meter := s.cfg.Streams.Rates
-	a := &admission{who: who, over: meter.Take(who)}
-	if a.over != nil && (!once || len(c.Request().Header.Peek(idempotencyKey)) == 0 || meter.TakeRepeat(who) != nil) {
-		return nil, a.over
+func (s *Server) admit(c *fiber.Ctx, who runtime.Caller) (*admission, error) {
+	if err := s.cfg.Streams.Rates.Take(who); err != nil {
+		return nil, err
 	}
+	a := &admission{who: who}
 	c.Locals(admissionKey{}, a)
 	return a, nil
 }
 
-// payer is who pays for what a request has held, nil for nobody.
-func (s *Server) payer(ctx *fasthttp.RequestCtx) budget.Payer {
+// owner returns the owner of what a request has in flight.
+func (s *Server) owner(ctx *fasthttp.RequestCtx) quota.Owner {
 	a, ok := ctx.UserValue(admissionKey{}).(*admission)
 	if !ok {
-		return nil
+		return quota.Owner{}
 	}
-	return s.cfg.Streams.Payer(Holder{who: a.who})
+	return s.cfg.Streams.Owner(Holder{who: a.who})
 }
 
 // done gives back what the request alone has held.
@@ -76,11 +73,7 @@ const idempotencyKey = "Idempotency-Key"
 
 // Idempotency returns what the runtime remembers c by, nil for a request without an Idempotency-Key: see wire.Idempotency.
 func Idempotency(c *fiber.Ctx, who runtime.Caller, path, bodyHash string) (*runtime.Idempotency, error) {
-	key, err := wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll(idempotencyKey), bodyHash)
-	if a := admissionOf(c); key != nil && a != nil {
-		key.Else, _ = errors.AsType[*runtime.Error](a.over)
-	}
-	return key, err
+	return wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll(idempotencyKey), bodyHash)
 }
 
 // Reserve holds a place for the stream that c may be answered with, before anything is begun for it. It fails when the caller
@@ -97,12 +90,12 @@ func (s *Streams) Reserve(c *fiber.Ctx) error {
 	return err
 }
 
-// Payer is who pays for what is held for a stream, nil for nobody.
-func (s *Streams) Payer(h Holder) budget.Payer {
+// Owner returns the owner of what a stream has in flight, nobody where users have no limits.
+func (s *Streams) Owner(h Holder) quota.Owner {
 	if s.Rates == nil {
-		return nil
+		return quota.Owner{}
 	}
-	return s.Rates.Payer(h.who)
+	return rates.OwnerOf(h.who)
 }
 
 // HoldOf returns what a request and its answer hold of the budget, for who sees to it that there is room for the answer before
@@ -111,9 +104,9 @@ func (s *Streams) Payer(h Holder) budget.Payer {
 func (s *Streams) HoldOf(c *fiber.Ctx) (held *budget.Hold, release func()) {
 	if in, ok := c.Context().UserValue(incomingKey{}).(*incoming); ok {
 		in.told = true
-		return in.own.Hold(s.Budget).For(s.Payer(HolderOf(c))), func() {}
+		return in.own.Hold(s.Budget).For(s.Owner(HolderOf(c))), func() {}
 	}
-	held = s.Budget.Hold().For(s.Payer(HolderOf(c)))
+	held = s.Budget.Hold().For(s.Owner(HolderOf(c)))
 	return held, held.Release
 }
 

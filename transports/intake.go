@@ -129,7 +129,7 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 		held.Release()
 		return
 	}
-	err := held.For(s.payer(ctx)).Resize(n)
+	err := held.For(s.owner(ctx)).Resize(n)
 	switch {
 	case err == nil:
 	case in.told:
@@ -176,7 +176,7 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 			return err
 		}
 	}
-	held := in.own.Hold(s.cfg.Streams.Budget).For(s.payer(c.Context()))
+	held := in.own.Hold(s.cfg.Streams.Budget).For(s.owner(c.Context()))
 	err := s.readFrom(c, in.own.Body(in.length, in.greet), in.length, r, held)
 	if err == nil && r.Echoes {
 		in.told = true

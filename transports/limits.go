@@ -4,6 +4,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -33,5 +34,6 @@ func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
 		of.Conns, of.PerPeer = listens.Conns, listens.PerPeer
 	}
 	s.mu.Unlock()
+	of.Held = s.cfg.Streams.Budget.UsedBy(rates.OwnerOf(who))
 	return c.JSON(wire.NewLimits(&standing, meter.Config(), user, project, &of))
 }

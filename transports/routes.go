@@ -23,8 +23,6 @@ type Route struct {
 	Searched     bool          // with the query q it searches, which waits for its like and has nobody else wait
 	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
 
-	Once bool // it remembers what it has answered: a repeat with the same Idempotency-Key comes before any limit but that on bytes (see Idempotency)
-
 	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
 	Input  bool  // it may be as large as one that starts a run
 	Echoes bool  // its answer repeats it, for which there must be room before anything is done
@@ -74,7 +72,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err == nil {
 			own = who
 		}
-		let, limited := s.admit(c, own, r.Once)
+		let, limited := s.admit(c, own)
 		switch {
 		case limited != nil:
 			return limited

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
@@ -49,6 +50,12 @@ type Streams struct {
 	turns *turns
 }
 
+// inFlight are the limits on the bytes that are held for clients.
+func inFlight(cfg *StreamConfig) quota.Limits {
+	of := cfg.Rates.Config()
+	return quota.Limits{Total: cmp.Or(cfg.InFlight, InFlight), PerProject: of.Project.Bytes, PerUser: of.User.Bytes}
+}
+
 // InFlight is the default of StreamConfig.InFlight.
 const InFlight = 96 << 20
 
@@ -63,7 +70,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 		Set:     set,
 		Viewers: fanout.New(set),
 		Rates:   cfg.Rates,
-		Budget:  budget.New(cmp.Or(cfg.InFlight, InFlight)),
+		Budget:  budget.New(inFlight(&cfg)),
 		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
 		rt:      cfg.Runtime,
 		log:     cfg.Log,

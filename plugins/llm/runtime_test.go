@@ -266,11 +266,11 @@ func TestApprovals(t *testing.T) {
 	answers := map[string]string{`{"n":1}`: `{"approved":true}`, `{"n":2}`: `{"approved":false}`, `{"n":3}`: `{"approved":true,"editedArgs":{"n":4}}`}
 	var entries []agui.ResumeEntry
 	for _, q := range slices.Backward(asked) {
-		var shows struct{ Args json.RawMessage }
+		var shows struct{ Input json.RawMessage }
 		if err := json.Unmarshal(q.Metadata, &shows); err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, agui.ResumeEntry{InterruptID: q.ID, Status: "resolved", Payload: json.RawMessage(answers[string(shows.Args)])})
+		entries = append(entries, agui.ResumeEntry{InterruptID: q.ID, Status: "resolved", Payload: json.RawMessage(answers[string(shows.Input)])})
 	}
 	if _, err := b.Resume(context.Background(), local, s.RunID, entries); err != nil {
 		t.Fatal(err)

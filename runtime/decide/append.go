@@ -34,7 +34,6 @@ type Limits struct {
 type Key struct {
 	Scope    string
 	BodyHash string
-	Else     *model.Error // what refuses the request when nothing is remembered; nil when it may be done
 }
 
 // KeyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
@@ -140,8 +139,6 @@ func (d *decision) remembered(key *Key, answer any) (bool, error) {
 	}
 	old, ok := d.v.Remembered[key.Scope]
 	switch known := ok && d.v.Now.Sub(old.CreatedAt) <= KeyLifetime; {
-	case !known && key.Else != nil:
-		return false, key.Else
 	case !known:
 		return false, nil
 	case old.BodyHash != key.BodyHash:

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Owner is who holds units. A User that is the same in two projects has one share in both: see OwnerOf.
+// Owner is who holds units. A User that is the same in two projects has one share in both: see OwnerOf. The zero Owner is
+// nobody, whom the total alone limits.
 type Owner struct{ Project, User string }
 
 // OwnerOf returns a user of a project as an Owner, another than the user of that name in another project.
@@ -16,7 +17,12 @@ func OwnerOf(project, user string) Owner { return Owner{project, project + "\x00
 
 // Limits bound how many units are held at a time: in all, of one project and of one user. A limit of 0 is no limit. A limit
 // may be exceeded by one reservation that is alone below it: the only one of its user, its project or the pool.
-type Limits struct{ Total, PerProject, PerUser int64 }
+type Limits struct {
+	Total, PerProject, PerUser int64
+
+	// Small is the size up to which reservations may use the last eighth of Total; 0 gives it to all.
+	Small int64
+}
 
 // Scope names a limit of a pool.
 type Scope uint8
@@ -76,11 +82,17 @@ func (p *Pool) SetLimits(limits Limits) {
 	p.serve()
 }
 
-// Used returns how many units a user, its project and all together hold.
-func (p *Pool) Used(o Owner) (user, project, total int64) {
+// Used is how many units a user, its project and all together hold.
+type Used struct{ User, Project, Total int64 }
+
+// Used returns how many units are held. Nothing of a nil pool is.
+func (p *Pool) Used(o Owner) Used {
+	if p == nil {
+		return Used{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.byUser[o.User], p.byProject[o.Project], p.used
+	return Used{p.byUser[o.User], p.byProject[o.Project], p.used}
 }
 
 // Reservation is a number of units that an owner holds. Release it.
@@ -143,9 +155,9 @@ func (r *Reservation) Grow(n int64) Scope {
 	return full
 }
 
-// Force adds n units whatever the limits are: for what is held already.
+// Force adds n units, which may be negative, whatever the limits are: for what is held already, or not any more.
 func (r *Reservation) Force(n int64) {
-	if r.pool == nil {
+	if r == nil || r.pool == nil {
 		return
 	}
 	r.pool.mu.Lock()
@@ -226,12 +238,16 @@ func (r *Reservation) Await(ctx context.Context, n int64) error {
 func (r *Reservation) full(n int64) Scope {
 	p := r.pool
 	over := func(used, limit int64) bool { return limit > 0 && used > r.held && used+n > limit }
+	total := p.limits.Total
+	if p.limits.Small > 0 && r.held+n > p.limits.Small {
+		total -= total / 8
+	}
 	switch {
 	case over(p.byUser[r.owner.User], p.limits.PerUser):
 		return User
 	case over(p.byProject[r.owner.Project], p.limits.PerProject):
 		return Project
-	case over(p.used, p.limits.Total):
+	case over(p.used, total):
 		return Total
 	}
 	return None
@@ -247,6 +263,9 @@ func (r *Reservation) add(n int64) {
 }
 
 func count(by map[string]int64, key string, n int64) {
+	if key == "" {
+		return
+	}
 	if by[key] += n; by[key] == 0 {
 		delete(by, key)
 	}

@@ -32,6 +32,8 @@ func TestPool_Try(t *testing.T) {
 		"a project":                         {quota.Limits{Total: 20, PerProject: 10}, []step{{ann, 6, quota.None}, {ben, 5, quota.Project}, {cem, 5, quota.None}}},
 		"a user":                            {quota.Limits{PerUser: 5}, []step{{ann, 3, quota.None}, {ann, 3, quota.User}, {ben, 3, quota.None}, {ann, 2, quota.None}}},
 		"the user's limit is named first":   {quota.Limits{Total: 5, PerProject: 5, PerUser: 5}, []step{{ann, 5, quota.None}, {ann, 1, quota.User}, {ben, 1, quota.Project}, {cem, 1, quota.Total}}},
+		"nobody has no share":               {quota.Limits{Total: 10, PerProject: 1, PerUser: 1}, []step{{quota.Owner{}, 6, quota.None}, {quota.Owner{}, 4, quota.None}, {ann, 1, quota.Total}}},
+		"the last eighth is for small ones": {quota.Limits{Total: 80, Small: 4}, []step{{ann, 60, quota.None}, {ann, 11, quota.Total}, {ann, 10, quota.None}, {ben, 5, quota.Total}, {ben, 4, quota.None}}},
 		"one alone may be larger":           {quota.Limits{Total: 5, PerProject: 4, PerUser: 3}, []step{{ann, 9, quota.None}, {cem, 1, quota.Total}}},
 		"one alone of a user may be larger": {quota.Limits{Total: 20, PerUser: 3}, []step{{cem, 3, quota.None}, {ann, 9, quota.None}, {ann, 1, quota.User}}},
 	} {
@@ -69,8 +71,8 @@ func TestReservation_GrowsAndShrinks(t *testing.T) {
 	r.Force(5)
 	r.Release()
 	r.Release()
-	if user, project, total := p.Used(ann); user+project+total != 0 {
-		t.Errorf("left behind: %d, %d, %d", user, project, total)
+	if got := p.Used(ann); got != (quota.Used{}) {
+		t.Errorf("left behind: %+v", got)
 	}
 	var none *quota.Pool
 	free := none.Reserve(ann)
@@ -235,11 +237,11 @@ func check(t *testing.T, p *quota.Pool, limits quota.Limits, held []*quota.Reser
 		sum += r.Held()
 	}
 	for _, o := range owners {
-		user, project, total := p.Used(o)
-		if total != sum {
-			t.Fatalf("%d are held, %d said", sum, total)
+		got := p.Used(o)
+		if got.Total != sum {
+			t.Fatalf("%d are held, %d said", sum, got.Total)
 		}
-		for used, limit := range map[int64]int64{user: limits.PerUser, project: limits.PerProject, total: limits.Total} {
+		for used, limit := range map[int64]int64{got.User: limits.PerUser, got.Project: limits.PerProject, got.Total: limits.Total} {
 			if limit > 0 && used > limit && used > 9 {
 				t.Fatalf("%d of %d are held", used, limit)
 			}

@@ -306,14 +306,14 @@ func (w *world) answer(p *process, r *reply) {
 }
 
 func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
-	var asked struct{ Args struct{ Place string } }
+	var asked struct{ Input struct{ Place string } }
 	_ = json.Unmarshal(q.Metadata, &asked)
 	var a approval
 	switch choice % 3 {
 	case 0:
 		a = approval{approved: true}
 	case 1:
-		a = approval{approved: true, edited: string(mustJSON(map[string]any{"edited": choice, "place": asked.Args.Place}))}
+		a = approval{approved: true, edited: string(mustJSON(map[string]any{"edited": choice, "place": asked.Input.Place}))}
 	}
 	w.ledger.answered(q.ToolCallID, a)
 	yes := map[string]any{"approved": a.approved}

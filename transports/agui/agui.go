@@ -26,7 +26,7 @@ type Transport struct {
 // Routes are AG-UI's and CopilotKit's.
 func (t Transport) Routes() []transports.Route {
 	return append(copilotKit{t}.routes(),
-		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run, Input: true, Once: true},
+		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent", Known: t.run, Input: true},
 		transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agui/:agent/connect", Known: t.connect, Input: true},
 		transports.Route{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent", Known: t.look, Stream: true},
 		transports.Route{Method: fiber.MethodGet, Path: "/api/v1/agui/:agent/capabilities", Known: t.capabilities},

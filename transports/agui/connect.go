@@ -83,7 +83,7 @@ func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []b
 	v := &viewer{t: t, id: th.ID, thread: th.Handle(), after: snap.After, running: snap.Running, projection: req.Dialect()}
 	snap.RunID = cmp.Or(snap.RunID, req.RunID)
 	v.begin(&snap)
-	v.held = t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+	v.held = t.Streams.Budget.Hold().For(t.Streams.Owner(transports.HolderOf(c)))
 	return v, v.held.Grow(len(v.prelude))
 }
 

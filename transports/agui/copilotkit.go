@@ -33,7 +33,7 @@ func (k copilotKit) routes() []transports.Route {
 	return []transports.Route{
 		{Method: fiber.MethodPost, Path: root, Known: k.single, Input: true},
 		{Method: fiber.MethodGet, Path: root + "/info", Known: k.info},
-		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run, Input: true, Once: true},
+		{Method: fiber.MethodPost, Path: root + "/agent/:agent/run", Known: k.run, Input: true},
 		{Method: fiber.MethodPost, Path: root + "/agent/:agent/connect", Input: true, Known: func(c *fiber.Ctx, who runtime.Caller) error {
 			return k.connect(c, who, agentOf(c), c.Request().Body())
 		}},

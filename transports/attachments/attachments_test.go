@@ -403,14 +403,13 @@ func TestNeighboursAreOutOfReach(t *testing.T) {
 		{"path": "agent-inputs/local/none"},
 		{"path": "\x00"},
 		{"bucket": "other", "path": own.Path},
-		{"bucket": "other"},
 	}
 	for _, a := range foreigners {
 		if err := start(a); err != error(attach.ErrNotFound) { //nolint:errorlint // one answer for all
 			t.Errorf("%v: %v", a, err)
 		}
 	}
-	for _, a := range []map[string]any{{"path": own.Path}, {"bucket": "default", "path": own.Path}, {"filename": "a name alone"}} {
+	for _, a := range []map[string]any{{"path": own.Path}, {"bucket": "default", "path": own.Path}} {
 		if err := start(a); err != nil {
 			t.Errorf("%v: %v", a, err)
 		}
@@ -574,8 +573,8 @@ func TestWorkersOpenAttachments(t *testing.T) {
 		}
 		return *got.OutputSummary
 	}
-	got := run(true, small, map[string]any{"path": large.Path, "filename": "made up", "mimeType": "made/up"}, map[string]any{"filename": "a name"})
-	want := "s.txt text/plain 5 small <nil>\nl.txt text/plain 16  the attachment is too large\na name  0  there is no such attachment"
+	got := run(true, small, map[string]any{"path": large.Path, "filename": "made up", "mimeType": "made/up"})
+	want := "s.txt text/plain 5 small <nil>\nl.txt text/plain 16  the attachment is too large"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

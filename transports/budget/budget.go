@@ -1,128 +1,101 @@
-// Package budget counts the bytes that a server holds for others: what of their requests and messages has come in, and what of
-// their answers they have not taken yet. Each alone has a limit; this is the one for all of them together.
+// Package budget counts the bytes that a server has in memory for its clients: what has arrived of their requests and messages, and
+// what they have not yet read of their answers. Each alone has a limit; this is the one for all of them together.
 package budget
 
 import (
-	"sync/atomic"
+	"fmt"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Budget is a number of bytes that many share. It is used by any number of goroutines.
-type Budget struct {
-	total int64
-	used  atomic.Int64
+// Budget is a number of bytes that clients share. It is used by any number of goroutines.
+type Budget struct{ pool *quota.Pool }
+
+// Small is the size up to which holds may use the last eighth of a budget: large requests do not shut out small ones.
+const Small = 64 << 10
+
+// New returns a budget of limits.Total bytes.
+func New(limits quota.Limits) *Budget {
+	limits.Small = Small
+	return &Budget{quota.New(limits)}
 }
 
-// New returns a budget of total bytes.
-func New(total int64) *Budget { return &Budget{total: total} }
+// Total returns how many bytes there are.
+func (b *Budget) Total() int64 { return b.pool.Limits().Total }
 
-// Total is how much there is.
-func (b *Budget) Total() int64 { return b.total }
+// Used returns how many bytes are held.
+func (b *Budget) Used() int64 { return b.UsedBy(quota.Owner{}).Total }
 
-// Used is how much of the budget is held.
-func (b *Budget) Used() int64 { return b.used.Load() }
+// UsedBy returns how many bytes an owner, its project and all together hold.
+func (b *Budget) UsedBy(o quota.Owner) quota.Used { return b.pool.Used(o) }
 
-// ErrSpent means that a server holds as much as it may.
+// ErrSpent means that the whole budget is held.
 var ErrSpent = &runtime.Error{
 	Kind: runtime.KindUnavailable, Code: "overloaded", RetryAfter: 2 * time.Second,
 	Detail: "The server holds as much for its clients as it may; try again soon",
 }
 
-// small is what a Hold may have of the last eighth of a budget: who sends much cannot shut out those who send little.
-const small = 64 << 10
+// refusal returns the error for a limit that has no room.
+func (b *Budget) refusal(full quota.Scope) error {
+	limits := b.pool.Limits()
+	switch full {
+	case quota.None:
+		return nil
+	case quota.User:
+		return tooManyBytes("You may have %d bytes of requests and answers under way", limits.PerUser)
+	case quota.Project:
+		return tooManyBytes("Your project may have %d bytes of requests and answers under way", limits.PerProject)
+	}
+	return ErrSpent
+}
 
-// Hold is somebody's part of a budget. The zero Hold of no budget holds nothing and refuses nothing.
+func tooManyBytes(format string, limit int64) error {
+	return &runtime.Error{Kind: runtime.KindOverloaded, Code: "too_many_bytes", Detail: fmt.Sprintf(format, limit), RetryAfter: 2 * time.Second}
+}
+
+// Hold is a reservation of bytes. The zero Hold has no limit. Release it.
 type Hold struct {
 	of *Budget
-	to Payer // nil for nobody
-	n  atomic.Int64
+	r  *quota.Reservation
 }
 
-// Payer is who a Hold is for, and may have a part of the budget only.
-type Payer interface {
-	// Pay counts n bytes more of a Hold that has some, or says why not. Below 0 they are given back, which nothing keeps from.
-	Pay(has, n int64) error
-}
+// Hold returns a hold of nobody's and of no bytes yet.
+func (b *Budget) Hold() *Hold { return &Hold{b, b.pool.Reserve(quota.Owner{})} }
 
-// For makes a Hold, and what it has, somebody's: of one that has something, whose it is already. It may be nobody's.
-func (h *Hold) For(p Payer) *Hold {
-	h.to = p
+// For makes a hold that holds nothing an owner's, and returns it. One that holds something has its owner already.
+func (h *Hold) For(o quota.Owner) *Hold {
+	if h.of != nil && h.r.Held() == 0 {
+		h.r = h.of.pool.Reserve(o)
+	}
 	return h
 }
 
-// Hold returns a part of the budget, which is nothing yet. Release it.
-func (b *Budget) Hold() *Hold { return &Hold{of: b} }
-
-// Grow adds n bytes to the part, or fails with ErrSpent.
+// Grow adds n bytes. It fails with an *runtime.Error, and adds none, when a limit has no room for them.
 func (h *Hold) Grow(n int) error {
 	if h.of == nil {
 		return nil
 	}
-	most := h.of.total
-	if h.n.Load()+int64(n) > small {
-		most -= most / 8
-	}
-	if h.of.used.Add(int64(n)) > most {
-		h.of.used.Add(-int64(n))
-		return ErrSpent
-	}
-	if h.to != nil {
-		if err := h.to.Pay(h.n.Load(), int64(n)); err != nil {
-			h.of.used.Add(-int64(n))
-			return err
-		}
-	}
-	h.n.Add(int64(n))
-	return nil
+	return h.of.refusal(h.r.Grow(int64(n)))
 }
 
-// Force is Grow for what is there already: it does not fail. All of the part is nobody's from then on.
-func (h *Hold) Force(n int) {
-	if h.of == nil {
-		return
-	}
-	if has := h.n.Load(); h.to != nil && has > 0 {
-		_ = h.to.Pay(has, -has)
-	}
-	h.to = nil
-	h.of.used.Add(int64(n))
-	h.n.Add(int64(n))
-}
+// Force adds n bytes that are in memory already, whatever the limits are.
+func (h *Hold) Force(n int) { h.r.Force(int64(n)) }
 
-// Size is how many bytes the part has.
-func (h *Hold) Size() int { return int(h.n.Load()) }
+// Size returns how many bytes are held.
+func (h *Hold) Size() int { return int(h.r.Held()) }
 
-// Resize makes the part n bytes, or fails with ErrSpent and leaves it. Less than it was there is always room for.
+// Resize makes the hold n bytes large, as Grow does if that is more. It never refuses to become smaller.
 func (h *Hold) Resize(n int) error {
-	more := n - h.Size()
-	if more > 0 {
-		return h.Grow(more)
-	}
-	h.Shrink(-more)
-	return nil
-}
-
-// Shrink gives n bytes of the part back.
-func (h *Hold) Shrink(n int) {
-	if h.of != nil {
-		has := h.n.Add(-int64(n))
-		h.of.used.Add(-int64(n))
-		if h.to != nil {
-			_ = h.to.Pay(has+int64(n), -int64(n))
-		}
-	}
-}
-
-// Release gives back all of the part. It may be called more than once.
-func (h *Hold) Release() {
 	if h.of == nil {
-		return
+		return nil
 	}
-	n := h.n.Swap(0)
-	h.of.used.Add(-n)
-	if h.to != nil && n > 0 {
-		_ = h.to.Pay(n, -n)
-	}
+	return h.of.refusal(h.r.Resize(int64(n)))
 }
+
+// Shrink gives n bytes back.
+func (h *Hold) Shrink(n int) { h.r.Force(-int64(n)) }
+
+// Release gives all bytes back. It may be called more than once.
+func (h *Hold) Release() { h.r.Release() }

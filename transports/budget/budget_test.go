@@ -7,30 +7,57 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/budget"
 )
 
-func TestHoldsShareABudget(t *testing.T) {
-	b := budget.New(8 << 20)
-	large, small := b.Hold(), b.Hold()
-	if err := large.Grow(7<<20 + 1); !errors.Is(err, budget.ErrSpent) {
-		t.Errorf("of the last eighth: got %v", err)
+func TestHold_RefusesWithALimitsError(t *testing.T) {
+	b := budget.New(quota.Limits{Total: 8 << 20, PerProject: 6 << 20, PerUser: 4 << 20})
+	ann, ben, cem := quota.OwnerOf("p", "ann"), quota.OwnerOf("p", "ben"), quota.OwnerOf("q", "cem")
+	refusal := func(h *budget.Hold, n int) string {
+		e, refused := errors.AsType[*runtime.Error](h.Grow(n))
+		if !refused {
+			return ""
+		}
+		if e.RetryAfter <= 0 {
+			t.Errorf("%v does not say when to try again", e)
+		}
+		return e.Detail
 	}
-	if err := large.Grow(7 << 20); err != nil {
-		t.Error(err)
-	}
-	for range 16 {
-		if err := b.Hold().Grow(64 << 10); err != nil {
-			t.Error(err)
+	of := b.Hold().For(ann)
+	for i, c := range []struct {
+		h    *budget.Hold
+		n    int
+		want string
+	}{
+		{of, 4 << 20, ""},
+		{b.Hold().For(ann), 1, "You may have 4194304 bytes of requests and answers under way"},
+		{b.Hold().For(ben), 2<<20 + 1, "Your project may have 6291456 bytes of requests and answers under way"},
+		{b.Hold().For(cem), 4 << 20, budget.ErrSpent.Detail},
+		{b.Hold().For(cem), budget.Small, ""},
+		{b.Hold(), 4 << 20, budget.ErrSpent.Detail},
+		{b.Hold(), 2 << 20, ""},
+	} {
+		if got := refusal(c.h, c.n); got != c.want {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}
-	if err := small.Grow(1); !errors.Is(err, budget.ErrSpent) {
-		t.Errorf("of a spent budget: got %v", err)
+	if of.For(ben) != of || b.UsedBy(ann).User != 4<<20 {
+		t.Error("a hold of something has another owner")
 	}
-	large.Release()
-	large.Release()
-	if got := b.Used(); got != 1<<20 {
-		t.Errorf("%d are used", got)
+	of.Shrink(1)
+	if err := of.Resize(4 << 20); err != nil || of.Size() != 4<<20 {
+		t.Errorf("%v, %d", err, of.Size())
+	}
+	of.Release()
+	of.Release()
+	if got := b.UsedBy(ann); got.User != 0 || got.Project != 0 || b.Used() != 2<<20+budget.Small {
+		t.Errorf("%+v are held", got)
+	}
+	of.Force(9 << 20)
+	if got := b.Used(); got < 9<<20 {
+		t.Errorf("%d are held", got)
 	}
 }
 
@@ -42,7 +69,7 @@ func TestReadAllHoldsWhatHasCome(t *testing.T) {
 				if limit < 0 || announced < -1 {
 					continue
 				}
-				b := budget.New(4 * 100_000)
+				b := budget.New(quota.Limits{Total: 4 * 100_000})
 				h := b.Hold()
 				body := bytes.Repeat([]byte("x"), size)
 				got, err := h.ReadAll(iotest.HalfReader(bytes.NewReader(body)), announced, limit)
@@ -60,10 +87,12 @@ func TestReadAllHoldsWhatHasCome(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := budget.New(1<<20).Hold().ReadAll(iotest.ErrReader(broken), 10, 10); !errors.Is(err, broken) {
+	if _, err := budget.New(quota.Limits{Total: 1 << 20}).Hold().ReadAll(iotest.ErrReader(broken), 10, 10); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := budget.New(3000).Hold().ReadAll(bytes.NewReader(make([]byte, 9000)), 9000, 9000); !errors.Is(err, budget.ErrSpent) {
+	b := budget.New(quota.Limits{Total: 3000})
+	b.Hold().Force(1)
+	if _, err := b.Hold().ReadAll(bytes.NewReader(make([]byte, 9000)), 9000, 9000); !errors.Is(err, budget.ErrSpent) {
 		t.Errorf("got %v", err)
 	}
 	if got, err := new(budget.Hold).ReadAll(io.LimitReader(bytes.NewReader(make([]byte, 9000)), 8000), -1, 9000); len(got) != 8000 || err != nil {

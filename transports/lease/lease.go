@@ -64,9 +64,7 @@ type Held struct {
 // client, or another, wants now. If that run waits, it is only when req does not answer it. A repeat of the run's own
 // request leaves it alone.
 func (l *Leases) StartRun(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
-	if req.Idempotency == nil || req.Idempotency.Else == nil { // else it begins nothing
-		l.supersede(ctx, who, &req, false)
-	}
+	l.supersede(ctx, who, &req, false)
 	started, err := l.cfg.Runtime.StartRun(ctx, who, req)
 	if errors.Is(err, runtime.ErrThreadWaiting) && l.supersede(ctx, who, &req, true) {
 		return l.cfg.Runtime.StartRun(ctx, who, req)

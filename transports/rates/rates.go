@@ -1,8 +1,7 @@
-// Package rates counts what users and projects ask for: requests in a second, with a burst that may come at once, the streams
-// that are open at a time, the threads that their sockets show, and the bytes that are held for them. It knows nothing of HTTP.
+// Package rates limits what users and projects ask for: requests in a second, with a burst that may come at once, open streams, and
+// the threads that their sockets show. It knows nothing of HTTP.
 //
-// What it remembers of users is bounded by what they do: who has asked for nothing for as long as it takes to be allowed a
-// whole burst again, and has nothing open, is forgotten, and loses nothing by it.
+// The Meter forgets a user who may send a whole burst again: a new limiter would be as full.
 package rates
 
 import (
@@ -14,11 +13,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Config says how much is too much. Zero fields mean no limit.
 type Config struct {
-	User    Limits // of one user in one project; its Bytes, of which the server has so many, in all that its credential is for
+	User    Limits // of one user in one project; its Bytes in all that its credential is for
 	Project Limits // of all its users together
 }
 
@@ -27,7 +27,7 @@ type Limits struct {
 	Requests int   // in a second
 	Burst    int   // that may come at once, as many as Requests if that is more
 	Streams  int   // open at a time
-	Bytes    int64 // of requests, messages and answers that are held at a time; one alone may be larger
+	Bytes    int64 // of requests, messages and answers in flight, which a budget counts; one alone may be larger
 }
 
 func (l Limits) burst() int { return max(l.Requests, l.Burst) }
@@ -46,30 +46,29 @@ func (l Limits) Subscriptions() int {
 
 // Meter counts. A nil Meter lets everything pass.
 type Meter struct {
-	cfg Config
+	cfg                    Config
+	streams, subscriptions *quota.Pool
 
-	mu   sync.Mutex // guards the fields below
-	of   map[key]*account
-	full int // how many accounts there are when those are looked for that can go
+	mu   sync.Mutex            // guards the fields below
+	of   map[key]*rate.Limiter // those that are not whole, and some that are again
+	full int                   // how many there may be before those that are whole are removed
 }
 
 // key names a user of a project, or, without one, the project.
 type key struct{ project, user string }
 
-// account is what is known of a user or a project.
-type account struct {
-	requests, repeats *rate.Limiter // nil for no limit
-	streams           int
-	subscriptions     int
-	bytes             int64
-}
-
-// few is how many accounts are never too many.
+// few is how many limiters are never too many.
 const few = 1024
 
 // New returns a Meter that has counted nothing.
 func New(cfg Config) *Meter {
-	return &Meter{cfg: cfg, of: make(map[key]*account), full: few}
+	pool := func(of func(Limits) int) *quota.Pool {
+		return quota.New(quota.Limits{PerUser: int64(of(cfg.User)), PerProject: int64(of(cfg.Project))})
+	}
+	return &Meter{
+		cfg: cfg, of: make(map[key]*rate.Limiter), full: few,
+		streams: pool(func(l Limits) int { return l.Streams }), subscriptions: pool(Limits.Subscriptions),
+	}
 }
 
 // Config is what the Meter was made with, nothing for a nil Meter.
@@ -82,16 +81,6 @@ func (m *Meter) Config() Config {
 
 // Take lets a request pass, or refuses it with an *runtime.Error that says when to try again. One that is refused is not counted.
 func (m *Meter) Take(who runtime.Caller) error {
-	return m.take(who, func(a *account) *rate.Limiter { return a.requests })
-}
-
-// TakeRepeat is Take, out of buckets of their own, for requests that Take has refused and that may be repeats: what they are
-// answered is remembered, but it costs something to find out.
-func (m *Meter) TakeRepeat(who runtime.Caller) error {
-	return m.take(who, func(a *account) *rate.Limiter { return a.repeats })
-}
-
-func (m *Meter) take(who runtime.Caller, of func(*account) *rate.Limiter) error {
 	if m == nil {
 		return nil
 	}
@@ -99,13 +88,13 @@ func (m *Meter) take(who runtime.Caller, of func(*account) *rate.Limiter) error 
 	defer m.mu.Unlock()
 	now := time.Now()
 	user, project := m.accounts(who, now)
-	if wait := lacks(of(user), now); wait > 0 {
+	if wait := lacks(user, now); wait > 0 {
 		return refuse("rate_limited", wait, "You may send %d requests a second, and %d at once", m.cfg.User.Requests, m.cfg.User.burst())
 	}
-	if wait := lacks(of(project), now); wait > 0 {
+	if wait := lacks(project, now); wait > 0 {
 		return refuse("rate_limited", wait, "Your project may send %d requests a second, and %d at once", m.cfg.Project.Requests, m.cfg.Project.burst())
 	}
-	for _, l := range []*rate.Limiter{of(user), of(project)} {
+	for _, l := range []*rate.Limiter{user, project} {
 		if l != nil {
 			l.AllowN(now, 1)
 		}
@@ -133,16 +122,7 @@ func (m *Meter) Reserve(who runtime.Caller) (release func(), err error) {
 	if m == nil {
 		return func() {}, nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	user, project := m.accounts(who, time.Now())
-	switch {
-	case m.cfg.User.Streams > 0 && user.streams >= m.cfg.User.Streams:
-		return nil, refuse("too_many_streams", retryStream, "You may have %d streams open at a time", m.cfg.User.Streams)
-	case m.cfg.Project.Streams > 0 && project.streams >= m.cfg.Project.Streams:
-		return nil, refuse("too_many_streams", retryStream, "Your project may have %d streams open at a time", m.cfg.Project.Streams)
-	}
-	return m.open(user, project), nil
+	return reserved(m.streams, who, "too_many_streams", "You may have %d streams open at a time", "Your project may have %d streams open at a time")
 }
 
 // Hold counts a stream that has begun until release is called.
@@ -150,21 +130,9 @@ func (m *Meter) Hold(who runtime.Caller) (release func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.open(m.accounts(who, time.Now()))
-}
-
-// open counts a stream. The caller holds mu.
-func (m *Meter) open(user, project *account) (release func()) {
-	user.streams++
-	project.streams++
-	return sync.OnceFunc(func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		user.streams--
-		project.streams--
-	})
+	r := m.streams.Reserve(quota.OwnerOf(who.Project(), who.User()))
+	r.Force(1)
+	return r.Release
 }
 
 // Subscribe counts a thread that is shown on a socket until release is called, or refuses it with an *runtime.Error.
@@ -172,67 +140,35 @@ func (m *Meter) Subscribe(who runtime.Caller) (release func(), err error) {
 	if m == nil {
 		return func() {}, nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	user, project := m.accounts(who, time.Now())
-	over := func(a *account, most int) bool { return most > 0 && a.subscriptions >= most }
-	switch most, all := m.cfg.User.Subscriptions(), m.cfg.Project.Subscriptions(); {
-	case over(user, most):
-		return nil, refuse("too_many_subscriptions", retryStream, "All your sockets together may show %d threads at a time", most)
-	case over(project, all):
-		return nil, refuse("too_many_subscriptions", retryStream, "All sockets of your project together may show %d threads at a time", all)
-	}
-	user.subscriptions++
-	project.subscriptions++
-	return sync.OnceFunc(func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		user.subscriptions--
-		project.subscriptions--
-	}), nil
+	return reserved(m.subscriptions, who, "too_many_subscriptions",
+		"All your sockets together may show %d threads at a time", "All sockets of your project together may show %d threads at a time")
 }
 
-// retryBytes is when whoever has too much held may try again.
-const retryBytes = 2 * time.Second
+// retryReserve is when a caller that has too many streams open may try again: nobody knows when one ends.
+const retryReserve = 5 * time.Second
 
-// Payer returns who pays for what is held for a caller, and its project. It keeps within their limits, but one request, message
-// or answer alone may be larger.
-func (m *Meter) Payer(who runtime.Caller) *Payer { return &Payer{m, who} }
-
-// Payer is a caller as somebody for whom bytes are held. A Payer of a nil Meter pays for anything.
-type Payer struct {
-	m   *Meter
-	who runtime.Caller
+// reserved reserves one of p. The texts say what a full user or project may have.
+func reserved(p *quota.Pool, who runtime.Caller, code, user, project string) (release func(), err error) {
+	r, full := p.Try(quota.OwnerOf(who.Project(), who.User()), 1)
+	switch full {
+	case quota.User:
+		return nil, refuse(code, retryReserve, user, p.Limits().PerUser)
+	case quota.Project:
+		return nil, refuse(code, retryReserve, project, p.Limits().PerProject)
+	}
+	return r.Release, nil
 }
 
-// Pay counts n bytes more of what has some already, or refuses them with an *runtime.Error. Below 0 they are given back.
-func (p *Payer) Pay(has, n int64) error {
-	m := p.m
-	if m == nil {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, project := m.accounts(p.who, time.Now())
-	user := m.holder(p.who)
-	over := func(a *account, most int64) bool { return n > 0 && most > 0 && a.bytes > has && a.bytes+n > most }
-	switch {
-	case over(user, m.cfg.User.Bytes):
-		return refuse("too_many_bytes", retryBytes, "You may have %d bytes of requests and answers under way", m.cfg.User.Bytes)
-	case over(project, m.cfg.Project.Bytes):
-		return refuse("too_many_bytes", retryBytes, "Your project may have %d bytes of requests and answers under way", m.cfg.Project.Bytes)
-	}
-	user.bytes += n
-	project.bytes += n
-	return nil
+// OwnerOf returns the owner of the bytes in flight of a caller: its project, and the user of all that its credential is for.
+func OwnerOf(who runtime.Caller) quota.Owner {
+	return quota.Owner{Project: who.Project(), User: quota.OwnerOf(who.Home(), who.User()).User}
 }
 
-// Used is how much of its limits somebody uses now.
+// Used is how much of its limits a user or a project uses now.
 type Used struct {
 	Requests      int // of its burst
 	Streams       int
 	Subscriptions int
-	Bytes         int64
 }
 
 // Used returns what a caller and its project use.
@@ -240,33 +176,28 @@ func (m *Meter) Used(who runtime.Caller) (user, project Used) {
 	if m == nil {
 		return Used{}, Used{}
 	}
+	owner := quota.OwnerOf(who.Project(), who.User())
+	streams, subscriptions := m.streams.Used(owner), m.subscriptions.Used(owner)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	u, p := m.accounts(who, now)
-	user, project = u.used(now), p.used(now)
-	user.Bytes = m.holder(who).bytes
-	return user, project
+	ofUser, ofProject := m.accounts(who, now)
+	return Used{spent(ofUser, now), int(streams.User), int(subscriptions.User)}, Used{spent(ofProject, now), int(streams.Project), int(subscriptions.Project)}
 }
 
-// holder returns the account that a caller's bytes are counted in. The caller holds mu.
-func (m *Meter) holder(who runtime.Caller) *account {
-	return m.account(key{who.Home(), who.User()}, m.cfg.User)
-}
-
-func (a *account) used(now time.Time) Used {
-	u := Used{Streams: a.streams, Subscriptions: a.subscriptions, Bytes: a.bytes}
-	if a.requests != nil {
-		u.Requests = a.requests.Burst() - int(a.requests.TokensAt(now))
+// spent returns how much of its burst a limiter has let pass and not yet regained.
+func spent(l *rate.Limiter, now time.Time) int {
+	if l == nil {
+		return 0
 	}
-	return u
+	return l.Burst() - int(l.TokensAt(now))
 }
 
-// accounts returns a caller's and its project's. The caller holds mu.
-func (m *Meter) accounts(who runtime.Caller, now time.Time) (user, project *account) {
+// accounts returns a caller's limiter and its project's, nil for no limit. The caller holds mu.
+func (m *Meter) accounts(who runtime.Caller, now time.Time) (user, project *rate.Limiter) {
 	if len(m.of) >= m.full {
-		for k, a := range m.of {
-			if a.idle(now) {
+		for k, l := range m.of {
+			if l.TokensAt(now) >= float64(l.Burst()) { // a new one would be as full
 				delete(m.of, k)
 			}
 		}
@@ -275,29 +206,16 @@ func (m *Meter) accounts(who runtime.Caller, now time.Time) (user, project *acco
 	return m.account(key{who.Project(), who.User()}, m.cfg.User), m.account(key{project: who.Project()}, m.cfg.Project)
 }
 
-func (m *Meter) account(k key, l Limits) *account {
-	a := m.of[k]
-	if a == nil {
-		a = &account{requests: bucket(l), repeats: bucket(l)}
-		m.of[k] = a
-	}
-	return a
-}
-
-func bucket(l Limits) *rate.Limiter {
+func (m *Meter) account(k key, l Limits) *rate.Limiter {
 	if l.Requests <= 0 {
 		return nil
 	}
-	return rate.NewLimiter(rate.Limit(l.Requests), l.burst())
-}
-
-// idle reports whether nothing is lost with the account: a new one would be as full.
-func (a *account) idle(now time.Time) bool {
-	return a.streams == 0 && a.subscriptions == 0 && a.bytes == 0 && whole(a.requests, now) && whole(a.repeats, now)
-}
-
-func whole(l *rate.Limiter, now time.Time) bool {
-	return l == nil || l.TokensAt(now) >= float64(l.Burst())
+	a := m.of[k]
+	if a == nil {
+		a = rate.NewLimiter(rate.Limit(l.Requests), l.burst())
+		m.of[k] = a
+	}
+	return a
 }
 
 func refuse(code string, wait time.Duration, format string, args ...any) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/rates"
 )
 
@@ -199,23 +200,6 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 	}
 }
 
-func TestRepeatsHaveTheirOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := rates.New(rates.Config{User: rates.Limits{Requests: 1, Burst: 2}})
-		ann := caller(t, "p", "ann")
-		for want := range 2 {
-			for _, take := range []func(runtime.Caller) error{m.Take, m.TakeRepeat} {
-				if err := take(ann); err != nil {
-					t.Errorf("%d: %v", want, err)
-				}
-			}
-		}
-		if m.Take(ann) == nil || m.TakeRepeat(ann) == nil {
-			t.Error("more than a burst passed")
-		}
-	})
-}
-
 func TestNoMeterNoLimit(t *testing.T) {
 	var none *rates.Meter
 	open := rates.New(rates.Config{})
@@ -234,69 +218,12 @@ func TestNoMeterNoLimit(t *testing.T) {
 	}
 }
 
-// What is held for a user and for a project is bounded, but one request alone may be larger.
-func TestBytesUnderWay(t *testing.T) {
-	m := rates.New(rates.Config{User: rates.Limits{Bytes: 100}, Project: rates.Limits{Bytes: 150}})
-	ann, bob := m.Payer(caller(t, "p", "ann")), m.Payer(caller(t, "p", "bob"))
-	for i, c := range []struct {
-		who    *rates.Payer
-		has, n int64
-		want   string // what its refusal says
-	}{
-		{ann, 0, 50, ""},
-		{ann, 50, 450, ""}, // it is alone
-		{ann, 0, 1, "You may have 100 bytes"},
-		{bob, 0, 1, "Your project may have 150 bytes"},
-		{m.Payer(caller(t, "elsewhere", "ann")), 0, 100, ""},
-		{ann, 500, -450, ""},
-		{ann, 0, 50, ""},
-		{ann, 50, 1, "You may have 100 bytes"},
-		{bob, 0, 50, ""},
-		{bob, 50, 1, "Your project may have"},
-		{ann, 50, -50, ""},
-		{bob, 50, 50, ""},
-		{bob, 100, -100, ""},
-		{ann, 50, -50, ""},
-	} {
-		err := c.who.Pay(c.has, c.n)
-		if err == nil && c.want == "" {
-			continue
-		}
-		if code, _, detail := refusal(t, err); code != "too_many_bytes" || !strings.Contains(detail, c.want) {
-			t.Errorf("%d: %q, %s, want %q", i, code, detail, c.want)
-		}
-	}
-	if user, project := m.Used(caller(t, "p", "ann")); user.Bytes != 0 || project.Bytes != 0 {
-		t.Errorf("%d and %d are still held", user.Bytes, project.Bytes)
-	}
-	if err := (*rates.Meter)(nil).Payer(caller(t, "p", "ann")).Pay(0, 1<<40); err != nil {
-		t.Errorf("without limits: %v", err)
-	}
-}
-
-// TestManyProjectsHoldAsOneUser has a user's bytes held in two of the projects of a credential, and those of one of its name with another.
-func TestManyProjectsHoldAsOneUser(t *testing.T) {
-	m := rates.New(rates.Config{User: rates.Limits{Requests: 1, Bytes: 10}})
-	in := func(project, home string) runtime.Caller {
-		return caller(t, project, "ann").From(runtime.Origin{Home: home})
+func TestOwnerOf_IsOneUserInAllProjectsOfACredential(t *testing.T) {
+	in := func(project, home string) quota.Owner {
+		return rates.OwnerOf(caller(t, project, "ann").From(runtime.Origin{Home: home}))
 	}
 	one, two, other := in("p", "p"), in("q", "p"), in("q", "q")
-	if err := m.Payer(one).Pay(0, 8); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, _ := refusal(t, m.Payer(two).Pay(0, 8)); code != "too_many_bytes" {
-		t.Errorf("what is too much with another project's: %q", code)
-	}
-	if err := m.Payer(other).Pay(0, 8); err != nil {
-		t.Errorf("who has another credential: %v", err)
-	}
-	if user, project := m.Used(two); user.Bytes != 8 || project.Bytes != 8 {
-		t.Errorf("the user has %d bytes, the project %d", user.Bytes, project.Bytes)
-	}
-	if err := m.Payer(one).Pay(8, -8); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Payer(two).Pay(0, 8); err != nil {
-		t.Errorf("when all were given back: %v", err)
+	if one.User != two.User || two.User == other.User || one.Project == two.Project || two.Project != other.Project {
+		t.Errorf("%q, %q, %q", one, two, other)
 	}
 }

@@ -91,7 +91,7 @@ func (t Transport) hold(c *fiber.Ctx) *budget.Hold {
 	if t.Streams == nil {
 		return new(budget.Hold)
 	}
-	return t.Streams.Budget.Hold().For(t.Streams.Payer(transports.HolderOf(c)))
+	return t.Streams.Budget.Hold().For(t.Streams.Owner(transports.HolderOf(c)))
 }
 
 // day is a day of a thread, page by page.

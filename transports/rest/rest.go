@@ -34,16 +34,16 @@ func (t Transport) Routes() []transports.Route {
 	)
 	return []transports.Route{
 		{Method: fiber.MethodGet, Path: runs, Known: on(runtime.RoleViewer, t.list), Large: true, Searched: true},
-		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true, Once: true},
+		{Method: fiber.MethodPost, Path: runs, Known: t.start, Input: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId", Known: on(runtime.RoleViewer, t.get), Large: true},
 		{Method: fiber.MethodDelete, Path: runs + "/:runId", Known: on(runtime.RoleAdmin, t.delete)},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/definition", Known: on(runtime.RoleViewer, t.definition), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: on(runtime.RoleViewer, t.steps), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: on(runtime.RoleViewer, t.nodes), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages), Large: true},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Once: true, Echoes: true},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Echoes: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel)},
-		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume), Once: true},
+		{Method: fiber.MethodPost, Path: runs + "/:runId/resume", Known: on(runtime.RoleOperator, t.resume)},
 
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/interrupts", Known: on(runtime.RoleViewer, t.questions), Large: true},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/threads", Known: on(runtime.RoleViewer, t.allThreads), Large: true, Searched: true},
@@ -66,7 +66,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: "/api/v1/me", Known: t.me},
 		{Method: fiber.MethodGet, Path: "/api/v1/agents", Known: t.agents},
 		{Method: fiber.MethodGet, Path: "/api/v1/workflows", Known: t.workflows},
-		{Method: fiber.MethodPost, Path: "/api/v1/tools/:tool/runs", Known: t.startTool, Input: true, Once: true},
+		{Method: fiber.MethodPost, Path: "/api/v1/tools/:tool/runs", Known: t.startTool, Input: true},
 	}
 }
 

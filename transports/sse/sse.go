@@ -28,7 +28,7 @@ type Transport struct {
 // Routes are where runs start and where their events are shown.
 func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
-		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true, Once: true},
+		{Method: fiber.MethodPost, Path: "/api/v1/agent/runs", Known: t.start, Input: true},
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/runs/:thread_id/events", Known: t.events, Stream: true},
 	}
 }

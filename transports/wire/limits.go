@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/rates"
 )
 
@@ -118,6 +119,7 @@ type TimeLimits struct {
 type ServerSettings struct {
 	Sizes    SizeLimits
 	InFlight int64
+	Held     quota.Used // of InFlight, by the caller
 	Rate     int
 	Conns    int // 0 for a server without a listener
 	PerPeer  int
@@ -162,9 +164,9 @@ type FilesUsed struct {
 
 // NewLimits returns what a caller's standing, and a server's rates and settings, come to.
 func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, of *ServerSettings) Limits {
-	all := share(cfg.Project, project, s.RunningOfProject, s.QueuedOfProject)
+	all := share(cfg.Project, project, of.Held.Project, s.RunningOfProject, s.QueuedOfProject)
 	l := Limits{
-		User:    share(cfg.User, user, s.Running, s.Queued),
+		User:    share(cfg.User, user, of.Held.User, s.Running, s.Queued),
 		Project: ProjectShare{all.Requests, all.Streams, all.Subscriptions, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
 		Server: ServerLimits{
 			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, RunningMessages: s.MessagesOfAll, RunningPerAgent: limitOf(s.RunningOfAgent),
@@ -201,22 +203,22 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 	return l
 }
 
-func share(l rates.Limits, used rates.Used, running, queued runtime.Quota) Share {
+func share(l rates.Limits, used rates.Used, inFlight int64, running, queued runtime.Quota) Share {
 	r := RateQuota{Used: used.Requests}
 	if l.Requests > 0 {
 		r.PerSecond, r.Burst = &l.Requests, new(max(l.Requests, l.Burst))
 	}
-	held := ByteQuota{Used: used.Bytes}
+	held := ByteQuota{Used: inFlight}
 	if l.Bytes > 0 {
 		held.Limit = &l.Bytes
 	}
 	return Share{
-		Requests: r, Streams: quota(runtime.Quota{Limit: l.Streams, Used: used.Streams}),
-		Subscriptions: quota(runtime.Quota{Limit: l.Subscriptions(), Used: used.Subscriptions}), Running: quota(running), Queued: quota(queued), InFlight: held,
+		Requests: r, Streams: quotaOf(runtime.Quota{Limit: l.Streams, Used: used.Streams}),
+		Subscriptions: quotaOf(runtime.Quota{Limit: l.Subscriptions(), Used: used.Subscriptions}), Running: quotaOf(running), Queued: quotaOf(queued), InFlight: held,
 	}
 }
 
-func quota(q runtime.Quota) Quota {
+func quotaOf(q runtime.Quota) Quota {
 	if q.Limit <= 0 {
 		return Quota{Used: q.Used}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/stream"
@@ -43,7 +44,7 @@ type socket struct {
 }
 
 // serve is a socket's life.
-func (s *socket) serve(ctx context.Context, streams *transports.Streams, of budget.Payer, conv *conversation) {
+func (s *socket) serve(ctx context.Context, streams *transports.Streams, of quota.Owner, conv *conversation) {
 	s.conn.SetReadLimit(conv.limit)
 	deaf := make(chan struct{})
 	go func() { // ends when nothing more can be read, at the latest at the deadline set below
@@ -67,7 +68,7 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, of budg
 }
 
 // listen reads what the client sends until it has left.
-func (s *socket) listen(ctx context.Context, conv *conversation, of budget.Payer) {
+func (s *socket) listen(ctx context.Context, conv *conversation, of quota.Owner) {
 	for {
 		held := s.budget.Hold().For(of)
 		kind, msg, err := s.message(held, int(conv.limit))

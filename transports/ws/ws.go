@@ -122,7 +122,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 					w.Heard()
 					return nil
 				})
-				s.serve(ctx, t.Streams, t.Streams.Payer(holder), &conv)
+				s.serve(ctx, t.Streams, t.Streams.Owner(holder), &conv)
 			})
 		})
 	}, cfg)(c)
