@@ -22,8 +22,14 @@ const hello = `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"age
 // shell returns an agent that is a shell script.
 func shell(t *testing.T, script string, log *slog.Logger) *process.Agent {
 	t.Helper()
+	return shellWithin(t, 50*time.Millisecond, script, log)
+}
+
+// shellWithin is shell for a program that has so long to end by itself.
+func shellWithin(t *testing.T, stop time.Duration, script string, log *slog.Logger) *process.Agent {
+	t.Helper()
 	a, err := process.NewAgent(process.Config{
-		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", script}, Stop: 50 * time.Millisecond, Log: log,
+		Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", "-c", script}, Stop: stop, Log: log,
 		Start: 20 * time.Second,
 	})
 	if err != nil {
@@ -64,7 +70,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 
 func TestStartThatFailsLeavesNoProgram(t *testing.T) {
 	var out buffer
-	a := shell(t, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
+	a := shellWithin(t, time.Minute, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
 	if err := a.Start(t.Context()); err == nil {
 		t.Fatal("a program that is no agent was started as one")
 	}
@@ -77,7 +83,7 @@ func TestStartThatIsGivenUpLeavesNoProgram(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := buffer{told: cancel} // with the program's first word
-	a := shell(t, `echo born >&2; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
+	a := shellWithin(t, time.Minute, `echo born >&2; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
 	if err := a.Start(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
