@@ -174,7 +174,7 @@ type Runtime struct {
 	commits *commit.Queue // work's
 
 	changing sync.Mutex // held while plugins are replaced or closed
-	searches searches
+	searches *quota.Pool
 	secrets  secrets
 
 	stopped context.Context // done when Shutdown was called
@@ -208,7 +208,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Store == nil || cfg.Registry == nil {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
-	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
+	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID(), searches: newSearches(cfg.Accounts)}
 	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,

@@ -47,7 +47,7 @@ type Streams struct {
 
 	rt    *runtime.Runtime
 	log   *slog.Logger
-	turns *turns
+	turns *quota.Pool // of large answers
 }
 
 // inFlight are the limits on the bytes that are held for clients.

@@ -3,61 +3,32 @@ package transports
 import (
 	"context"
 	goruntime "runtime"
-	"slices"
-	"sync"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// turns are for answers that may be large: while one is made, what it shows is in memory several times. Only so many are made at
-// a time, with accounts half of them for one user, and others wait: users one after the other, and each for as many as it asks for.
-// What waits is bounded as requests are.
-type turns struct {
-	each int // of one user
-
-	mu   sync.Mutex // guards the fields below
-	free int
-	by   map[asker]*ownTurns
-	line []*ownTurns // whose requests wait, who is next first
-}
-
-// asker is a user of a project, or who acts in another's stead.
-type asker struct{ project, actor string }
-
-// ownTurns are those of one who asks. They are forgotten when nothing of it waits or has one.
-type ownTurns struct {
-	who     asker
-	has     int
-	waiting []chan struct{} // each closed when it is that request's turn
-}
-
-// newTurns returns as many as are worth it: more at a time would not be done sooner.
-func newTurns(accounts bool) *turns {
-	all := max(2, goruntime.GOMAXPROCS(0))
-	each := all
-	if accounts {
-		each = all / 2
+// newTurns returns the pool of the large answers that may be made at a time: each is in memory several times while it is made. With
+// accounts half of them are for one user. More would not be done sooner.
+func newTurns(accounts bool) *quota.Pool {
+	all := int64(max(2, goruntime.GOMAXPROCS(0)))
+	if !accounts {
+		return quota.New(quota.Limits{Total: all})
 	}
-	return &turns{free: all, each: each, by: make(map[asker]*ownTurns)}
+	return quota.New(quota.Limits{Total: all, PerUser: all / 2})
 }
 
-// Turn waits until it is the caller's turn to be given an answer that may be large, which it is until end is called: once the answer
-// is made and counts in the budget, and not when it was taken. It fails with the cause of ctx's end, unless
-// a turn is free.
+// Turn waits until the caller may be given an answer that may be large. The caller calls end once the answer is made and counts in
+// the budget, and does not wait for the client to read it. It fails with the cause of ctx's end.
 func (s *Streams) Turn(ctx context.Context, who runtime.Caller) (end func(), err error) {
-	t := s.turns
-	own, turn := t.ask(asker{who.Project(), who.Actor()})
-	select {
-	case <-turn:
-	case <-ctx.Done():
-		if t.leave(own, turn) {
-			return nil, context.Cause(ctx)
-		}
+	r, err := s.turns.Take(ctx, quota.OwnerOf(who.Project(), who.Actor()), 1)
+	if err != nil {
+		return nil, err
 	}
-	return func() { t.end(own) }, nil
+	return r.Release, nil
 }
 
 // inTurn has a handler answer when it is the caller's turn.
@@ -69,73 +40,5 @@ func (s *Streams) inTurn(h auth.Handler) auth.Handler {
 		}
 		defer end()
 		return h(c, who)
-	}
-}
-
-// ask puts a request in line, and returns what is closed when it is its turn.
-func (t *turns) ask(who asker) (*ownTurns, chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	own := t.by[who]
-	if own == nil {
-		own = &ownTurns{who: who}
-		t.by[who] = own
-	}
-	if len(own.waiting) == 0 {
-		t.line = append(t.line, own)
-	}
-	turn := make(chan struct{})
-	own.waiting = append(own.waiting, turn)
-	t.give()
-	return own, turn
-}
-
-// leave takes a request out of the line. It reports false when it has its turn.
-func (t *turns) leave(own *ownTurns, turn chan struct{}) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.Index(own.waiting, turn)
-	if i < 0 {
-		return false
-	}
-	if own.waiting = slices.Delete(own.waiting, i, i+1); len(own.waiting) == 0 {
-		t.line = slices.DeleteFunc(t.line, func(o *ownTurns) bool { return o == own })
-	}
-	t.forget(own)
-	return true
-}
-
-func (t *turns) end(own *ownTurns) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.free++
-	own.has--
-	t.give()
-	t.forget(own)
-}
-
-// give gives the turns that are free to those who are first in line and may have one more, which then go behind the others. The
-// caller holds mu.
-func (t *turns) give() {
-	for t.free > 0 {
-		i := slices.IndexFunc(t.line, func(o *ownTurns) bool { return o.has < t.each })
-		if i < 0 {
-			return
-		}
-		own := t.line[i]
-		t.line = slices.Delete(t.line, i, i+1)
-		t.free--
-		own.has++
-		close(own.waiting[0])
-		if own.waiting = own.waiting[1:]; len(own.waiting) > 0 {
-			t.line = append(t.line, own)
-		}
-	}
-}
-
-// forget forgets who has no turn and waits for none. The caller holds mu.
-func (t *turns) forget(own *ownTurns) {
-	if own.has == 0 && len(own.waiting) == 0 {
-		delete(t.by, own.who)
 	}
 }

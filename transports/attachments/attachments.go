@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
@@ -43,10 +44,11 @@ const (
 
 // Routes are those of uploads and of the URLs where they are.
 func (t Transport) Routes() []transports.Route {
-	in, out := newPlaces(stream.Files(32, mostIn), t.PerUser), newPlaces(stream.Files(16, mostOut), 4*t.PerUser)
+	in := quota.New(quota.Limits{Total: int64(stream.Files(32, mostIn)), PerUser: int64(t.PerUser)})
+	out := quota.New(quota.Limits{Total: int64(stream.Files(16, mostOut)), PerUser: int64(4 * t.PerUser)})
 	upload := transports.Route{Method: fiber.MethodPost, Path: "/api/v1/agent/attachments", Raw: t.Size + form}
 	upload.Known = func(c *fiber.Ctx, who runtime.Caller) error {
-		release, err := in.take(c.UserContext(), owner{who.Project(), who.User()})
+		release, err := reserve(c.UserContext(), in, quota.OwnerOf(who.Project(), who.User()))
 		if err != nil {
 			return err
 		}
@@ -227,7 +229,7 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 
 // raw answers GET raw, whoever asks: the signature says what for. Nothing that a user has brought is run by a browser: what
 // is not one of four kinds of image is saved instead of shown, and has no origin.
-func (t Transport) raw(c *fiber.Ctx, out *places) error {
+func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
 	a, body, err := t.Runtime.OpenSigned(c.UserContext(), runtime.SignedRequest{
 		Method: c.Method(), Bucket: c.Query("bucket"), Path: c.Query("path"),
 		Expires: c.Query("expires"), Signature: c.Query("signature"),
@@ -235,7 +237,7 @@ func (t Transport) raw(c *fiber.Ctx, out *places) error {
 	if err != nil {
 		return err
 	}
-	release, err := out.take(c.UserContext(), owner{a.Project, a.User})
+	release, err := reserve(c.UserContext(), out, quota.OwnerOf(a.Project, a.User))
 	if err != nil {
 		_ = body.Close()
 		return err
@@ -250,5 +252,5 @@ func (t Transport) raw(c *fiber.Ctx, out *places) error {
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "private, max-age=300")
 	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	return c.SendStream(placed{body, release}, int(a.Size))
+	return c.SendStream(reserved{body, release}, int(a.Size))
 }
