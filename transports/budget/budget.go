@@ -74,10 +74,7 @@ func (h *Hold) For(o quota.Owner) *Hold {
 
 // Grow adds n bytes. It fails with an *runtime.Error, and adds none, when a limit has no room for them.
 func (h *Hold) Grow(n int) error {
-	if h.of == nil {
-		return nil
-	}
-	return h.of.refusal(h.r.Grow(int64(n)))
+	return h.Resize(h.Size() + n)
 }
 
 // Force adds n bytes that are in memory already, whatever the limits are.
@@ -86,10 +83,14 @@ func (h *Hold) Force(n int) { h.r.Force(int64(n)) }
 // Size returns how many bytes are held.
 func (h *Hold) Size() int { return int(h.r.Held()) }
 
-// Resize makes the hold n bytes large, as Grow does if that is more. It never refuses to become smaller.
+// Resize makes the hold n bytes large, as Grow does if that is more. It never refuses to become smaller. One alone may be larger than
+// its owner's share, but not than the whole budget.
 func (h *Hold) Resize(n int) error {
-	if h.of == nil {
+	switch {
+	case h.of == nil:
 		return nil
+	case n > h.Size() && int64(n) > h.of.Total():
+		return ErrSpent
 	}
 	return h.of.refusal(h.r.Resize(int64(n)))
 }
