@@ -8,56 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-// A run that waits for room and is the first to do so has its turn once others have taken all the room once over, also where
-// the slots are all taken whenever one of the others is at work.
-func TestWaitingForRoomIsNotForgottenWhileSlotsAreFull(t *testing.T) {
-	on, off := make(chan struct{}), make(chan struct{})
-	close(on)
-	quick := agent{"quick", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		return agui.WorkerOutput{}, say(run, strings.Repeat("x", 200<<10))
-	}}
-	b := open(t, runtime.Config{Runs: 4, RunsMessages: 28 << 20, Drain: 1, Grace: 1}, saysAndAsks("asker", 1<<20, on), saysAndAsks("holder", 1<<20, off), quick)
-	waits := b.start("waits", "asker", "x").RunID
-	b.wait(waits, runtime.Waiting)
-	for i := range 3 { // each of which has 8 of 28 MiB
-		id := b.start(fmt.Sprint("held", i), "holder", "x").RunID
-		b.wait(id, runtime.Waiting)
-		b.answerAs(local, id)
-		b.wait(id, runtime.Running)
-	}
-	b.answerAs(local, waits)
-	var wg sync.WaitGroup
-	for c := range 3 { // clients whose runs have the last slot in turn
-		wg.Go(func() {
-			for i := range 60 {
-				s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
-					Agent: "quick", ThreadID: fmt.Sprint("c", c, "-", i), Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
-				})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				b.wait(s.RunID, runtime.Completed, runtime.Failed)
-			}
-		})
-	}
-	wg.Wait() // 180 runs have each taken 0.8 MiB or more: five times all the room
-	run, err := b.Run(t.Context(), local, waits)
-	if err != nil || run.StartedAt == nil || run.Status == runtime.Queued {
-		t.Errorf("the run that waits for room is %s, %v: it has not had its turn", run.Status, err)
-	}
-	close(off)
-	b.wait(waits, runtime.Completed)
-}
-
-var _ = time.Now
 
 // What becomes of runs that wait for room: cancelled, rolled back, removed with their threads, left over a stop.
 func TestRunsThatWaitForRoomCanEnd(t *testing.T) {

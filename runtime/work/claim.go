@@ -16,8 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// claiming prepares the claim of a queued run of that weight.
-func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight model.Weight) (*commit.Item, error) {
+// claiming prepares the claim of a queued run for which was reserved.
+func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
 	th, err := en.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrThreadNotFound)
@@ -37,8 +37,7 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, weight mode
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
-	l.weight = weight.Asked
-	l.said.Store(en.said.counted(int(weight.Said)))
+	l.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
 }
 
@@ -143,11 +142,8 @@ func (l *live) begins(out *decide.Decided) {
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
 	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
-	said := en.said.counted(l.w.fold.Grown())
-	if kept := l.said.Swap(said); kept != said { // which was about as much
-		en.said.force(&l.run.RunHead, said-kept)
-		en.queue.nudge()
-	}
+	l.reserved.settle(l.w.fold.Grown())
+	en.queue.nudge()
 	en.liveRuns.Add(1)
 	en.running.Add(1)
 	en.mu.Lock()

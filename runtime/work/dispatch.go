@@ -21,8 +21,7 @@ func (en *Engine) dispatch() {
 			return
 		case <-en.queue.signal:
 		}
-		ready, unknown := en.queue.ready(en.admit, en.cfg.Bytes, max(en.slots.left(), 0)+weighedAhead)
-		en.said.looked(en.queue.standing)
+		ready, unknown := en.queue.ready(en.admission.try, max(en.admission.free(), 0)+weighedAhead)
 		for _, n := range ready {
 			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
 		}
@@ -32,28 +31,17 @@ func (en *Engine) dispatch() {
 	}
 }
 
-// admit takes a slot for a run, and room for what it is asked and, when it goes on, for what it has said, if there are all.
-func (en *Engine) admit(r *model.RunHead, weight model.Weight) fit {
-	f := en.slots.take(r, weight.Asked)
-	if f == fits && !en.said.keep(r, en.said.counted(int(weight.Said))) {
-		en.slots.free(r, weight.Asked)
-		return hushed
-	}
-	return f
-}
-
 // weighedAhead is how many runs are weighed for which there is no slot yet.
 const weighedAhead = 8
 
-// attend does what a thread needs. For a claim a slot was taken, and room: they are the claim's own, as another look may admit the run
-// again before the claim is decided.
+// attend does what a thread needs. A claim has a reservation of its own: another look may admit the run again before the claim is
+// decided.
 func (en *Engine) attend(n *need) {
 	var err error
 	if n.Do == decide.ToCancel {
 		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
-	} else if err = en.claim(&n.Run, n.weight); err != nil {
-		en.said.force(&n.Run, -en.said.counted(int(n.weight.Said)))
-		en.slots.free(&n.Run, n.weight.Asked)
+	} else if err = en.claim(&n.Run, n.reserved); err != nil {
+		n.reserved.release()
 		en.queue.nudge()
 		if e := unstarted(err); e != nil {
 			en.about(&n.Run).Error("run cannot be claimed", "error", err)
@@ -88,19 +76,23 @@ func unstarted(err error) *agui.OutputError {
 // Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
 // that comes before it, and there is a slot.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
-	if !en.idle(c) || en.queue.users() >= en.slots.left() { // those who wait go first
+	if !en.idle(c) || en.queue.users() >= en.admission.free() { // those who wait go first
 		return en.Decide(c)
 	}
 	weight, err := en.weighStart(ctx, c)
-	if err != nil || weight > 0 && en.queue.users() > 0 || en.slots.take(&c.Run.RunHead, weight) != fits {
+	if err != nil || weight > 0 && en.queue.users() > 0 {
 		return en.Decide(c)
 	}
-	it, err := en.starting(ctx, c, weight)
+	reserved, _ := en.admission.try(&c.Run.RunHead, model.Weight{Asked: weight})
+	if reserved == nil {
+		return en.Decide(c)
+	}
+	it, err := en.starting(ctx, c, reserved)
 	if err == nil {
 		err = en.decide(it)
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {
-		en.slots.free(&c.Run.RunHead, weight)
+		reserved.release()
 		en.queue.nudge()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
@@ -114,15 +106,15 @@ func (en *Engine) idle(c *decide.Start) bool {
 	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil && !en.queue.waits(c.Thread.Key))
 }
 
-// starting prepares the start of a run of that weight together with its claim.
-func (en *Engine) starting(ctx context.Context, c *decide.Start, weight int64) (*commit.Item, error) {
+// starting prepares the start of a run, for which was reserved, together with its claim.
+func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // for as long as the run is live, which must not keep all that it was asked for with
 	run.Status, run.Generation = model.Queued, 1
 	l := en.newLive(&run)
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
-	l.weight = weight
+	l.reserved = reserved
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key
@@ -173,13 +165,13 @@ func unwritten(err error) bool {
 		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
-// claim begins or continues the first run of a thread, of that weight.
-func (en *Engine) claim(head *model.RunHead, weight model.Weight) error {
+// claim begins or continues the first run of a thread, for which was reserved.
+func (en *Engine) claim(head *model.RunHead, reserved *reservation) error {
 	for {
 		if en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, weight) })
+		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, reserved) })
 		if err != nil {
 			return err
 		}

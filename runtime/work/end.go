@@ -232,7 +232,7 @@ func (en *Engine) forget(l *live) {
 		delete(en.live, l.run.Key)
 		en.liveRuns.Add(-1)
 		close(l.over)
-		en.said.force(&l.run.RunHead, -l.said.Swap(0))
+		l.reserved.said.Release()
 	}
 }
 

@@ -71,15 +71,14 @@ type Config struct {
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
 type Engine struct {
-	cfg     Config
-	store   model.Store
-	log     *slog.Logger
-	offers  offers
-	commits *commit.Queue
-	slots   *slots
-	said    *sayings
-	queue   *runQueue
-	tokens  *tokens
+	cfg       Config
+	store     model.Store
+	log       *slog.Logger
+	offers    offers
+	commits   *commit.Queue
+	admission *admission
+	queue     *runQueue
+	tokens    *tokens
 
 	measures Measures
 	tracer   Tracer
@@ -118,8 +117,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.tokens = newTokens(cfg.TokensPerDay)
-	en.slots = newSlots(&en.cfg, en.concurrency)
-	en.said = newSayings(&en.cfg)
+	en.admission = newAdmission(&en.cfg, en.concurrency)
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)
@@ -157,7 +155,7 @@ func (en *Engine) Append(cmd *decide.Append) (*decide.Decided, error) {
 
 // RunningOf returns how many runs of a user, and of its project, are executed now.
 func (en *Engine) RunningOf(project, user string) (users, projects int) {
-	return en.slots.of(project, user)
+	return en.admission.running(project, user)
 }
 
 // QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.

@@ -29,7 +29,7 @@ func (l *live) loop() {
 	l.workers.Wait()
 	grace.Stop()
 	l.releaseOffer()
-	l.en.slots.free(&l.run.RunHead, l.weight)
+	l.reserved.release()
 	l.t.Release()
 	l.en.queue.nudge()
 }

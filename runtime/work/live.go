@@ -25,17 +25,17 @@ import (
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
-	en      *Engine
-	t       *log.Tail
-	source  *commit.Source    // shut with the gate
-	weight  int64             // that its slot was taken with
-	offer   *offer            // held from begins until the last worker has returned
-	plugins *plugins.Registry // what of it is offered in the run's project
-	graph   *graph.Graph      // without nodes when unfit
-	input   Input
-	unfit   error      // why the run cannot be executed; it can be ended all the same
-	run     model.Run  // as it was claimed, but for Attempt
-	span    model.Span // likewise
+	en       *Engine
+	t        *log.Tail
+	source   *commit.Source    // shut with the gate
+	reserved *reservation      // nil for one that nobody executes
+	offer    *offer            // held from begins until the last worker has returned
+	plugins  *plugins.Registry // what of it is offered in the run's project
+	graph    *graph.Graph      // without nodes when unfit
+	input    Input
+	unfit    error      // why the run cannot be executed; it can be ended all the same
+	run      model.Run  // as it was claimed, but for Attempt
+	span     model.Span // likewise
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -77,7 +77,6 @@ type live struct {
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
 	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
-	said    atomic.Int64    // what of its messages the engine counts
 	full    chan struct{}   // closed once a worker had more to say than a span holds
 	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
@@ -347,11 +346,8 @@ func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 	if int64(said) > l.en.cfg.SaidPerRun {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
 	}
-	if more := l.en.said.counted(said) - l.said.Load(); more != 0 {
-		if !l.en.said.take(&l.run.RunHead, more) {
-			return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
-		}
-		l.said.Add(more)
+	if !l.reserved.grow(said) {
+		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
 	}
 	return nil
 }

@@ -124,8 +124,8 @@ func (en *Engine) Stats() Stats {
 	s := Stats{
 		Running: int(en.liveRuns.Load()), Lingering: int(en.abandonments.lingering.Load()),
 		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(),
-		Asked: en.slots.weighs(), Said: en.said.weighs(),
 	}
+	s.Asked, s.Said = en.admission.bytes()
 	s.Queued, s.Waiting, s.OldestQueued = en.queue.stats(time.Now())
 	return s
 }

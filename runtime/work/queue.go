@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // runQueue knows which threads need something so that their runs go on. The database decides; the queue only
@@ -31,7 +32,7 @@ type need struct {
 	decide.Next
 	weighing, weighed bool
 	weight            model.Weight
-	passed            int64 // the weight of others that have been claimed since this run was the first without room
+	reserved          *reservation // once it is to be claimed
 }
 
 // line is what the threads of one user need, a *need each, in the order they came. However many there are, the users
@@ -88,12 +89,7 @@ func (q *runQueue) set(out *decide.Decided) {
 	case out.Next.Do == decide.Rest && stands:
 		q.leave(key, p)
 	case out.Next.Do != decide.Rest && stands:
-		before := p.at.Value.(*need)
-		now := &need{Next: out.Next} // which may weigh something else
-		if before.Run.Key == now.Run.Key {
-			now.passed = before.passed
-		}
-		p.at.Value = now
+		p.at.Value = &need{Next: out.Next} // it may weigh something else
 	case out.Next.Do != decide.Rest:
 		q.stand(key, out.Next)
 	}
@@ -171,20 +167,6 @@ func (q *runQueue) leave(thread int64, p place) {
 	}
 }
 
-// standing tells which of runs, given with their threads, are still to be claimed.
-func (q *runQueue) standing(runs map[int64]int64) map[int64]bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	still := make(map[int64]bool, len(runs))
-	for run, thread := range runs {
-		if p, ok := q.needs[thread]; ok {
-			n := p.at.Value.(*need)
-			still[run] = n.Do == decide.ToClaim && n.Run.Key == run
-		}
-	}
-	return still
-}
-
 // nudge makes the dispatcher look.
 func (q *runQueue) nudge() {
 	select {
@@ -207,33 +189,36 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey].n > 0
 }
 
-// ready removes and returns what can be done now: claims for which admit has a slot, one of each user in turn, and all else.
-// Of the runs that it cannot tell of it returns up to ahead that are to be weighed.
-func (q *runQueue) ready(admit func(*model.RunHead, model.Weight) fit, room int64, ahead int) (done, weigh []*need) {
+// admitter reserves what a run needs to be claimed, or says what it lacks.
+type admitter func(*model.RunHead, model.Weight) (*reservation, shortage)
+
+// ready removes and returns what can be done now: claims that admit has reserved for, one of each user in turn, and all else.
+// It also returns up to ahead runs that are to be weighed before they can be admitted.
+func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	look := look{admit: admit, room: room, ahead: ahead - q.weighing}
-	var tries []*try
+	s := scan{admit: admit, ahead: ahead - q.weighing}
+	var cursors []*lineCursor
 	for e := q.turns.Front(); e != nil; e = e.Next() {
 		l := e.Value.(*line)
-		tries = append(tries, &try{line: l, at: l.needs.Front()})
+		cursors = append(cursors, &lineCursor{line: l, at: l.needs.Front()})
 	}
-	for len(tries) > 0 {
-		var again []*try
-		for _, t := range tries {
-			n := t.next(&look)
+	for len(cursors) > 0 {
+		var again []*lineCursor
+		for _, c := range cursors {
+			n := c.next(&s)
 			if n == nil {
 				continue
 			}
 			done = append(done, n)
-			q.turns.MoveToBack(t.line.turn) // before its line may end
+			q.turns.MoveToBack(c.line.turn) // before its line may end
 			q.leave(n.Run.ThreadKey, q.needs[n.Run.ThreadKey])
-			again = append(again, t)
+			again = append(again, c)
 		}
-		tries = again
+		cursors = again
 	}
-	q.weighing += len(look.weigh)
-	return done, look.weigh
+	q.weighing += len(s.weigh)
+	return done, s.weigh
 }
 
 // weighs notes what a run that ready gave to be weighed weighs.
@@ -245,69 +230,78 @@ func (q *runQueue) weighs(n *need, weight model.Weight) {
 	q.nudge()
 }
 
-// look is one look at all that stands in the queue.
-type look struct {
-	admit func(*model.RunHead, model.Weight) fit
-	room  int64 // that there is for all weights together
-	first *need // the first run for which there is no room
-	ahead int   // how many runs may still be weighed
-	weigh []*need
+// scan is one look at all lines. A run that finds no room in a pool holds up those behind it that need of that pool: a large run is not
+// overtaken for ever.
+type scan struct {
+	admit              admitter
+	slots, asked, said blocked
+	ahead              int // how many runs may still be weighed
+	weigh              []*need
 }
 
-// try is how far a line was looked at.
-type try struct {
-	line    *line
-	at      *list.Element
-	unknown bool // a run of the line is not weighed yet, and those behind it come behind it
-	heavy   bool // a run of the line has no room, nor have those with a weight behind it
+// blocked are the users who get nothing of a pool: all, those of a project, which has no User here, and some.
+type blocked struct {
+	all   bool
+	names map[model.Name]bool
 }
 
-// next returns the first of what is left of the line that can be done now, nil when nothing can.
-func (t *try) next(l *look) *need {
-	for t.at != nil {
-		n := t.at.Value.(*need)
-		t.at = t.at.Next()
-		if n.Do != decide.ToClaim || t.admits(l, n) {
+func (b *blocked) has(user model.Name) bool {
+	return b.all || b.names[user] || b.names[model.Name{Project: user.Project}]
+}
+
+// note blocks those who share the limit that has no room for a run of a user.
+func (b *blocked) note(full quota.Scope, user model.Name) {
+	if b.names == nil && full != quota.None {
+		b.names = make(map[model.Name]bool)
+	}
+	switch full {
+	case quota.User:
+		b.names[user] = true
+	case quota.Project:
+		b.names[model.Name{Project: user.Project}] = true
+	case quota.Total:
+		b.all = true
+	}
+}
+
+// lineCursor is how far a scan has come in a line.
+type lineCursor struct {
+	line      *line
+	at        *list.Element
+	unweighed bool // a run was not weighed yet, and those behind it wait for that
+}
+
+// next returns the first of the rest of the line that can be done now, nil when nothing can.
+func (c *lineCursor) next(s *scan) *need {
+	for c.at != nil {
+		n := c.at.Value.(*need)
+		c.at = c.at.Next()
+		if n.Do != decide.ToClaim || c.admits(s, n) {
 			return n
 		}
 	}
 	return nil
 }
 
-// admits reports whether a run can be claimed. Runs without a weight wait for nobody's. Those that have one pass the first that
-// has no room until they weigh as much together as there is room for; then they wait for it. None waits for a run that has no
-// room for what it has said.
-func (t *try) admits(l *look, n *need) bool {
-	switch {
-	case !n.weighed:
-		if !n.weighing && l.ahead > 0 {
+// admits reports whether a run can be claimed, for which is reserved then.
+func (c *lineCursor) admits(s *scan, n *need) bool {
+	if !n.weighed {
+		if !n.weighing && s.ahead > 0 {
 			n.weighing = true
-			l.ahead--
-			l.weigh = append(l.weigh, n)
+			s.ahead--
+			s.weigh = append(s.weigh, n)
 		}
-		t.unknown = true
-		return false
-	case t.unknown:
-		return false
-	case n.weight.Asked > 0 && t.heavy:
-		return false
-	case n.weight.Asked > 0 && l.first != nil && l.first.passed+n.weight.Asked > l.room:
-		t.heavy = true
+		c.unweighed = true
 		return false
 	}
-	switch l.admit(&n.Run, n.weight) {
-	case fits:
-		if l.first != nil {
-			l.first.passed += n.weight.Asked
-		}
-		return true
-	case sated:
-		t.heavy = true
-	case crowded:
-		t.heavy = true
-		if l.first == nil {
-			l.first = n
-		}
+	user, w := c.line.user, n.weight
+	if c.unweighed || s.slots.has(user) || w.Asked > 0 && s.asked.has(user) || w.Said > 0 && s.said.has(user) {
+		return false
 	}
-	return false
+	reserved, lacks := s.admit(&n.Run, w)
+	n.reserved = reserved
+	s.slots.note(lacks.slot, user)
+	s.asked.note(lacks.asked, user)
+	s.said.note(lacks.said, user)
+	return reserved != nil
 }

@@ -113,8 +113,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if err := l.interrupt(it); err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
-	l.weight = weight.Asked
-	en.slots.force(&run.RunHead, l.weight)
+	l.reserved = en.admission.force(&run.RunHead, weight)
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{
@@ -129,7 +128,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
-	en.slots.free(&run.RunHead, l.weight)
+	l.reserved.release()
 	if unwritten(err) {
 		return err
 	}

@@ -25,7 +25,7 @@ func (en *Engine) weigh(r *model.RunHead) model.Weight {
 	}
 	w.Asked = en.weightOf(w.Asked)
 	w.Said *= 2 // a worker's answer is there once more in its output
-	if !r.Answered {
+	if !r.Answered || w.Said < int64(en.cfg.Light) {
 		w.Said = 0
 	}
 	return w

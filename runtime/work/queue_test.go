@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // want has a thread of a user want a claim.
@@ -18,34 +19,37 @@ func want(q *runQueue, user string, thread int64) {
 
 // claimed are the users of the claims that are made while there are slots.
 func claimed(q *runQueue, slots int) (users []string) {
-	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) fit {
+	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) (*reservation, shortage) {
 		slots--
 		if slots < 0 {
-			return full
+			return nil, shortage{slot: quota.Total}
 		}
-		return fits
+		return new(reservation), shortage{}
 	}) {
 		users = append(users, n.Run.User)
 	}
 	return users
 }
 
+// none admits nothing.
+func none(*model.RunHead, model.Weight) (*reservation, shortage) { return nil, shortage{agent: true} }
+
 // weighed are the claims that can be made once each run is weighed, which weighs nothing.
-func weighed(q *runQueue, admit func(*model.RunHead, model.Weight) fit) []*need {
+func weighed(q *runQueue, admit admitter) []*need {
 	for {
-		_, unknown := q.ready(func(*model.RunHead, model.Weight) fit { return full }, 0, 1<<20)
+		_, unknown := q.ready(none, 1<<20)
 		for _, n := range unknown {
 			q.weighs(n, model.Weight{})
 		}
 		if len(unknown) == 0 {
-			done, _ := q.ready(admit, 0, 0)
+			done, _ := q.ready(admit, 0)
 			return done
 		}
 	}
 }
 
-// A user who has a thousand threads wait keeps nobody else waiting for more than one of them.
-func TestUsersHaveTheirTurns(t *testing.T) {
+// A user with a thousand waiting threads holds up others for one claim at most.
+func TestRunQueue_ServesUsersInTurn(t *testing.T) {
 	q := newRunQueue()
 	for i := range int64(1000) {
 		want(q, "many", i+1)
@@ -67,14 +71,19 @@ func TestUsersHaveTheirTurns(t *testing.T) {
 	}
 }
 
-// What cannot be claimed for want of a slot of its own keeps nothing else of its user waiting.
-func TestLineGoesOnBehindWhatHasNoSlot(t *testing.T) {
+// A run whose agent has no slot does not hold up its user's other runs.
+func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	q := newRunQueue()
 	for i := range int64(4) {
 		want(q, "ann", i+1)
 	}
 	var got strings.Builder
-	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) fit { return []fit{fits, full}[r.Key%2] }) {
+	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) (*reservation, shortage) {
+		if r.Key%2 == 1 {
+			return nil, shortage{agent: true}
+		}
+		return new(reservation), shortage{}
+	}) {
 		fmt.Fprint(&got, n.Run.Key, " ")
 	}
 	if got.String() != "2 4 " || q.users() != 1 || q.of("", "").All != 4 {

@@ -1,0 +1,160 @@
+package work
+
+import (
+	"sync"
+
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// admission decides which runs may execute at once. A run that executes has a slot. It also reserves the bytes that it was asked with,
+// which are in memory for as long as it executes, and those of its messages, as they grow. A run with few bytes reserves none.
+type admission struct {
+	cfg         *Config
+	ownLimit    func(agent string) int // an agent's own limit of slots, 0 for none
+	slots       *quota.Pool
+	asked, said *quota.Pool // bytes
+
+	mu     sync.Mutex     // guards agents
+	agents map[string]int // slots by workflow
+}
+
+func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
+	return &admission{
+		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int),
+		slots: quota.New(quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}),
+		asked: quota.New(quota.Limits{Total: cfg.Bytes, PerUser: cfg.BytesPerUser}),
+		said:  quota.New(quota.Limits{Total: cfg.Said, PerProject: cfg.SaidPerProject, PerUser: cfg.SaidPerUser}),
+	}
+}
+
+// shortage is what a run that cannot begin lacks: a slot of its agent, or the limit of a pool that has no room for it. The zero shortage
+// is none.
+type shortage struct {
+	agent             bool
+	slot, asked, said quota.Scope
+}
+
+// reservation is what a run has reserved. A nil reservation is nothing.
+type reservation struct {
+	of                *admission
+	workflow          string
+	released          bool
+	slot, asked, said *quota.Reservation
+}
+
+// try reserves a slot and bytes for a run, or says what it lacks.
+func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortage) {
+	owner := quota.OwnerOf(r.Project, r.User)
+	if !a.countAgent(r) {
+		return nil, shortage{agent: true}
+	}
+	res := &reservation{of: a, workflow: r.WorkflowID}
+	var full quota.Scope
+	if res.slot, full = a.slots.Try(owner, 1); full != quota.None {
+		res.release()
+		return nil, shortage{slot: full}
+	}
+	if res.asked, full = a.asked.Try(owner, w.Asked); full != quota.None && w.Asked > 0 {
+		res.release()
+		return nil, shortage{asked: full}
+	}
+	said := a.counted(int(w.Said))
+	if res.said, full = a.said.Try(owner, said); full != quota.None && said > 0 {
+		res.release()
+		return nil, shortage{said: full}
+	}
+	return res, shortage{}
+}
+
+// force reserves for a run that executed before a restart, whatever the limits are.
+func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
+	owner := quota.OwnerOf(r.Project, r.User)
+	a.mu.Lock()
+	a.agents[r.WorkflowID]++
+	a.mu.Unlock()
+	res := &reservation{of: a, workflow: r.WorkflowID, slot: a.slots.Reserve(owner), asked: a.asked.Reserve(owner), said: a.said.Reserve(owner)}
+	res.slot.Force(1)
+	res.asked.Force(w.Asked)
+	return res
+}
+
+// countAgent counts a slot of a run's agent, or reports that it has none left.
+func (a *admission) countAgent(r *model.RunHead) bool {
+	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if limit > 0 && a.agents[r.WorkflowID] >= limit {
+		return false
+	}
+	a.agents[r.WorkflowID]++
+	return true
+}
+
+// lower returns the lower of two limits, of which 0 is none.
+func lower(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// release gives back all that is reserved. It may be called more than once, by one goroutine.
+func (res *reservation) release() {
+	if res == nil {
+		return
+	}
+	res.slot.Release()
+	res.asked.Release()
+	res.said.Release()
+	if res.released {
+		return
+	}
+	res.released = true
+	a := res.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.agents[res.workflow]--; a.agents[res.workflow] == 0 {
+		delete(a.agents, res.workflow)
+	}
+}
+
+// grow makes the reservation as large as n bytes of messages need, or reports that there is no room for them.
+func (res *reservation) grow(n int) bool {
+	bytes := res.of.counted(n)
+	return bytes == res.said.Held() || res.said.Resize(bytes) == quota.None
+}
+
+// settle makes the reservation as large as n bytes of messages that the run has already need.
+func (res *reservation) settle(n int) { res.said.Force(res.of.counted(n) - res.said.Held()) }
+
+// free returns how many slots are left.
+func (a *admission) free() int { return a.cfg.Runs - int(a.slots.Used(quota.Owner{}).Total) }
+
+// running returns how many slots a user and its project have.
+func (a *admission) running(project, user string) (ofUser, ofProject int) {
+	used := a.slots.Used(quota.OwnerOf(project, user))
+	return int(used.User), int(used.Project)
+}
+
+// bytes returns how many bytes all runs have reserved for what they were asked, and for their messages.
+func (a *admission) bytes() (asked, said int64) {
+	return a.asked.Used(quota.Owner{}).Total, a.said.Used(quota.Owner{}).Total
+}
+
+// copies is how often a message is in memory: with its worker, with the run's messages, in its event, and in the row that waits to be
+// written.
+const copies = 4
+
+// counted returns how many bytes are reserved for n bytes of messages: steps of Light bytes, so that few events change it, and none
+// for a run that has less.
+func (a *admission) counted(n int) int64 { return copies * int64(n-n%a.cfg.Light) }
+
+// concurrency is an agent's own limit of slots.
+func (en *Engine) concurrency(agent string) int {
+	a, ok := en.Plugins().Agent(agent)
+	if !ok {
+		return 0
+	}
+	return a.Info().Concurrency
+}
