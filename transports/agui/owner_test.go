@@ -90,7 +90,7 @@ func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
 	owner := s.typing()
 	s.run("echo", "main", "b", "hello", "").Drop()
 	s.Await("b", runtime.Cancelled)
-	close(s.keys)
+	close(s.Keys)
 	if got := owner.All(); !strings.Contains(got, "RUN_FINISHED") {
 		t.Errorf("the thread's run ended with %s", got)
 	}
@@ -200,7 +200,7 @@ func TestStreamsOfADeletedThreadEnd(t *testing.T) {
 	streams[viewer] = viewer.Until("STEP_STARTED")
 	delta := strings.Repeat("x", 32<<10)
 	for range 300 { // more than their connections hold
-		s.keys <- delta
+		s.Keys <- delta
 	}
 	if err := s.Runtime.DeleteThread(t.Context(), local, "main"); err != nil {
 		t.Fatal(err)
@@ -287,21 +287,21 @@ func (s *server) answer() []agui.ResumeEntry {
 func TestAnswerIsFasterThanTheStreamThatAsked(t *testing.T) {
 	s := serve(t, quick)
 	_, asked := s.owned()
-	s.keys <- transporttest.Ask
+	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
 	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.answer()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked.Release()
-	close(s.keys)
+	close(s.Keys)
 	s.Await("a", runtime.Completed)
 }
 
 func TestMessageToAQuestionThatIsJustShownIsRefused(t *testing.T) {
 	s := serve(t, quick)
 	_, asked := s.owned()
-	s.keys <- transporttest.Ask
+	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
 	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"})
 	if !errors.Is(err, runtime.ErrThreadWaiting) {
@@ -314,7 +314,7 @@ func TestMessageToAQuestionThatIsJustShownIsRefused(t *testing.T) {
 func TestMessageLeavesARunAloneThatWasAnswered(t *testing.T) {
 	s := serve(t, quick)
 	_, asked := s.owned()
-	s.keys <- transporttest.Ask
+	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
 	if _, err := s.Runtime.Resume(t.Context(), local, "a", s.answer()); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestMessageLeavesARunAloneThatWasAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked.Release()
-	close(s.keys)
+	close(s.Keys)
 	s.Await("a", runtime.Completed)
 	s.Await("b", runtime.Completed)
 }
@@ -333,7 +333,7 @@ func TestMessageLeavesARunAloneThatWasAnswered(t *testing.T) {
 func TestUnseenQuestionIsCancelledThoughTheGraceDidNotSeeItEither(t *testing.T) {
 	s := serve(t, quick)
 	started, asked := s.owned()
-	s.keys <- transporttest.Ask
+	s.Keys <- transporttest.Ask
 	s.Await("a", runtime.Waiting)
 	cur, err := s.Runtime.ReadRun(t.Context(), started)
 	if err != nil {
