@@ -188,7 +188,7 @@ func (s *Server) OutlastGrace() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Streams.Hold(nobody{}, s.Caller, nil, started).Drop(cur)
+	s.Streams.TieRun(nobody{}, s.Caller, nil, started).Drop(cur)
 	s.Await(started.RunID, runtime.Cancelled)
 }
 
