@@ -14,16 +14,16 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Admission counts a request against its caller's limits once the caller is known, before the body is read. It counts for the project
-// that the path or the query names, or else the first project of the credential.
+// A request counts against its caller's limits after authentication and before its body is read, for the project in its path or
+// query, or else the first project of its credential. A repeat with an Idempotency-Key counts like any other request.
 //
-// A stream's place is held by its request until that is answered, and by the stream from when it begins. Between the two it is
-// free for a moment: requests of the same moment may open a few streams more than there are places.
+// The request reserves the place of a stream until it is answered; then the stream itself holds a place. Between the two the
+// place is free for a moment, so simultaneous requests may open a few streams more than the limit.
 
-// admission is what a request was let in with.
+// admission is an admitted request.
 type admission struct {
 	who     runtime.Caller
-	release func() // gives the place of a stream back; nil when none is held
+	release func() // frees the place of a stream; nil when none is reserved
 }
 
 type admissionKey struct{}
@@ -43,7 +43,7 @@ func (s *Server) admit(c *fiber.Ctx, who runtime.Caller) (*admission, error) {
 	return a, nil
 }
 
-// owner returns the owner of what a request has in flight.
+// owner returns the owner of the bytes that a request holds.
 func (s *Server) owner(ctx *fasthttp.RequestCtx) quota.Owner {
 	a, ok := ctx.UserValue(admissionKey{}).(*admission)
 	if !ok {
@@ -52,14 +52,14 @@ func (s *Server) owner(ctx *fasthttp.RequestCtx) quota.Owner {
 	return s.cfg.Streams.Owner(Holder{who: a.who})
 }
 
-// done gives back what the request alone has held.
+// done frees the place that the request has reserved.
 func (a *admission) done() {
 	if a.release != nil {
 		a.release()
 	}
 }
 
-// unknown counts requests for what is not there.
+// unknown counts requests for unknown paths.
 func (s *Server) unknown(c *fiber.Ctx) error {
 	if who, err := auth.ForProject(c, ""); err == nil {
 		if err := s.cfg.Streams.Rates.Take(who); err != nil {
@@ -69,15 +69,13 @@ func (s *Server) unknown(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-const idempotencyKey = "Idempotency-Key"
-
-// Idempotency returns what the runtime remembers c by, nil for a request without an Idempotency-Key: see wire.Idempotency.
+// Idempotency returns the key of c for the runtime, nil for a request without an Idempotency-Key: see wire.Idempotency.
 func Idempotency(c *fiber.Ctx, who runtime.Caller, path, bodyHash string) (*runtime.Idempotency, error) {
-	return wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll(idempotencyKey), bodyHash)
+	return wire.Idempotency(who, c.Method(), path, c.Request().Header.PeekAll("Idempotency-Key"), bodyHash)
 }
 
-// Reserve holds a place for the stream that c may be answered with, before anything is begun for it. It fails when the caller
-// has as many open as it may. Called again it does nothing.
+// Reserve reserves a place for a stream that answers c, before the request has any effect. It fails when the caller has too many
+// streams. A second call does nothing.
 func (s *Streams) Reserve(c *fiber.Ctx) error {
 	a := admissionOf(c)
 	if a == nil || a.release != nil || c.Method() == fiber.MethodHead {
@@ -90,7 +88,7 @@ func (s *Streams) Reserve(c *fiber.Ctx) error {
 	return err
 }
 
-// Owner returns the owner of what a stream has in flight, nobody where users have no limits.
+// Owner returns the owner of the bytes that a stream holds, none where users have no limits.
 func (s *Streams) Owner(h Holder) quota.Owner {
 	if s.Rates == nil {
 		return quota.Owner{}
@@ -98,9 +96,9 @@ func (s *Streams) Owner(h Holder) quota.Owner {
 	return rates.OwnerOf(h.who)
 }
 
-// HoldOf returns what a request and its answer hold of the budget, for who sees to it that there is room for the answer before
-// anything is done: the server does not refuse it. It gives all back when the answer was taken; behind another program's server
-// release does, which is to be called in any case.
+// HoldOf returns the part of the budget that a request and its answer hold, for a handler that reserves room for the answer before
+// the request has any effect: the server then does not refuse the answer. The server releases it after the answer was
+// written; behind another program's server release does, so call release in any case.
 func (s *Streams) HoldOf(c *fiber.Ctx) (held *budget.Hold, release func()) {
 	if in, ok := c.Context().UserValue(incomingKey{}).(*incoming); ok {
 		in.told = true
@@ -110,14 +108,14 @@ func (s *Streams) HoldOf(c *fiber.Ctx) (held *budget.Hold, release func()) {
 	return held, held.Release
 }
 
-// Holder is whose a stream is, and for how long.
+// Holder is the caller of a stream and the term of its credential.
 type Holder struct {
 	who    runtime.Caller
 	term   auth.Term
-	within func(context.Context) context.Context // puts what is done on it inside its client's operation; nil for none
+	within func(context.Context) context.Context // makes a context part of the client's trace; nil for none
 }
 
-// HolderOf returns the holder of the stream that c is answered with.
+// HolderOf returns the holder of a stream that answers c.
 func HolderOf(c *fiber.Ctx) Holder {
 	h := Holder{term: auth.TermOf(c)}
 	h.within, _ = c.Locals(withinKey{}).(func(context.Context) context.Context)

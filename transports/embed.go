@@ -14,15 +14,14 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// A program that has a server of its own passes requests on: to Handler from net/http, to Fiber from fiber. They
-// are answered as those that came in on Serve's listener: the same rules for Host, Origin, credentials and
-// sizes, live streams, WebSockets, and runs that end when their client has left.
+// A program with its own server passes requests on: net/http to Handler, fiber to Fiber. They are answered like those of Serve's
+// listener: the same rules for Host, Origin, credentials and sizes, live streams, WebSockets, and runs that end when their
+// client has disconnected.
 
-// Handler answers requests that a server of net/http has taken, over HTTP/1.1 or HTTP/2. Each is passed on, over
-// a connection in memory, to the server that Serve runs, whose streams are not net/http's: that costs a stream
-// some 25 KB and an event some microseconds (see BenchmarkDoors of package baton). Middleware may stand before it
-// if its ResponseWriter can be unwrapped (see http.ResponseController). The taking server's WriteTimeout does not
-// hold for what is written here.
+// Handler answers requests of a net/http server, over HTTP/1.1 or HTTP/2. It passes each on, over a connection in memory, to the
+// server that Serve runs, whose streams are not net/http's: that costs some 25 KB a stream and some microseconds an event (see
+// BenchmarkDoors of package baton). Middleware may wrap it if its ResponseWriter can be unwrapped (see
+// http.ResponseController). The net/http server's WriteTimeout does not apply.
 func (s *Server) Handler() http.Handler {
 	s.app.Handler() // lays out the routes, as Serve does
 	proxy := &httputil.ReverseProxy{
@@ -42,11 +41,11 @@ func (s *Server) Handler() http.Handler {
 		ctl := http.NewResponseController(w)
 		defer func() { _ = ctl.SetWriteDeadline(time.Time{}) }()
 		ctx := context.WithValue(r.Context(), taken{}, r)
-		proxy.ServeHTTP(&patient{w, ctl, 2 * s.cfg.Streams.WriteTimeout()}, r.WithContext(ctx))
+		proxy.ServeHTTP(&deadlineWriter{w, ctl, 2 * s.cfg.Streams.WriteTimeout()}, r.WithContext(ctx))
 	})
 }
 
-// passOn has the request be what it was: which proxies are believed is decided where it is answered.
+// passOn restores the forwarding headers: the server decides which proxies to trust.
 func passOn(p *httputil.ProxyRequest) {
 	p.Out.Header.Del("Expect") // net/http has met it
 	for _, name := range []string{fiber.HeaderXForwardedFor, fiber.HeaderXForwardedProto, fiber.HeaderXForwardedHost} {
@@ -75,8 +74,8 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// Fiber answers requests that a fiber program has taken; the paths are the server's own, so that it stands at
-// the root of the program's. The program's server keeps its own limits and timeouts.
+// Fiber answers requests of a fiber program. The paths are the server's own, so it must be mounted at the root. The program's
+// server applies its own limits and timeouts.
 func (s *Server) Fiber() fiber.Handler {
 	answer := s.app.Handler()
 	return func(c *fiber.Ctx) error {

@@ -31,7 +31,7 @@ func TestAServerInAHurryLeavesNothingBehind(t *testing.T) {
 	<-begun
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.web.Shutdown(now); err != nil && !strings.Contains(err.Error(), context.Canceled.Error()) {
+	if err := s.Web.Shutdown(now); err != nil && !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Error(err)
 	}
 	if err := <-ended; !errors.Is(err, runtime.ErrStopping) {

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Problem is the body of every answer that says no.
+// Problem is the body of every error answer.
 type Problem struct {
 	Detail    string `json:"detail"`          // a sentence a person can act on
 	Code      string `json:"code"`            // snake_case
@@ -26,7 +26,7 @@ type Problem struct {
 	RequestID string `json:"requestId,omitempty"`
 }
 
-// statuses is what each kind of the runtime's refusals means in HTTP.
+// statuses maps the kinds of the runtime's errors to HTTP statuses.
 var statuses = [...]int{
 	runtime.KindInvalid:      fiber.StatusBadRequest,
 	runtime.KindUnauthorized: fiber.StatusUnauthorized,
@@ -39,7 +39,7 @@ var statuses = [...]int{
 	runtime.KindUnsupported:  fiber.StatusUnsupportedMediaType,
 }
 
-// problems is what is said for the refusals of HTTP itself. An empty detail keeps the refusal's own.
+// problems maps HTTP statuses to bodies. An empty detail leaves the error's own.
 var problems = map[int]Problem{
 	fiber.StatusBadRequest:                  {Detail: "The request is not valid HTTP", Code: "invalid_request"},
 	fiber.StatusUnauthorized:                {Code: "unauthorized"},
@@ -53,11 +53,11 @@ var problems = map[int]Problem{
 	fiber.StatusMisdirectedRequest:          {Code: "foreign_host"},
 	fiber.StatusUpgradeRequired:             {Detail: "This path is a WebSocket; ask for the upgrade", Code: "upgrade_required"},
 	fiber.StatusRequestHeaderFieldsTooLarge: {Detail: "The request's headers are too large", Code: "headers_too_large"},
-	fiber.StatusBadGateway:                  {Detail: "The connection broke before the request was whole", Code: "request_broken"}, // which nobody reads
+	fiber.StatusBadGateway:                  {Detail: "The connection broke before the request was whole", Code: "request_broken"}, // which no client reads
 }
 
-// Status returns the status and body that tell a client of err, and after which time it may try again, 0
-// for unsaid. Of an error that is not a refusal it tells nothing: status 500.
+// Status returns the status and body for err, and the time after which the client may try again, 0 for unknown. An unknown error
+// is a 500 without details.
 func Status(err error) (int, Problem, time.Duration) {
 	if refusal, ok := errors.AsType[*runtime.Error](err); ok {
 		status, wait := statuses[refusal.Kind], refusal.RetryAfter
@@ -77,7 +77,7 @@ func Status(err error) (int, Problem, time.Duration) {
 	return fiber.StatusInternalServerError, Problem{Detail: "internal error", Code: "internal"}, 0
 }
 
-// maxDetail is how long what is said of a refusal may be, in bytes as JSON has it: it may quote what a client has sent.
+// maxDetail limits the detail of an error in bytes of JSON: it may quote the request.
 const maxDetail = 1 << 10
 
 // cut shortens a text at a rune.
@@ -101,7 +101,7 @@ func cut(text string) string {
 
 // fail answers a request with err. It is the one place where errors become answers.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
-	if errors.Is(err, stream.ErrGone) { // nobody reads what is answered
+	if errors.Is(err, stream.ErrGone) { // no client reads the answer
 		s.cfg.Log.With(Names(c)...).Debug("request is given up: its client has left", "request", requestID(c), "method", c.Method(), "path", auth.Shown(c.Path()))
 		return c.SendStatus(fiber.StatusBadGateway)
 	}
@@ -125,7 +125,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	return c.Status(status).JSON(body)
 }
 
-// Names is what a request's path calls the run and the thread that it is about, as lines of the log have them.
+// Names returns the run and the thread in a request's path, as pairs for the log.
 func Names(c *fiber.Ctx) (names []any) {
 	for _, p := range [...][2]string{{"runId", "run"}, {"run_id", "run"}, {"thread_id", "thread"}, {"threadId", "thread"}, {"conversation_id", "thread"}} {
 		if name := c.Params(p[0]); name != "" {
@@ -138,7 +138,7 @@ func Names(c *fiber.Ctx) (names []any) {
 // retryAfter is wait as the header Retry-After has it.
 func retryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
-// panicError is what a handler that panicked is taken to have returned.
+// panicError is the error of a handler that panicked.
 type panicError struct {
 	value any
 	stack []byte

@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// framed refuses a request of which another server on its way may have read something else: where its body ends, and so what follows
-// for part of it, what its headers are, or from where it comes. Only the raw headers tell: fasthttp has settled on one reading.
+// framed refuses a request that a proxy may have parsed differently: the end of its body, its headers, or its origin. It checks
+// the raw headers, as fasthttp has already chosen one interpretation.
 func framed(h *fasthttp.RequestHeader) error {
 	length, encoding, origins := false, false, 0
 	for line := range bytes.Lines(h.RawHeaders()) {

@@ -8,9 +8,8 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// secure gives an answer, whatever it will be, the headers that keep browsers from taking it for something else, showing it inside
-// another's page, or keeping it; and the request's id. Routes may say otherwise. Strict-Transport-Security is for whoever ends TLS
-// for a name to say.
+// secure sets the headers that keep browsers from sniffing an answer's type, framing it, or caching it, and the request's id.
+// Routes may override them. Strict-Transport-Security is left to the program that terminates TLS for a name.
 func secure(c *fiber.Ctx) {
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "no-store")
@@ -20,12 +19,12 @@ func secure(c *fiber.Ctx) {
 	c.Set(fiber.HeaderXRequestID, requestID(c))
 }
 
-// requestID is what a request is called in logs and in answers.
+// requestID is the request's id in logs and answers.
 func requestID(c *fiber.Ctx) string {
 	if id := auth.PeerOf(c).Request; id != "" {
 		return id
 	}
-	return uuid.NewString() // it failed before anybody had named it
+	return uuid.NewString() // the request failed before it got an id
 }
 
 // secured reports whether a request came in over TLS, here or at a program's own server.

@@ -21,16 +21,16 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// How a body comes in. Fasthttp would read it, into as much memory as its head announces, before anybody has judged Host, Origin
-// and credential; its own way to stream one keeps a buffer for each connection for as long as that lasts, begins by waiting for
-// 8 KiB, and takes what was not read for the next request. So it is told that there are no bodies: a connection of ours hands over
-// heads alone (see stream.Conn), and the route that a request is for reads the body, up to its limit and within the budget.
+// Fasthttp would read a body, into as much memory as the head announces, before Host, Origin and credential are checked. Its
+// streaming mode keeps a buffer per connection, waits for the first 8 KiB, and parses an unread body as the next request. So
+// the head is changed to announce no body: a stream.Conn returns heads only, and the route reads the body, within its limit
+// and the budget.
 
-// announced is the header that keeps what a head says of its body, as a length, or -1 for chunks, and a plus when the client waits
-// for word that it may send. It goes from one callback of fasthttp to the other, and no client can set it.
+// announced is the header that carries the body's length from one callback of fasthttp to the other, or -1 for chunks, with a plus
+// when the client waits for 100 Continue. Clients cannot set it.
 const announced = "Baton-Body"
 
-// announce notes what a head says of its body, and hides it from fasthttp.
+// announce moves the body's length from the head into the header announced.
 func announce(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	h.Del(announced)
 	greet := ""
@@ -47,7 +47,7 @@ func announce(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	return fasthttp.RequestConfig{}
 }
 
-// incoming is a body that nobody has read.
+// incoming is an unread body.
 type incoming struct {
 	own    *stream.Conn
 	length int // -1 for chunks
@@ -57,7 +57,7 @@ type incoming struct {
 
 type incomingKey struct{}
 
-// arrived takes what announce has noted.
+// arrived reads the header announced.
 func arrived(own *stream.Conn, h *fasthttp.RequestHeader) incoming {
 	noted, greet := strings.CutSuffix(string(h.Peek(announced)), "+")
 	if noted == "" {
@@ -74,14 +74,14 @@ func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		in := arrived(stream.Own(ctx.Conn()), &ctx.Request.Header)
 		if in.length == 0 {
-			in.own.Work()
+			in.own.BeginRequest()
 		} else {
 			ctx.SetUserValue(incomingKey{}, &in)
 		}
 		if known(ctx.Method()) {
 			s.shielded(ctx, h)
 		} else {
-			s.failHere(ctx, fiber.ErrNotImplemented) // which fiber would answer by itself
+			s.failHere(ctx, fiber.ErrNotImplemented) // fiber would answer without the server's error format
 		}
 		if !ctx.Hijacked() {
 			s.keep(ctx, &in)
@@ -96,7 +96,7 @@ func (s *Server) answering(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 // known reports whether a method is one that any path may take.
 func known(method []byte) bool { return slices.Contains(fiber.DefaultMethods, string(method)) }
 
-// shielded calls h, and answers for it when it panics: what happens outside of guard would end the process.
+// shielded calls h, and answers for it when it panics: a panic outside guard would end the process.
 func (s *Server) shielded(ctx *fasthttp.RequestCtx, h fasthttp.RequestHandler) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -116,8 +116,8 @@ func (s *Server) failHere(ctx *fasthttp.RequestCtx, err error) {
 	_ = s.fail(c, err)
 }
 
-// keep frees the request, and counts its answer, if that is large, as long as its client does not take it. One for which there was
-// room before is not refused for the little that it has come to beyond that: what was done must be told.
+// keep frees the request, and counts a large answer until its client has read it. An answer with reserved room is not refused if
+// it is a little larger: the request has had its effect.
 func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 	ctx.Request.ResetBody()
 	held := in.own.Hold(s.cfg.Streams.Budget)
@@ -144,15 +144,15 @@ func (s *Server) keep(ctx *fasthttp.RequestCtx, in *incoming) {
 // LargeAnswer is the size above which an answer counts: smaller ones are with the kernel at once.
 const LargeAnswer = 64 << 10
 
-// watchState is told what fasthttp does with a connection.
+// watchState receives fasthttp's states of a connection.
 func watchState(c net.Conn, state fasthttp.ConnState) {
 	own := stream.Own(c)
 	switch {
 	case own == nil:
 	case state == fasthttp.StateIdle:
-		own.Idle()
+		own.AwaitRequest()
 	case state == fasthttp.StateHijacked:
-		own.Rest()
+		own.EndRequest()
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Server) read(c *fiber.Ctx, in *incoming, r *Route) error {
 			err = held.Grow(n)
 		}
 	}
-	in.own.Work()
+	in.own.BeginRequest()
 	return err
 }
 
@@ -203,15 +203,15 @@ func (s *Server) readFrom(c *fiber.Ctx, from io.Reader, length int, r *Route, he
 // repeated is how large an answer that repeats body is at most, in JSON: it quotes the separators of lines and paragraphs.
 func repeated(body []byte) int { return 1<<10 + len(body) + 3*wire.Separators(body) }
 
-// Decoded lets go of a request's body once all that is wanted of it was decoded: what it has come to is as large, and is there
-// until the answer. The budget counts it on.
+// Decoded replaces a request's body by nothing after it was decoded. The decoded value is as large and lives until the answer, so
+// the budget counts on.
 func Decoded(c *fiber.Ctx) {
 	if _, own := c.Context().UserValue(incomingKey{}).(*incoming); own { // else its memory may be another's
 		c.Request().ResetBody()
 	}
 }
 
-// largeInput is the size above which what starts a run counts once more, as what it is decoded to.
+// largeInput is the size above which the body of a start counts twice, for its decoded form.
 const largeInput = 64 << 10
 
 // plain refuses bodies that are too large or not JSON.
@@ -225,7 +225,7 @@ func plain(c *fiber.Ctx, n, limit int) error {
 	return auth.JSON(c)
 }
 
-// limit is how large a body the route takes.
+// limit is the route's limit for a body.
 func (s *Server) limit(r *Route) int {
 	if r.Input {
 		return s.cfg.Input
@@ -233,7 +233,7 @@ func (s *Server) limit(r *Route) int {
 	return s.cfg.Body
 }
 
-// unread is what a client is told of a body that could not be read.
+// unread is the error for a body that could not be read.
 func unread(err error) error {
 	var broken net.Error
 	switch {
@@ -255,8 +255,8 @@ func refused(err error) bool {
 	return ok && e.Kind == runtime.KindOverloaded
 }
 
-// Body is the body of a request for a route that is Raw, as it comes. Reading it fails, with an error to return, when it is larger
-// than the route takes or does not get on.
+// Body streams the body of a request for a Raw route. Reading fails, with an error to return, when the body is too large or too
+// slow.
 func (r *Route) Body(c *fiber.Ctx) io.Reader {
 	in, _ := c.Context().UserValue(incomingKey{}).(*incoming)
 	var from io.Reader
@@ -265,7 +265,7 @@ func (r *Route) Body(c *fiber.Ctx) io.Reader {
 		body := in.own.Body(in.length, in.greet)
 		body.Unhurried = true
 		from = body
-		in.own.Work()
+		in.own.BeginRequest()
 	case c.Request().IsBodyStream():
 		from = c.Request().BodyStream()
 	default:
@@ -274,7 +274,7 @@ func (r *Route) Body(c *fiber.Ctx) io.Reader {
 	return &capped{from, r.Raw}
 }
 
-// capped is a body of which so much may be read.
+// capped is a body with a limit.
 type capped struct {
 	r    io.Reader
 	left int64

@@ -71,14 +71,14 @@ func TestNothingIsKeptForWhatIsOnlyAnnounced(t *testing.T) {
 		c, _ := s.dial("POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{")
 		all = append(all, c)
 	}
-	until(t, "the heads have arrived", func() bool { return s.streams.Budget.Used() >= 50<<10 })
+	until(t, "the heads have arrived", func() bool { return s.Streams.Budget.Used() >= 50<<10 })
 	if cost := heap() - before; cost > 50*128<<10 {
 		t.Errorf("50 heads cost %d bytes", cost)
 	}
 	for _, c := range all {
 		_ = c.Close()
 	}
-	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
+	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
 func TestHeadsAreJudgedBeforeTheirBodies(t *testing.T) {
@@ -180,7 +180,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	half := strings.Repeat(" ", size-1)
 	first, in := s.dial(fmt.Sprintf("%s%d\r\n\r\n%s", head, size, half))
 	second, _ := s.dial(fmt.Sprintf("%s%d\r\n\r\n%s", head, size, half))
-	until(t, "two bodies are held", func() bool { return s.streams.Budget.Used() >= int64(2*size) })
+	until(t, "two bodies are held", func() bool { return s.Streams.Budget.Used() >= int64(2*size) })
 	big := s.do("POST", "/api/v1/agent/runs", bytes.NewReader(make([]byte, size)), "Content-Type", "application/json")
 	s.refused(big, 503, "overloaded")
 	if big.header.Get("Retry-After") == "" {
@@ -190,12 +190,12 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		t.Errorf("a small body: got %d %s", a.status, a.body)
 	}
 	_ = second.Close()
-	until(t, "one body is held", func() bool { return s.streams.Budget.Used() < int64(2*size) }) // the other one counts twice once it is whole
+	until(t, "one body is held", func() bool { return s.Streams.Budget.Used() < int64(2*size) }) // the other one counts twice once it is whole
 	_, _ = io.WriteString(first, " ")
 	if got, _ := answered(t, in); fmt.Sprint(got) != "[200]" {
 		t.Errorf("got %v", got)
 	}
-	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
+	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	if a := s.do("POST", "/api/v1/agent/runs", bytes.NewReader(make([]byte, size)), "Content-Type", "application/json"); a.status != 200 {
 		t.Errorf("afterwards: got %d %s", a.status, a.body)
 	}
@@ -213,7 +213,7 @@ func TestSmallMessagesAreNotSmall(t *testing.T) {
 	if a := post(fmt.Sprintf(message, strings.Repeat("x", 1<<10))); a.status != 200 {
 		t.Errorf("as much in fewer messages: got %d %s", a.status, a.body)
 	}
-	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
+	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
 func TestSlowSendersAreGivenUp(t *testing.T) {
@@ -274,9 +274,9 @@ func TestSlowTakersAreGivenUp(t *testing.T) {
 	s := serveWith(t, transports.Config{Slack: 5 * time.Second}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
 	c, _ := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-	until(t, "the answer is held", func() bool { return s.streams.Budget.Used() >= 40<<20 })
+	until(t, "the answer is held", func() bool { return s.Streams.Budget.Used() >= 40<<20 })
 	s.refused(s.do("GET", "/large", nil), 503, "overloaded")
-	until(t, "nothing is held", func() bool { return s.streams.Budget.Used() == 0 })
+	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	if a := s.do("GET", "/large", nil); len(a.body) != 40<<20 {
 		t.Errorf("afterwards: got %d, %d bytes", a.status, len(a.body))
 	}
@@ -300,7 +300,7 @@ func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
 	echo := func() answer {
 		return s.do("POST", "/echo", strings.NewReader(body), "Content-Type", "application/json")
 	}
-	others := s.streams.Budget.Hold()
+	others := s.Streams.Budget.Hold()
 	statuses := make(map[int]int)
 	try := func(beside int) {
 		_ = others.Resize(beside)
@@ -310,7 +310,7 @@ func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
 			t.Errorf("beside %d bytes: got %d, done: %t", beside, a.status, did)
 		}
 		statuses[a.status]++
-		until(t, "the answer is not held any more", func() bool { return s.streams.Budget.Used() == int64(beside) })
+		until(t, "the answer is not held any more", func() bool { return s.Streams.Budget.Used() == int64(beside) })
 	}
 	const most = 7 << 20
 	for _, body = range []string{
@@ -401,7 +401,7 @@ func TestBusyConnectionsAreNotClosedForOthers(t *testing.T) {
 	if rest, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("behind the answer came %q, %v", rest, err)
 	}
-	if n := s.streams.Open(); n != 5 {
+	if n := s.Streams.Open(); n != 5 {
 		t.Errorf("%d streams are open", n)
 	}
 	_ = open

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// limits answers GET limits: what the caller, or the user that an admin names, may have and ask for, and what is used of it now.
+// limits answers GET limits: the limits of the caller, or of the user that an admin names, and their current use.
 func (s *Server) limits(c *fiber.Ctx, who runtime.Caller) error {
 	if user := c.Query("user"); user != "" {
 		var err error

@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// measure puts a request inside the operation of its client that its header traceparent names, tells Answered of it, and
-// logs foreign hosts and origins, which whoever runs the server may have to name in its settings.
+// measure makes a request part of the trace in its header traceparent, reports it to Answered, and logs foreign hosts and
+// origins, which the operator may have to configure.
 func (s *Server) measure(c *fiber.Ctx) error {
 	if parent := c.Get("traceparent"); s.cfg.Traced != nil && parent != "" {
 		within := func(ctx context.Context) context.Context { return s.cfg.Traced(ctx, parent) }
@@ -37,30 +37,30 @@ func (s *Server) measure(c *fiber.Ctx) error {
 		status, _, _ = Status(err)
 	}
 	route := c.Route().Path
-	if route == "/" { // of what stands before all routes: none has matched, or the request did not get so far
+	if route == "/" { // no route has matched, or the request did not get that far
 		route = ""
 	}
 	s.cfg.Answered(c.Method(), route, status, time.Since(began))
 	return err
 }
 
-// withinKey is where a request has what puts a context inside its client's operation.
+// withinKey is the local of the function that puts a context inside the client's trace.
 type withinKey struct{}
 
-// refusals logs what was refused, each for itself while they are few: strangers can send them as fast as they like.
+// refusals logs refusals one by one while they are few: strangers can cause them at any rate.
 type refusals struct {
 	mu    sync.Mutex // guards the fields below
 	since time.Time
 	told  int // since then
-	kept  int // and not told
+	kept  int // not logged
 }
 
 const (
-	mostRefusals = 20 // told
+	mostRefusals = 20 // logged
 	refusalsPer  = time.Minute
 )
 
-// tell logs with say that a value of a header is refused.
+// tell logs with say that a header's value is refused.
 func (r *refusals) tell(say func(msg string, args ...any), msg, header, value string) {
 	r.mu.Lock()
 	if now := time.Now(); now.Sub(r.since) > refusalsPer {
@@ -82,8 +82,8 @@ func (r *refusals) tell(say func(msg string, args ...any), msg, header, value st
 	say(msg, args...)
 }
 
-// discreet is what fasthttp tells of connections whose requests it cannot read. It quotes them, with tickets and tokens: only
-// the kind of the error is kept.
+// discreet logs fasthttp's errors of requests that it cannot parse. It drops their text, which quotes tickets and tokens, and
+// logs only the kind.
 type discreet struct{ log *slog.Logger }
 
 // Printf logs the kinds of the errors in args.

@@ -15,11 +15,11 @@ func (s *Server) health(c *fiber.Ctx) error {
 	return c.JSON(map[string]string{"status": "ok"})
 }
 
-// checkTimeout is how long the database and the plugins have to say that they are well.
+// checkTimeout limits the checks of the database and the plugins.
 const checkTimeout = 5 * time.Second
 
-// ready answers GET /readyz: requests can be served, or why not. All who ask at a time have one answer, and nobody waits for what is
-// silent: whoever likes may ask.
+// ready answers GET /readyz with the readiness or its reasons. Concurrent requests share one check, and none waits for a check
+// that does not return, as anybody may send them.
 func (s *Server) ready(c *fiber.Ctx) error {
 	if s.stopping.Load() {
 		return runtime.ErrStopping

@@ -38,7 +38,7 @@ func TestNobodyWaitsForWhatIsSilent(t *testing.T) {
 	if err := reg.Add(plugin); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.rt.Replace(t.Context(), reg); err != nil {
+	if err := s.Runtime.Replace(t.Context(), reg); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup

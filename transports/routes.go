@@ -16,23 +16,23 @@ import (
 // Route is an address at which a server answers. It has Known or Public, and its handler returns errors as they are.
 type Route struct {
 	Method, Path string
-	Known        auth.Handler  // for those whom the server knows, in the project that the path or the query names
-	Public       fiber.Handler // for everybody: it tells nothing that is anybody's
-	Late         bool          // Known is called for a project that is not there, too, with the caller's default one
-	Large        bool          // it reads what may be large: see Streams.Turn
-	Searched     bool          // with the query q it searches, which waits for its like and has nobody else wait
-	Stream       bool          // it is one that a ticket opens: a GET that shows what happens for as long as it happens
+	Known        auth.Handler  // for authenticated callers, in the project of the path or the query
+	Public       fiber.Handler // for everybody: it shows nothing that belongs to a user
+	Late         bool          // Known is called for an unknown project, too, with the caller's default project
+	Large        bool          // its answer may be large: see Streams.Turn
+	Searched     bool          // with the query q it searches, and the runtime limits searches
+	Stream       bool          // a ticket opens it: a GET that streams events
 
-	// A body is JSON, and read before Known is called; of which nothing needs to be kept: it is nobody else's.
-	Input  bool  // it may be as large as one that starts a run
-	Echoes bool  // its answer repeats it, for which there must be room before anything is done
-	Raw    int64 // Known reads it itself, with Route.Body: of any Content-Type, up to so many bytes
+	// The body is JSON and read before Known is called. The handler owns it.
+	Input  bool  // the body may be as large as one that starts a run
+	Echoes bool  // its answer repeats it: the budget reserves room first
+	Raw    int64 // Known reads it with Route.Body: any Content-Type, up to this many bytes
 }
 
-// Mounter is a transport: it says at which addresses it answers, from the root of the paths on.
+// Mounter is a transport. Its routes' paths are absolute.
 type Mounter interface{ Routes() []Route }
 
-// mount adds public routes to the server, then what finds out who asks, and then the others.
+// mount adds public routes to the server, then authentication, and then the other routes.
 func (s *Server) mount(who fiber.Handler) error {
 	for _, r := range s.routes {
 		if (r.Known == nil) == (r.Public == nil) {
@@ -60,8 +60,8 @@ func add(app *fiber.App, r Route, h fiber.Handler) {
 	app.Add(r.Method, r.Path, h)
 }
 
-// known gives the route's handler who asks and what. A context that ends when its client leaves, or its credential ends, has a request
-// that only reads: one that changes something is carried through.
+// known authenticates and admits a request for the route's handler. The context of a request that only reads ends when its client
+// disconnects or its credential ends; other requests are carried through.
 func (s *Server) known(r *Route) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		own, err := auth.ForProject(c, "")
@@ -101,7 +101,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 			return because(c.UserContext(), err) // see Reading
 		}
 		c.SetUserContext(watched(c))
-		if r.Stream { // which goes on when its handler has returned, and ends with its credential by itself
+		if r.Stream { // a stream goes on after its handler has returned, and ends with its credential
 			return because(c.UserContext(), r.Known(c, who))
 		}
 		ctx, cancel := context.WithCancelCause(c.UserContext())
@@ -117,8 +117,8 @@ func (s *Server) known(r *Route) fiber.Handler {
 	}
 }
 
-// Reading returns a context for what a request only reads, whatever its method: it ends with the cause stream.ErrGone when its client
-// has left.
+// Reading returns a context for reads in a request of any method: it ends with the cause stream.ErrGone when the client
+// disconnects.
 func Reading(c *fiber.Ctx) context.Context {
 	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
 		return c.UserContext() // which does
@@ -134,7 +134,7 @@ func watched(c *fiber.Ctx) context.Context {
 	return c.UserContext()
 }
 
-// because returns what has ended ctx, when a handler has failed after that: what it was reading tells no cause.
+// because returns the cause of ctx for an error of a handler after ctx has ended, as reads do not return the cause.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err != nil && (errors.Is(cause, auth.ErrEnded) || errors.Is(cause, stream.ErrGone)) {
@@ -155,7 +155,7 @@ func project(c *fiber.Ctx) string {
 	return c.Query("projectId")
 }
 
-// InBody returns who in the project that a request's body names, unless the request has named one before.
+// InBody returns who in the project that a request's body names, unless its path or query names one.
 func InBody(c *fiber.Ctx, who runtime.Caller, named string) (runtime.Caller, error) {
 	if named == "" || project(c) != "" {
 		return who, nil

@@ -11,27 +11,26 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/fanout"
-	"github.com/batonrun/baton/transports/lease"
+	"github.com/batonrun/baton/transports/ownership"
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// RunStream says which run a stream shows, to whom and how.
+// RunStream describes the stream of a run.
 type RunStream struct {
 	Caller     runtime.Caller
-	Key        *runtime.Idempotency // of the request; nil when it had none
+	Key        *runtime.Idempotency // of the request; nil if it had none
 	Started    runtime.Started      // the answer to the request
 	Projection agui.Projection
 	Framing    fanout.Framing // nil for that of server-sent events
 	Background bool           // the run does not belong to the connection
-	Got        int64          // the last event that a client has which sends its request again, 0 for none
+	Got        int64          // the last event that the client of a repeated request has, 0 for none
 }
 
-// ServeRun answers c with the events of the span that a request has started, up to its terminal event; a request that is sent
-// again with Last-Event-ID, with those behind that one. The
-// run belongs to the connection (see Hold) unless it runs in the background. A stream that the server must
-// end early ends with a RUN_ERROR of code interrupted, which is no event of the log: the run goes on. So does one whose
-// stream ends with its credential, and belongs to no connection any more: what somebody was let begin is not undone
-// because time has passed.
+// ServeRun answers c with the events of the span that a request has started, up to its terminal event. A repeated request with
+// Last-Event-ID gets the events after that one. The run belongs to the connection (see TieRun) unless it runs in the
+// background. A stream that the server must end early ends with a RUN_ERROR of code interrupted, which is not in the log;
+// the run goes on. If the stream ends with its credential, the run goes on too, without an owner: an accepted request stays
+// accepted.
 func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 	if last := LastEventID(c); last != "" && r.Started.Replayed {
 		var err error
@@ -42,29 +41,29 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 	return s.Serve(c, func(ctx context.Context, w *stream.Writer) error { return s.ShowRun(ctx, w, &r) })
 }
 
-// ShowRun writes to w what ServeRun answers with, and returns when that is all, or with stream.ErrGone.
+// ShowRun writes the events of ServeRun to w. It returns when all are written, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
-	w.About("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
-	held := (*lease.Held)(nil)
+	w.Describe("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
+	tie := (*ownership.Tie)(nil)
 	if !r.Background {
-		held = s.Hold(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
+		tie = s.TieRun(owner{w, ctx.Done()}, r.Caller, r.Key, r.Started)
 	}
 	cur, err := s.rt.ReadRunBehind(context.WithoutCancel(ctx), r.Started, r.Got) // a client that has left may come back
 	if err != nil {
-		held.Release()
+		tie.Release()
 		return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 	}
-	if r.Started.Status != runtime.Running || cur.Waits() { // else the head goes out with the first events
+	if r.Started.Status != runtime.Running || cur.Waits() { // otherwise the head is sent with the first events
 		err = w.Flush()
 	}
 	if err == nil {
-		err = s.Follow(ctx, w, &fanout.Tail{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
+		err = s.Follow(ctx, w, &fanout.Feed{Cursor: attended{cur, w}, Projection: r.Projection, Framing: r.Framing})
 	}
 	if errors.Is(err, stream.ErrGone) {
-		held.Drop(cur)
+		tie.Drop(cur)
 		return err
 	}
-	held.Release()
+	tie.Release()
 	cur.Close()
 	if err == nil || cur.Ended() {
 		return nil
@@ -72,19 +71,19 @@ func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) e
 	return s.interrupt(w, r.log(s.log), err, r.Projection, r.Framing)
 }
 
-// log is a logger whose lines say which run the stream shows.
+// log returns a logger with the names of the run.
 func (r *RunStream) log(log *slog.Logger) *slog.Logger {
 	return log.With("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 }
 
-// attended is the cursor of a run whose questions are for the client of a stream.
+// attended is the cursor of a run whose questions are shown to the client of a stream.
 type attended struct {
 	*runtime.RunCursor
 	w *stream.Writer
 }
 
-// Next returns what the run's cursor does, but not what a client is asked that has left: then it fails with
-// stream.ErrGone. What is written to such a client would seem to arrive.
+// Next is the run's cursor's. If a question ends the span and the client has disconnected, it fails with stream.ErrGone: a write
+// to such a client would seem to succeed.
 func (a attended) Next(ctx context.Context) ([]*runtime.Record, error) {
 	recs, err := a.RunCursor.Next(ctx)
 	if err == nil && asks(recs[len(recs)-1].Event) && a.w.Gone() {
@@ -93,7 +92,7 @@ func (a attended) Next(ctx context.Context) ([]*runtime.Record, error) {
 	return recs, err
 }
 
-// asks reports whether ev ends a span of a run that waits for its client.
+// asks reports whether ev ends a span with a question or a frontend call.
 func asks(ev agui.Event) bool {
 	end, ok := ev.(agui.RunFinished)
 	return ok && (end.Outcome.Type == agui.OutcomeInterrupt || len(end.Outcome.PendingToolCallIDs) > 0)
@@ -114,14 +113,14 @@ func (o owner) Gone() bool {
 	}
 }
 
-// Interrupt ends a stream of a thread's AG-UI events before its end, because of err: with a RUN_ERROR that is no event of
-// the log. Of a server that stops it says so to nobody else.
+// Interrupt ends a stream of a thread's AG-UI events early, because of err, with a RUN_ERROR that is not in the log. It logs err
+// unless the server stops.
 func (s *Streams) Interrupt(w *stream.Writer, thread string, err error, p agui.Projection) error {
 	return s.interrupt(w, s.log.With("thread", thread), err, p, nil)
 }
 
 func (s *Streams) interrupt(w *stream.Writer, log *slog.Logger, err error, p agui.Projection, framing fanout.Framing) error {
-	if !errors.Is(err, runtime.ErrStopping) && !errors.Is(err, auth.ErrEnded) && !errors.Is(err, context.Canceled) { // nor of a client that leaves
+	if !errors.Is(err, runtime.ErrStopping) && !errors.Is(err, auth.ErrEnded) && !errors.Is(err, context.Canceled) { // nor for a client that disconnects
 		log.Error("a run's stream failed", "error", err)
 	}
 	ev := agui.RunError{Message: "The stream was interrupted; the run goes on without it", Code: "interrupted"}

@@ -60,7 +60,7 @@ func TestTLSIsSpokenAndNothingOlder(t *testing.T) {
 	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		cfg := s.tls.Clone()
 		cfg.MinVersion, cfg.MaxVersion, cfg.NextProtos = version, version, []string{"h2", "http/1.1"}
-		c, err := tls.Dial("tcp", s.addr, cfg)
+		c, err := tls.Dial("tcp", s.Addr, cfg)
 		if (err == nil) != want {
 			t.Errorf("%s: got %v", tls.VersionName(version), err)
 		}
@@ -75,7 +75,7 @@ func TestTLSIsSpokenAndNothingOlder(t *testing.T) {
 
 func TestPlainRequestIsToldToSpeakTLS(t *testing.T) {
 	s := serveTLS(t, transports.Config{}, transports.StreamConfig{})
-	c, err := net.Dial("tcp", s.addr)
+	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestPlainRequestIsToldToSpeakTLS(t *testing.T) {
 // A handshake that does not get on ends, though bytes of it come again and again.
 func TestHandshakeHasADeadline(t *testing.T) {
 	s := serveTLS(t, transports.Config{HeadTimeout: 300 * time.Millisecond}, transports.StreamConfig{})
-	c, err := net.Dial("tcp", s.addr)
+	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestHandshakeHasADeadline(t *testing.T) {
 func TestConnectionsAreCappedOverTLS(t *testing.T) {
 	s := serveTLS(t, transports.Config{Conns: 20, PeerConns: 10, HeadTimeout: time.Hour}, transports.StreamConfig{})
 	for range 50 {
-		c, err := net.Dial("tcp", s.addr)
+		c, err := net.Dial("tcp", s.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,9 +157,9 @@ func TestClientThatLeavesEndsWhatItAskedFor(t *testing.T) {
 		if _, err := in.ReadString('t'); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "a stream is open", func() bool { return s.streams.Open() == 1 })
+		until(t, "a stream is open", func() bool { return s.Streams.Open() == 1 })
 		close(c)
-		until(t, name+": no stream is open", func() bool { return s.streams.Open() == 0 })
+		until(t, name+": no stream is open", func() bool { return s.Streams.Open() == 0 })
 
 		c, _ = s.dial("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		<-asked
@@ -175,7 +175,7 @@ func TestSlowTakerIsCutOffOverTLS(t *testing.T) {
 	var s *server
 	flood := mount(func(r *table) {
 		r.Get("/flood", func(c *fiber.Ctx) error {
-			return s.streams.Serve(c, func(_ context.Context, w *stream.Writer) error {
+			return s.Streams.Serve(c, func(_ context.Context, w *stream.Writer) error {
 				for {
 					if _, err := w.WriteString(frame(32 << 10)); err != nil {
 						return err
@@ -190,7 +190,7 @@ func TestSlowTakerIsCutOffOverTLS(t *testing.T) {
 	s = serveTLS(t, transports.Config{}, transports.StreamConfig{Ping: 150 * time.Millisecond, WriteTimeout: time.Second}, flood)
 	_, in := s.dial("GET /stream/wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	s.dial("GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	until(t, "one is cut off", func() bool { return s.streams.Stats().Cut == 1 })
+	until(t, "one is cut off", func() bool { return s.Streams.Stats().Cut == 1 })
 	for range 3 {
 		for line := ""; line != "event: keepalive\n"; {
 			var err error
@@ -199,7 +199,7 @@ func TestSlowTakerIsCutOffOverTLS(t *testing.T) {
 			}
 		}
 	}
-	if n := s.streams.Open(); n != 1 {
+	if n := s.Streams.Open(); n != 1 {
 		t.Errorf("%d streams are open, want the one that is read", n)
 	}
 }

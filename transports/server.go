@@ -1,23 +1,22 @@
-// Package transports is the HTTP server that Baton's transports are mounted on: it turns errors into
-// answers, keeps limits, serves and counts the open event streams, and stops in good order. What a route
-// means is its transport's affair; the rules for Host, Origin and bodies are auth's.
+// Package transports is the HTTP server that Baton's transports are mounted on: it turns errors into answers, enforces
+// limits, serves and counts the event streams, and stops in order. Transports define the routes; auth defines the rules for
+// Host, Origin and bodies.
 //
-// # Rooms
+// # Packages
 //
-// What all transports share stands in folders of its own, of which each knows one thing: stream the connections,
-// budget what is held for clients, rates how often they come, fanout how a log is shown on them to many, lease whose connection a
-// run belongs to, wire what requests and answers look like, auth who asks. Streams brings the first five together. A transport is a
-// folder, too; none knows another.
+// Transports share packages of one purpose each: stream (connections), budget (memory held for clients), rates (rate limits),
+// fanout (a log shown to many viewers), ownership (the connection that owns a run), wire (requests and answers as JSON) and
+// auth (callers). Streams combines the first five. A transport is a package, too; no transport imports another.
 //
 // # Stopping
 //
-// Runs may go on while people watch them, so a program stops in this order:
+// Viewers watch runs to their end, so a program stops in this order:
 //
 //  1. runtime.Shutdown: readiness turns red, new runs are refused with 503, live runs drain or are released,
-//     and every viewer sees what they still write.
-//  2. Server.Shutdown: the listener is closed first, so that an EventSource that reconnects finds nobody and
-//     tries again (an answer of 503 would end it for good); then the open streams are told to come back, in
-//     slices, and end; requests under way are answered.
+//     and viewers see everything they still write.
+//  2. Server.Shutdown: the listener is closed first, so that a reconnecting EventSource finds no server and
+//     tries again (an answer of 503 would end it for good); then the open streams are ended with a request to
+//     reconnect, in slices; requests in progress are answered.
 //  3. The store is closed.
 package transports
 
@@ -53,12 +52,12 @@ type Config struct {
 
 	Listen   string             // address to serve on, default 127.0.0.1:8080
 	Insecure bool               // serve addresses that other machines reach, over plain HTTP or without accounts
-	TLS      *tls.Config        // has TLS spoken on what Serve is given, of HTTP/1.1; nil for plain HTTP
-	Accounts auth.Authenticator // says who sent a request, default everybody is auth.Local
+	TLS      *tls.Config        // makes Serve speak HTTPS (HTTP/1.1); nil for plain HTTP
+	Accounts auth.Authenticator // identifies callers, default auth.Local for every request
 	Hosts    []string           // Host names admitted beside the address, localhost and loopback literals
 	Origins  []string           // web origins admitted beside the server's own
 	Cookies  bool               // pages of Origins may have their browsers send cookies and the like
-	Proxies  auth.Proxies       // stand before the server, and are believed for whom they ask
+	Proxies  auth.Proxies       // trusted proxies, whose forwarded addresses are believed
 
 	Body   int // bytes of a request's body, default 2 MiB
 	Input  int // of one that starts a run, default 32 MiB
@@ -68,7 +67,7 @@ type Config struct {
 	ReadTimeout  time.Duration // for the whole of its body, default 1 min
 	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
 	IdleTimeout  time.Duration // between two requests of a connection, default 2 min
-	Slack        time.Duration // for which a body may not get on, or an answer not be taken, default 10 s
+	Slack        time.Duration // pause in a body or in reading an answer, default 10 s
 	Rate         int           // bytes per second that clients must send and take on the average, default 4 KiB
 
 	Conns     int // connections at a time, default as many as the process has descriptors for
@@ -76,8 +75,8 @@ type Config struct {
 	Guesses   int // credentials of one address that are wrong in a minute; 0 or less for no limit
 
 	Metrics  http.Handler                                                  // answers GET /metrics; nil for nothing there
-	Answered func(method, route string, status int, took time.Duration)    // is told of each request; nil for nobody
-	Traced   func(ctx context.Context, traceparent string) context.Context // puts a request inside its client's operation; nil for none
+	Answered func(method, route string, status int, took time.Duration)    // called for each request; nil for no call
+	Traced   func(ctx context.Context, traceparent string) context.Context // makes a request part of its client's trace; nil for none
 }
 
 func (c Config) withDefaults() Config {
@@ -100,13 +99,13 @@ type Server struct {
 	routes   []Route
 	stopping atomic.Bool
 	refused  refusals
-	unready  refusals           // what is not ready, likewise
-	checks   singleflight.Group // of what is
+	unready  refusals           // failed checks of readiness, likewise
+	checks   singleflight.Group // the checks of readiness
 	visits   *visits            // the requests of other servers: see ServeHTTP
-	terms    *auth.Terms        // what the credentials of accounts have open
-	guesses  *auth.Guesses      // those that are wrong; nil for no limit
+	terms    *auth.Terms        // the open streams of accounts' credentials
+	guesses  *auth.Guesses      // wrong credentials; nil for no limit
 
-	ending context.Context         // ends when what is carried through has to
+	ending context.Context         // ends requests that Shutdown must not wait for any longer
 	end    context.CancelCauseFunc // of ending
 
 	mu   sync.Mutex // guards the fields below
@@ -141,7 +140,7 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 		WriteTimeout:                 cfg.WriteTimeout, // hijacked streams have their own
 		IdleTimeout:                  cfg.IdleTimeout,
 		DisablePreParseMultipartForm: true,
-		ReduceMemoryUsage:            true, // else each stream keeps a read buffer of Header bytes
+		ReduceMemoryUsage:            true, // otherwise each stream keeps a read buffer of Header bytes
 		DisableStartupMessage:        true,
 	})
 	web := s.app.Server()
@@ -213,11 +212,11 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.app.Listener(own)
 }
 
-// EndCredential ends at once the streams that a credential, by its id, has opened. Who has taken one back elsewhere need
-// not call it: a Watcher is asked each minute.
+// EndCredential ends at once the streams that a credential, by its id, has opened. It is optional after a revocation: a Watcher
+// is asked each minute.
 func (s *Server) EndCredential(id string) { s.terms.End(id) }
 
-// listening is what listeners are told.
+// listening returns the configuration of listeners.
 func (s *Server) listening() stream.ListenerConfig {
 	return stream.ListenerConfig{
 		Log: s.cfg.Log, Conns: s.cfg.Conns, PerPeer: s.cfg.PeerConns, Exempt: s.cfg.Proxies.Has,
@@ -238,10 +237,9 @@ func (s *Server) setAddr(ln net.Listener) {
 	s.addr = ln.Addr().String()
 }
 
-// Shutdown closes the listener, ends the open streams and waits for requests under way, until ctx is done
-// and for a second at least: a runtime that took all the time there was must not cost clients the goodbye.
-// Requests that have not arrived before that are given up, and soon those whose bodies go elsewhere as they come.
-// Shut the runtime down before it (see the package's comment).
+// Shutdown closes the listener, ends the open streams and waits for requests in progress, until ctx is done but for at least a
+// second, so that a runtime that used up ctx does not cost clients the last frames. It gives up requests that have not
+// arrived before, and soon those that stream their bodies elsewhere. Shut the runtime down first (see the package comment).
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := stream.Farewells(ctx)
 	defer cancel()
@@ -255,7 +253,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.visits.conns.Hurry()
 	s.terms.Close()
 	end := func() { s.end(runtime.ErrStopping) }
-	defer end() // what nobody may wait for any more
+	defer end() // ends requests that are still carried
 	defer time.AfterFunc(carried, end).Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- s.app.ShutdownWithContext(ctx) }() // ends with ctx at the latest
@@ -267,11 +265,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// carried is for how long a server that stops waits for what takes in bodies as they come: where it puts them may be silent.
+// carried is the time a stopping server waits for requests that stream their bodies, whose destination may not respond.
 const carried = 5 * time.Second
 
-// guard turns panics into errors, and refuses what another server may have read otherwise, and to change anything once the
-// server stops. What only reads may pass then: a stream must be answered with word to come back.
+// guard turns panics into errors. It refuses requests that another server may have parsed differently, and once the server
+// stops all but reads: a stream must be answered with a request to reconnect.
 func (s *Server) guard(c *fiber.Ctx) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -3,7 +3,6 @@ package transports_test
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -21,24 +20,16 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"go.uber.org/goleak"
 
-	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/storage"
-	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { transporttest.Main(m) }
 
-const patience = 10 * time.Minute
+const patience = transporttest.Patience
 
 // mount is a transport made of a function.
 type mount func(r *table)
@@ -86,7 +77,7 @@ func TestRoutesSayWhoTheyAreFor(t *testing.T) {
 		return auth.Identity{}, errors.New("nobody")
 	})})
 	public := []string{"GET /healthz", "GET /readyz"}
-	for _, r := range s.web.Routes() {
+	for _, r := range s.Web.Routes() {
 		method, path, _ := strings.Cut(r, " ")
 		got := s.do(method, path, nil).status
 		if known := slices.Contains(public, r) || method == http.MethodHead && slices.Contains(public, "GET "+path); known == (got == 401) {
@@ -98,7 +89,7 @@ func TestRoutesSayWhoTheyAreFor(t *testing.T) {
 		"nobody": {Method: "GET", Path: "/x"},
 		"both":   {Method: "GET", Path: "/x", Public: answers, Known: func(*fiber.Ctx, runtime.Caller) error { return nil }},
 	} {
-		_, err := transports.New(transports.Config{Runtime: s.rt, Streams: s.streams}, mount(func(t *table) { t.routes = append(t.routes, r) }))
+		_, err := transports.New(transports.Config{Runtime: s.Runtime, Streams: s.Streams}, mount(func(t *table) { t.routes = append(t.routes, r) }))
 		if err == nil {
 			t.Errorf("a route for %s is mounted", name)
 		}
@@ -107,13 +98,9 @@ func TestRoutesSayWhoTheyAreFor(t *testing.T) {
 
 // server is a server of routes.
 type server struct {
-	testing.TB
-	rt      *runtime.Runtime
-	streams *transports.Streams
-	web     *transports.Server
-	addr    string
-	tls     *tls.Config // clients speak it; nil for plain HTTP
-	log     *buffer
+	*transporttest.Server
+	tls *tls.Config // clients speak it; nil for plain HTTP
+	log *buffer
 }
 
 // buffer is a log that can be read meanwhile.
@@ -141,45 +128,11 @@ func serve(tb testing.TB, cfg transports.Config) *server {
 
 func serveWith(tb testing.TB, cfg transports.Config, streams transports.StreamConfig, mounts ...transports.Mounter) *server {
 	tb.Helper()
-	s := &server{TB: tb, log: new(buffer)}
-	cfg.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg.WriteTimeout, cfg.IdleTimeout = cmp.Or(cfg.WriteTimeout, time.Hour), cmp.Or(cfg.IdleTimeout, time.Hour) // not what ends a hang while a test waits
-	reg := new(plugins.Registry)
-	if err := reg.Add(builtin.Plugins()...); err != nil {
-		tb.Fatal(err)
-	}
-	db, err := storage.Open(tb.Context(), storage.Config{URL: "sqlite:" + sqlitetest.New(tb)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if s.rt, err = runtime.New(runtime.Config{Store: db, Registry: reg, Log: cfg.Log}); err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.rt.Start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
-	cfg.Runtime = s.rt
-	streams.Runtime, streams.Log = s.rt, cfg.Log
-	cfg.Streams = transports.NewStreams(streams)
-	s.streams = cfg.Streams
-	if s.web, err = transports.New(cfg, append(mounts, routes, s.streaming())...); err != nil {
-		tb.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.addr = ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- s.web.Serve(ln) }() // ends with Shutdown
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx), <-served, db.Close()); err != nil {
-			tb.Error(err)
-		}
-	})
-	return s
+	log := new(buffer)
+	return &server{log: log, Server: transporttest.Start(tb, transporttest.Config{
+		Server: cfg, Streams: streams, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Mount: func(s *transporttest.Server) []transports.Mounter { return append(mounts, routes, streaming(s)) },
+	})}
 }
 
 // answer is what the server said.
@@ -197,7 +150,7 @@ func (s *server) do(method, path string, body io.Reader, header ...string) answe
 	if s.tls != nil {
 		scheme = "https://"
 	}
-	req, err := http.NewRequestWithContext(s.Context(), method, scheme+s.addr+path, body)
+	req, err := http.NewRequestWithContext(s.Context(), method, scheme+s.Addr+path, body)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -315,7 +268,7 @@ func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
 
 func TestHostsAndOrigins(t *testing.T) {
 	s := serve(t, transports.Config{Hosts: []string{"Baton.example"}, Origins: []string{"https://app.example"}})
-	_, port, _ := net.SplitHostPort(s.addr)
+	_, port, _ := net.SplitHostPort(s.Addr)
 	for _, c := range []struct {
 		host, origin string
 		status       int
@@ -403,7 +356,7 @@ func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
 		}
 	}
 	s.refused(ask("https://evil.example", "content-type"), 403, "forbidden")
-	if a := s.do("GET", "/ok", nil, "Origin", "http://"+s.addr); a.header.Get("Access-Control-Allow-Origin") != "" {
+	if a := s.do("GET", "/ok", nil, "Origin", "http://"+s.Addr); a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("got %v", a.header)
 	}
 }
@@ -492,7 +445,7 @@ func TestHeaderLimit(t *testing.T) {
 func TestBrokenRequests(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for _, request := range []string{"nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: a b\r\nContent-Length: x\r\n\r\n", "GET /ok HTTP/1.1\r\n\r\n"} {
-		c, err := net.Dial("tcp", s.addr)
+		c, err := net.Dial("tcp", s.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -515,7 +468,7 @@ func TestReadiness(t *testing.T) {
 	if a := s.do("GET", "/readyz", nil); a.status != 200 || a.body != `{"status":"ready"}` {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
-	if err := s.rt.Shutdown(t.Context()); err != nil {
+	if err := s.Runtime.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.refused(s.do("GET", "/readyz", nil), 503, "stopping")
@@ -527,7 +480,7 @@ func TestReadiness(t *testing.T) {
 func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 	s := serve(t, transports.Config{})
 	accounts := auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) { return auth.Identity{}, errors.New("nobody") })
-	cfg := transports.Config{Runtime: s.rt, Streams: transports.NewStreams(transports.StreamConfig{Runtime: s.rt})}
+	cfg := transports.Config{Runtime: s.Runtime, Streams: transports.NewStreams(transports.StreamConfig{Runtime: s.Runtime})}
 	for listen, want := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true,
 		":0": false, "0.0.0.0:0": false, "192.168.1.1:80": false, "[::]:0": false, "example.com:80": false,
@@ -558,8 +511,8 @@ func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 // A server that is told to stop while it begins to serve stops, too.
 func TestAServerStopsThatHasJustBegun(t *testing.T) {
 	s := serve(t, transports.Config{})
-	cfg := transports.Config{Runtime: s.rt, Log: slog.New(slog.DiscardHandler)}
-	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.rt, Log: cfg.Log})
+	cfg := transports.Config{Runtime: s.Runtime, Log: slog.New(slog.DiscardHandler)}
+	cfg.Streams = transports.NewStreams(transports.StreamConfig{Runtime: s.Runtime, Log: cfg.Log})
 	web, err := transports.New(cfg, routes)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
 // sizes are those of frames around which a piece or a chunk could go wrong.
@@ -27,11 +28,11 @@ var sizes = []int{1, 2, 100, 32<<10 - 9, 32<<10 - 8, 32<<10 - 7, 32 << 10, 64 <<
 func frame(n int) string { return fmt.Sprintf("%d:", n) + strings.Repeat("x", n) }
 
 // streaming has one of each way for a stream to go.
-func (s *server) streaming() transports.Mounter {
+func streaming(s *transporttest.Server) transports.Mounter {
 	way := func(r *table, path string, fn func(context.Context, *stream.Writer) error) {
 		r.Get("/stream/"+path, func(c *fiber.Ctx) error {
 			c.Set("X-Mine", "kept")
-			return s.streams.Serve(c, fn)
+			return s.Streams.Serve(c, fn)
 		})
 	}
 	return mount(func(r *table) {
@@ -88,7 +89,7 @@ func (s *server) streaming() transports.Mounter {
 // dial connects a client that speaks for itself, from request on.
 func (s *server) dial(request string) (net.Conn, *bufio.Reader) {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
+	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func TestFailedStreamIsCutOff(t *testing.T) {
 				t.Errorf("%s was not logged", path)
 			}
 		}
-		if n := s.streams.Open(); n != 0 {
+		if n := s.Streams.Open(); n != 0 {
 			t.Errorf("%d streams are open", n)
 		}
 		if a := s.do("GET", "/ok", nil); a.status != 200 {
@@ -262,7 +263,7 @@ func TestFailedStreamTellsOfItsRunAndThread(t *testing.T) {
 
 func TestStreamsThatBeginWhileStoppingSayGoodbye(t *testing.T) {
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
-		if err := s.streams.Shutdown(t.Context()); err != nil {
+		if err := s.Streams.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, got, err := s.read("1.1", "wait"); err != nil || got != "textbye" {

@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/budget"
 	"github.com/batonrun/baton/transports/fanout"
-	"github.com/batonrun/baton/transports/lease"
+	"github.com/batonrun/baton/transports/ownership"
 	"github.com/batonrun/baton/transports/rates"
 	"github.com/batonrun/baton/transports/stream"
 )
@@ -33,17 +33,17 @@ type StreamConfig struct {
 	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
 	InFlight     int64         // bytes of requests, messages and answers that are held at a time, default 96 MiB
 	Rates        *rates.Meter  // counts the requests and streams of users and projects; nil for no limits
-	Grace        time.Duration // what a dropped client has to come back to its run, default 3 s
+	Grace        time.Duration // how long a run outlives its connection, default 3 s
 }
 
-// Streams are the open event streams of a process, what they show, and which of the runs belong to them. All
-// transports of a server have the same.
+// Streams are the open event streams of a process, their viewers, and the runs that belong to them. All transports of a server
+// share one.
 type Streams struct {
 	*stream.Set
 	*fanout.Viewers
-	*lease.Leases
-	Budget *budget.Budget // of what is held for clients
-	Rates  *rates.Meter   // of what callers ask for; nil for no limits
+	*ownership.Registry
+	Budget *budget.Budget // bytes held for clients
+	Rates  *rates.Meter   // limits of requests and streams; nil for no limits
 
 	rt    *runtime.Runtime
 	log   *slog.Logger
@@ -67,20 +67,19 @@ func NewStreams(cfg StreamConfig) *Streams {
 		WriteTimeout: cfg.WriteTimeout, SendBuffer: cfg.SendBuffer,
 	})
 	return &Streams{
-		Set:     set,
-		Viewers: fanout.New(set),
-		Rates:   cfg.Rates,
-		Budget:  budget.New(inFlight(&cfg)),
-		Leases:  lease.New(lease.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
-		rt:      cfg.Runtime,
-		log:     cfg.Log,
-		turns:   newTurns(cfg.Rates != nil),
+		Set:      set,
+		Viewers:  fanout.New(set),
+		Rates:    cfg.Rates,
+		Budget:   budget.New(inFlight(&cfg)),
+		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
+		rt:       cfg.Runtime,
+		log:      cfg.Log,
+		turns:    newTurns(cfg.Rates != nil),
 	}
 }
 
-// Serve is stream.Set's, for a stream that ends with the credential of its request. When that has ended it looks like one
-// that is over: its client comes back, and is told why it may not. It fails when the caller has too many streams open (see
-// Reserve).
+// Serve is stream.Set's, for a stream that ends with the credential of its request. It then ends like a complete stream, so
+// that the client reconnects and gets the refusal. Serve fails when the caller has too many open streams (see Reserve).
 func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Writer) error) error {
 	if err := s.Reserve(c); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (s *Streams) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *stream.Wri
 	return s.Set.Serve(c, func(ctx context.Context, w *stream.Writer) error {
 		defer s.Rates.Hold(h.who)()
 		defer h.term.Watch(w.End)()
-		w.About(names...)
+		w.Describe(names...)
 		if err := fn(ctx, w); !errors.Is(err, auth.ErrEnded) {
 			return err
 		}
@@ -110,8 +109,8 @@ func (s *Streams) Attach(h Holder, req *fasthttp.RequestCtx, c net.Conn, d strea
 	})
 }
 
-// Shutdown ends the open streams, a slice at a time, as it will those that are opened from now on. The runs that
-// belong to them go on. When ctx is done, but not within the first second, it cuts off those that are left.
+// Shutdown ends the open streams, a slice at a time, and every stream that is opened later. Their runs go on. When ctx is
+// done, but not within the first second, it cuts off the remaining streams.
 func (s *Streams) Shutdown(ctx context.Context) error {
 	s.EndGraces()
 	return s.Set.Shutdown(ctx)

@@ -27,7 +27,7 @@ func TestARequestEndsWithItsCredential(t *testing.T) {
 	})}, transports.StreamConfig{}, waits)
 	go func() { // ends with the request's handler
 		<-came
-		s.web.EndCredential("key")
+		s.Web.EndCredential("key")
 	}()
 	s.refused(s.do("GET", "/waits", nil), http.StatusUnauthorized, "credential_ended")
 }

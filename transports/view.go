@@ -14,14 +14,14 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// View is what a viewer of a thread's log has asked for. It may be kept.
+// View is a viewer's request for a thread's log.
 type View struct {
 	Thread runtime.Handle
 	After  int64         // the events behind this one
-	Latest bool          // that is where the log ended when it was asked for
+	Latest bool          // After is where the log ended at the request
 	Follow bool          // the view does not end when no run is queued or running
 	Gather time.Duration // between two writes at least
-	Ended  bool          // there is nothing to show, and nobody is busy
+	Ended  bool          // there is nothing to show, and the thread is not busy
 }
 
 // maxGather is the longest time a viewer may have events gathered, in milliseconds.
@@ -47,16 +47,16 @@ func (s *Streams) View(c *fiber.Ctx, who runtime.Caller) (*View, error) {
 	return v, nil
 }
 
-// Tail opens what v shows, in projection p. Close its cursor when done.
-func (s *Streams) Tail(ctx context.Context, v *View, p agui.Projection) (*fanout.Tail, error) {
+// Feed opens a cursor for v, in projection p. Close the cursor when done.
+func (s *Streams) Feed(ctx context.Context, v *View, p agui.Projection) (*fanout.Feed, error) {
 	cur, err := s.rt.Read(ctx, v.Thread, v.After, v.Follow)
 	if err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
+		return nil, cmp.Or(context.Cause(ctx), err) // the store does not return the cause of a cancelled read
 	}
-	return &fanout.Tail{Cursor: cur, Projection: p, Gather: v.Gather}, nil
+	return &fanout.Feed{Cursor: cur, Projection: p, Gather: v.Gather}, nil
 }
 
-// parse reads the query and the header of a client that comes back.
+// parse reads the query and the headers of a reconnecting client.
 func (v *View) parse(c *fiber.Ctx) (err error) {
 	if v.After, err = parseCursor(cmp.Or(LastEventID(c), c.Query("after_event_id", "0"))); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (v *View) parse(c *fiber.Ctx) (err error) {
 	return nil
 }
 
-// LastEventID is the last id that a client which comes back has: what EventSource says in a header, and its polyfills, which come
-// back to the same URL likewise, in the query. Without one it is empty.
+// LastEventID returns the last id that a reconnecting client has: EventSource sends a header, and its polyfills, which reuse the
+// URL, send the query. Without one it is empty.
 func LastEventID(c *fiber.Ctx) string { return cmp.Or(c.Get("Last-Event-ID"), c.Query("lastEventId")) }
 
 // parseCursor reads an event id, or latest for the log's end.

@@ -17,14 +17,14 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// visits are the requests that servers of the program's own have taken and that are answered here.
+// visits are requests of another program's servers that are answered here.
 type visits struct {
-	conns *stream.Listener // of their connections; it accepts none
+	conns *stream.Listener // holds their connections; it accepts none
 
 	mu    sync.Mutex // guards the fields below
 	n     int
 	ended bool
-	last  chan struct{} // closed when ended and none is left
+	last  chan struct{} // closed when ended and no visit is left
 }
 
 func newVisits(conns *stream.Listener) *visits {
@@ -50,7 +50,7 @@ func (v *visits) leave() {
 	}
 }
 
-// end lets no more visits begin and waits for those under way, until ctx is done.
+// end prevents new visits and waits for the current ones, until ctx is done.
 func (v *visits) end(ctx context.Context) error {
 	v.mu.Lock()
 	if !v.ended && v.n == 0 {
@@ -66,7 +66,7 @@ func (v *visits) end(ctx context.Context) error {
 	}
 }
 
-// visit is the server's end of a connection in memory, on which one request is answered that net/http has taken.
+// visit is the server's end of a connection in memory, which carries one request of net/http.
 type visit struct {
 	net.Conn
 	req *http.Request
@@ -91,15 +91,15 @@ func (v *visit) RemoteAddr() net.Addr {
 	return v.Conn.RemoteAddr()
 }
 
-// original is the request as net/http has it, without its body: that which net/http took, or a copy of c's,
-// whose context holds what a program's own handlers have set with Locals.
+// original returns the request as net/http received it, without its body: net/http's own, or a copy of c's whose context has the
+// Locals of the program's handlers.
 func original(c *fiber.Ctx) (*http.Request, error) {
 	if v, ok := below(c).(*visit); ok {
 		r := v.req.WithContext(v.req.Context())
 		r.Body = http.NoBody
 		return r, nil
 	}
-	target := string(c.Context().URI().PathOriginal()) // as the routes see it: what Request.RequestURI returns was unescaped
+	target := string(c.Context().URI().PathOriginal()) // as the routes see it: Request.RequestURI returns it unescaped
 	if query := c.Context().URI().QueryString(); len(query) > 0 {
 		target += "?" + string(query)
 	}
@@ -132,11 +132,10 @@ func below(c *fiber.Ctx) net.Conn {
 	return conn
 }
 
-// door hands requests to the server on connections in memory, one for each, so that a connection says whose
-// request it brings.
+// door passes requests to the server, each on its own connection in memory, so that the connection identifies the request.
 type door struct{ s *Server }
 
-// taken is the key of the request as net/http took it, in the context of the one that is passed on.
+// taken is the context key of net/http's request in the request that is passed on.
 type taken struct{}
 
 // RoundTrip answers r.
@@ -145,7 +144,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	own := d.s.visits.conns.Adopt(&visit{server, r.Context().Value(taken{}).(*http.Request)})
 	go func() { _ = d.s.app.Server().ServeConn(own) }() // ends with the connection
 	unread := make(chan error, 1)
-	go func() { // likewise; what is wrong with the request the answer says, and what is wrong with reading it this does
+	go func() { // likewise; the answer reports an invalid request, and this error an unreadable one
 		if err := r.Write(client); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			unread <- err
 			_ = client.Close()
@@ -188,10 +187,10 @@ func (a *answering) Close() error {
 
 // WriteTo and ReadFrom are here for the sake of their small buffers: a socket may be idle for long.
 
-// WriteTo copies what the server says.
+// WriteTo copies the server's answer.
 func (a *answering) WriteTo(w io.Writer) (int64, error) { return a.r.WriteTo(onlyWriter{w}) }
 
-// ReadFrom passes on what the client says.
+// ReadFrom passes on the client's bytes.
 func (a *answering) ReadFrom(r io.Reader) (int64, error) {
 	return io.CopyBuffer(onlyWriter{a.Conn}, onlyReader{r}, make([]byte, 2<<10))
 }
@@ -209,23 +208,23 @@ type body struct {
 
 func (b body) Close() error { return b.conn.Close() }
 
-// patient is where an answer is written to: each write has a time of its own, whatever the server that took the
-// request allows the whole answer, as streams last.
-type patient struct {
+// deadlineWriter writes an answer with a deadline per write, whatever the net/http server's limit for the whole answer, as
+// streams last.
+type deadlineWriter struct {
 	http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
 }
 
-func (p *patient) Write(b []byte) (int, error) {
-	_ = p.ctl.SetWriteDeadline(time.Now().Add(p.timeout)) // where there is none, there is nothing to lift
+func (p *deadlineWriter) Write(b []byte) (int, error) {
+	_ = p.ctl.SetWriteDeadline(time.Now().Add(p.timeout)) // an error means that there is no deadline to change
 	return p.ResponseWriter.Write(b)
 }
 
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *deadlineWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// Hijack takes the connection over for a WebSocket.
-func (p *patient) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+// Hijack takes over the connection for a WebSocket.
+func (p *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := p.ctl.Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -244,7 +243,7 @@ func (p *patientConn) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// buffers are those of answers under way. They are small, as streams keep theirs.
+// buffers are those of answers in progress. They are small, as streams have their own.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {

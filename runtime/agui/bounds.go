@@ -10,15 +10,15 @@ const (
 	MaxOpen       = 1000     // sub-agents, steps, messages, spans of reasoning, and calls without their result, which count twice, open at once
 	MaxOperations = 1000     // of a patch
 	maxID         = 1 << 10  // bytes of an id, and of a step's name
-	maxNamed      = 32 << 20 // bytes that a run may name things with: the ids of what has ended are known on
-	perName       = 64       // that a name takes beside its own
+	maxNamed      = 32 << 20 // bytes of names in a run: the ids of ended entities stay known
+	perName       = 64       // the overhead of a name
 )
 
 var errFull = fmt.Errorf("the run has %d things open, which is all that it may", MaxOpen)
 
 // room returns an error if the run may not open another entity with that id.
 func (v *Verifier) room(id string) error {
-	if len(v.scopes)+2*len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen { // a call takes two events to close
+	if len(v.scopes)+2*len(v.pending)+len(v.spans)+len(v.reason) >= MaxOpen { // closing a call takes two events
 		return errFull
 	}
 	return v.names(id)

@@ -25,7 +25,7 @@ func (v *Verifier) OpenSteps() []string {
 // SubagentOpen reports whether the sub-agent of that id is open.
 func (v *Verifier) SubagentOpen(id string) bool { return v.subagent(id) != nil }
 
-// Owe tells v of calls of an earlier span whose results are still to come.
+// Owe declares calls of an earlier span whose results are outstanding.
 func (v *Verifier) Owe(toolCallIDs ...string) {
 	for _, id := range toolCallIDs {
 		if v.calls[id] == nil {
@@ -45,10 +45,9 @@ func (v *Verifier) Unanswered() []string {
 	return ids
 }
 
-// Closers returns the events that close all that is open, in a legal order: texts, reasoning, calls of tools and
-// models, and then sub-agents and steps from the innermost out. It does not change v. A TextMessageEnd comes without
-// Output and a sub-agent as finished, for the caller to say how they ended; the results of Unanswered
-// calls are the caller's too.
+// Closers returns the events that close everything open, in a legal order: texts, reasoning, calls of tools and models, and then
+// sub-agents and steps from the innermost out. It does not change v. A TextMessageEnd has no Output and a sub-agent ends as
+// finished: the caller fills in how they ended, and adds the results of Unanswered calls.
 func (v *Verifier) Closers() []Event {
 	var list []Event
 	if s := v.text; s != nil {
@@ -85,8 +84,8 @@ func (v *Verifier) Closers() []Event {
 	return list
 }
 
-// base returns the common members of an event that goes on with s. It names the sub-agent that the
-// opener named unless a snapshot has given s to another.
+// base returns the common members of an event that continues s. It names the sub-agent of the opener unless a snapshot has
+// moved s to another.
 func (s *stream) base() Base {
 	b := Base{Agent: s.agent, SubagentRunID: s.tag}
 	if s.tag != s.owner {

@@ -1,7 +1,7 @@
 package agui
 
-// MostValues is how many values a JSON text of so many bytes may hold where a stranger has sent it and all of it is decoded: two
-// bytes make a value, which then takes sixty. Real ones take more.
+// MostValues is the limit of values in a stranger's JSON text of that length if all of it is decoded: two bytes make a value, which
+// then takes sixty. Real texts stay below it.
 func MostValues(bytes int) int { return min(freeValues+bytes/bytesOfValue, maxValues) }
 
 const (
@@ -10,11 +10,11 @@ const (
 	maxValues    = 200_000
 )
 
-// Crowded reports whether a JSON text holds more values than MostValues, members of objects and elements of arrays. It does not
-// tell JSON from what is not.
+// Crowded reports whether a JSON text has more values (members of objects and elements of arrays) than MostValues. It does not
+// validate JSON.
 func Crowded(text []byte) bool {
 	most := MostValues(len(text))
-	if len(text) <= most { // each value takes a byte
+	if len(text) <= most { // each value takes at least a byte
 		return false
 	}
 	values := 0
@@ -33,7 +33,7 @@ func Crowded(text []byte) bool {
 	return values > most
 }
 
-// CountMembers is how many members the objects of a JSON text name, each as often as it is there. It does not tell JSON from what is not.
+// CountMembers counts the members of all objects in a JSON text. It does not validate JSON.
 func CountMembers(text []byte) (n int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

@@ -6,10 +6,9 @@ import (
 	"fmt"
 )
 
-// Decode reads one event: in the log's stored form, or as an AG-UI agent sends it. Members it does not
-// know are kept in Base.Extra, types it does not know in Unknown; optional members may be null, missing
-// strings are empty: whether the event is legal is the Verifier's to say. A known member of the wrong
-// type is an error. The event holds no reference to data.
+// Decode reads one event, in the log's stored form or as an AG-UI agent sends it. Unknown members go to Base.Extra, unknown types
+// become Unknown; optional members may be null, and missing strings are empty: the Verifier checks legality. A known
+// member of the wrong type is an error. The event holds no reference to data.
 func Decode(data []byte) (Event, error) {
 	if ev, ok := decodeHot(data, "", ""); ok {
 		return ev, nil
@@ -107,7 +106,7 @@ func decodeType(typ Type, data []byte) (Event, error) {
 	return decodeUnknown(typ, data)
 }
 
-// member is a pointer to an event that takes the members of its own type.
+// member is a pointer to an event that decodes the members of its own type.
 type member[T any] interface {
 	*T
 	// set stores a member, and reports whether the event has one of that name.

@@ -5,13 +5,13 @@ import "encoding/json"
 // ProtocolVersion is the version of AG-UI that the AGUI1 projection speaks.
 const ProtocolVersion = "1.0"
 
-// strict reports whether p writes only what AG-UI declares.
+// strict reports whether p writes AG-UI's members only.
 func (p Projection) strict() bool { return p >= AGUI1 }
 
 // legacy reports whether p is of dialect 0.0.
 func (p Projection) legacy() bool { return p != Stored && p != AGUI1 }
 
-// open appends the start of an event: its type and, unless p is strict, whose it is.
+// open appends the start of an event: its type and, unless p is strict, its owner.
 func (b *Base) open(dst []byte, t Type, p Projection) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, t...)
@@ -62,8 +62,8 @@ func (b Base) ofRun(p Projection) Base {
 	return b
 }
 
-// openMetadata begins a metadata member with what the event has of its own. closeMetadata ends it, or
-// takes it back when it stayed empty.
+// openMetadata begins a metadata member with the event's own metadata. closeMetadata ends it, or removes it if it is
+// empty.
 func openMetadata(dst []byte, own json.RawMessage) (out []byte, mark int) {
 	mark = len(dst)
 	dst = append(appendKey(dst, "metadata"), '{')
@@ -192,8 +192,8 @@ func (e ToolCallResult) AppendJSON(dst []byte, p Projection) []byte {
 	return e.end(closeMetadata(dst, mark), p)
 }
 
-// AppendStored is AppendJSON for the log. output is e.Output as JSON where somebody has encoded it already, on one line
-// and without its parts; nil where nobody has.
+// AppendStored is AppendJSON for the log. output is e.Output as JSON if it is already encoded, on one line and without its parts;
+// otherwise nil.
 func (e ToolCallResult) AppendStored(dst, output []byte) []byte {
 	dst = appendOptRaw(e.begin(dst, Stored), "parts", e.Parts)
 	switch {
@@ -205,7 +205,7 @@ func (e ToolCallResult) AppendStored(dst, output []byte) []byte {
 	return e.close(dst, Stored)
 }
 
-// begin appends what precedes the output.
+// begin appends the members before the output.
 func (e ToolCallResult) begin(dst []byte, p Projection) []byte {
 	dst = e.open(dst, TypeToolCallResult, p)
 	dst = appendStr(dst, "messageId", e.MessageID)

@@ -1,9 +1,9 @@
 package agui
 
-// MarshalJSON returns o as it stands in TEXT_MESSAGE_END.
+// MarshalJSON returns o in the form of TEXT_MESSAGE_END.
 func (o WorkerOutput) MarshalJSON() ([]byte, error) { return o.append(nil, true), nil }
 
-// MarshalJSON returns o as it stands in TOOL_CALL_RESULT.
+// MarshalJSON returns o in the form of TOOL_CALL_RESULT.
 func (o ToolOutput) MarshalJSON() ([]byte, error) {
 	room := len(o.ToolCallArgs) + len(o.ResultSummary) + len(o.UIHints) + len(o.Parts) + 256
 	dst := o.append(make([]byte, 0, room), true)
@@ -25,7 +25,7 @@ func (o *WorkerOutput) append(dst []byte, answer bool) []byte {
 	return append(dst, '}')
 }
 
-// says reports whether o says more than its answer and that all went well.
+// says reports whether o has more than an answer and success.
 func (o *WorkerOutput) says() bool {
 	return or(o.Status, StatusSuccess) != StatusSuccess || len(o.KeyPoints) > 0 || o.ResultType != "" ||
 		len(o.SuggestedActions) > 0 || o.Error != nil || !isNull(o.UIHints)

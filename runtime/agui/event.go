@@ -58,8 +58,8 @@ type Event interface {
 	Common() Base
 	// WithCommon returns the event with its common members replaced.
 	WithCommon(Base) Event
-	// AppendJSON appends the event as one line of JSON in projection p, as Project leaves it.
-	// It does not apply Project: see AppendSSE and Project.
+	// AppendJSON appends the event as one line of JSON in projection p. It does not apply Project: see AppendSSE and
+	// Project.
 	AppendJSON(dst []byte, p Projection) []byte
 }
 
@@ -72,10 +72,10 @@ type Base struct {
 	Timestamp     int64           // milliseconds since 1970, 0 when absent
 	Metadata      json.RawMessage // a JSON object, AG-UI's own extension channel; nil when absent
 	RawEvent      json.RawMessage // the provider's own event; nil when absent
-	Extra         json.RawMessage // a JSON object with the members this package does not know; nil when none
+	Extra         json.RawMessage // a JSON object with unknown members; nil for none
 }
 
-// Timed reports whether events like ev tell their time. Deltas do not: there are too many of them.
+// Timed reports whether events like ev have a timestamp. Deltas have none, as there are too many of them.
 func Timed(ev Event) bool {
 	switch ev.Type() {
 	case TypeRunStarted, TypeRunFinished, TypeRunError, TypeStepStarted, TypeStepFinished,
@@ -91,7 +91,7 @@ func Timed(ev Event) bool {
 	return false
 }
 
-// At returns ev as one of the time t, unless it has a time of its own or none of its like do.
+// At returns ev with the time t, unless it has a time already or is not Timed.
 func At(t time.Time, ev Event) Event {
 	base := ev.Common()
 	if base.Timestamp != 0 || !Timed(ev) {
@@ -110,7 +110,7 @@ type RunStarted struct {
 	AgentID         string         // seed member
 	ProtocolVersion string         // "1.0" towards clients of dialect 1.0
 	ParentRunID     string         // the run's first name, when RunID is a later one
-	Input           *RunAgentInput // what is new to the thread; nil when nothing is
+	Input           *RunAgentInput // the parts that are new to the thread; nil for none
 }
 
 // RunFinished ends a span of a run that did not fail.
@@ -121,7 +121,7 @@ type RunFinished struct {
 	Usage   []TokenUsage
 }
 
-// OutcomeType says why a span ended without failing.
+// OutcomeType is the reason why a span ended without failing.
 type OutcomeType string
 
 // The outcomes of RUN_FINISHED; an absent one means success.
@@ -187,7 +187,7 @@ type ToolCallStart struct {
 	Base
 	ToolCallID      string
 	ToolCallName    string
-	ParentMessageID string // the assistant message the call belongs to; empty when it has none
+	ParentMessageID string // the assistant message of the call; empty for none
 }
 
 // ToolCallArgs appends a fragment of a call's arguments.
@@ -197,13 +197,13 @@ type ToolCallArgs struct {
 	Delta      string
 }
 
-// ToolCallEnd says that a call's arguments are complete.
+// ToolCallEnd ends a call's arguments.
 type ToolCallEnd struct {
 	Base
 	ToolCallID string
 }
 
-// ToolCallResult carries what a tool returned; Content is Output.ResultSummary.
+// ToolCallResult carries a tool's result; Content is Output.ResultSummary.
 type ToolCallResult struct {
 	Base
 	MessageID  string
@@ -297,14 +297,14 @@ type SubagentStarted struct {
 	ParentMessageID     string
 }
 
-// SubagentFinished closes a sub-agent that did not fail. Its stored metadata keeps "name".
+// SubagentFinished closes a sub-agent that did not fail. Its stored metadata has "name".
 type SubagentFinished struct {
 	Base
 	Result  json.RawMessage
 	Outcome json.RawMessage // {"type": "success"} or {"type": "suspended", "interruptIds": […]}; nil when absent
 }
 
-// SubagentError closes a sub-agent that failed without ending the run. Its stored metadata keeps "name".
+// SubagentError closes a sub-agent that failed without ending the run. Its stored metadata has "name".
 type SubagentError struct {
 	Base
 	Message string
@@ -315,7 +315,7 @@ type SubagentError struct {
 type Custom struct {
 	Base
 	Name  string
-	Value json.RawMessage // any JSON value; "null" when there is none
+	Value json.RawMessage // any JSON value; "null" for none
 }
 
 // Raw passes a provider's event through untranslated.
@@ -329,5 +329,5 @@ type Raw struct {
 type Unknown struct {
 	Base
 	Name Type            // [A-Z][A-Z0-9_]{0,63}
-	Body json.RawMessage // an object of its members but type and the common ones, on one line; nil when none
+	Body json.RawMessage // an object of its members but type and the common ones, on one line; nil for none
 }

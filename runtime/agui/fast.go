@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// decodeHot reads the events that come once per token, in the form AppendJSON writes them. It gives up
-// on anything unusual, and Decode then takes the general path.
+// decodeHot reads the events that are sent once per token, in AppendJSON's form. It gives up on anything unusual, which Decode
+// then reads.
 func decodeHot(data []byte, threadID, runID string) (Event, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
 	if !ok {
@@ -41,8 +41,8 @@ func decodeHot(data []byte, threadID, runID string) (Event, bool) {
 	return nil, false
 }
 
-// scanHot reads what follows the type of a hot event. It reports whether that is nothing but the id, the
-// delta and common members that are plain.
+// scanHot reads the rest of a hot event after its type. It reports whether that is only the id, the delta and plain common
+// members.
 func scanHot(line string, b *Base, idName string, id, delta *string) bool {
 	for strings.HasPrefix(line, `,"`) {
 		name, rest, ok := strings.Cut(line[2:], `"`)
@@ -71,7 +71,7 @@ func scanHot(line string, b *Base, idName string, id, delta *string) bool {
 	return line == "}"
 }
 
-// cutString takes a JSON string off the line. It gives up on \u escapes and control characters.
+// cutString cuts a JSON string off the line. It gives up on \u escapes and control characters.
 func cutString(line string) (s, rest string, ok bool) {
 	if line == "" || line[0] != '"' {
 		return "", "", false
@@ -108,10 +108,10 @@ func cutEscaped(line string, i int) (s, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescaped maps the letter of a two-character escape to what it stands for.
+// unescaped maps the letter of a two-character escape to its character.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// cutMillis takes a positive integer off the line.
+// cutMillis cuts a positive integer off the line.
 func cutMillis(line string) (n int64, rest string, ok bool) {
 	i := 0
 	for i < len(line) && line[i] >= '0' && line[i] <= '9' {

@@ -14,7 +14,7 @@ type FinishMetadata struct {
 	ProviderRequestID string `json:"providerRequestId,omitempty"`
 }
 
-// JSON returns m as it stands in Base.Metadata.
+// JSON returns m in the form of Base.Metadata.
 func (m FinishMetadata) JSON() json.RawMessage {
 	dst := appendStr([]byte{'{'}, "provider", m.Provider)
 	dst = appendStr(dst, "model", m.Model)

@@ -46,7 +46,7 @@ func (in *RunAgentInput) Set(name string, val json.RawMessage) error {
 // MarshalJSON returns in as AG-UI writes it, always with messages, tools and context.
 func (in RunAgentInput) MarshalJSON() ([]byte, error) { return in.append(nil, Stored), nil }
 
-// tidy makes what encoding/json decoded into what the encoders write.
+// tidy converts the result of encoding/json to the encoders' form.
 func (t *Tool) tidy() error {
 	dropNulls(&t.Parameters, &t.Metadata)
 	return objects("metadata", t.Metadata)

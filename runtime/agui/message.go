@@ -12,8 +12,8 @@ func (m Message) MarshalJSON() ([]byte, error) { return m.append(nil, Stored), n
 // AppendJSON appends m as projection p writes it. It does not adapt m to p: Project does.
 func (m Message) AppendJSON(dst []byte, p Projection) []byte { return m.append(dst, p) }
 
-// UnmarshalJSON reads AG-UI's form. Optional members may be null; a content part of dialect 0.0's type
-// binary becomes the part of 1.0 that says the same.
+// UnmarshalJSON reads AG-UI's form. Optional members may be null; a part of dialect 0.0's type binary becomes the equivalent
+// part of 1.0.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	*m = Message{}
 	var content, unknown []byte
@@ -66,7 +66,7 @@ var roles = map[Role]bool{
 	RoleActivity:  true,
 }
 
-// setContent sets Content or Parts to what a message of m's role may have.
+// setContent sets the Content or the Parts that a message of m's role may have.
 func (m *Message) setContent(val []byte) error {
 	switch {
 	case m.Role == RoleActivity && isNull(val):
@@ -130,7 +130,7 @@ func appendMessages(dst []byte, list []Message, p Projection) []byte {
 	return append(dst, ']')
 }
 
-// appendEncoded is appendMessages for messages whose stored forms are there.
+// appendEncoded is appendMessages for encoded messages.
 func appendEncoded(dst []byte, list []json.RawMessage) []byte {
 	dst = append(dst, '[')
 	for _, m := range list {

@@ -13,7 +13,7 @@ func MergeMetadata(metadata, more json.RawMessage) json.RawMessage {
 	}
 	type change struct {
 		to    []byte
-		taken bool // it has replaced what was there
+		taken bool // it has replaced an earlier value
 	}
 	changes := make(map[string]*change)
 	_ = eachMember(more, func(name string, val []byte) error {

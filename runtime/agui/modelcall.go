@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// ModelCallEvent is the name of the CUSTOM events that tell of a call of a model; their value is a ModelCall. The first one
-// of an id opens the call and the next one closes it: a Verifier has closers for those that are open.
+// ModelCallEvent is the name of the CUSTOM events about a call of a model; their value is a ModelCall. The first event of an id
+// opens the call and the next closes it: a Verifier has closers for open calls.
 const ModelCallEvent = "model-call"
 
-// ModelCall is what the log tells of a call of a model.
+// ModelCall is the log's record of a call of a model.
 type ModelCall struct {
 	ID           string       `json:"callId"`
 	Status       string       `json:"status"`
 	FinishReason string       `json:"finishReason,omitempty"`
-	Usage        *TokenUsage  `json:"usage,omitempty"` // what the call took, of which provider and model
+	Usage        *TokenUsage  `json:"usage,omitempty"` // the call's usage, with provider and model
 	Error        *OutputError `json:"error,omitempty"`
 }
 
@@ -23,28 +23,28 @@ const (
 	ModelStarted     = "started"
 	ModelFinished    = "finished"
 	ModelFailed      = "failed"
-	ModelInterrupted = "interrupted" // nobody waits for its answer any more
+	ModelInterrupted = "interrupted" // its answer is no longer awaited
 )
 
-// Event is the event that tells of c.
+// Event is the event for c.
 func (c ModelCall) Event() Custom {
 	value, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // all of it can be written
+		panic(err) // all its fields can be encoded
 	}
 	return Custom{Name: ModelCallEvent, Value: value}
 }
 
-// ModelCallOf is what e tells of a call of a model, if it is about one. Ids are 1 to 200 bytes.
+// ModelCallOf returns the ModelCall in e, if e is one. Ids have 1 to 200 bytes.
 func ModelCallOf(e Custom) (c ModelCall, ok bool) {
 	ok = e.Name == ModelCallEvent && json.Unmarshal(e.Value, &c) == nil && c.ID != "" && len(c.ID) <= 200 && c.Status != ""
 	return c, ok
 }
 
-// maxModelCalls is how many open calls of models a Verifier keeps account of. What tells of more is a stranger.
+// maxModelCalls limits the open calls of models that a Verifier tracks; it ignores more.
 const maxModelCalls = 1000
 
-// modelCall keeps account of the calls of models that are open. Whatever comes is legal: clients do not know of them.
+// modelCall tracks open calls of models. Every event is legal, as clients do not know these events.
 func (v *Verifier) modelCall(e Custom) {
 	c, ok := ModelCallOf(e)
 	if !ok {

@@ -16,7 +16,7 @@ type Part struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Source says where a media part's bytes are.
+// Source is the location of a media part's bytes.
 type Source struct {
 	Type     string `json:"type"`  // "data", "url" or "file"
 	Value    string `json:"value"` // base64, a URL, or the provider's handle
@@ -24,8 +24,8 @@ type Source struct {
 	Provider string `json:"provider,omitempty"` // type file
 }
 
-// ContentParts returns m's content as parts: Parts decoded, or Content as one text part. Parts it cannot
-// read are left out. An activity message has none.
+// ContentParts returns m's content as parts: Parts decoded, or Content as one text part. It skips unreadable parts. An activity
+// message has none.
 func (m Message) ContentParts() []Part {
 	if m.Role == RoleActivity {
 		return nil
@@ -85,8 +85,8 @@ func decodeParts(val []byte) (json.RawMessage, error) {
 	return append(out, ']'), err
 }
 
-// ParseParts returns an array of content parts as messages and results have them, nil for none. It fails when raw is
-// not one.
+// ParseParts returns an array of content parts in the form of messages and results, nil for none. It fails if raw is not
+// one.
 func ParseParts(raw json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case isNull(raw):
@@ -132,7 +132,7 @@ type binaryPart struct {
 	Filename string `json:"filename"`
 }
 
-// modern returns the 1.0 part that says the same.
+// modern returns the equivalent 1.0 part.
 func (b *binaryPart) modern() json.RawMessage {
 	kind := "document"
 	for _, k := range []string{"image", "audio", "video"} {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkPatch reports why raw is not an RFC 6902 patch. Unless root is allowed, no operation may address
-// the whole document: a snapshot says that to every client alike.
+// checkPatch reports why raw is not an RFC 6902 patch. Unless root is allowed, no operation may address the whole document: all
+// clients understand a snapshot instead.
 func checkPatch(raw json.RawMessage, root bool) error {
 	if len(raw) == 0 || !json.Valid(raw) {
 		return errors.New("must be a JSON Patch")
@@ -90,7 +90,7 @@ func checkPointer(name string, val []byte, root bool) error {
 	return nil
 }
 
-// Patchable reports whether clients patch what is at a path: fast-json-patch refuses a patch that goes through an object's prototype.
+// Patchable reports whether clients can patch a path: fast-json-patch refuses paths through an object's prototype.
 func Patchable(path string) bool {
 	return !strings.Contains(path+"/", "/__proto__/") && !strings.Contains(path+"/", "/constructor/prototype/")
 }

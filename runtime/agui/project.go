@@ -1,10 +1,9 @@
 package agui
 
-// Project returns ev as projection p sees it, nil when p leaves it out. In most cases that is ev itself.
+// Project returns ev in projection p, nil if p omits it. In most cases that is ev itself.
 //
-// Dialect 0.0, which Seed, AGUI0 and Public speak, knows no cancelled outcome, no sub-agents (they
-// become steps), no pending tool calls, no content parts on results and no unknown types. Public is
-// narrower still: see public.
+// Dialect 0.0, which Seed, AGUI0 and Public use, has no cancelled outcome, no sub-agents (they become steps), no pending tool
+// calls, no content parts on results and no unknown types. Public is narrower still: see public.
 func Project(ev Event, p Projection) Event {
 	if p == Stored {
 		return ev
@@ -54,7 +53,7 @@ func Project(ev Event, p Projection) Event {
 	return ev
 }
 
-// subagentStep names the step that stands for a sub-agent in dialect 0.0.
+// subagentStep is the name of a sub-agent's step in dialect 0.0.
 func subagentStep(name, id string) string { return name + ":" + id }
 
 // innerStep names a sub-agent's own step in dialect 0.0, which knows no owners: its name may be open in

@@ -30,14 +30,14 @@ func legacyMessage(m Message, p Projection) Message {
 	return m
 }
 
-// WithoutRepeats returns m without what its metadata only repeats of its content.
+// WithoutRepeats returns m without the metadata that repeats its content.
 func (m Message) WithoutRepeats() Message {
 	m.Metadata = slim(m.Metadata)
 	return m
 }
 
-// slim returns metadata without what only repeats the message's content: clients send metadata back
-// with every request.
+// slim returns metadata without the parts that repeat the message's content, as clients send metadata back with every
+// request.
 func slim(metadata json.RawMessage) json.RawMessage {
 	if metadata == nil {
 		return nil
@@ -63,8 +63,8 @@ func slim(metadata json.RawMessage) json.RawMessage {
 	return append(dst, '}')
 }
 
-// legacyParts returns a user message's parts as dialect 0.0 knows them: text, and media from data or a
-// URL. Public takes all media as type binary; a provider's file is one with its handle as id.
+// legacyParts returns a user message's parts in dialect 0.0: text, and media from data or a URL. In Public all media have the
+// type binary; a provider's file becomes one with its handle as id.
 func legacyParts(raw json.RawMessage, p Projection) json.RawMessage {
 	dst := []byte{'['}
 	_ = eachElement(raw, func(val []byte) error {

@@ -45,7 +45,7 @@ func public(ev Event) bool {
 	return false
 }
 
-// publicMessage makes m what the schema of the log in pages admits, and reports whether it can be.
+// publicMessage converts m to the schema of the log in pages, and reports whether that is possible.
 func publicMessage(m *Message) bool {
 	if m.ID == "" {
 		return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// errShape is what the scanner returns for JSON that is not of the shape asked for.
+// errShape is the scanner's error for JSON of another shape.
 var errShape = errors.New("not a JSON object")
 
 // fields walks the members of a JSON object.
@@ -100,7 +100,7 @@ func EachMember(obj []byte, fn func(name string, val []byte) error) error { retu
 // EachElement calls fn with each element of arr, valid JSON, until it fails. It fails too unless arr is an array.
 func EachElement(arr []byte, fn func(val []byte) error) error { return eachElement(arr, fn) }
 
-// lookup returns the value of the last member of obj of that name, nil when there is none.
+// lookup returns the value of the last member of obj of that name, nil for none.
 func lookup(obj []byte, name string) (found []byte) {
 	f := membersOf(obj)
 	for quoted, val, ok := f.next(); ok; quoted, val, ok = f.next() {
@@ -111,7 +111,7 @@ func lookup(obj []byte, name string) (found []byte) {
 	return found
 }
 
-// isQuoted reports whether quoted, a JSON string, stands for s.
+// isQuoted reports whether quoted, a JSON string, is s.
 func isQuoted(quoted []byte, s string) bool {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1:len(quoted)-1]) == s
@@ -188,7 +188,7 @@ func skipScalar(b []byte, i int) int {
 	return i
 }
 
-// unquote returns the string that raw, a JSON string, stands for.
+// unquote returns the value of raw, a JSON string.
 func unquote(raw []byte) (string, error) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", errors.New("must be a string")

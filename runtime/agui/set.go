@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// The set functions of this file store one member's value, or say in an error what the member must be.
-// A null leaves an optional member absent. Nothing they store is a part of val.
+// The set functions of this file store one member's value, or return an error that names the required type. A null leaves an
+// optional member absent. They retain nothing of val.
 
 func setString[S ~string](dst *S, name string, val []byte) error {
 	if isNull(val) {
@@ -40,7 +40,7 @@ func setBool(dst **bool, name string, val []byte) error {
 	return nil
 }
 
-// setMillis takes an integer, and the integral part of a number that is none.
+// setMillis stores an integer, and the integral part of another number.
 func setMillis(dst *int64, name string, val []byte) error {
 	*dst = 0
 	if isNull(val) {
@@ -58,13 +58,13 @@ func setMillis(dst *int64, name string, val []byte) error {
 	return nil
 }
 
-// setAny takes any value, null too.
+// setAny stores any value, null too.
 func setAny(dst *json.RawMessage, _ string, val []byte) error {
 	*dst = compact(val)
 	return nil
 }
 
-// setOpt takes any value; null means absent.
+// setOpt stores any value; null means absent.
 func setOpt(dst *json.RawMessage, name string, val []byte) error {
 	*dst = nil
 	if isNull(val) {
@@ -122,7 +122,7 @@ func setList[T any](dst *[]T, name string, val []byte) error {
 	})
 }
 
-// decodeStruct decodes an object, valid JSON, into *v and tidies what encoding/json leaves: nulls and empty arrays.
+// decodeStruct decodes an object, valid JSON, into *v and removes nulls and empty arrays.
 func decodeStruct(v any, val []byte) error {
 	if val[0] != '{' {
 		return errors.New("must be an object")
@@ -204,7 +204,7 @@ func closeUnknown(obj []byte) json.RawMessage {
 	return append(obj, '}')
 }
 
-// within says in err's text which member it is about, as a path like messages[2].content.
+// within adds the member to err's text, as a path like messages[2].content.
 func within(name string, err error) error {
 	if err == nil {
 		return nil

@@ -2,8 +2,8 @@ package agui
 
 import "strconv"
 
-// AppendSSE appends ev as one server-sent event in projection p: its id line unless id is 0, its type
-// and its JSON. It appends nothing when p leaves ev out.
+// AppendSSE appends ev as one server-sent event in projection p: its id line unless id is 0, its type and its JSON. It appends
+// nothing if p omits ev.
 func AppendSSE(dst []byte, id int64, ev Event, p Projection) []byte {
 	ev = Project(ev, p)
 	if ev == nil {
@@ -12,7 +12,7 @@ func AppendSSE(dst []byte, id int64, ev Event, p Projection) []byte {
 	return append(ev.AppendJSON(AppendSSEHead(dst, id, ev.Type()), p), SSETail...)
 }
 
-// AppendSSEHead appends what stands before the data of a server-sent event: its id line unless id is 0, and its type.
+// AppendSSEHead appends the text before the data of a server-sent event: its id line unless id is 0, and its type.
 func AppendSSEHead(dst []byte, id int64, t Type) []byte {
 	if id != 0 {
 		dst = append(dst, "id: "...)
@@ -24,5 +24,5 @@ func AppendSSEHead(dst []byte, id int64, t Type) []byte {
 	return append(dst, "\ndata: "...)
 }
 
-// SSETail stands behind the data of a server-sent event.
+// SSETail is the text after the data of a server-sent event.
 const SSETail = "\n\n"

@@ -2,7 +2,7 @@ package agui
 
 import "encoding/json"
 
-// Role says who a message is from.
+// Role is the author of a message.
 type Role string
 
 // The roles of messages. Text messages are never of role tool, reasoning or activity.
@@ -30,7 +30,7 @@ type Message struct {
 	EncryptedValue string
 	SubagentRunID  string
 	Metadata       json.RawMessage // an object; nil when absent
-	Extra          json.RawMessage // an object with members this package does not know; nil when none
+	Extra          json.RawMessage // an object with unknown members; nil for none
 }
 
 // ToolCall is a call that an assistant message carries.
@@ -64,7 +64,7 @@ type ResumeEntry struct {
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 }
 
-// RunAgentInput is AG-UI's request to run an agent; inside RUN_STARTED it holds what is new to the thread.
+// RunAgentInput is AG-UI's request to run an agent; inside RUN_STARTED it has the parts that are new to the thread.
 type RunAgentInput struct {
 	ThreadID        string          `json:"threadId"`
 	RunID           string          `json:"runId"`
@@ -77,8 +77,7 @@ type RunAgentInput struct {
 	ForwardedProps  json.RawMessage `json:"forwardedProps,omitempty"`
 	Resume          []ResumeEntry   `json:"resume,omitempty"`
 
-	// Encoded are the stored forms of Messages where who makes the event has them: they are not encoded again. What is
-	// read has none.
+	// Encoded are the stored forms of Messages if they are already encoded. A decoded input has none.
 	Encoded []json.RawMessage `json:"-"`
 }
 
@@ -111,12 +110,12 @@ type TokenUsage struct {
 const (
 	StatusSuccess        = "success"
 	StatusPartialSuccess = "partial_success" // a worker that was cut short
-	StatusPartial        = "partial"         // a tool that gave less than asked
+	StatusPartial        = "partial"         // a tool that returned less than requested
 	StatusFailed         = "failed"          // a worker
 	StatusFailure        = "failure"         // a tool
 )
 
-// WorkerOutput is what a worker returns and its last TEXT_MESSAGE_END carries.
+// WorkerOutput is a worker's result, which its last TEXT_MESSAGE_END carries.
 type WorkerOutput struct {
 	Status           string          `json:"status"` // StatusSuccess when empty
 	Answer           string          `json:"answer"`
@@ -127,7 +126,7 @@ type WorkerOutput struct {
 	UIHints          json.RawMessage `json:"ui_hints,omitempty"` // an object
 }
 
-// ToolOutput is what a tool returns and its TOOL_CALL_RESULT carries.
+// ToolOutput is a tool's result, which its TOOL_CALL_RESULT carries.
 type ToolOutput struct {
 	ToolName      string          `json:"tool_name"`
 	ToolCallID    string          `json:"tool_call_id"`
@@ -141,7 +140,7 @@ type ToolOutput struct {
 	Parts json.RawMessage `json:"parts,omitempty"`
 }
 
-// OutputError says why a worker or a tool failed.
+// OutputError is the reason why a worker or a tool failed.
 type OutputError struct {
 	Code      string          `json:"code"`
 	Message   string          `json:"message"`
@@ -156,7 +155,7 @@ type Projection uint8
 const (
 	Stored Projection = iota // the log's own form: everything but threadId and runId, which columns hold
 	Seed                     // complete AG-UI members plus the seed members at top level; dialect 0.0
-	AGUI1                    // strictly what AG-UI 1.0 declares; seed members only inside metadata
+	AGUI1                    // strictly AG-UI 1.0; seed members only inside metadata
 	AGUI0                    // the same for clients of 0.0.55 to 0.0.59
 	Public                   // only types and shapes that get_agent_run_events' output schema admits
 	numProjections

@@ -2,18 +2,18 @@ package agui
 
 import "unicode/utf8"
 
-// Bounds of a sum of tokens, whose parts may come from strangers.
+// The bounds of a sum of tokens, whose parts may be a stranger's.
 const (
 	maxModels = 64        // entries
 	maxName   = 200       // bytes of a provider's or a model's name
-	maxTokens = 1<<53 - 1 // of each kind, which JSON's readers tell from the next
+	maxTokens = 1<<53 - 1 // of each kind; larger numbers are not exact in JSON
 )
 
 // OtherModels is the name of the model under which tokens are summed that are over the bounds of a list.
 const OtherModels = "other"
 
-// AddUsage adds tokens to those of the same provider and model in list, which it changes, and returns it. A list stays
-// bounded whatever is added to it: names are cut, and once it has many entries all further models are one.
+// AddUsage adds tokens to those of the same provider and model in list, which it changes, and returns it. A list is bounded: names
+// are cut, and in a long list all further models share an entry.
 func AddUsage(list []TokenUsage, u TokenUsage) []TokenUsage {
 	u.Provider, u.Model = cut(u.Provider), cut(u.Model)
 	if addTo(list, &u) {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Verifier checks that a run's events come in AG-UI's legal order, span by span: one RUN_STARTED, then
-// what the span opens and closes, then one terminal event. It refuses whatever a client of either dialect
-// would fail on. The zero value is ready for a run's first event; one that begins with a later span is
-// told with Owe what it missed. A Verifier is not safe for concurrent use.
+// Verifier checks that a run's events are in AG-UI's legal order, span by span: one RUN_STARTED, then entities that open and
+// close, then one terminal event. It refuses every event on which a client of either dialect would fail. The zero value is
+// ready for a run's first event; one that begins with a later span learns with Owe of outstanding results. A Verifier is not
+// safe for concurrent use.
 type Verifier struct {
 	phase  phase
 	text   *stream         // the open text message
@@ -43,7 +43,7 @@ type stream struct {
 	id    string
 	agent string
 	tag   string // the sub-agent its opener named
-	owner string // the sub-agent it belongs to: another one's when the opener named none
+	owner string // its sub-agent; another event's if the opener named none
 }
 
 // scope is an open sub-agent, or an open step when step is set.
@@ -53,18 +53,18 @@ type scope struct {
 	name   string // the sub-agent's name
 }
 
-// call is a tool call of this run, or one that Owe told of.
+// call is a tool call of this run, or one of Owe.
 type call struct {
 	stream
 	open     bool
 	answered bool
 }
 
-// Add takes ev as the next event. It refuses an illegal one with an error and is then unchanged.
+// Add checks the next event. It refuses an illegal one with an error and is then unchanged.
 func (v *Verifier) Add(ev Event) error { return v.AddStored(ev, nil) }
 
-// AddStored is Add for an event whose stored form is there already: to know whether its members are JSON it is not
-// encoded again. With nil it is.
+// AddStored is Add for an event with its stored form, which saves encoding the event to check that its members are JSON. A nil
+// stored is encoded.
 func (v *Verifier) AddStored(ev Event, stored []byte) error {
 	if err := v.add(ev, stored); err != nil {
 		return fmt.Errorf("%s: %w", ev.Type(), err)
@@ -153,7 +153,7 @@ func (v *Verifier) add(ev Event, stored []byte) error {
 	return v.addOther(ev, b)
 }
 
-// inPhase refuses what may not come now.
+// inPhase refuses an event that the current phase does not allow.
 func (v *Verifier) inPhase(t Type) error {
 	switch {
 	case v.phase == inside && t == TypeRunStarted:
@@ -184,7 +184,7 @@ func (v *Verifier) fragment(delta string, b Base, owner string) error {
 	return continues(b, owner)
 }
 
-// continues refuses an event that names another owner than what it continues. Naming none is fine.
+// continues refuses an event that names another owner than the entity it continues. It may name none.
 func continues(b Base, owner string) error {
 	if b.SubagentRunID == "" || b.SubagentRunID == owner {
 		return nil
@@ -195,7 +195,7 @@ func continues(b Base, owner string) error {
 	return fmt.Errorf("sub-agent %q continues what belongs to sub-agent %q", b.SubagentRunID, owner)
 }
 
-// claim returns who owns the entity of that id: its recorded owner, or b's sub-agent for a new one.
+// claim returns the owner of the entity of that id: its recorded owner, or b's sub-agent for a new one.
 func claim(owners map[string]string, id string, b Base) (owner string, err error) {
 	owner, known := owners[id]
 	if !known {
@@ -219,8 +219,8 @@ func (v *Verifier) startRun(e RunStarted) error {
 	return nil
 }
 
-// own records the owners of messages that did not come as a stream, and of their calls. Those of a
-// snapshot are new owners of what is known, too.
+// own records the owners of messages that were not streamed, and of their calls. A snapshot also changes the owners of known
+// ones.
 func (v *Verifier) own(list []Message, snapshot bool) {
 	set := func(owners map[string]string, id, owner string) {
 		if _, known := owners[id]; snapshot || !known {
@@ -285,8 +285,8 @@ func (v *Verifier) finishRun(e RunFinished) error {
 	return nil
 }
 
-// endRun forgets what is open. Who owns what, and which calls have their result, is known for ever: clients
-// that are given the thread's history judge the next span by it.
+// endRun forgets the open entities. Owners and results stay known, as clients with the thread's history check the next span
+// against them.
 func (v *Verifier) endRun() {
 	v.phase = ended
 	v.text, v.spans, v.reason, v.models, v.scopes, v.closed = nil, nil, nil, nil, nil, nil

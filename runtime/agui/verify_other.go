@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// addOther takes the events that open and close nothing.
+// addOther checks the events that open and close nothing.
 func (v *Verifier) addOther(ev Event, b Base) error {
 	switch e := ev.(type) {
 	case StateSnapshot:
@@ -68,7 +68,7 @@ func (v *Verifier) addOther(ev Event, b Base) error {
 	return nil
 }
 
-// kept refuses a snapshot without a message that is open: what follows of it would be lost.
+// kept refuses a snapshot without an open message, whose later deltas would be lost.
 func (v *Verifier) kept(list []Message) error {
 	ids, calls, reasoned := map[string]bool{}, map[string]bool{}, false
 	for i := range list {
@@ -83,7 +83,7 @@ func (v *Verifier) kept(list []Message) error {
 		return fmt.Errorf("lacks text message %q, which is open", v.text.id)
 	}
 	for _, s := range v.reason {
-		if reasoned && !ids[s.id] { // clients keep their reasoning when a snapshot has none
+		if reasoned && !ids[s.id] { // clients keep their reasoning if a snapshot has none
 			return fmt.Errorf("lacks reasoning message %q, which is open", s.id)
 		}
 	}
@@ -115,8 +115,8 @@ func (v *Verifier) encrypted(e ReasoningEncryptedValue) (err error) {
 	return err
 }
 
-// check refuses the names of events that are never written: shorthands, AG-UI's withdrawn names, and
-// those of the types this package has.
+// check refuses the types of events that are never written: shorthands, AG-UI's withdrawn names, and the types of this
+// package.
 func (e Unknown) check() error {
 	name := string(e.Name)
 	switch {

@@ -57,7 +57,7 @@ func (v *Verifier) finishSubagent(b Base) error {
 	return nil
 }
 
-// subagent returns the open sub-agent of that id, nil when there is none.
+// subagent returns the open sub-agent of that id, nil for none.
 func (v *Verifier) subagent(id string) *scope {
 	if i := v.scope(func(s *scope) bool { return s.step == "" && s.id == id }); i >= 0 {
 		return &v.scopes[i]
@@ -101,12 +101,12 @@ func (v *Verifier) finishStep(e StepFinished) error {
 	return nil
 }
 
-// step returns the index of the open step of that name and owner, -1 when there is none.
+// step returns the index of the open step of that name and owner, -1 for none.
 func (v *Verifier) step(name, owner string) int {
 	return v.scope(func(s *scope) bool { return s.step != "" && s.step == name && s.owner == owner })
 }
 
-// checkClosed says what is still open: of one sub-agent, or of the whole run when owner is "".
+// checkClosed reports the first open entity: of one sub-agent, or of the whole run if owner is "".
 func (v *Verifier) checkClosed(owner string) error {
 	of := func(s stream) bool { return owner == "" || s.owner == owner }
 	if v.text != nil && of(*v.text) {

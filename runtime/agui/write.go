@@ -48,7 +48,7 @@ func appendInt(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(appendKey(dst, name), n, 10)
 }
 
-// appendRaw appends a member that is JSON already, or or when there is none.
+// appendRaw appends a member that is JSON already, or or if it is empty.
 func appendRaw(dst []byte, name string, raw json.RawMessage, or string) []byte {
 	dst = appendKey(dst, name)
 	if len(raw) == 0 {
@@ -116,8 +116,8 @@ func appendComma(dst []byte) []byte {
 	return dst
 }
 
-// appendJSON appends raw on one line. Line breaks stand only between the tokens of valid JSON; what is
-// not valid becomes null rather than break the frame around it.
+// appendJSON appends raw on one line. Valid JSON has line breaks only between tokens; invalid JSON becomes null, as it could break
+// the frame.
 func appendJSON(dst []byte, raw []byte) []byte {
 	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
 		return append(dst, raw...)
@@ -131,7 +131,7 @@ func appendJSON(dst []byte, raw []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// plain says which bytes stand for themselves in a JSON string and need no look at their neighbours.
+// plain marks the bytes that a JSON string contains as they are.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -139,7 +139,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// plainUntil returns the index of the first byte of s, from i on, that is not plain, the length of s if there is none.
+// plainUntil returns the index of the first byte of s, from i on, that is not plain, or the length of s.
 func plainUntil(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 { // eight at a time: x-ones has the top bit where a byte of x was 0, and at most behind one
@@ -157,7 +157,7 @@ func plainUntil(s string, i int) int {
 	return i
 }
 
-// AppendString appends s as a JSON string. What is not UTF-8 in it is replaced.
+// AppendString appends s as a JSON string. Invalid UTF-8 is replaced.
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
 // appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.

@@ -1,5 +1,5 @@
-// Package admin is what whoever runs a server sees of the process: metrics, profiles, health. It has a listener of its own,
-// as none of that is for users, and knows no accounts: who reaches the listener may look.
+// Package admin shows the state of the process to its operators: metrics, profiles, health. It has its own listener, without
+// accounts: every client that reaches the listener has access.
 package admin
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Config holds what a Server shows. All but Hosts must be set.
+// Config configures a Server. All fields but Hosts are required.
 type Config struct {
 	Metrics http.Handler
 	Ready   func(ctx context.Context) error // why the server cannot serve now
@@ -59,8 +59,8 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// known answers requests for localhost, an address or one of hosts alone: a page whose name was made to mean this machine
-// could read the answers.
+// known admits only requests for localhost, an address or one of hosts: a page whose name was rebound to this machine could
+// otherwise read the answers.
 func known(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -83,13 +83,13 @@ func known(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// foreign reports whether another's page asks. It could not read the answer, but have the process be profiled and collect garbage
-// without end. Somebody who follows a link there is none.
+// foreign reports whether another site's page sends the request. Such a page cannot read the answer, but could start profiles and
+// garbage collections without end. A followed link is not foreign.
 func foreign(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" && !strings.EqualFold(origin, "http://"+r.Host) {
 		return true
 	}
-	switch r.Header.Get("Sec-Fetch-Site") { // not every browser says so
+	switch r.Header.Get("Sec-Fetch-Site") { // some browsers do not send it
 	case "", "none", "same-origin":
 		return false
 	}
@@ -112,7 +112,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// Serve answers what comes in on ln, which it closes, until Close. Then it returns nil.
+// Serve answers requests on ln until Close. It closes ln and returns nil.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -1,5 +1,5 @@
-// Package agui is the door for clients that speak AG-UI: they run an agent by its own URL, join what runs
-// already, and ask what it can do. Unmodified clients of both dialects work with it as they are.
+// Package agui is the transport for AG-UI clients: they run an agent by its URL, join a thread, and read an agent's
+// capabilities. It supports unmodified clients of both dialects.
 package agui
 
 import (
@@ -36,19 +36,19 @@ func (t Transport) Routes() []transports.Route {
 // agentOf is the path's name of an agent or a workflow.
 func agentOf(c *fiber.Ctx) string { return wire.Unescape(c.Params("agent")) }
 
-// run answers POST {agent}: it starts a run, or goes on with one that waits, and shows its events.
+// run answers POST {agent}: it starts a run, or continues a waiting one, and streams its events.
 func (t Transport) run(c *fiber.Ctx, who runtime.Caller) error {
 	return t.start(c, who, agentOf(c), c.Request().Body())
 }
 
-// start answers c with the events of the run that body, a RunAgentInput, asks of the agent or workflow.
+// start answers c with the events of the run that body, a RunAgentInput, requests of the agent or workflow.
 func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) error {
 	req, who, err := t.decode(c, who, agent, body)
 	if err != nil {
 		return err
 	}
 	hash := req.BodyHash
-	if whole := c.Request().Body(); len(whole) != len(body) { // the request is a part of it
+	if whole := c.Request().Body(); len(whole) != len(body) { // body is only a part of the request
 		hash = wire.Hash(whole)
 	}
 	req.Idempotency, err = transports.Idempotency(c, who, c.Path(), hash)
@@ -73,7 +73,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller, agent string, body []
 	})
 }
 
-// decode reads a request for the agent or workflow of that name, and who sends it.
+// decode reads a request for the agent or workflow of that name, and its caller.
 func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) (wire.RunRequest, runtime.Caller, error) {
 	req, err := wire.DecodeRun(body)
 	if err != nil {
@@ -89,7 +89,7 @@ func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body [
 	return req, who, req.Address(offered, agent)
 }
 
-// find returns the agent or the workflow of that name among those that are offered. They share one set of names.
+// find returns the offered agent or workflow of that name. They share one namespace.
 func find(reg *plugins.Registry, name string) (plugins.Plugin, error) {
 	if a, ok := reg.Agent(name); ok {
 		return a, nil

@@ -40,7 +40,7 @@ func benchConnect(b *testing.B, events int, live bool) {
 	}
 	b.StopTimer()
 	if live {
-		close(s.keys)
+		close(s.Keys)
 		s.Await("a", "COMPLETED", "CANCELLED")
 	}
 }

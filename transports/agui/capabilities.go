@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// capabilities is what AG-UI's AgentCapabilities say of an agent. What depends on the agent's own code, such as
-// whether it reasons or reads images, is left out, which to clients means unknown.
+// capabilities are AG-UI's AgentCapabilities. Fields that depend on the agent's own code, such as reasoning or reading images, are
+// omitted, which means unknown.
 type capabilities struct {
 	Identity       identity       `json:"identity"`
 	Transport      transport      `json:"transport"`
@@ -69,7 +69,7 @@ type execution struct {
 
 type humanInTheLoop struct {
 	Supported  bool `json:"supported"`
-	Approvals  bool `json:"approvals"` // a tool asks before it is called
+	Approvals  bool `json:"approvals"` // a tool needs an approval
 	Interrupts bool `json:"interrupts"`
 	Edits      bool `json:"approveWithEdits"` // an approval may change the call's arguments
 }
@@ -84,7 +84,7 @@ func (t Transport) capabilities(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(capabilitiesOf(offered, p))
 }
 
-// capabilitiesOf tells what an agent or a workflow can do where that is offered.
+// capabilitiesOf returns the capabilities of an agent or a workflow among the offered plugins.
 func capabilitiesOf(offered *plugins.Registry, p plugins.Plugin) capabilities {
 	info := p.Info()
 	caps := capabilities{
@@ -108,7 +108,7 @@ func capabilitiesOf(offered *plugins.Registry, p plugins.Plugin) capabilities {
 	return caps
 }
 
-// agentsOf lists the agents of a workflow's nodes by name, nil when it has none.
+// agentsOf lists the agents of a workflow's nodes by name, nil without any.
 func agentsOf(offered *plugins.Registry, w plugins.Workflow) *multiAgent {
 	m := multiAgent{Supported: true}
 	for _, n := range w.Nodes {

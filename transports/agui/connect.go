@@ -18,8 +18,8 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// connect answers POST connect: the thread as it is, then what happens on it. The thread need not be the
-// agent's alone: runs of several may have written to it, and all of it is shown.
+// connect answers POST connect: the thread's current state, then its new events. It shows the whole thread, also the runs of
+// other agents.
 func (t Transport) connect(c *fiber.Ctx, who runtime.Caller) error {
 	v, err := t.join(c, who, agentOf(c), c.Request().Body())
 	if err != nil {
@@ -33,14 +33,14 @@ type viewer struct {
 	t          Transport
 	id         string         // the thread's name
 	thread     runtime.Handle // zero when it is unknown
-	after      int64          // the last event that the prelude tells of
+	after      int64          // the last event that the prelude contains
 	running    bool           // the prelude leaves its span open
 	prelude    []byte         // nil once it was written
 	held       *budget.Hold   // for the prelude until then
 	projection agui.Projection
 }
 
-// serve answers c with what the viewer sees.
+// serve answers c with the viewer's stream.
 func (v *viewer) serve(c *fiber.Ctx) error {
 	err := v.t.Streams.Serve(c, v.show)
 	if err != nil {
@@ -49,8 +49,7 @@ func (v *viewer) serve(c *fiber.Ctx) error {
 	return err
 }
 
-// join reads a request to join a thread. A run of the thread whose own connection is gone goes on from here
-// without one; the viewer owns none.
+// join reads a request to join a thread. Runs of the thread whose connection is closed lose their owner; the viewer owns none.
 func (t Transport) join(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) (*viewer, error) {
 	req, who, err := t.decode(c, who, agent, body)
 	if err != nil {
@@ -121,7 +120,7 @@ func (v *viewer) unknown() bool { return v.thread == runtime.Handle{} }
 // show writes the prelude and, as long as the thread is busy, the log behind it.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	defer v.held.Release()
-	w.About("thread", v.id)
+	w.Describe("thread", v.id)
 	_, _ = w.Write(v.prelude)
 	v.prelude = nil
 	err := w.Flush()
@@ -134,18 +133,18 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
 	}
 	defer cur.Close()
-	tail := &tail{Cursor: cur, projection: v.projection, ended: v.after}
+	ordered := &orderedCursor{Cursor: cur, projection: v.projection, ended: v.after}
 	if v.running {
-		tail.ended = -1
+		ordered.ended = -1
 	}
-	err = v.t.Streams.Follow(ctx, w, &fanout.Tail{Cursor: tail, Projection: v.projection})
-	if err == nil && !tail.between() {
+	err = v.t.Streams.Follow(ctx, w, &fanout.Feed{Cursor: ordered, Projection: v.projection})
+	if err == nil && !ordered.between() {
 		err = runtime.ErrRemoved
 	}
 	switch {
 	case err == nil, errors.Is(err, stream.ErrGone):
 		return err
-	case !tail.between() || !tail.failed && !cur.Ended():
+	case !ordered.between() || !ordered.failed && !cur.Ended():
 		return v.t.Streams.Interrupt(w, v.id, err, v.projection)
 	case errors.Is(err, runtime.ErrStopping):
 		return nil
@@ -153,21 +152,21 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	return err
 }
 
-// tail is a cursor that keeps to the order that AG-UI's clients enforce.
-type tail struct {
+// orderedCursor is a cursor that enforces the order that AG-UI's clients enforce.
+type orderedCursor struct {
 	*runtime.Cursor
 	projection agui.Projection
 	ended      int64 // the id of the last event that ended a span, or of the one before the tail if no span is open there
-	failed     bool  // that event was a RUN_ERROR, behind which only a RUN_STARTED may stand
+	failed     bool  // that event was a RUN_ERROR, after which only a RUN_STARTED may follow
 	removed    bool  // events were removed
 }
 
-// between reports whether what was shown last ended a span.
-func (t *tail) between() bool { return t.After() == t.ended }
+// between reports whether the last shown event ended a span.
+func (t *orderedCursor) between() bool { return t.After() == t.ended }
 
-// Next returns the next records of the log. It fails with ErrRemoved, from then on, when some were removed: it
-// cannot be told where a run that the viewer saw begin has ended, so that it has to join anew.
-func (t *tail) Next(ctx context.Context) ([]*runtime.Record, error) {
+// Next returns the next records of the log. If some were removed it fails with ErrRemoved, from then on: the end of a run that
+// the viewer saw begin may be missing, so the client must join anew.
+func (t *orderedCursor) Next(ctx context.Context) ([]*runtime.Record, error) {
 	if t.removed {
 		return nil, runtime.ErrRemoved
 	}

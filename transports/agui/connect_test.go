@@ -12,7 +12,6 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
-	door "github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -33,12 +32,12 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	viewer := s.connect("")
 	s.OutlastGrace()
-	s.keys <- "still here"
+	s.Keys <- "still here"
 	viewer.Until("still here")
 	viewer.Drop()
 	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
-	close(s.keys)
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -63,9 +62,9 @@ func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
 	for _, end := range ends {
 		end()
 	}
-	s.keys <- "still here"
+	s.Keys <- "still here"
 	(<-viewer).Until("still here")
-	close(s.keys)
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -89,7 +88,7 @@ func TestViewerWhoLeavesCancelsNothing(t *testing.T) {
 	viewer.Drop()
 	s.Eventually("the viewer's stream has ended", func() bool { return s.Streams.Open() == 1 })
 	s.OutlastGrace()
-	s.keys <- "still here"
+	s.Keys <- "still here"
 	owner.Until("still here")
 	owner.Drop()
 	s.Await("a", "CANCELLED")
@@ -117,7 +116,7 @@ func TestStoppingServerAddsNoErrorToAnError(t *testing.T) {
 	next := s.run("echo", "main", "b", "hello", "")
 	viewer := s.connect(modern)
 	head := viewer.Until("STEP_STARTED")
-	s.keys <- fail
+	s.Keys <- fail
 	head += viewer.Until("RUN_ERROR")
 	other.Until("STEP_STARTED")
 	s.Stop()
@@ -137,9 +136,9 @@ func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
 	head := viewer.Until("STEP_STARTED")
 	delta := strings.Repeat("x", 32<<10)
 	for range 300 { // more than the viewer's connection holds
-		s.keys <- delta
+		s.Keys <- delta
 	}
-	close(s.keys)
+	close(s.Keys)
 	owner.Until("RUN_FINISHED")
 	s.Await("a", "COMPLETED")
 	if err := s.Runtime.Delete(t.Context(), local, "a"); err != nil {
@@ -154,7 +153,7 @@ func TestViewerOfRemovedEventsIsSentToJoinAnew(t *testing.T) {
 
 func TestPreludeFitsAFrame(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
-	close(s.keys) // typists end at once
+	close(s.Keys) // typists end at once
 	long := strings.Repeat("x", 3<<20)
 	for _, run := range []string{"a", "b", "c"} {
 		s.run("typist", "main", run, "say "+run+long, "").Until("RUN_FINISHED")
@@ -213,12 +212,9 @@ func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
 
 // What connect begins with is taken at a least rate on the average, or given up.
 func TestAPreludeIsTakenInTime(t *testing.T) {
-	s := transporttest.Serve(t, transporttest.Config{
-		Slack: time.Second, Rate: 4 << 20,
+	s := transporttest.Start(t, transporttest.Config{
+		Server:  transports.Config{Slack: time.Second, Rate: 4 << 20},
 		Streams: transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10},
-		Mount: func(kit *transporttest.Server) []transports.Mounter {
-			return []transports.Mounter{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}}
-		},
 	})
 	s.Do("POST", "/api/v1/agui/echo", input("main", "a", strings.Repeat("x", 3<<20), modern)).Until("RUN_FINISHED")
 	body := turn("main", "joins", "", modern)

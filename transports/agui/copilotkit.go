@@ -20,7 +20,7 @@ import (
 // paths, and all of them once more behind a single one.
 type copilotKit struct{ Transport }
 
-// kitVersion is that of the runtime whose protocol this is.
+// kitVersion is the version of the runtime whose protocol this implements.
 const kitVersion = "1.75.0"
 
 func (k copilotKit) routes() []transports.Route {
@@ -50,7 +50,7 @@ func (k copilotKit) routes() []transports.Route {
 	}
 }
 
-// single answers POST on the root: what the other routes answer, named in the body.
+// single answers POST on the root, whose body names the route.
 func (k copilotKit) single(c *fiber.Ctx, who runtime.Caller) error {
 	var call struct {
 		Method string `json:"method"`
@@ -94,7 +94,7 @@ type kitAgent struct {
 	Capabilities capabilities `json:"capabilities"`
 }
 
-// kitThreads says what can be done with threads.
+// kitThreads are the supported operations on threads.
 type kitThreads struct {
 	List             bool `json:"list"`
 	Inspect          bool `json:"inspect"`
@@ -102,7 +102,7 @@ type kitThreads struct {
 	RealtimeMetadata bool `json:"realtimeMetadata"`
 }
 
-// info answers GET info: the agents and workflows, and what the runtime can do.
+// info answers GET info: the agents and workflows, and the runtime's abilities.
 func (k copilotKit) info(c *fiber.Ctx, who runtime.Caller) error {
 	offered := k.Runtime.Offered(who)
 	agents := make(map[string]kitAgent)
@@ -126,8 +126,8 @@ func (k copilotKit) info(c *fiber.Ctx, who runtime.Caller) error {
 	})
 }
 
-// connect joins a thread as AG-UI's connect does. Of one that is unknown it shows nothing: the front end has
-// minted its id, and holds what the user has typed already.
+// connect joins a thread as AG-UI's connect does. For an unknown thread it shows nothing: the front end has made up its id, and
+// already has the user's input.
 func (k copilotKit) connect(c *fiber.Ctx, who runtime.Caller, agent string, body []byte) error {
 	v, err := k.join(c, who, agent, body)
 	if err != nil {
@@ -174,12 +174,12 @@ func (k copilotKit) cancel(ctx context.Context, who runtime.Caller, thread, name
 	if err != nil {
 		return false, unlessMissing(err)
 	}
-	if len(runs) > 0 { // whose they are is known, and others may have runs of their names
+	if len(runs) > 0 { // the user is known, and other users may have runs of the same names
 		if who, err = who.InSteadOf(th.User, runtime.RoleOperator); err != nil {
 			return false, err
 		}
 	}
-	for i := range runs { // the last in line first, so that none starts meanwhile
+	for i := range runs { // the last queued run first, so that none starts meanwhile
 		_, err := k.Runtime.Cancel(ctx, who, runs[i].ID)
 		refusal, ok := errors.AsType[*runtime.Error](err)
 		if ok && (refusal.Kind == runtime.KindInvalid || refusal.Kind == runtime.KindNotFound) {
@@ -213,7 +213,7 @@ func (k copilotKit) open(ctx context.Context, who runtime.Caller, th *runtime.Th
 // maxStopped is how many queued runs of a thread one stop cancels.
 const maxStopped = 500
 
-// unlessMissing is err unless that only says that something is not there.
+// unlessMissing is err unless it is a not-found error.
 func unlessMissing(err error) error {
 	if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind == runtime.KindNotFound {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// errNoResource is the answer for a path below the runtime's that stands for nothing.
+// errNoResource is the answer for an unknown path below the runtime's.
 var errNoResource = fiber.NewError(fiber.StatusNotFound)
 
-// kitResource is a request for what CopilotKit calls a resource: the threads, one of them, or a part of one.
+// kitResource is a request for a CopilotKit resource: the threads, one of them, or a part of one.
 type kitResource struct {
 	method, thread, part string // thread is as the path has it, empty for all
 	query                string
@@ -119,11 +119,11 @@ func newKitThread(th *runtime.ListedThread) kitThread {
 	return t
 }
 
-// maxPages is how many pages of threads one request looks through for those of an agent.
+// maxPages limits the pages of threads that one request searches for those of an agent.
 const maxPages = 20
 
-// threads lists the caller's threads, those with the latest activity first: all, or those whose latest run is
-// of one agent, and archived ones when they are asked for. A page may hold fewer than there are when many others stand between them.
+// threads lists the caller's threads, the latest activity first: all, or those whose latest run is of one agent; archived ones only
+// on request. A page may be short if many other threads are between them.
 func (k copilotKit) threads(c *fiber.Ctx, who runtime.Caller, args url.Values) error {
 	limit, err := wire.Limit(args.Get("limit"))
 	if err != nil {
@@ -201,7 +201,7 @@ func (k copilotKit) state(ctx context.Context, th *runtime.Thread) (any, error) 
 	return snap.State, err
 }
 
-// What is shown of a thread's events: the latest.
+// The limits of the latest events that a thread shows.
 const (
 	maxInspected      = 1000
 	maxInspectedBytes = 8 << 20

@@ -125,7 +125,7 @@ func TestEditOfABusyThreadWaitsForItsTurn(t *testing.T) {
 	s.run("echo", "main", "0", "first", "").All()
 	owner := s.typing()
 	edit := s.Do("POST", "/api/v1/agui/mirror", turn("main", "b", `{"id": "of-0", "role": "user", "content": "first"}, {"id": "new", "role": "user", "content": "new"}`, ""))
-	close(s.keys)
+	close(s.Keys)
 	owner.All()
 	var prompt []agui.Message
 	if err := json.Unmarshal([]byte(answer(t, edit.All())), &prompt); err != nil {

@@ -28,35 +28,34 @@ const fail = transporttest.Fail
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-// server has the door, and SSE and REST beside it.
+// server has hooks behind the handlers of agui and SSE.
 type server struct {
 	*transporttest.Server
-	keys  chan string // what the typist writes
-	taken func()      // called when a handler has returned and its answer has not begun, unless nil
+	taken func() // called when a handler has returned and its answer has not begun, unless nil
 }
 
-// serve starts a server with a typist and more. It lets no run go on when it stops.
+// serve starts a server with more plugins.
 func serve(tb testing.TB, cfg transports.StreamConfig, more ...plugins.Plugin) *server {
 	tb.Helper()
 	return serveSlots(tb, cfg, 0, more...)
 }
 
-// serveSlots is serve with a limit to the runs at once.
+// serveSlots is serve with a limit to concurrent runs.
 func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...plugins.Plugin) *server {
 	tb.Helper()
 	return serveOn(tb, cfg, nil, runtime.Config{Grace: time.Second, Runs: slots}, more...)
 }
 
-// serveOn is serve with a store between the runtime and its database, and what the runtime is told.
+// serveOn is serve with a wrapper of the database and a configuration of the runtime.
 func serveOn(tb testing.TB, cfg transports.StreamConfig, store func(runtime.Store) runtime.Store, rt runtime.Config, more ...plugins.Plugin) *server {
 	tb.Helper()
-	s := &server{keys: make(chan string)}
-	s.Server = transporttest.Serve(tb, transporttest.Config{
+	s := new(server)
+	s.Server = transporttest.Start(tb, transporttest.Config{
 		Runtime: rt,
 		Store:   store,
 		Streams: cfg,
-		Origins: []string{page},
-		Plugins: append(more, transporttest.Typist{Keys: s.keys}),
+		Server:  transports.Config{Origins: []string{page}},
+		Plugins: more,
 		Mount: func(kit *transporttest.Server) []transports.Mounter {
 			return []transports.Mounter{
 				hook{door.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s},

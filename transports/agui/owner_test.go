@@ -2,7 +2,6 @@ package agui_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,8 +14,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/lease"
-	"github.com/batonrun/baton/transports/transporttest"
 )
 
 func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
@@ -90,80 +87,10 @@ func TestQueuedRunOfAClientThatLeftIsCancelled(t *testing.T) {
 	owner := s.typing()
 	s.run("echo", "main", "b", "hello", "").Drop()
 	s.Await("b", runtime.Cancelled)
-	close(s.keys)
+	close(s.Keys)
 	if got := owner.All(); !strings.Contains(got, "RUN_FINISHED") {
 		t.Errorf("the thread's run ended with %s", got)
 	}
-}
-
-// peer is a connection whose client is there or has left.
-type peer bool
-
-func (p peer) Gone() bool { return !bool(p) }
-
-func TestRepeatThatIsFasterOwnsTheRun(t *testing.T) {
-	s := serve(t, quick)
-	started, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	drop := func(h *lease.Held) {
-		cur, err := s.Runtime.ReadRun(t.Context(), started)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Drop(cur)
-	}
-	again := started
-	again.Replayed = true
-	left := s.Streams.Hold(peer(true), local, nil, again)
-	repeat := s.Streams.Hold(peer(true), local, nil, again)
-	drop(left)
-	first := s.Streams.Hold(peer(false), local, nil, started)
-	drop(first)
-	s.OutlastGrace()
-	s.Await("a", runtime.Running)
-	drop(repeat)
-	s.Await("a", runtime.Cancelled)
-}
-
-func TestRepeatOfADetachedRunOwnsNothing(t *testing.T) {
-	s := serve(t, quick)
-	started, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Streams.Detach(local, started)
-	started.Replayed = true
-	cur, err := s.Runtime.ReadRun(t.Context(), started)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := s.Streams.Hold(peer(false), local, nil, started)
-	s.Do("POST", "/api/v1/agui/echo", `{"threadId": "main", "runId": "b"}`).Drop()
-	h.Drop(cur)
-	s.OutlastGrace()
-	s.Await("a", runtime.Running)
-}
-
-func TestOperatorsRunIsCancelledThoughAnotherHasItsName(t *testing.T) {
-	s := serve(t, quick)
-	s.typing()
-	boss := runtime.MustCaller(local.Project(), "boss", runtime.RoleOperator)
-	started, err := s.Streams.StartRun(t.Context(), boss, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cur, err := s.Runtime.ReadRun(t.Context(), started)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Streams.Hold(peer(false), boss, nil, started).Drop(cur)
-	s.Eventually("the run is cancelled", func() bool {
-		run, err := s.Runtime.Run(t.Context(), boss.AsUser(), "a")
-		return err == nil && run.Status == runtime.Cancelled
-	})
-	s.Await("a", runtime.Running)
 }
 
 func TestStreamThatShowedItsEndIsNotInterrupted(t *testing.T) {
@@ -200,7 +127,7 @@ func TestStreamsOfADeletedThreadEnd(t *testing.T) {
 	streams[viewer] = viewer.Until("STEP_STARTED")
 	delta := strings.Repeat("x", 32<<10)
 	for range 300 { // more than their connections hold
-		s.keys <- delta
+		s.Keys <- delta
 	}
 	if err := s.Runtime.DeleteThread(t.Context(), local, "main"); err != nil {
 		t.Fatal(err)
@@ -261,85 +188,4 @@ func TestAnswerIsTakenOnce(t *testing.T) {
 	if got := answer(t, s.Do("POST", "/api/v1/agui/echo", turn("main", "f", history, "")).All()); got != "hello" {
 		t.Errorf("a client whose answer came late is answered %s", got)
 	}
-}
-
-// owned starts run a of the typist, as a client does that has left by now, and holds it.
-func (s *server) owned() (runtime.Started, *lease.Held) {
-	s.Helper()
-	started, err := s.Streams.StartRun(s.Context(), local, runtime.StartRequest{Agent: "typist", ThreadID: "main", RunID: "a"})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return started, s.Streams.Hold(peer(false), local, nil, started)
-}
-
-// answer is what answers the question of run a.
-func (s *server) answer() []agui.ResumeEntry {
-	s.Helper()
-	asks, err := s.Runtime.Interrupts(s.Context(), local, "a")
-	if err != nil || len(asks) != 1 {
-		s.Fatalf("%d questions, %v", len(asks), err)
-	}
-	return []agui.ResumeEntry{{InterruptID: asks[0].ID, Status: "resolved", Payload: []byte("true")}}
-}
-
-// A client that has read its question answers it on another connection, while its stream has yet to let go of the run.
-func TestAnswerIsFasterThanTheStreamThatAsked(t *testing.T) {
-	s := serve(t, quick)
-	_, asked := s.owned()
-	s.keys <- transporttest.Ask
-	s.Await("a", runtime.Waiting)
-	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{ThreadID: "main", RunID: "b", Resume: s.answer()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked.Release()
-	close(s.keys)
-	s.Await("a", runtime.Completed)
-}
-
-func TestMessageToAQuestionThatIsJustShownIsRefused(t *testing.T) {
-	s := serve(t, quick)
-	_, asked := s.owned()
-	s.keys <- transporttest.Ask
-	s.Await("a", runtime.Waiting)
-	_, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"})
-	if !errors.Is(err, runtime.ErrThreadWaiting) {
-		t.Errorf("got %v", err)
-	}
-	asked.Release()
-	s.Await("a", runtime.Waiting)
-}
-
-func TestMessageLeavesARunAloneThatWasAnswered(t *testing.T) {
-	s := serve(t, quick)
-	_, asked := s.owned()
-	s.keys <- transporttest.Ask
-	s.Await("a", runtime.Waiting)
-	if _, err := s.Runtime.Resume(t.Context(), local, "a", s.answer()); err != nil {
-		t.Fatal(err)
-	}
-	s.Await("a", runtime.Running)
-	if _, err := s.Streams.StartRun(t.Context(), local, runtime.StartRequest{Agent: "echo", ThreadID: "main", RunID: "b"}); err != nil {
-		t.Fatal(err)
-	}
-	asked.Release()
-	close(s.keys)
-	s.Await("a", runtime.Completed)
-	s.Await("b", runtime.Completed)
-}
-
-// That nobody could look at the run does not save it.
-func TestUnseenQuestionIsCancelledThoughTheGraceDidNotSeeItEither(t *testing.T) {
-	s := serve(t, quick)
-	started, asked := s.owned()
-	s.keys <- transporttest.Ask
-	s.Await("a", runtime.Waiting)
-	cur, err := s.Runtime.ReadRun(t.Context(), started)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cur.Close()
-	asked.Drop(cur)
-	s.Await("a", runtime.Cancelled)
 }

@@ -61,7 +61,7 @@ func (t Transport) follow(c *fiber.Ctx, who runtime.Caller, name string) error {
 	return t.Streams.Serve(c, f.show)
 }
 
-// offset reads the id of the event behind which a stream begins, -1 for all of it.
+// offset reads the id of the event after which a stream begins, -1 for the first event.
 func offset(s string) (int64, error) {
 	if s == "-1" {
 		return 0, nil
@@ -83,7 +83,7 @@ type follower struct {
 
 func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 	thread := f.run.ThreadID
-	w.About("run", f.run.ID, "thread", thread)
+	w.Describe("run", f.run.ID, "thread", thread)
 	cur, err := f.t.Runtime.JoinRun(ctx, f.run, f.after)
 	if err != nil {
 		return f.t.Streams.Interrupt(w, thread, err, f.projection)
@@ -102,7 +102,7 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 		err = w.Flush()
 	}
 	if err == nil {
-		err = f.t.Streams.Follow(ctx, w, &fanout.Tail{Cursor: own, Projection: f.projection})
+		err = f.t.Streams.Follow(ctx, w, &fanout.Feed{Cursor: own, Projection: f.projection})
 	}
 	if err == nil || errors.Is(err, stream.ErrGone) {
 		return err
@@ -110,7 +110,7 @@ func (f *follower) show(ctx context.Context, w *stream.Writer) error {
 	return f.t.Streams.Interrupt(w, thread, err, f.projection)
 }
 
-// rebuilt reports whether the client has got a text or a tool call of the run, or all of it.
+// rebuilt reports whether the client has a text or a tool call of the run, or all of the run.
 func (f *follower) rebuilt(ctx context.Context) (bool, error) {
 	if f.after == 0 {
 		return false, nil
@@ -142,12 +142,12 @@ func rebuilds(r *runtime.Record) bool {
 	return t == agui.TypeTextMessageStart || t == agui.TypeToolCallStart
 }
 
-// follows is a run's cursor that leaves out reasoning before the run's first text or tool call. TanStack AI's client starts to
+// follows is a run's cursor that omits reasoning before the run's first text or tool call. TanStack AI's client starts to
 // rebuild a message there, and would lose one that begins with reasoning.
 type follows struct {
 	*runtime.RunCursor
 	rebuilt bool
-	begun   bool // the client was told that the run has started, when it was still queued
+	begun   bool // the client got RUN_STARTED while the run was still queued
 }
 
 // Next returns the run's next events.
@@ -258,7 +258,7 @@ func (t Transport) hydrate(c *fiber.Ctx, who runtime.Caller, name string) error 
 			if _, refused := errors.AsType[*runtime.Error](err); err != nil && !refused { // it is another's, or gone meanwhile
 				return err
 			}
-			for i := range own.Rows { // what a queued run is asked is in no log yet
+			for i := range own.Rows { // a queued run's input is not in the log yet
 				if m := &own.Rows[i]; m.State == runtime.MessageQueued && m.RunKey == active.Key {
 					snap.Messages, rows = append(snap.Messages, m.Message), append(rows, *m)
 				}
@@ -316,7 +316,7 @@ func ids(msgs []agui.Message) []string {
 	return list
 }
 
-// uiMessage is a message as TanStack AI keeps it.
+// uiMessage is a message in TanStack AI's form.
 type uiMessage struct {
 	ID        string          `json:"id"`
 	Role      agui.Role       `json:"role"`
@@ -325,7 +325,7 @@ type uiMessage struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-// uiPart is a part of one. Its type says which members it has.
+// uiPart is a part of a message. Its type defines its members.
 type uiPart struct {
 	Type       string          `json:"type"`
 	Content    *string         `json:"content,omitempty"`
@@ -452,6 +452,6 @@ func metadata(m *agui.Message) json.RawMessage {
 	var told struct {
 		Metadata json.RawMessage `json:"metadata"`
 	}
-	_ = json.Unmarshal(m.AppendJSON(nil, agui.AGUI0), &told) // of which there is none in what cannot be read
+	_ = json.Unmarshal(m.AppendJSON(nil, agui.AGUI0), &told) // the content stays empty if it cannot be read
 	return told.Metadata
 }

@@ -191,7 +191,7 @@ func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
 	follow := s.Do("GET", "/api/v1/agui/echo?runId=b&offset=-1", "")
 	all := follow.Until("RUN_STARTED")
 	s.Await("b", "QUEUED")
-	close(s.keys)
+	close(s.Keys)
 	all += follow.All()
 	if strings.Count(all, "event: RUN_STARTED") != 1 || !strings.Contains(all, "hello") || !strings.Contains(all, "RUN_FINISHED") {
 		t.Errorf("got %s", all)
@@ -236,8 +236,8 @@ func TestFollowing_KeepsADroppedRun(t *testing.T) {
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	follow := s.Do("GET", "/api/v1/agui/typist?runId=a&offset=-1", "")
 	s.OutlastGrace()
-	s.keys <- "to the end"
-	close(s.keys)
+	s.Keys <- "to the end"
+	close(s.Keys)
 	if all := follow.All(); !strings.Contains(all, "to the end") || !strings.Contains(all, "RUN_FINISHED") {
 		t.Errorf("got %s", all)
 	}

@@ -1,5 +1,5 @@
-// Package attachments is the files that users attach to messages, over HTTP: it takes them in, tells where they are, and
-// serves those that browsers cannot get anywhere else. What a user may bring and reach is decided below.
+// Package attachments serves users' files over HTTP: uploads, URLs of stored files, and the content of those that browsers cannot
+// fetch elsewhere. Package attach decides what a user may store and read.
 package attachments
 
 import (
@@ -22,27 +22,27 @@ import (
 // Transport serves a runtime's attachments.
 type Transport struct {
 	Runtime *runtime.Runtime
-	Size    int64 // bytes of a file; the form around it comes on top
+	Size    int64 // of a file; the form around it is not counted
 
 	// BaseURL is where browsers reach this server, such as https://app.example.com. Empty means where the request went.
 	BaseURL string
 
-	// PerUser is how many files of a user are taken in at a time; 0 for no limit but that for all. Of those that its signed
-	// URLs give, four times as many are.
+	// PerUser limits a user's concurrent uploads; 0 for the total limit only. Concurrent downloads through signed URLs may be four
+	// times as many.
 	PerUser int
 }
 
 // form is how many bytes a form may have around its file.
 const form = 64 << 10
 
-// How many files are on their way at a time, fewer where the process may have few open: those that come in may each have a
-// buffer of a bucket's.
+// The limits of concurrent transfers, lower for processes with few descriptors. Each upload may need a bucket's
+// buffer.
 const (
 	mostIn  = 32
 	mostOut = 256
 )
 
-// Routes are those of uploads and of the URLs where they are.
+// Routes are the routes of uploads and of the URLs of files.
 func (t Transport) Routes() []transports.Route {
 	in := quota.New(quota.Limits{Total: int64(stream.Files(32, mostIn)), PerUser: int64(t.PerUser)})
 	out := quota.New(quota.Limits{Total: int64(stream.Files(16, mostOut)), PerUser: int64(4 * t.PerUser)})
@@ -58,11 +58,11 @@ func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
 		upload,
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/attachments/signed-url", Known: t.signedURL},
-		{Method: fiber.MethodGet, Path: attach.RawPath, Public: func(c *fiber.Ctx) error { return t.raw(c, out) }}, // the signature says whose it is
+		{Method: fiber.MethodGet, Path: attach.RawPath, Public: func(c *fiber.Ctx) error { return t.raw(c, out) }}, // the signature contains the owner
 	}
 }
 
-// Uploaded is the answer to an upload: what a message refers to it by.
+// Uploaded is the answer to an upload: a message's reference to the file.
 type Uploaded struct {
 	Bucket   string `json:"bucket"`
 	Path     string `json:"path"`
@@ -84,7 +84,7 @@ var (
 	}
 )
 
-// upload answers POST: it stores the one file of a form while it comes.
+// upload answers POST: it stores the one file of a form while the form arrives.
 func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) error {
 	if enc := c.Get(fiber.HeaderContentEncoding); enc != "" && !strings.EqualFold(enc, "identity") {
 		return &runtime.Error{Kind: runtime.KindUnsupported, Code: "unsupported_media_type", Detail: "A request's body must not be compressed"}
@@ -114,13 +114,13 @@ func (t Transport) upload(c *fiber.Ctx, who runtime.Caller, body io.Reader) erro
 	})
 }
 
-// kept is a body that keeps why it could not be read. What stands around the form's file is bounded, as its heads are read
-// whole, into memory that nobody counts.
+// kept is a body that remembers its error. It limits the bytes around the form's file, as part headers are read into memory
+// that the budget does not count.
 type kept struct {
 	r    io.Reader
 	err  error
-	left int  // of what may stand around the file
-	file bool // that is what is read
+	left int  // bytes left around the file
+	file bool // the file is being read
 }
 
 func (k *kept) Read(b []byte) (int, error) {
@@ -162,7 +162,7 @@ func (p *parts) file() (*multipart.Part, error) {
 	}
 }
 
-// broken is what a client is told of a form that cannot be read.
+// broken is the error for an unreadable form.
 func (p *parts) broken(err error) error {
 	switch {
 	case p.from.err != nil:
@@ -173,7 +173,7 @@ func (p *parts) broken(err error) error {
 	return invalid("invalid_form", "The form is broken off or not valid")
 }
 
-// only is a part that must be the last file of its form: what follows is read before it ends.
+// only is a part that must be the form's last file: it reads the rest of the form before it ends.
 type only struct {
 	parts *parts
 	part  io.Reader
@@ -199,7 +199,7 @@ func (o *only) Read(b []byte) (int, error) {
 	return n, o.end
 }
 
-// Signed is the seed's answer: where an attachment is for a while.
+// Signed is the seed's answer: the temporary URL of an attachment.
 type Signed struct {
 	Bucket string `json:"bucket"`
 	Path   string `json:"path"`
@@ -227,8 +227,8 @@ func (t Transport) signedURL(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(Signed{bucket, path, url})
 }
 
-// raw answers GET raw, whoever asks: the signature says what for. Nothing that a user has brought is run by a browser: what
-// is not one of four kinds of image is saved instead of shown, and has no origin.
+// raw answers GET raw without authentication, as the signature authorizes it. Browsers must not execute users' files: all but
+// four image types are downloads without an origin.
 func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
 	a, body, err := t.Runtime.OpenSigned(c.UserContext(), runtime.SignedRequest{
 		Method: c.Method(), Bucket: c.Query("bucket"), Path: c.Query("path"),

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -29,7 +30,6 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/attachments"
-	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -52,12 +52,12 @@ func serve(tb testing.TB, database string, cfg attach.Config) *server {
 func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *server {
 	tb.Helper()
 	cfg.Size = size
-	kit := transporttest.Serve(tb, transporttest.Config{Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}}, Mount: func(s *transporttest.Server) []transports.Mounter {
-		return []transports.Mounter{
-			attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser},
-			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
-		}
-	}})
+	kit := transporttest.Start(tb, transporttest.Config{
+		Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}},
+		Mount: func(s *transporttest.Server) []transports.Mounter {
+			return append(transporttest.All(s), attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser})
+		},
+	})
 	s := &server{kit, &http.Client{Transport: new(http.Transport), Timeout: transporttest.Patience}}
 	tb.Cleanup(s.http.CloseIdleConnections)
 	return s
@@ -413,6 +413,9 @@ func TestNeighboursAreOutOfReach(t *testing.T) {
 		if err := start(a); err != nil {
 			t.Errorf("%v: %v", a, err)
 		}
+	}
+	if refusal, ok := errors.AsType[*runtime.Error](start(map[string]any{"filename": "no path"})); !ok || refusal.Code != "invalid_message" {
+		t.Errorf("an attachment without a path: %v", refusal)
 	}
 }
 

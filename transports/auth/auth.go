@@ -1,5 +1,5 @@
-// Package auth says who asks and from where: a request's Caller, the Host and Origin rules that keep web
-// pages of others out, and the rules for what a request's body may be. It knows HTTP and nothing of runs.
+// Package auth identifies callers: a request's Caller, the Host and Origin rules against foreign web pages, and the rules for
+// request bodies. It knows HTTP and not runs.
 package auth
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Authenticator says who sent a request, or fails for somebody it does not know. It is asked once for each request, before
-// its body is read, from several goroutines; it must not keep r or read its body. Its error is told to nobody, unless it is
-// a *runtime.Error of the kinds KindUnauthorized and KindUnavailable. One that can take credentials back is a Watcher, too.
+// Authenticator identifies the sender of a request, or fails. It is called once per request, before the body is read, from
+// several goroutines; it must not retain r or read its body. Clients see its error only if it is a *runtime.Error of the kind
+// KindUnauthorized or KindUnavailable. An Authenticator whose credentials can be revoked is a Watcher, too.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Identity, error)
 }
@@ -29,42 +29,42 @@ type AuthenticatorFunc func(r *http.Request) (Identity, error)
 // Authenticate calls f.
 func (f AuthenticatorFunc) Authenticate(r *http.Request) (Identity, error) { return f(r) }
 
-// Signed is an Authenticator whose credentials, or some of them, are signed: nobody guesses one, and to see that one is none asks
-// nothing of anybody else. They are looked at however many from the same address were wrong.
+// Signed is an Authenticator with signed credentials, which cannot be guessed and are checked without a lookup. They are checked
+// however many credentials from the same address were wrong.
 type Signed interface {
 	// Signed reports whether the credential of a request is of that kind.
 	Signed(r *http.Request) bool
 }
 
-// Identity is who a credential says its bearer is.
+// Identity is the result of authentication.
 type Identity struct {
 	User       string
-	Projects   []string     // those the user has a part in; the first is meant where a request names none
-	Home       string       // the project as whose user it is counted what is asked for in all of them; empty for the first
+	Projects   []string     // the user's projects; the first is the default project
+	Home       string       // the project whose user the requests for all projects count as; empty for the first
 	Role       runtime.Role // in each of them
-	Credential string       // the credential's id, never the secret; empty when there is none
-	Watched    string       // what a Watcher calls that with which the credential ends, as its signer's key; empty for the Credential
+	Credential string       // the credential's id, never the secret; empty for none
+	Watched    string       // a Watcher's name for the thing with which the credential ends, such as its signer's key; empty for the Credential
 	Expires    time.Time    // when the credential ends, and with it the streams that it has opened; zero for never
 	Streams    bool         // it opens streams and nothing else, as a ticket does
 	Scheme     string       // how the bearer is known: SchemeAPIKey, SchemeJWT; empty for a way of the program's own
 }
 
-// Watch is what a Watcher is asked for, empty when there is nothing to ask for.
+// Watch is the name to check with a Watcher, empty for none.
 func (id Identity) Watch() string { return cmp.Or(id.Watched, id.Credential) }
 
-// What an Identity's Scheme is.
+// The values of Identity.Scheme.
 const (
 	SchemeNone   = "none" // there are no accounts
 	SchemeAPIKey = "api-key"
 	SchemeJWT    = "jwt"
 )
 
-// Local is who asks where there are no accounts: everybody.
+// Local is the caller of every request when authentication is off.
 var Local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
 var errOutside = fiber.NewError(fiber.StatusForbidden, "Without accounts this server answers only its own machine")
 
-// session is who sent a request: a caller in each project of its identity.
+// session is the sender of a request: a caller in each project of its identity.
 type session struct {
 	identity Identity
 	callers  []runtime.Caller
@@ -73,7 +73,7 @@ type session struct {
 
 type sessionKey struct{}
 
-// open makes the session of an identity. It fails for one that names nobody who can be.
+// open makes the session of an identity. It fails for an invalid user or project.
 func (id Identity) open() (*session, error) {
 	s := &session{identity: id}
 	for _, project := range id.Projects {
@@ -92,9 +92,9 @@ func (id Identity) open() (*session, error) {
 	return s, nil
 }
 
-// Callers finds out who sends each request before anything else is done for it; whom a does not know it
-// answers with 401. Request gives a request as net/http has it, terms see to it that streams end with what opened them, and
-// guesses that nobody tries credentials without end; nil lets everybody.
+// Callers authenticates each request before anything else is done for it, and answers unknown credentials with 401. Request
+// converts a request to net/http's, terms end streams with their credentials, and guesses limits wrong credentials; nil
+// sets no limit.
 func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fiber.Ctx) (*http.Request, error), log *slog.Logger) fiber.Handler {
 	signed, _ := a.(Signed)
 	return func(c *fiber.Ctx) error {
@@ -115,7 +115,7 @@ func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fibe
 			log.Debug("a caller is not known", "method", r.Method, "path", Shown(r.URL.Path), "error", err)
 			refusal, ok := errors.AsType[*runtime.Error](err)
 			switch {
-			case ok && refusal.Kind == runtime.KindUnavailable: // nobody knows whether it is wrong
+			case ok && refusal.Kind == runtime.KindUnavailable: // it is unknown whether the credential is wrong
 				return refusal
 			case ok && refusal.Kind == runtime.KindUnauthorized:
 				err = refusal
@@ -145,8 +145,8 @@ func Callers(a Authenticator, terms *Terms, guesses *Guesses, request func(*fibe
 	}
 }
 
-// Everybody takes each request for one of Local. Unless insecure is set it refuses, with 403, what came in on
-// an address that other machines reach.
+// Everybody treats each request as one of Local. Unless insecure is set it refuses, with 403, requests to an address that other
+// machines can reach.
 func Everybody(insecure bool) fiber.Handler {
 	local := &session{
 		identity: Identity{User: Local.User(), Projects: []string{Local.Project()}, Role: Local.Role(), Scheme: SchemeNone},
@@ -174,12 +174,12 @@ func near(addr net.Addr) bool {
 	return false
 }
 
-// Handler answers a request of somebody who is known.
+// Handler answers an authenticated request.
 type Handler func(c *fiber.Ctx, who runtime.Caller) error
 
-// ForProject returns who sent the request, in the project it names; "" names the one the credential is for.
-// It fails with runtime.ErrProjectNotFound for a project the caller has no part in, and with runtime.ErrNobody on a
-// route that neither Callers nor Everybody stands before: there is nobody who may be assumed.
+// ForProject returns the caller in the named project; "" names the credential's default. It fails with
+// runtime.ErrProjectNotFound for a project that is not the caller's, and with runtime.ErrNobody on a route without Callers
+// or Everybody.
 func ForProject(c *fiber.Ctx, project string) (runtime.Caller, error) {
 	s, _ := c.Locals(sessionKey{}).(*session)
 	if s == nil {
@@ -196,7 +196,7 @@ func ForProject(c *fiber.Ctx, project string) (runtime.Caller, error) {
 	return runtime.Caller{}, runtime.ErrProjectNotFound
 }
 
-// Of returns who sent a request, as its credential says. Without accounts that is nothing but who Local is.
+// Of returns the identity of the sender. Without accounts it is empty but for Local's user.
 func Of(c *fiber.Ctx) Identity {
 	if s, _ := c.Locals(sessionKey{}).(*session); s != nil {
 		return s.identity

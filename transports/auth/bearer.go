@@ -10,12 +10,12 @@ import (
 // maxCredential is how many bytes a credential may have.
 const maxCredential = 8 << 10
 
-// Bearer returns the credential that a request brings as "Authorization: Bearer …". It fails, with a sentence for whoever
-// wrote the client, for one that brings none, several, or one in another place.
+// Bearer returns the credential of a request with "Authorization: Bearer …". It fails, with a sentence for the client's author,
+// if there is none, more than one, or one in another place.
 func Bearer(r *http.Request) (string, error) {
 	for name := range r.URL.Query() {
 		switch strings.ToLower(name) {
-		case "access_token", "token", "api_key", "apikey", "authorization": // logs, histories and a Referer would tell it
+		case "access_token", "token", "api_key", "apikey", "authorization": // logs, histories and a Referer would reveal it
 			return "", errQueried
 		}
 	}
@@ -51,7 +51,7 @@ var (
 	errQueried = unauthorized("unauthorized", "A credential does not belong in a URL: send it as Authorization: Bearer …, and open streams with a ticket")
 )
 
-// ErrUnknown refuses a credential, whatever is wrong with it.
+// ErrUnknown refuses a credential without the reason.
 var ErrUnknown = unauthorized("unauthorized", "This server does not know who you are; send a credential that it takes")
 
 func unauthorized(code, detail string) *runtime.Error {

@@ -7,8 +7,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// JSON refuses, with 415, a request whose body is compressed or not JSON. A page cannot send JSON to another
-// origin without asking first, and what inflates would pass the limit on a body's size.
+// JSON refuses, with 415, a request whose body is compressed or not JSON. Pages need a preflight to send JSON to another origin,
+// and a compressed body could exceed the limit once inflated.
 func JSON(c *fiber.Ctx) error {
 	if enc := c.Get(fiber.HeaderContentEncoding); enc != "" && !strings.EqualFold(enc, "identity") {
 		return errEncoding

@@ -11,9 +11,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Browser says which Host and Origin headers a server answers. Browsers are everywhere, on loopback too: a
-// page from anywhere may send requests to this machine, and its Host or its Origin gives it away. A request
-// without an Origin is not from a page's script.
+// Browser defines which Host and Origin headers a server accepts. Browsers also reach servers on loopback: any page may send
+// requests to this machine, and its Host or Origin shows it. A request without an Origin is not from a page's script.
 type Browser struct {
 	Listen  string   // the address served on, host:port
 	Hosts   []string // host names admitted beside it, localhost and loopback literals
@@ -29,7 +28,7 @@ var (
 	ErrOrigin = fiber.NewError(fiber.StatusForbidden, "Web pages of this Origin are not admitted; name it in the setting origins, or in trusted_proxies the proxy that ends its TLS")
 )
 
-// What CORS lets pages of admitted origins send and read.
+// The CORS answers for admitted origins.
 const (
 	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
 	corsExposes = "Retry-After, X-Request-Id, Mcp-Session-Id"
@@ -37,11 +36,11 @@ const (
 	corsAsked   = 2 << 10 // bytes of a list of headers
 )
 
-// headerNames is a list of headers. Whatever else a request says, an answer does not repeat it.
+// headerNames matches a list of header names. Nothing else of a request is repeated in an answer.
 var headerNames = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+)*$")
 
-// Handler refuses requests with a foreign Host (421) or Origin (403), and those whose target may be read in two ways (400). It
-// answers CORS preflights of admitted origins, and lets their pages send any header and read the answers.
+// Handler refuses requests with a foreign Host (421) or Origin (403), and those with an ambiguous target (400). It answers CORS
+// preflights of admitted origins, and lets their pages send any header and read the answers.
 func (b Browser) Handler() fiber.Handler {
 	listen, _, _ := net.SplitHostPort(b.Listen)
 	hosts := make([]string, 0, len(b.Hosts)+2)
@@ -87,8 +86,8 @@ func (b Browser) Handler() fiber.Handler {
 	}
 }
 
-// plainTarget reports whether a request's target is a path, or an URL of the host that the Host header names. Of any other fasthttp
-// may take the host, and a path that nobody has asked for: of //host/path?x=://, for one.
+// plainTarget reports whether a request's target is a path, or a URL of the host in the Host header. From other targets, such as
+// //host/path?x=://, fasthttp may derive another host or path.
 func plainTarget(c *fiber.Ctx) bool {
 	target := string(c.Request().Header.RequestURI())
 	if strings.HasPrefix(target, "/") {
@@ -104,7 +103,7 @@ func plainTarget(c *fiber.Ctx) bool {
 	return rest != "" && strings.EqualFold(rest, sentHost(c))
 }
 
-// sentHost is the Host header as it was sent: what fasthttp calls a request's host may come from its target.
+// sentHost is the Host header as it was sent: fasthttp's host may come from the target.
 func sentHost(c *fiber.Ctx) string { return string(c.Request().Header.Host()) }
 
 // hostAdmitted reports whether the request's Host is a name of this server. Literals of loopback and of the
@@ -112,7 +111,7 @@ func sentHost(c *fiber.Ctx) string { return string(c.Request().Header.Host()) }
 func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
 	sent := sentHost(c)
 	if sent == "" {
-		return !c.Request().Header.IsHTTP11() // 1.0 had none, and browsers do not speak it
+		return !c.Request().Header.IsHTTP11() // HTTP/1.0 had no Host, and browsers do not use it
 	}
 	host := hostname(sent)
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -124,8 +123,8 @@ func hostAdmitted(c *fiber.Ctx, hosts []string) bool {
 	return host != "" && slices.Contains(hosts, host)
 }
 
-// hostname is a Host header without its port and brackets, in lower case, and empty for what is none: of name:1@other a URL would
-// lead to the other.
+// hostname is a Host header without port and brackets, in lower case, and empty if invalid, such as name:1@other, which a URL
+// resolves to other.
 func hostname(host string) string {
 	u, err := url.Parse("//" + host)
 	if err != nil || u.Host != host {
@@ -137,8 +136,7 @@ func hostname(host string) string {
 	return "" // brackets are an address's
 }
 
-// ownOrigin reports whether a page of origin came from where this request goes to: the scheme, the host and the port, which may be left
-// out where it is the scheme's own.
+// ownOrigin reports whether origin is the scheme, host and port of this request. The scheme's default port may be omitted.
 func ownOrigin(c *fiber.Ctx, origin string) bool {
 	scheme, host, _ := strings.Cut(origin, "://")
 	peer := PeerOf(c)

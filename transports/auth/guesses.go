@@ -17,10 +17,9 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Guesses counts the credentials of each address that were wrong. Past its limit an address has only those looked at that were
-// good before, wherever they came from, and those that are Signed, so that one who guesses shuts nobody out who has been let in:
-// others there wait. A credential that is wrong again and again, as one that has expired is, is one guess. What a nil Guesses counts
-// is nothing.
+// Guesses counts wrong credentials per address. At the limit it checks only credentials that were good before, from any address,
+// and Signed ones, so that guessing does not lock out clients that are in; new ones at that address wait. A
+// repeated wrong credential, such as an expired one, counts once. A nil Guesses counts nothing.
 type Guesses struct {
 	perMinute int
 	exempt    func(netip.Addr) bool
@@ -30,7 +29,7 @@ type Guesses struct {
 	mu      sync.Mutex // guards the fields below
 	of      map[netip.Prefix]*guesser
 	good    map[digest]struct{} // of the latest good credentials, and
-	earlier map[digest]struct{} // of those before
+	earlier map[digest]struct{} // the previous generation
 }
 
 type digest [16]byte
@@ -38,19 +37,19 @@ type digest [16]byte
 // guesser is an address of which something was wrong.
 type guesser struct {
 	left   *rate.Limiter
-	latest []digest // of what was wrong
-	told   bool     // who runs the server knows
+	latest []digest // the wrong credentials
+	told   bool     // the refusals were logged
 }
 
-// What is remembered at most.
+// The limits of the memory.
 const (
 	maxGuessers = 10_000
 	maxLatest   = 16
 	maxGood     = 10_000
 )
 
-// NewGuesses returns Guesses of which each address has so many a minute, and those that are exempt, as they ask for others, any
-// number; nil for 0 or less.
+// NewGuesses returns Guesses with a limit per address and minute, nil for 0 or less. Exempt addresses, which forward the requests
+// of others, have no limit.
 func NewGuesses(perMinute int, exempt func(netip.Addr) bool, log *slog.Logger) *Guesses {
 	if perMinute <= 0 {
 		return nil
@@ -73,12 +72,12 @@ func (g *Guesses) PerMinute() int {
 
 // guess is one credential from one address.
 type guess struct {
-	of   *Guesses // nil for what is not counted
+	of   *Guesses // nil for an uncounted credential
 	from netip.Prefix
 	what digest
 }
 
-// begin says whether a request's credential is looked at. It fails with when to come back.
+// begin decides whether a request's credential is checked. It fails with the time to retry after.
 func (g *Guesses) begin(r *http.Request, from netip.Addr) (guess, error) {
 	if g == nil || !from.IsValid() || g.exempt(from) {
 		return guess{}, nil
@@ -110,7 +109,7 @@ func (g *Guesses) begin(r *http.Request, from netip.Addr) (guess, error) {
 	}
 }
 
-// network is an address, and of version 6 those that one subscriber has.
+// network is an IPv4 address, or the /64 network of an IPv6 address.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -123,7 +122,7 @@ func network(a netip.Addr) netip.Prefix {
 
 func (w *guesser) knows(what digest) bool { return slices.Contains(w.latest, what) }
 
-// wasGood reports whether a credential was good lately, and keeps in mind that it was. The caller holds mu.
+// wasGood reports whether a credential was good lately, and extends its memory. The caller holds mu.
 func (g *Guesses) wasGood(what digest) bool {
 	if _, ok := g.good[what]; ok {
 		return true

@@ -10,8 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Proxies are the addresses of those who stand before a server and say for whom they ask. What anybody else says of that counts for
-// nothing.
+// Proxies are the addresses of trusted proxies. Forwarding headers of other peers are ignored.
 type Proxies []netip.Prefix
 
 // Has reports whether an address is that of a proxy.
@@ -20,19 +19,19 @@ func (p Proxies) Has(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(some netip.Prefix) bool { return some.Contains(addr) })
 }
 
-// Peer is where a request comes from, as this server has seen or a proxy of its says.
+// Peer is the origin of a request, as seen by this server or reported by a trusted proxy.
 type Peer struct {
-	Address netip.Addr // the client's; not valid for one that has none, as on a socket of Unix
-	Scheme  string     // with which the client has asked, http or https
-	Request string     // what the request is called
+	Address netip.Addr // the client's address; not valid if it has none, as on a Unix socket
+	Scheme  string     // of the client's request, http or https
+	Request string     // the request's id
 
 	proxied bool   // by one of the Proxies
-	host    string // that the proxy was asked for; empty for none
+	host    string // the host in the request to the proxy; empty for none
 }
 
 type peerKey struct{}
 
-// PeerOf returns where a request comes from, nobody knows where on a route that Handler does not stand before.
+// PeerOf returns the origin of a request, the zero Peer on a route without Handler.
 func PeerOf(c *fiber.Ctx) Peer {
 	if p, ok := c.Locals(peerKey{}).(*Peer); ok {
 		return *p
@@ -40,7 +39,7 @@ func PeerOf(c *fiber.Ctx) Peer {
 	return Peer{}
 }
 
-// Handler finds out where each request comes from. Secure reports whether one came in over TLS.
+// Handler finds the origin of each request. Secure reports whether one came in over TLS.
 func (p Proxies) Handler(secure func(*fiber.Ctx) bool) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		peer := &Peer{Scheme: "http"}
@@ -62,7 +61,7 @@ func (p Proxies) Handler(secure func(*fiber.Ctx) bool) fiber.Handler {
 	}
 }
 
-// hear takes what a proxy says of whom it asks for.
+// hear reads the forwarding headers of a trusted proxy.
 func (p Proxies) hear(c *fiber.Ctx, peer *Peer) {
 	peer.proxied = true
 	peer.Request = c.Get(fiber.HeaderXRequestID)
@@ -73,8 +72,7 @@ func (p Proxies) hear(c *fiber.Ctx, peer *Peer) {
 	peer.host = last(values(c, fiber.HeaderXForwardedHost))
 }
 
-// client is who has asked the first of the proxies: the last of those in said that is none of them. What stands before it anybody
-// may have written.
+// client is the address that asked the first proxy: the last in said that is not a proxy. The entries before it may be forged.
 func (p Proxies) client(near netip.Addr, said []string) netip.Addr {
 	for _, text := range slices.Backward(said) {
 		addr, err := netip.ParseAddr(text)
@@ -92,7 +90,7 @@ func (p Proxies) client(near netip.Addr, said []string) netip.Addr {
 	return near
 }
 
-// values are those of a header that is a list.
+// values are the elements of a header that is a list.
 func values(c *fiber.Ctx, name string) (list []string) {
 	for _, line := range c.Request().Header.PeekAll(name) {
 		for text := range strings.SplitSeq(string(line), ",") {
@@ -110,7 +108,7 @@ func last(list []string) string {
 	return list[len(list)-1]
 }
 
-// plainID reports whether id is one that may stand in a log.
+// plainID reports whether id may appear in a log.
 func plainID(id string) bool {
 	for _, b := range []byte(id) {
 		if (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') && b != '-' && b != '_' && b != '.' {
@@ -120,7 +118,7 @@ func plainID(id string) bool {
 	return id != "" && len(id) <= 128
 }
 
-// AskedURL is where the client has asked, without a path: its scheme and the host, which is one that the server answers to.
+// AskedURL is the URL of the client's request without a path: its scheme, and a host that the server accepts.
 func AskedURL(c *fiber.Ctx) string {
 	peer := PeerOf(c)
 	if peer.Scheme == "" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Shown is a path as log lines have it, or an origin: without what a client has put behind it in place of a query, which may be a ticket.
+// Shown is a path or an origin for the log: without a query, which may contain a ticket.
 func Shown(path string) string {
 	if plain, err := url.PathUnescape(path); err == nil {
 		path = plain

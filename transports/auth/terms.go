@@ -11,24 +11,24 @@ import (
 
 // Watcher is an Authenticator that can take credentials back.
 type Watcher interface {
-	// Valid reports whether a credential, by its Identity.Watch, still opens anything. It is asked for those who bring a ticket that was
-	// made with the credential; what it answers may be a minute old.
+	// Valid reports whether a credential, by its Identity.Watch, is still accepted. It is called for tickets made with the credential;
+	// the result may be a minute old.
 	Valid(ctx context.Context, credential string) (bool, error)
-	// Ended returns those of the credentials that open nothing any more. It is asked each minute for all that have a
-	// stream open, with one call.
+	// Ended returns the credentials that are no longer accepted. It is called once a minute with the credentials of all open
+	// streams.
 	Ended(ctx context.Context, credentials []string) ([]string, error)
 }
 
-// ErrEnded ends what a credential has opened.
+// ErrEnded is the cause of a stream's end with its credential.
 var ErrEnded = unauthorized("credential_ended", "The credential has expired or was revoked")
 
-// Terms are the credentials that have something open, and end it with them: at the time they expire, and, for a
-// Watcher's, within a minute after they were taken back. While the Watcher fails they stay as they are.
+// Terms end streams with their credentials: at expiry, and for a Watcher's within a minute after a revocation. While the Watcher
+// fails, streams stay open.
 type Terms struct {
-	watcher Watcher // nil when nothing is taken back
+	watcher Watcher // nil when credentials cannot be revoked
 	every   time.Duration
 	log     *slog.Logger
-	tasks   sync.WaitGroup // the goroutine that asks the watcher
+	tasks   sync.WaitGroup // the goroutine that calls the watcher
 	quit    chan struct{}  // closed by Close
 
 	mu       sync.Mutex // guards the fields below
@@ -43,13 +43,13 @@ type termKey struct {
 	expires             time.Time
 }
 
-// term is a credential with what it has opened.
+// term is a credential with its open streams.
 type term struct {
 	holders map[*holder]struct{}
 	expiry  *time.Timer // nil when it does not expire
 }
 
-// holder is what has to end.
+// holder is an open stream or request.
 type holder struct {
 	mu  sync.Mutex  // guards end, and is held while it is called
 	end func(error) // nil once it was released
@@ -76,7 +76,7 @@ func NewTerms(a Authenticator, log *slog.Logger) *Terms {
 	return t
 }
 
-// Term is for how long a credential is good. The zero Term has no end.
+// Term is the validity of a credential. The zero Term has no end.
 type Term struct {
 	terms               *Terms
 	credential, watched string
@@ -138,7 +138,7 @@ func (t *Terms) forget(key termKey) {
 	}
 }
 
-// over ends what a credential has opened.
+// over ends the streams of a credential.
 func (t *Terms) over(key termKey) {
 	t.mu.Lock()
 	of := t.open[key]
@@ -152,12 +152,12 @@ func (t *Terms) over(key termKey) {
 	}
 }
 
-// End ends at once what a credential, by its id, has opened.
+// End ends at once the streams of a credential, by its id.
 func (t *Terms) End(credential string) {
 	t.endThose(func(key termKey) bool { return key.credential == credential })
 }
 
-// endThose ends what credentials have opened that are meant.
+// endThose ends the streams of the selected credentials.
 func (t *Terms) endThose(meant func(termKey) bool) {
 	t.mu.Lock()
 	var keys []termKey
@@ -172,7 +172,7 @@ func (t *Terms) endThose(meant func(termKey) bool) {
 	}
 }
 
-// Close stops asking. What is open stays so until it expires.
+// Close stops the watch. Open streams end only when their credentials expire.
 func (t *Terms) Close() {
 	t.mu.Lock()
 	if !t.closed {
@@ -183,7 +183,7 @@ func (t *Terms) Close() {
 	t.tasks.Wait()
 }
 
-// watch asks the watcher as long as anything is open. It ends then, and with Close.
+// watch calls the watcher while any stream is open. It ends then, and with Close.
 func (t *Terms) watch() {
 	tick := time.NewTicker(t.every)
 	defer tick.Stop()
@@ -201,7 +201,7 @@ func (t *Terms) watch() {
 	}
 }
 
-// held returns what is open. When nothing is it says that nobody watches any more.
+// held returns the credentials with open streams. If there are none it marks the watch as ended.
 func (t *Terms) held() (keys []termKey, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,7 +209,7 @@ func (t *Terms) held() (keys []termKey, ok bool) {
 	return slices.Collect(maps.Keys(t.open)), t.watching
 }
 
-// look ends what has expired by the wall clock, which may have been set since, and what was taken back.
+// look ends the streams of expired credentials, by the wall clock, which may have been set, and of revoked ones.
 func (t *Terms) look(keys []termKey) {
 	now := time.Now().Round(0)
 	watched := make(map[string]struct{}, len(keys))

@@ -1,4 +1,4 @@
-// Package certs has TLS spoken with a certificate and a key that lie in files, and takes up new ones when the files change.
+// Package certs configures TLS with a certificate and a key in files, and reloads changed files.
 package certs
 
 import (
@@ -19,12 +19,12 @@ type Files struct {
 
 	mu   sync.Mutex // guards the fields below
 	pair *tls.Certificate
-	seen [2][sha256.Size]byte // of what was in the files when they were read last
+	seen [2][sha256.Size]byte // of the files' content at the last read
 	next time.Time            // when they are looked at again
 }
 
-// Load reads the files, both in PEM, the certificate with those between it and its root behind it. It fails when they cannot be
-// read or do not belong together.
+// Load reads the PEM files; the certificate is followed by its intermediates. It fails if they cannot be read or do not
+// match.
 func Load(cert, key string, log *slog.Logger) (*Files, error) {
 	return load(cert, key, log, 2*time.Second)
 }
@@ -50,7 +50,7 @@ func Pair(cert, key string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// Config has TLS 1.2 or later spoken with what is in the files, and HTTP/1.1 on it.
+// Config returns a configuration for TLS 1.2 or later with the files' certificate, and HTTP/1.1.
 func (f *Files) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -59,7 +59,7 @@ func (f *Files) Config() *tls.Config {
 	}
 }
 
-// current is the pair in force: what was in the files a moment ago, if that was one. Nobody needs to watch them meanwhile.
+// current is the certificate to use: the files' content of a moment ago, if it is valid. No goroutine watches the files.
 func (f *Files) current() *tls.Certificate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *Files) current() *tls.Certificate {
 	}
 	f.next = now.Add(f.every)
 	if seen, err := f.look(); seen != f.seen {
-		f.seen = seen // what is wrong with them is logged once
+		f.seen = seen // an error is logged once per content
 		f.reload(err)
 	}
 	return f.pair
@@ -89,7 +89,7 @@ func (f *Files) reload(err error) {
 	f.log.Info("a new certificate is in use", "file", f.cert, "expires", pair.Leaf.NotAfter)
 }
 
-// look tells of what is in the files. Their sizes and times may stay as they were.
+// look hashes the files' content, as sizes and times may be unchanged.
 func (f *Files) look() (seen [2][sha256.Size]byte, err error) {
 	for i, file := range []string{f.cert, f.key} {
 		text, err := os.ReadFile(file)

@@ -1,6 +1,5 @@
-// Package console serves the console: a page that shows what runs, and controls it, in a browser. It is made of the files in dist,
-// which are built from web; see docs/console.md. It tells nothing that is anybody's: what it shows it asks the API for, as any
-// client does.
+// Package console serves the console: a web page that shows and controls runs. It consists of the files in dist, which are built
+// from web; see docs/console.md. The files contain no data of users: the page reads the API like any client.
 package console
 
 import (
@@ -30,12 +29,12 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// policy lets the page run its own scripts and ask this server, and nothing else. Images may also stand in a message itself, or be
-// what a person is about to send. Styles that scripts set need no exception.
+// policy lets the page run its own scripts and connect to this server only. Images may also be inline, in a message or before an
+// upload. Styles set by scripts need no exception.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// sections are the parts of the console. What is below them is the page, too: it reads its own address.
+// sections are the parts of the console. The page serves all paths below them, and reads its own address.
 var sections = []string{"runs", "threads", "playground", "agents", "waiting", "admin", "p"}
 
 // Transport serves the console. Create it with New.
@@ -78,7 +77,7 @@ func (t *Transport) Routes() []transports.Route {
 	return list
 }
 
-// page answers browsers. Others get what a server without a console says.
+// page answers browsers. Other clients get the answer of a server without a console.
 func (t *Transport) page(c *fiber.Ctx) error {
 	c.Vary(fiber.HeaderAccept)
 	if !browses(c.Get(fiber.HeaderAccept)) {
@@ -88,7 +87,7 @@ func (t *Transport) page(c *fiber.Ctx) error {
 	return t.index.Send(c, static.Asked)
 }
 
-// browses reports whether who accepts that asks for pages: it names them, and wants JSON no more than them.
+// browses reports whether an Accept header prefers HTML: it names it, and prefers JSON no more.
 func browses(accept string) bool {
 	html, json := 0.0, 0.0
 	for one := range strings.SplitSeq(accept, ",") {
@@ -112,7 +111,7 @@ func browses(accept string) bool {
 	return html > 0 && html >= json
 }
 
-// asset answers with a file, whose name has its hash.
+// asset answers with a file whose name contains its hash.
 func (t *Transport) asset(c *fiber.Ctx) error {
 	f, ok := t.assets[c.Params("file")]
 	if !ok {

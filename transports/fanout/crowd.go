@@ -11,9 +11,9 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// crowds are the streams that show the same thing in the same form. When many of them wait at the end of a log,
-// one goroutine writes to all: to wake a goroutine for each would cost as much as the write itself. A stream that
-// cannot be written to at once, or is not where the others are, goes on by itself until it waits again.
+// crowds groups the streams that show the same log in the same form. When many of them wait at the end of the log, one
+// goroutine writes to all, because waking a goroutine per stream would cost as much as the write itself. A stream that
+// cannot be written to at once, or is at another position, writes for itself until it waits again.
 type crowds struct {
 	streams *stream.Set
 
@@ -21,7 +21,7 @@ type crowds struct {
 	open map[form]*crowd
 }
 
-// form says what a stream shows and how: streams of one form get the same bytes for the same events.
+// form identifies the bytes of a stream: streams of one form get the same bytes for the same events.
 type form struct {
 	source     runtime.Source
 	projection agui.Projection
@@ -47,15 +47,15 @@ type waiter struct {
 	w     *stream.Writer
 	i     int           // in crowd.waiting, -1 when it does not wait any more
 	after int64         // the event it has got last
-	freed chan struct{} // closed when the stream must go on by itself
-	rest  []byte        // what its client did not take at once: see Writer.Offer
+	freed chan struct{} // closed when the stream must write for itself
+	rest  []byte        // unsent bytes: see Writer.Offer
 }
 
 // crowded is how many streams of a form make a crowd.
 const crowded = 8
 
 // join makes the stream that follows t one of its crowd. It returns nil for a stream that others cannot write to.
-func (s *crowds) join(w *stream.Writer, t *Tail) *crowd {
+func (s *crowds) join(w *stream.Writer, t *Feed) *crowd {
 	source := t.Cursor.Source()
 	bytes, shared := w.Form()
 	if !shared || source.Run != 0 {
@@ -95,9 +95,9 @@ func (s *crowds) large(c *crowd) bool {
 	return c.size >= crowded
 }
 
-// wait has others write to the stream until it must go on by itself, and reports false when they cannot. It blocks
-// and fails like Flush.
-func (c *crowd) wait(ctx context.Context, w *stream.Writer, t *Tail) (waited bool, err error) {
+// wait lets the crowd's goroutine write to the stream until the stream must write for itself. It reports false if it could not
+// wait. It blocks and fails like Flush.
+func (c *crowd) wait(ctx context.Context, w *stream.Writer, t *Feed) (waited bool, err error) {
 	one := c.enter(w, t.Cursor)
 	if one == nil {
 		return false, nil
@@ -131,13 +131,13 @@ func (c *crowd) begin(cur Cursor) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop, c.after = cancel, cur.After()
 	own := cur.Fork()
-	go func() { // ends when nobody waits
+	go func() { // ends when no stream waits
 		defer own.Close()
 		c.streams.Guard(func() { c.serve(ctx, own) })
 	}()
 }
 
-// withdraw has a stream that need not wait any more go on by itself, unless it does already.
+// withdraw frees a stream that stops waiting, unless it is free already.
 func (c *crowd) withdraw(one *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *crowd) withdraw(one *waiter) {
 	}
 }
 
-// free has a stream go on by itself. c.mu is held.
+// free makes a stream write for itself. c.mu is held.
 func (c *crowd) free(one *waiter) {
 	if one.i < 0 {
 		return
@@ -160,7 +160,7 @@ func (c *crowd) free(one *waiter) {
 	close(one.freed)
 }
 
-// serve writes what comes to all who wait, until nobody does, or none of them is to be written to by others.
+// serve writes new events to all waiting streams, until none is left or they must write for themselves.
 func (c *crowd) serve(ctx context.Context, cur *runtime.Cursor) {
 	defer c.end()
 	var wrote time.Time
@@ -177,7 +177,7 @@ func (c *crowd) serve(ctx context.Context, cur *runtime.Cursor) {
 	}
 }
 
-// end frees all who wait.
+// end frees all waiting streams.
 func (c *crowd) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +188,8 @@ func (c *crowd) end() {
 	c.stop = nil
 }
 
-// give writes recs, which end at the event after, to all who wait. It reports false when they must write
-// themselves, as what may be the last of a log they all see alone, and when nobody waits any more.
+// give writes recs, which end at the event after, to all waiting streams. It reports false if no stream waits any more, or if
+// recs may be the last of the log: then each stream must read them itself.
 func (c *crowd) give(recs []*runtime.Record, after int64, now time.Time) bool {
 	if slices.ContainsFunc(recs, func(r *runtime.Record) bool { return r.Terminal() || r.ID == 0 }) {
 		return false
@@ -199,7 +199,7 @@ func (c *crowd) give(recs []*runtime.Record, after int64, now time.Time) bool {
 	defer c.mu.Unlock()
 	from := c.after
 	c.after = after
-	for _, one := range slices.Backward(c.waiting) { // free moves those that were served already
+	for _, one := range slices.Backward(c.waiting) { // free moves streams that were served already
 		switch {
 		case one.after >= after: // it has read this itself
 		case one.after > from || !one.take(out, after, now):
@@ -209,7 +209,7 @@ func (c *crowd) give(recs []*runtime.Record, after int64, now time.Time) bool {
 	return len(c.waiting) > 0
 }
 
-// take writes out to the waiting stream, and reports whether it took all of it.
+// take writes out to the waiting stream, and reports whether it was written as a whole.
 func (one *waiter) take(out []byte, after int64, now time.Time) bool {
 	if len(out) == 0 {
 		one.after = after

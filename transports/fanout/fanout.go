@@ -1,6 +1,5 @@
-// Package fanout shows a thread's log to any number of viewers, each of whom reads with a cursor of its own and
-// waits for no other. Of viewers that see the same thing in the same form, one goroutine writes to all while they
-// keep up.
+// Package fanout shows a thread's log to any number of viewers. Each reads with its own cursor and waits for no other. For
+// viewers that see the same events in the same form, one goroutine writes to all while they keep up.
 package fanout
 
 import (
@@ -16,18 +15,18 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// Viewers are those that watch threads on the streams of a set.
+// Viewers follow logs on the streams of a set.
 type Viewers struct {
 	streams *stream.Set
 	crowds  crowds
 }
 
-// New returns Viewers that are written to as streams says.
+// New returns Viewers for the streams of a set.
 func New(streams *stream.Set) *Viewers {
 	return &Viewers{streams: streams, crowds: crowds{streams: streams, open: make(map[form]*crowd)}}
 }
 
-// Cursor is what a stream follows: a *runtime.Cursor or *runtime.RunCursor.
+// Cursor reads a log: a *runtime.Cursor or *runtime.RunCursor.
 type Cursor interface {
 	Next(ctx context.Context) ([]*runtime.Record, error)
 	Waits() bool
@@ -38,26 +37,25 @@ type Cursor interface {
 	Close()
 }
 
-// Tail says which events a stream shows and how.
-type Tail struct {
+// Feed is a cursor and the form in which its events are shown.
+type Feed struct {
 	Cursor     Cursor
 	Projection agui.Projection
 	Gather     time.Duration // between two writes at least, 0 for as soon as can be
 	Framing    Framing       // nil for that of server-sent events
 }
 
-// A batch of so many events, or of so many bytes, is not held back: the reader is behind, and what it has is worth
-// a write.
+// A batch of this many events, or bytes, is written at once: its reader is behind.
 const (
 	many  = 128
 	large = 256 << 10
 )
 
-// Follow writes the tail's events to w until the log ends, and then returns nil. It fails with the cause of ctx, with
-// stream.ErrGone, or with what the cursor says. While many streams are open, or when the tail gathers, only the first
-// event and terminal ones are written at once; others wait until something was last written a while ago, and go
-// out together. Several goroutines may each follow a tail on one stream.
-func (v *Viewers) Follow(ctx context.Context, w *stream.Writer, t *Tail) error {
+// Follow writes the feed's events to w until the log ends, and then returns nil. It fails with the cause of ctx, with
+// stream.ErrGone, or with the cursor's error. While many streams are open, or if the feed gathers, only the first event and
+// terminal ones are written at once; others wait for the pace of the stream, and go out together. Several goroutines may
+// each follow a feed on one stream.
+func (v *Viewers) Follow(ctx context.Context, w *stream.Writer, t *Feed) error {
 	c := v.crowds.join(w, t)
 	defer v.crowds.leave(c)
 	for began := false; ctx.Err() == nil; began = true {
@@ -75,7 +73,7 @@ func (v *Viewers) Follow(ctx context.Context, w *stream.Writer, t *Tail) error {
 			return nil
 		}
 		if err != nil {
-			return cmp.Or(context.Cause(ctx), err) // of a read that was given up the store tells no cause
+			return cmp.Or(context.Cause(ctx), err) // the store does not return the cause of a cancelled read
 		}
 		if pace := max(t.Gather, v.streams.Interval()); began && pace > 0 {
 			recs = gather(ctx, t.Cursor, recs, w.Wrote().Add(pace))
@@ -87,8 +85,8 @@ func (v *Viewers) Follow(ctx context.Context, w *stream.Writer, t *Tail) error {
 	return context.Cause(ctx)
 }
 
-// gather adds to recs, which a cursor has just returned, what it returns until then. It does not wait when they
-// are many, large or the last of a span.
+// gather appends to recs the records that the cursor returns until then. It does not wait when recs are many, large or the
+// last of a span.
 func gather(ctx context.Context, cur Cursor, recs []*runtime.Record, until time.Time) []*runtime.Record {
 	if urgent(recs) || time.Until(until) <= 0 {
 		return recs
@@ -98,7 +96,7 @@ func gather(ctx context.Context, cur Cursor, recs []*runtime.Record, until time.
 	for recs = slices.Clone(recs); !urgent(recs); {
 		more, err := cur.Next(ctx)
 		if err != nil {
-			break // if it is more than that time is up, the next read says so again
+			break // a lasting error returns with the next read
 		}
 		recs = append(recs, more...)
 	}
@@ -114,7 +112,7 @@ func urgent(recs []*runtime.Record) bool {
 }
 
 // write writes recs.
-func write(w *stream.Writer, t *Tail, recs []*runtime.Record) error {
+func write(w *stream.Writer, t *Feed, recs []*runtime.Record) error {
 	return w.Batch(func() {
 		var head []byte
 		for _, rec := range recs {

@@ -5,8 +5,8 @@ import "github.com/batonrun/baton/runtime/agui"
 // Framing is how an event is written: its JSON, which all framings share, between a head and a tail. Streams of equal
 // framings may be written the same bytes, so that its values must be comparable.
 type Framing interface {
-	// Around appends what stands before an event of n bytes under its id, which is 0 when it has none, and returns
-	// that with what stands behind it.
+	// Around appends the text before an event of n bytes with the id, 0 for none, and returns it with the text after the
+	// event.
 	Around(dst []byte, id int64, t agui.Type, n int) (head []byte, tail string)
 }
 

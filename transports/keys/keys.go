@@ -1,5 +1,5 @@
-// Package keys is where the admins of a project make, list and revoke its API keys. What a key is, and who its bearer, is for
-// package auth/apikey to say.
+// Package keys lets the admins of a project create, list and revoke its API keys. Package auth/apikey defines keys and
+// authenticates with them.
 package keys
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Ledger is where keys are kept, with who has asked for it. It changes nothing, and fails with runtime.ErrRevoked, when the key of
-// who has asked was revoked meanwhile.
+// Ledger stores keys, with the admin who changed them. It fails with runtime.ErrRevoked, without a change, if the admin's own key
+// was revoked meanwhile.
 type Ledger interface {
 	APIKeys(ctx context.Context, ids []string) ([]runtime.APIKey, error)
 	ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (runtime.Page[runtime.APIKey], error)
@@ -30,15 +30,15 @@ type Ledger interface {
 type Transport struct {
 	Ledger  Ledger
 	Secrets wire.Secrets    // that cursors are sealed with
-	Ended   func(id string) // is told of each key that was revoked; nil where a server knows callers by something else, and has no keys
+	Ended   func(id string) // called for each revoked key; nil for a server without keys
 }
 
 var _ transports.Mounter = Transport{}
 
-// maxProjectKeys is how many keys a project may have, those included that were revoked.
+// maxProjectKeys limits the keys of a project, revoked ones included.
 const maxProjectKeys = 10_000
 
-// Routes are those of a project's keys.
+// Routes are the routes of a project's keys.
 func (t Transport) Routes() []transports.Route {
 	const keys = "/api/projects/:projectId/keys"
 	return []transports.Route{
@@ -82,8 +82,8 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(wire.NewPage(list, page, wire.NewKey, func(k *runtime.APIKey) int64 { return k.Key }))
 }
 
-// create answers POST keys: the only time that the key is shown. It is for this project alone, and may do no more than an admin
-// of it may.
+// create answers POST keys: only this answer contains the key. The key is for this project alone, with at most the rights of an
+// admin.
 func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 	req, err := wire.DecodeKey(c.Request().Body())
 	if err != nil {
@@ -108,7 +108,7 @@ func (t Transport) create(c *fiber.Ctx, who runtime.Caller) error {
 	return c.Status(fiber.StatusCreated).JSON(wire.NewMadeKey(&row, text))
 }
 
-// revoke answers DELETE of a key, and ends at once what it has opened here.
+// revoke answers DELETE of a key, and ends the key's streams at once.
 func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
 	id := wire.Unescape(c.Params("keyId"))
 	if !runtime.ValidName(id) {
@@ -135,7 +135,7 @@ func (t Transport) revoke(c *fiber.Ctx, who runtime.Caller) error {
 	return c.SendStatus(fiber.StatusNoContent)
 }
 
-// failed is what is told of a change that was not made.
+// failed is the error for a change that was not made.
 func failed(err error) error {
 	if errors.Is(err, runtime.ErrRevoked) {
 		return auth.ErrEnded

@@ -19,7 +19,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/mcp"
-	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -30,26 +29,23 @@ var (
 	bob = runtime.MustCaller("default", "bob", runtime.RoleUser)
 )
 
-// server is a runtime behind a real listener.
+// server has a client of its own.
 type server struct {
 	*transporttest.Server
-	t       *testing.T
-	rt      *runtime.Runtime
 	tools   mcp.Transport
-	base    string
 	http    *http.Client
 	schemas map[string]*jsonschema.Schema // of each tool's output
 }
 
-// serve starts a server with some plugins beside the built-in ones.
+// serve starts a server with more plugins.
 func serve(t *testing.T, plugs ...plugins.Plugin) *server {
 	t.Helper()
-	s := &server{t: t, http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}}, schemas: outputs(t)}
-	kit := transporttest.Serve(t, transporttest.Config{Plugins: plugs, Mount: func(kit *transporttest.Server) []transports.Mounter {
-		s.tools = mcp.Transport{Runtime: kit.Runtime, Streams: kit.Streams, Log: kit.Logger, Version: "test"}
-		return []transports.Mounter{rest.Transport{Runtime: kit.Runtime, Streams: kit.Streams}, s.tools}
-	}})
-	s.Server, s.rt, s.base = kit, kit.Runtime, kit.URL
+	s := &server{
+		Server:  transporttest.Start(t, transporttest.Config{Plugins: plugs}),
+		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}},
+		schemas: outputs(t),
+	}
+	s.tools = mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Version: "test"}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
@@ -86,32 +82,32 @@ type client struct {
 
 // overHTTP connects a client to /mcp.
 func (s *server) overHTTP() client {
-	s.t.Helper()
-	return s.connect(&sdk.StreamableClientTransport{Endpoint: s.base + "/mcp", HTTPClient: s.http, MaxRetries: -1})
+	s.Helper()
+	return s.connect(&sdk.StreamableClientTransport{Endpoint: s.URL + "/mcp", HTTPClient: s.http, MaxRetries: -1})
 }
 
 // overStreams connects a client to a pair of pipes.
 func (s *server) overStreams(who runtime.Caller) client {
-	s.t.Helper()
+	s.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- s.tools.Serve(context.WithoutCancel(s.t.Context()), who, inR, outW) }() // ends when the client closes
-	s.t.Cleanup(func() {
+	go func() { served <- s.tools.Serve(context.WithoutCancel(s.Context()), who, inR, outW) }() // ends when the client closes
+	s.Cleanup(func() {
 		if err := <-served; err != nil {
-			s.t.Errorf("serve: %v", err)
+			s.Errorf("serve: %v", err)
 		}
 	})
 	return s.connect(&sdk.IOTransport{Reader: outR, Writer: inW})
 }
 
 func (s *server) connect(tr sdk.Transport) client {
-	s.t.Helper()
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(s.t.Context(), tr, nil)
+	s.Helper()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(s.Context(), tr, nil)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = session.Close() })
+	s.Cleanup(func() { _ = session.Close() })
 	return client{s, session}
 }
 
@@ -120,27 +116,27 @@ type args map[string]any
 
 // call calls a tool and returns its answer, which must be valid and the same as text and as structured content.
 func (c client) call(name string, a args) string {
-	c.s.t.Helper()
-	res, err := c.CallTool(c.s.t.Context(), &sdk.CallToolParams{Name: name, Arguments: a})
+	c.s.Helper()
+	res, err := c.CallTool(c.s.Context(), &sdk.CallToolParams{Name: name, Arguments: a})
 	if err != nil {
-		c.s.t.Fatalf("%s: %v", name, err)
+		c.s.Fatalf("%s: %v", name, err)
 	}
 	text := res.Content[0].(*sdk.TextContent).Text
 	if res.IsError || len(res.Content) != 1 {
-		c.s.t.Fatalf("%s: %s", name, text)
+		c.s.Fatalf("%s: %s", name, text)
 	}
 	structured, err := json.Marshal(res.StructuredContent)
 	if err != nil {
-		c.s.t.Fatal(err)
+		c.s.Fatal(err)
 	}
-	if !sameJSON(c.s.t, text, string(structured)) {
-		c.s.t.Errorf("%s: text and structured content differ:\n%s\n%s", name, text, structured)
+	if !sameJSON(c.s.TB, text, string(structured)) {
+		c.s.Errorf("%s: text and structured content differ:\n%s\n%s", name, text, structured)
 	}
 	c.s.valid(name, text)
 	return text
 }
 
-func sameJSON(t *testing.T, a, b string) bool {
+func sameJSON(t testing.TB, a, b string) bool {
 	t.Helper()
 	var x, y any
 	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
@@ -153,30 +149,30 @@ func sameJSON(t *testing.T, a, b string) bool {
 
 // valid checks an answer against the tool's output schema.
 func (s *server) valid(tool, answer string) {
-	s.t.Helper()
+	s.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(answer))
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	if err := s.schemas[tool].Validate(doc); err != nil {
-		s.t.Errorf("%s: %v\n%s", tool, err, answer)
+		s.Errorf("%s: %v\n%s", tool, err, answer)
 	}
 }
 
 // refused calls a tool that must refuse.
 func (c client) refused(name string, a any, code, says string) {
-	c.s.t.Helper()
-	res, err := c.CallTool(c.s.t.Context(), &sdk.CallToolParams{Name: name, Arguments: a})
+	c.s.Helper()
+	res, err := c.CallTool(c.s.Context(), &sdk.CallToolParams{Name: name, Arguments: a})
 	if err != nil {
-		c.s.t.Fatalf("%s: %v", name, err)
+		c.s.Fatalf("%s: %v", name, err)
 	}
 	text := res.Content[0].(*sdk.TextContent).Text
 	var p transports.Problem
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		c.s.t.Fatalf("%s: %v in %s", name, err, text)
+		c.s.Fatalf("%s: %v in %s", name, err, text)
 	}
 	if !res.IsError || p.Code != code || !strings.Contains(p.Detail, says) || res.StructuredContent != nil {
-		c.s.t.Errorf("%s of %v: got %s, want code %s and %q", name, a, text, code, says)
+		c.s.Errorf("%s of %v: got %s, want code %s and %q", name, a, text, code, says)
 	}
 }
 
@@ -192,7 +188,7 @@ func (r started) is(more ...any) args {
 	return a
 }
 
-func decode[T any](t *testing.T, text string) (v T) {
+func decode[T any](t testing.TB, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%v in %s", err, text)
@@ -202,21 +198,21 @@ func decode[T any](t *testing.T, text string) (v T) {
 
 // script starts a run of the scripted agent.
 func (c client) script(ops string, more ...any) started {
-	c.s.t.Helper()
+	c.s.Helper()
 	a := args{"agent": "scripted", "content": `{"do": [` + ops + `]}`}
 	for i := 0; i < len(more); i += 2 {
 		a[more[i].(string)] = more[i+1]
 	}
-	return decode[started](c.s.t, c.call("start_agent_run", a))
+	return decode[started](c.s.TB, c.call("start_agent_run", a))
 }
 
 // await waits until the run has the status.
 func (s *server) await(r started, status runtime.Status) runtime.Run {
-	s.t.Helper()
+	s.Helper()
 	s.Await(r.RunID, status)
-	run, err := s.rt.Run(s.t.Context(), ann, r.RunID)
+	run, err := s.Runtime.Run(s.Context(), ann, r.RunID)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return run
 }
@@ -240,13 +236,13 @@ type snapshot struct {
 }
 
 func (c client) events(a args) page {
-	c.s.t.Helper()
-	return decode[page](c.s.t, c.call("get_agent_run_events", a))
+	c.s.Helper()
+	return decode[page](c.s.TB, c.call("get_agent_run_events", a))
 }
 
 func (c client) snapshot(r started) snapshot {
-	c.s.t.Helper()
-	return decode[snapshot](c.s.t, c.call("get_agent_run_snapshot", r.is()))
+	c.s.Helper()
+	return decode[snapshot](c.s.TB, c.call("get_agent_run_snapshot", r.is()))
 }
 
 // types are the types of events, in order.
@@ -260,19 +256,11 @@ func types(list []entry) string {
 	return strings.Join(names, " ")
 }
 
-// get answers a GET of REST.
+// get sends a GET request to REST.
 func (s *server) get(path string) (int, string) {
-	s.t.Helper()
-	res, err := s.http.Get(s.base + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
+	s.Helper()
+	r := s.Do(http.MethodGet, path, "")
+	return r.StatusCode, r.All()
 }
 
 // user is a request of a user with one message.

@@ -24,10 +24,10 @@ type answered struct {
 
 // do makes a request to /mcp; header are pairs of name and value.
 func (s *server) do(method, body string, header ...string) answered {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+"/mcp", strings.NewReader(body))
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, s.URL+"/mcp", strings.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
@@ -39,12 +39,12 @@ func (s *server) do(method, body string, header ...string) answered {
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return answered{res.StatusCode, res.Header, string(text)}
 }
@@ -127,7 +127,7 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 	if a := s.do("POST", "["+ping+"]"); a.status != http.StatusOK || a.body != `[{"jsonrpc":"2.0","id":1,"result":{}}]` {
 		t.Errorf("a batch: %+v", a)
 	}
-	if a := s.do("POST", ping, "Origin", s.base); a.status != http.StatusOK {
+	if a := s.do("POST", ping, "Origin", s.URL); a.status != http.StatusOK {
 		t.Errorf("the own origin: %+v", a)
 	}
 	if a := s.do("POST", ping+strings.Repeat(" ", 5<<20)); a.status != http.StatusOK {
@@ -138,7 +138,7 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 // The answers to the messages of one request are bounded together, however many of them ask for much.
 func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 	s := serve(t)
-	run, err := s.rt.StartRun(t.Context(), ann, user("echo", strings.Repeat("x", 7<<20)))
+	run, err := s.Runtime.StartRun(t.Context(), ann, user("echo", strings.Repeat("x", 7<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,10 @@ func TestAnswersOfABatchHaveOneBudget(t *testing.T) {
 
 // messages is how many messages a run has.
 func (s *server) messages(run started) int {
-	s.t.Helper()
-	page, err := s.rt.Messages(s.t.Context(), ann, run.RunID, 0, 200)
+	s.Helper()
+	page, err := s.Runtime.Messages(s.Context(), ann, run.RunID, 0, 200)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return len(page.Rows)
 }
@@ -175,7 +175,7 @@ func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	c := s.overHTTP()
 	run := c.script(`{"ask": {"message": "Go on?"}}`)
 	s.await(run, runtime.Waiting)
-	large, err := s.rt.StartRun(t.Context(), ann, user("echo", strings.Repeat(`\"<`, 100<<10)))
+	large, err := s.Runtime.StartRun(t.Context(), ann, user("echo", strings.Repeat(`\"<`, 100<<10)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func TestEveryAnswerFitsItsSchema(t *testing.T) {
 	s := serve(t, p, odd{})
 	c := s.overHTTP()
 	start := func(req runtime.StartRequest) started {
-		r, err := s.rt.StartRun(t.Context(), ann, req)
+		r, err := s.Runtime.StartRun(t.Context(), ann, req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestPagesOfAnySizeHoldTheSameEvents(t *testing.T) {
 	c := s.overHTTP()
 	r := c.script(`{"reason": "let me see"}, {"say": "a b c d"}, {"tool": "clock"}, {"progress": 0.5, "message": "half"}, {"state": {"n": 1}}, {"ask": {"message": "Go?"}}, {"say": "e"}`)
 	s.await(r, runtime.Waiting)
-	asks, err := s.rt.Interrupts(t.Context(), ann, r.RunID)
+	asks, err := s.Runtime.Interrupts(t.Context(), ann, r.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package mcp is Baton as a server of the Model Context Protocol: tools that start runs, continue, cancel and
-// list them, and read the log of one. It is served over streamable HTTP at /mcp, where each request stands for
-// itself, and over a pair of streams. What the tools answer is what the routes of REST answer.
+// Package mcp is a server of the Model Context Protocol: its tools start, continue, cancel and list runs, and read a run's log.
+// It is served over streamable HTTP at /mcp, without sessions, and over a pair of streams. Tools answer like the REST
+// routes.
 package mcp
 
 import (
@@ -25,14 +25,14 @@ import (
 // Transport serves a runtime's runs as tools.
 type Transport struct {
 	Runtime *runtime.Runtime
-	// Streams are the server's, so that a run started here goes before one of the same thread whose
-	// connection is gone. Nil when no run belongs to a connection.
+	// Streams are the server's: a run started here supersedes one of the same thread whose connection is closed. Nil if connections
+	// own no runs.
 	Streams *transports.Streams
 	Log     *slog.Logger // default slog.Default
-	Version string       // of the program, which clients are told
+	Version string       // of the program, shown to clients
 }
 
-// callerKey is the context's key of the runtime.Caller who calls a tool.
+// callerKey is the context key of a tool call's runtime.Caller.
 type callerKey struct{}
 
 // Routes are the one that there is.
@@ -58,7 +58,7 @@ func (t Transport) Routes() []transports.Route {
 	}}}
 }
 
-// scan refuses what the protocol's handler would choke on.
+// scan refuses bodies that the protocol's handler cannot parse.
 func scan(body []byte) error {
 	if err := wire.Scan(body); err != nil {
 		return err
@@ -74,7 +74,7 @@ var errBatch = &runtime.Error{
 	Kind: runtime.KindInvalid, Code: "batch_too_large", Detail: "A request may hold at most 32 messages",
 }
 
-// explain makes what the protocol's handler has refused in plain text an answer like all others.
+// explain turns a plain-text refusal of the protocol's handler into an error answer in the server's format.
 func explain(c *fiber.Ctx) error {
 	status := c.Response().StatusCode()
 	if status < 400 || !strings.HasPrefix(string(c.Response().Header.ContentType()), fiber.MIMETextPlain) {
@@ -88,7 +88,7 @@ func explain(c *fiber.Ctx) error {
 	return c.JSON(problem)
 }
 
-// brief has what the protocol's handler says of an error repeat no more of a request than other refusals do.
+// brief limits how much of a request the protocol's errors repeat.
 func brief(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)
@@ -105,7 +105,7 @@ func brief(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// maxData is how large what an error says beside its message may be.
+// maxData limits an error's data.
 const maxData = 512
 
 func (t Transport) server() *sdk.Server {

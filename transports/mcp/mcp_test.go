@@ -213,7 +213,7 @@ func TestRunsOfNeighboursAreNotFound(t *testing.T) {
 	s := serve(t)
 	req := user("echo", "secret")
 	req.RunID, req.ThreadID = "bobs", "main"
-	theirs, err := s.rt.StartRun(t.Context(), bob, req)
+	theirs, err := s.Runtime.StartRun(t.Context(), bob, req)
 	if err != nil {
 		t.Fatal(err)
 	}

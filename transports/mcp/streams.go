@@ -11,28 +11,27 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// maxLine is how many bytes a message may have that comes in over a stream.
+// maxLine is the largest message on a stream in bytes.
 const maxLine = 32 << 20
 
-// Serve serves who over a pair of streams, a line for each message, and closes them. It returns nil when in ends,
-// once what was asked before is answered, and ctx's error when ctx ends.
+// Serve serves a caller over a pair of streams, one line per message, and closes them. When in ends it answers the open requests
+// and returns nil; when ctx ends it returns ctx's error.
 func (t Transport) Serve(ctx context.Context, who runtime.Caller, in io.ReadCloser, out io.WriteCloser) error {
 	ctx = context.WithValue(ctx, callerKey{}, who)
-	return t.server().Run(ctx, patient{&sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxLine}})
+	return t.server().Run(ctx, draining{&sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxLine}})
 }
 
-// patient is a transport whose connection ends only when all that was asked is answered: the server would break
-// off what is under way.
-type patient struct{ sdk.Transport }
+// draining is a transport whose connection ends only when all requests are answered: the server would cancel them.
+type draining struct{ sdk.Transport }
 
-func (p patient) Connect(ctx context.Context) (sdk.Connection, error) {
+func (p draining) Connect(ctx context.Context) (sdk.Connection, error) {
 	c, err := p.Transport.Connect(ctx)
-	pc := &patientConn{Connection: c, asked: make(map[jsonrpc.ID]struct{})}
+	pc := &drainingConn{Connection: c, asked: make(map[jsonrpc.ID]struct{})}
 	pc.changed.L = &pc.mu
 	return pc, err
 }
 
-type patientConn struct {
+type drainingConn struct {
 	sdk.Connection
 	changed sync.Cond // of the fields below
 
@@ -41,7 +40,7 @@ type patientConn struct {
 	closed bool
 }
 
-func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := c.Connection.Read(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +53,7 @@ func (c *patientConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return msg, err
 }
 
-func (c *patientConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+func (c *drainingConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, msg)
 	if res, ok := msg.(*jsonrpc.Response); ok {
 		c.mu.Lock()
@@ -65,7 +64,7 @@ func (c *patientConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return err
 }
 
-func (c *patientConn) Close() error {
+func (c *drainingConn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

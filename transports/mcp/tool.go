@@ -28,7 +28,7 @@ import (
 //go:embed schemas/*.json
 var schemas embed.FS
 
-// tool is a tool as clients see it, and what it does.
+// tool is a tool with its implementation.
 type tool struct {
 	sdk.Tool
 	input  *jsonschema.Schema
@@ -36,7 +36,7 @@ type tool struct {
 	echoes bool // its answer repeats its arguments
 }
 
-// call answers a call whose arguments fit the tool's input schema.
+// call runs a tool whose arguments fit its input schema.
 type call func(t Transport, ctx context.Context, who runtime.Caller, args arguments) (any, error)
 
 // newTool reads the tool's schemas. It panics when they are not there or no schemas.
@@ -71,11 +71,10 @@ func schemaOf(name, kind string) json.RawMessage {
 	return raw
 }
 
-// handler answers calls. What goes wrong is the tool's error, for the model to read: the protocol's errors are
-// for its client.
+// handler answers calls. Failures are tool errors, which the model reads: protocol errors are for the client.
 func (t Transport) handler(tool *tool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
-		defer func() { // a panic would end the process: nobody else recovers here
+		defer func() { // the server does not recover from panics here
 			if v := recover(); v != nil {
 				res, err = t.refuse(tool, fmt.Errorf("panic: %v\n%s", v, debug.Stack())), nil
 			}
@@ -159,7 +158,7 @@ func (tool *tool) arguments(raw json.RawMessage) (arguments, error) {
 	return args, json.Unmarshal(raw, &args)
 }
 
-// lastLine is what a validation error says of the innermost value.
+// lastLine is the line of a validation error about the innermost value.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return strings.TrimPrefix(strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:]), "- ")
@@ -182,8 +181,8 @@ func (a arguments) integer(name string) string {
 	return text
 }
 
-// body returns the arguments as the body of the route that does the same, whose members are named in camelCase.
-// Equal arguments make equal bodies.
+// body returns the arguments as the body of the corresponding REST route, with camelCase members. Equal arguments make equal
+// bodies.
 func (a arguments) body() ([]byte, error) {
 	body := make(map[string]json.RawMessage, len(a))
 	for name, val := range a {

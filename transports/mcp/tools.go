@@ -89,7 +89,7 @@ func (t Transport) runs(ctx context.Context, who runtime.Caller, args arguments)
 	}.Page(ctx, t.Runtime, who)
 }
 
-// start starts a run, or takes it over, so that only cancel ends it.
+// start starts a run, and detaches it from any connection.
 func (t Transport) start(ctx context.Context, who runtime.Caller, args arguments) (any, error) {
 	body, err := args.body()
 	if err != nil {

@@ -36,7 +36,7 @@ func TestTranscripts(t *testing.T) {
 		"cancelled": func(s *server) {
 			r := s.get("/api/v1/events")
 			s.start(local, "typist", "", "first", "x")
-			s.keys <- "abc"
+			s.Keys <- "abc"
 			r.Until(`"text":"abc"`)
 			if _, err := s.Runtime.Cancel(context.Background(), local, "first"); err != nil {
 				s.Error(err)

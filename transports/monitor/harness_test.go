@@ -10,7 +10,6 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/monitor"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
@@ -33,35 +32,26 @@ func (lead) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error
 	return agui.WorkerOutput{Answer: "done"}, nil
 }
 
-// server has the monitors' streams alone.
-type server struct {
-	*transporttest.Server
-	keys chan string // what the typist writes
-}
+type server struct{ *transporttest.Server }
 
-// serve starts a server with a typist and a lead. It lets no run go on when it stops.
+// serve starts a server with a lead.
 func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 	tb.Helper()
 	return serveFile(tb, cfg, "")
 }
 
-// serveFile is serve with a database that was there before, unless path is empty.
+// serveFile is serve with an existing database, unless path is empty.
 func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server {
 	tb.Helper()
 	if path != "" {
 		path = "sqlite:" + path
 	}
-	keys := make(chan string)
-	s := transporttest.Serve(tb, transporttest.Config{
+	return &server{transporttest.Start(tb, transporttest.Config{
 		Database: path,
 		Runtime:  runtime.Config{Grace: time.Second},
 		Streams:  cfg,
-		Plugins:  []plugins.Plugin{transporttest.Typist{Keys: keys}, lead{}},
-		Mount: func(s *transporttest.Server) []transports.Mounter {
-			return []transports.Mounter{monitor.Transport{Runtime: s.Runtime, Streams: s.Streams}}
-		},
-	})
-	return &server{s, keys}
+		Plugins:  []plugins.Plugin{lead{}},
+	})}
 }
 
 // response is an answer whose body is read as it comes.

@@ -1,7 +1,6 @@
-// Package monitor shows what all runs of a project do, as they do it: a stream of everything, one for an agent,
-// and one of AG-UI events with the agents' states. These streams follow now. A client that comes back within the
-// runtime's window goes on where it was; any other begins anew, and is told so. To see one run whole, read its
-// thread's log instead.
+// Package monitor streams the events of all runs of a project: one stream with all events, one per agent, and one of AG-UI events
+// with the agents' states. A client that reconnects within the runtime's window continues where it was; any other begins
+// anew, and its stream says so. Read a thread's log to see one run as a whole.
 package monitor
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// Transport serves what a runtime's projects do. Its handlers return errors as they are: the server turns them
-// into answers.
+// Transport serves the monitors of a runtime's projects.
 type Transport struct {
 	Runtime *runtime.Runtime
 	Streams *transports.Streams // the same as the server has
@@ -58,7 +56,7 @@ var (
 	errAgentNotFound = &runtime.Error{Kind: runtime.KindNotFound, Code: "not_found", Detail: "Agent not found"}
 )
 
-// serve answers c with a stream of what q asks for.
+// serve answers c with the stream that q describes.
 func (t Transport) serve(c *fiber.Ctx, who runtime.Caller, q runtime.MonitorQuery) error {
 	if err := t.Runtime.StandsBy(); err != nil {
 		return err
@@ -74,8 +72,8 @@ type viewer struct {
 	q   runtime.MonitorQuery
 }
 
-// show writes what happens until the client leaves or falls behind. A server that stops asks its viewers to come
-// back, not all at once.
+// show writes events until the client disconnects or falls behind. A stopping server asks its viewers to reconnect, at different
+// times.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if v.q.View == runtime.EventsView {
 		w.KeepAlive("event: keepalive\ndata: {}\n\n")
@@ -91,14 +89,14 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 		_, _ = w.WriteString("retry: " + strconv.Itoa(1000+rand.N(4001)) + "\n")
 		return w.Flush()
 	case errors.Is(err, runtime.ErrLagged):
-		w.Cut()
-		return nil // it comes back, and learns that it has missed something
+		w.CountCut()
+		return nil // it reconnects, and its stream then says that it missed events
 	}
 	return err
 }
 
-// greet writes where the stream begins. The block that tells a client to begin anew is the one that moves its
-// Last-Event-ID, so that it cannot get one without the other.
+// greet writes the beginning of the stream. A client that must begin anew gets its new Last-Event-ID in the same block that
+// says so.
 func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 	_, _ = w.WriteString("retry: 1000\n")
 	switch {
@@ -113,8 +111,8 @@ func (v *viewer) greet(w *stream.Writer, m *runtime.Monitor) error {
 	return w.Flush()
 }
 
-// stay tells the client where it is when there is nothing to show: with an event that changes nothing, as there are
-// parsers that take a block without data for an event that they cannot read.
+// stay sends the client's current position when there is nothing to show, with an event that has no effect, as some parsers
+// fail on a block without data.
 func (v *viewer) stay(w *stream.Writer, m *runtime.Monitor) {
 	if v.q.View == runtime.AGUIView {
 		write(w, m.ID(), agui.TypeStateDelta, []byte(`{"type":"STATE_DELTA","delta":[]}`))

@@ -4,7 +4,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// actions are what the audit tells of.
+// actions are the audited actions.
 var actions = []string{"start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"}
 
 // keys describes the API keys of a project.
@@ -43,7 +43,7 @@ func (d *describer) keys() {
 	})
 }
 
-// admin describes what is for those who look after a project.
+// admin describes the routes for a project's admins.
 func (d *describer) admin() {
 	d.area("Administration", "For those who look after a project.")
 	d.add("GET /api/projects/{projectId}/stats", operation{

@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// joined is the answer that shows a thread as it is, then what happens.
+// joined is the answer with a thread's current state and its new events.
 func joined() *answer {
 	a := aguiStream("RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and what is open, opened again, without " +
 		"ids; then the log behind it, " +
@@ -87,7 +87,7 @@ func (d *describer) agui() {
 	})
 }
 
-// capabilities is what AG-UI's AgentCapabilities say of an agent.
+// capabilities is the schema of AG-UI's AgentCapabilities.
 func capabilities() *jsonschema.Schema {
 	described := func(list ...member) []member {
 		return append([]member{must("name", text(""))}, list...)

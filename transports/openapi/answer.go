@@ -20,7 +20,7 @@ func accept(schema *jsonschema.Schema, examples ...string) *body {
 	return &body{Required: true, Content: map[string]media{asJSON: content(schema, examples)}}
 }
 
-// optional says that a body may be left out.
+// optional marks a body as optional.
 func optional(b *body) *body {
 	b.Required = false
 	return b
@@ -37,8 +37,7 @@ func stream(about string, frame *jsonschema.Schema, example string) *answer {
 	return &answer{Description: about, Content: map[string]media{asStream: {Schema: text, Example: sample(example + ".sse")}}}
 }
 
-// beside is the answer that is a stream where another status answers with JSON: what generators make of the operation is then
-// the JSON, and not one of both.
+// beside marks a stream that another status answers with JSON, so that generators use the JSON alone.
 func (a *answer) beside() *answer {
 	m := a.Content[asStream]
 	return &answer{Description: a.Description, Stream: &m}
@@ -46,7 +45,7 @@ func (a *answer) beside() *answer {
 
 func nothing(about string) *answer { return &answer{Description: about} }
 
-// and adds what else an answer with the same status may be.
+// and adds an alternative answer of the same status.
 func (a *answer) and(other *answer) *answer {
 	maps.Copy(a.Content, other.Content)
 	return a
@@ -81,7 +80,7 @@ func sample(name string) string {
 // usual is an answer that many operations give.
 func usual(name string) *answer { return &answer{Ref: "#/components/responses/" + name} }
 
-// refuse is an answer that says no, with an example of each detail by its code.
+// refuse is an error answer, with an example of each detail by its code.
 func refuse(about string, codes ...string) *answer {
 	examples := new(ordered[example])
 	for code := range slices.Chunk(codes, 2) {

@@ -46,7 +46,7 @@ func describe(version string, metrics bool) (document, error) {
 	return d.doc, d.schemas.err()
 }
 
-// schemes are how a request says who sends it. A server without accounts asks nobody.
+// schemes are the kinds of credentials. A server without accounts requires none.
 var schemes = map[string]securityScheme{
 	"bearer": {
 		Type: "http", Scheme: "bearer", Description: "An API key or a JSON Web Token, as the server is configured. A program of which Baton is a " +
@@ -61,7 +61,7 @@ var schemes = map[string]securityScheme{
 // ticketed is the security of streams.
 var ticketed = &[]security{{}, {"bearer": {}}, {"ticket": {}}}
 
-// nobody is the security of operations that ask nobody who they are.
+// nobody is the security of operations without authentication.
 var nobody = &[]security{}
 
 // refusals are the answers that many operations give.

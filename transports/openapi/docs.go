@@ -24,8 +24,7 @@ var kinds = map[string]string{
 	".css":  "text/css; charset=utf-8",
 }
 
-// policy lets the page run its own scripts and ask this server, and nothing else. Swagger UI draws its icons
-// from data URLs.
+// policy lets the page run its own scripts and connect to this server only. Swagger UI draws its icons from data URLs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -37,7 +37,7 @@ type (
 		Responses       map[string]*answer            `json:"responses"`
 		SecuritySchemes map[string]securityScheme     `json:"securitySchemes"`
 	}
-	security       map[string][]string // what a request must have, by the schemes' names; empty for nothing
+	security       map[string][]string // the required scopes by scheme; empty for none
 	securityScheme struct {
 		Type        string `json:"type"`
 		Scheme      string `json:"scheme,omitempty"`
@@ -75,7 +75,7 @@ type (
 		Description string            `json:"description,omitempty"`
 		Headers     map[string]header `json:"headers,omitempty"`
 		Content     map[string]media  `json:"content,omitempty"`
-		Stream      *media            `json:"x-event-stream,omitempty"` // what it is instead, beside another answer that is JSON
+		Stream      *media            `json:"x-event-stream,omitempty"` // the stream that another status's JSON replaces
 	}
 	header struct {
 		Description string             `json:"description"`
@@ -90,11 +90,11 @@ type (
 		Value any `json:"value"`
 	}
 
-	// socket says what a WebSocket carries, which OpenAPI has no words for.
+	// socket describes a WebSocket, for which OpenAPI has no terms.
 	socket struct {
 		Subprotocols []string           `json:"subprotocols,omitempty"`
 		Send         *jsonschema.Schema `json:"send,omitempty"`    // a text frame of the client
 		Receive      *jsonschema.Schema `json:"receive,omitempty"` // a text frame of the server
-		Closes       map[string]string  `json:"closes"`            // what its close codes mean
+		Closes       map[string]string  `json:"closes"`            // the meanings of its close codes
 	}
 )

@@ -23,14 +23,14 @@ const (
 	public
 	monitor
 
-	full   = seed | monitor // those with Baton's own members at top level
-	strict = agui1 | agui0  // those that AG-UI declares
-	whole  = seed | strict  // those that leave nothing of a thread out
-	logged = whole | public // those of a thread's log
+	full   = seed | monitor // with Baton's own members at top level
+	strict = agui1 | agui0  // with AG-UI's members only
+	whole  = seed | strict  // with all events of a thread
+	logged = whole | public // the events of a thread's log
 	every  = logged | monitor
 )
 
-// What many events have.
+// Members of many events.
 var (
 	threadID = text("The thread, as its client named it.")
 	runID    = text("The run's name in this span.")
@@ -89,7 +89,7 @@ func (f form) event(e event) *jsonschema.Schema {
 		}
 	}
 	s := object(e.about, append(list, f.common(e.typ)...)...)
-	if f.bit == monitor { // as members of their own they would be runId and threadId once more in what generators make
+	if f.bit == monitor { // as own members they would be duplicates of runId and threadId in generated code
 		s.PatternProperties = map[string]*jsonschema.Schema{"^(run|thread)_id$": text("As `runId` and `threadId`.")}
 	}
 	return s
@@ -130,7 +130,7 @@ func (f form) common(typ agui.Type) []member {
 	return append(list, may("metadata", object(about)))
 }
 
-// other is an event of a type that is not among those known.
+// other is an event of an unknown type.
 func (f form) other(known []any) *jsonschema.Schema {
 	typ := &jsonschema.Schema{Type: "string", Pattern: "^[A-Z][A-Z0-9_]{0,63}$", Not: &jsonschema.Schema{Enum: known}}
 	s := object("An event of a type that Baton passes on from a plugin or a remote agent, with members of its own.",
@@ -139,7 +139,7 @@ func (f form) other(known []any) *jsonschema.Schema {
 	return s
 }
 
-// frame is a frame of an event stream whose data is of a schema.
+// frame is a frame of an event stream with data of a schema.
 func frame(data *jsonschema.Schema) *jsonschema.Schema {
 	return framed(count("The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one "+
 		"as `Last-Event-ID` to go on behind it. "+

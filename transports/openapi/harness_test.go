@@ -12,22 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/storage/sqlitetest"
+	"github.com/batonrun/baton/transports/transporttest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { transporttest.Main(m) }
 
-// patience is how long a test waits for what should come at once, before it calls it a hang: only that takes so long on any machine.
-const patience = 10 * time.Minute
+const patience = transporttest.Patience
 
 // client asks a real server, and holds each of its answers against the document that the server gives out.
 type client struct {

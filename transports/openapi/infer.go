@@ -15,8 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// schemas are the document's named schemas. Those of Go types are inferred, so that they say what is encoded;
-// others are put together with the functions below.
+// schemas are the document's named schemas. Those of Go types are inferred, so that they match the encoding; the functions below
+// make the others.
 type schemas struct {
 	named map[string]*jsonschema.Schema
 	types map[reflect.Type]*jsonschema.Schema // how other types refer to a type that has a name
@@ -38,7 +38,7 @@ func newSchemas() schemas {
 
 var (
 	statuses = []runtime.Status{runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled}
-	roles    = []agui.Role{ // those of texts first
+	roles    = []agui.Role{ // text roles first
 		agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper,
 		agui.RoleTool, agui.RoleReasoning, agui.RoleActivity,
 	}
@@ -52,8 +52,8 @@ func (s *schemas) name(name string, schema *jsonschema.Schema) {
 	s.named[name] = schema
 }
 
-// infer gives the schema of a Go type a name, under which other types refer to it from now on. The members
-// of more take the place of those of the type, or describe them: they say what the type does not.
+// infer names the schema of a Go type, so that other types refer to it. The members of more replace or describe those of the
+// type.
 func infer[T any](s *schemas, name, about string, more ...member) {
 	t := reflect.TypeFor[T]()
 	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: s.types})
@@ -81,8 +81,8 @@ func infer[T any](s *schemas, name, about string, more ...member) {
 // known has other types refer to T by a name that is given elsewhere.
 func known[T any](s *schemas, name string) { s.types[reflect.TypeFor[T]()] = ref(name) }
 
-// honest turns what is inferred into what is encoded: slices and optional members are never null, a nullable
-// reference or choice is one or null, null is the last of types, and clients must expect members they do not know.
+// honest corrects an inferred schema: slices and optional members are never null, a nullable reference or choice is one or
+// null, null is the last type, and unknown members are allowed.
 func honest(s *jsonschema.Schema) {
 	s.AdditionalProperties = nil
 	if s.Items != nil {
@@ -104,5 +104,5 @@ func honest(s *jsonschema.Schema) {
 	}
 }
 
-// err is what has gone wrong.
+// err joins the errors of inference.
 func (s *schemas) err() error { return errors.Join(s.errs...) }

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// models names the schemas that more than one area uses. Those that others refer to come first.
+// models names the schemas that several areas use, in the order of their references.
 func (d *describer) models() {
 	s := &d.schemas
 	infer[transports.Problem](s, "Problem", "Why a request was refused.",

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// states adds the events of the agents' states to those that a monitor shows.
+// states adds the events of agents' states to a monitor's events.
 func (d *describer) states(union *jsonschema.Schema, mapping map[string]string) {
 	infer[runtime.AgentStatus](&d.schemas, "AgentStatus", "Whether an agent is at work for the project.",
 		may("status", choice("", "idle", "running")))

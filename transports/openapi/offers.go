@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/batonrun/baton/transports/wire"
 
-// offers describes what a server has to run.
+// offers describes the routes of agents, tools and workflows.
 func (d *describer) offers() {
 	s := &d.schemas
 	infer[wire.Origin](s, "Origin", "Where something comes from. Without accounts all of it is told, else `file`, `line` and `url` from the role operator on.",

@@ -1,9 +1,8 @@
-// Package openapi describes the server: the document /openapi.json in OpenAPI 3.1, and the page /docs that
-// shows it without the internet.
+// Package openapi describes the server: the document /openapi.json in OpenAPI 3.1, and the page /docs that shows it without
+// external files.
 //
-// A file per area says what its routes take and answer. The schemas of answers are inferred from the types
-// that are encoded, where they have any; the tests compare the rest with what a server really sends, in both
-// directions, and the document's routes with those that are mounted.
+// There is a file per area of routes. The schemas of answers are inferred from the encoded types where possible; the tests
+// compare the others with real answers, in both directions, and the document's routes with the mounted ones.
 package openapi
 
 import (
@@ -22,8 +21,8 @@ type Transport struct {
 	files func() (map[string]static.File, error) // by name
 }
 
-// New returns the transport of a server of that version, which answers GET /metrics itself if metrics is set. The document is made
-// when somebody first asks.
+// New returns the transport of a server of that version; metrics is set if the server answers GET /metrics. The first request
+// generates the document.
 func New(version string, metrics bool) *Transport {
 	return &Transport{sync.OnceValues(func() (map[string]static.File, error) { return files(version, metrics) })}
 }

@@ -21,8 +21,8 @@ func (d *describer) area(name, about string) {
 	d.doc.Tags = append(d.doc.Tags, tag{name, about})
 }
 
-// add adds an operation: "GET /path". What follows from its method, path and body is filled in: the path's
-// parameters, the refusals that any such request may meet, and the rules that hold everywhere.
+// add adds an operation: "GET /path". It fills in the parts that follow from method, path and body: the path's parameters, the
+// errors of every such request, and the common rules.
 func (d *describer) add(route string, op operation) {
 	method, path, _ := strings.Cut(route, " ")
 	op.Tags = []string{d.tag}
@@ -47,7 +47,7 @@ func (d *describer) add(route string, op operation) {
 	item.add(strings.ToLower(method), &op)
 }
 
-// streams reports whether an operation's answer goes on for as long as something happens.
+// streams reports whether an operation answers with a stream.
 func (op *operation) streams() bool {
 	if op.Socket != nil {
 		return true
@@ -56,7 +56,7 @@ func (op *operation) streams() bool {
 	return success != nil && success.Content[asStream].Schema != nil
 }
 
-// refusalsOf are the refusals of a plain request that follow from what it takes.
+// refusalsOf are the errors of a plain request that follow from its parts.
 func refusalsOf(method, path string, op *operation) answers {
 	refused := make(answers)
 	switch {
@@ -127,7 +127,7 @@ func (p parameter) required() parameter {
 	return p
 }
 
-// undescribed is the schema of what is described beside it.
+// undescribed is the schema of a member with its own description.
 func undescribed(s *jsonschema.Schema) *jsonschema.Schema {
 	s = s.CloneSchemas()
 	s.Description = ""

@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// operations describes what those who run a server use.
+// operations describes the routes for operators.
 func (d *describer) operations(metrics bool) {
 	d.area("Operations", "For those who run the server.")
 	status := func(value string) *jsonschema.Schema { return object("", must("status", constant(value))) }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// ordered is an object whose members stay in the order they were added in, for people who read them.
+// ordered is an object whose members keep their order, for readers.
 type ordered[T any] struct {
 	names  []string
 	values map[string]T

@@ -73,7 +73,7 @@ func count(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: new(0.0), Description: about}
 }
 
-// within is an integer from least to most, and what it is when it is absent.
+// within is an integer from least to most with a default.
 func within(least, most, unsaid int, about string) *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: new(float64(least)), Maximum: new(float64(most)),
@@ -130,7 +130,7 @@ func ref(name string) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/components/schemas/" + name}
 }
 
-// as is a reference that says what the schema is for.
+// as is a reference with a description.
 func as(name, about string) *jsonschema.Schema {
 	s := ref(name)
 	s.Description = about

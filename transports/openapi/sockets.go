@@ -10,7 +10,7 @@ var upgrades = answers{
 		"ask for the upgrade"),
 }
 
-// closes are what the close codes mean.
+// closes are the meanings of the close codes.
 var closes = map[string]string{
 	"1000": "Done.",
 	"1001": "The server stops: come back.",

@@ -5,7 +5,7 @@ import "maps"
 // startExamples are requests for a run.
 var startExamples = []string{"start-least", "start-script", "start-workflow", "start-agui", "start-answer"}
 
-// requests names the schemas of what clients send.
+// requests names the schemas of requests.
 func (d *describer) requests() {
 	d.schemas.name("RunRequest", object(
 		"A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is "+

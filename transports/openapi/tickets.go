@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/batonrun/baton/transports/ticket"
 
-// tickets describes what opens streams for those who cannot send a header.
+// tickets describes the route of tickets, for clients that cannot send a header.
 func (d *describer) tickets() {
 	d.area("Tickets", "Open streams from browsers, whose EventSource and WebSocket send no headers.")
 	infer[ticket.Issued](&d.schemas, "StreamTicket", "What opens a stream.",

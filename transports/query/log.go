@@ -25,8 +25,8 @@ func Open(ctx context.Context, rt *runtime.Runtime, who runtime.Caller, conversa
 	return Log{rt, r}, err
 }
 
-// Events returns the page of at most limit events behind the one with the id after, in a projection, of some types or with none of
-// all. It refuses a cursor beyond the end of the conversation's log.
+// Events returns a page of at most limit events after the event with the id after, in a projection; no types means all. It refuses a
+// cursor beyond the end of the conversation's log.
 func (l Log) Events(ctx context.Context, p agui.Projection, after int64, limit int, types ...agui.Type) (wire.EventPage, error) {
 	recs, next, err := l.rt.RunEvents(ctx, &l.run, runtime.EventQuery{After: after, Limit: limit, Admit: wire.Logged(p, types...), Most: most(types)})
 	if err != nil {
@@ -44,7 +44,7 @@ func (l Log) EventsBefore(ctx context.Context, p agui.Projection, before int64, 
 	return wire.NewEventPageBefore(recs, p, before, prev), nil
 }
 
-// lookedAt is how many events a page looks at for some of them: then it ends, and the next one goes on.
+// lookedAt limits the events that one page searches for some types; the next page continues there.
 const lookedAt = 10_000
 
 func most(types []agui.Type) int {
@@ -54,8 +54,7 @@ func most(types []agui.Type) int {
 	return lookedAt
 }
 
-// Snapshot returns what the log comes to as of the last event of the run's latest span, or of now while the run
-// is at work.
+// Snapshot returns the run's state after the last event of its latest span, or the current state while the run executes.
 func (l Log) Snapshot(ctx context.Context) (wire.RunSnapshot, error) {
 	s, err := l.rt.RunSnapshot(ctx, &l.run)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package query answers what is asked about runs at more than one door: the routes of REST and the tools of MCP
-// say the same because they ask here. It knows neither.
+// Package query answers queries of runs for several transports: REST's routes and MCP's tools give the same answers. It knows
+// neither.
 package query
 
 import (
@@ -13,8 +13,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Runs says which page of which runs is asked for. The fields are as they stand in a request; empty ones admit
-// all.
+// Runs describes a page of runs, with the filters as in a request; empty ones match all runs.
 type Runs struct {
 	Statuses          []string // each may hold several, with commas between them
 	Agent, WorkflowID string
@@ -79,7 +78,7 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	return f, list, err
 }
 
-// statuses are those that are asked for, each once.
+// statuses are the requested statuses, each once.
 func statuses(asked []string) (list []runtime.Status, err error) {
 	for _, some := range asked {
 		for s := range strings.SplitSeq(some, ",") {

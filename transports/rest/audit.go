@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// audit answers GET audit: who has asked for what in the project, latest first.
+// audit answers GET audit: the changes in the project with their callers, latest first.
 func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	f := runtime.AuditFilter{Actor: c.Query("actor"), Action: c.Query("action"), User: c.Query("user"), Run: c.Query("run")}
 	var err error

@@ -35,7 +35,7 @@ func (tr *transcript) mask(s string) string {
 
 // say makes a request and writes down what was said.
 func (tr *transcript) say(method, path, body string, header ...string) answered {
-	tr.t.Helper()
+	tr.Helper()
 	var sent any
 	if body != "" {
 		sent = body

@@ -14,36 +14,31 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/rest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
 func TestMain(m *testing.M) { transporttest.Main(m) }
 
-// server is a runtime behind a real listener, and a client of it.
+// server has a client that keeps its connections.
 type server struct {
-	t    *testing.T
-	kit  *transporttest.Server
-	rt   *runtime.Runtime
-	base string
+	*transporttest.Server
 	http *http.Client
 }
 
-// serve starts a server with some plugins beside the built-in ones.
+// serve starts a server with more plugins.
 func serve(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *server {
 	t.Helper()
-	kit := transporttest.Serve(t, transporttest.Config{Runtime: cfg, Plugins: plugs, Mount: func(s *transporttest.Server) []transports.Mounter {
-		return []transports.Mounter{rest.Transport{Runtime: s.Runtime, Streams: s.Streams}}
-	}})
-	s := &server{t, kit, kit.Runtime, kit.URL, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: transporttest.Patience}}
+	s := &server{
+		transporttest.Start(t, transporttest.Config{Runtime: cfg, Plugins: plugs}),
+		&http.Client{Transport: &http.Transport{MaxConnsPerHost: 100}, Timeout: transporttest.Patience},
+	}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 
-// answered is what the server said.
+// answered is a response that was read.
 type answered struct {
-	t      *testing.T
+	t      testing.TB
 	Status int
 	Header http.Header
 	Body   string
@@ -51,10 +46,10 @@ type answered struct {
 
 // do makes a request; body may be a string or a value to encode, header pairs of name and value.
 func (s *server) do(method, path string, body any, header ...string) answered {
-	s.t.Helper()
+	s.Helper()
 	a, err := s.try(method, path, body, header...)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return a
 }
@@ -72,7 +67,7 @@ func (s *server) try(method, path string, body any, header ...string) (answered,
 		}
 		sent = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, sent)
+	req, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, sent)
 	if err != nil {
 		return answered{}, err
 	}
@@ -88,7 +83,7 @@ func (s *server) try(method, path string, body any, header ...string) (answered,
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return answered{s.t, resp.StatusCode, resp.Header, string(raw)}, err
+	return answered{s.TB, resp.StatusCode, resp.Header, string(raw)}, err
 }
 
 // as decodes an answer's body after checking its status.
@@ -125,24 +120,24 @@ const runs = "/api/projects/" + project + "/agent-runs"
 
 // start starts a run and returns its id.
 func (s *server) start(body map[string]any) run {
-	s.t.Helper()
+	s.Helper()
 	return as[run](s.do("POST", runs, body), http.StatusAccepted)
 }
 
 // script starts a run of the scripted agent on a thread of its own.
 func (s *server) script(ops string) string {
-	s.t.Helper()
+	s.Helper()
 	return s.start(map[string]any{"agent": "scripted", "content": `{"do": [` + ops + `]}`}).RunID
 }
 
 func (s *server) get(id string) run {
-	s.t.Helper()
+	s.Helper()
 	return as[run](s.do("GET", runs+"/"+url.PathEscape(id), nil), http.StatusOK)
 }
 
 // await waits until the run has the status.
 func (s *server) await(id, status string) run {
-	s.t.Helper()
+	s.Helper()
 	deadline := time.Now().Add(transporttest.Patience)
 	for {
 		r := s.get(id)
@@ -150,7 +145,7 @@ func (s *server) await(id, status string) run {
 			return r
 		}
 		if time.Now().After(deadline) || r.Status == "FAILED" || r.Status == "CANCELLED" { // which no run leaves by itself
-			s.t.Fatalf("run is %s, not %s", r.Status, status)
+			s.Fatalf("run is %s, not %s", r.Status, status)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -160,12 +155,12 @@ var bob = runtime.MustCaller(project, "bob", runtime.RoleUser)
 
 // bobs starts a run of another user.
 func (s *server) bobs(content string) runtime.Started {
-	s.t.Helper()
-	started, err := s.rt.StartRun(s.t.Context(), bob, runtime.StartRequest{
+	s.Helper()
+	started, err := s.Runtime.StartRun(s.Context(), bob, runtime.StartRequest{
 		Agent: "scripted", ThreadID: "main", RunID: "bobs", Messages: []agui.Message{{Role: agui.RoleUser, Content: content}},
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return started
 }

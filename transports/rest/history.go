@@ -19,8 +19,8 @@ import (
 // historyPage is how many messages of a day are held at once.
 const historyPage = 200
 
-// history answers GET history: a day of a thread, all of it. A day of more than a page is written as it is
-// read; if that fails, the answer breaks off inside its JSON and cannot be taken for whole.
+// history answers GET history: one day of a thread. A day of several pages is written while it is read; if reading fails, the
+// answer ends inside its JSON, so that no client takes it for complete.
 func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 	before, err := wire.Day("before", c.Query("before"))
 	if err != nil {
@@ -45,7 +45,7 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		return nil
 	}
 	if !d.more || !c.Request().Header.IsHTTP11() { // which knows no answer without a length
-		defer d.held.Release() // the server counts what it answers with
+		defer d.held.Release() // the server counts the answer
 		whole := d.page
 		for d.more {
 			if len(whole) > maxWhole {
@@ -63,14 +63,14 @@ func (t Transport) history(c *fiber.Ctx, who runtime.Caller) error {
 		t.guard(func() {
 			defer d.held.Release()
 			if d.write(ctx, w, frame[:at], frame[at:]) != nil {
-				_ = conn.Close() // else what has come would be taken for all of it
+				_ = conn.Close() // otherwise the client would take the part for the whole
 			}
 		})
 	})
 	return nil
 }
 
-// maxWhole is how much of a day is read on for a client that is given it whole.
+// maxWhole is the most that is read on for a client that needs the length of the answer.
 const maxWhole = 16 << 20
 
 var errWhole = &runtime.Error{
@@ -86,7 +86,7 @@ func (t Transport) guard(fn func()) {
 	t.Streams.Guard(fn)
 }
 
-// hold is what is held for the answer to c. It belongs to whoever asked.
+// hold is the part of the caller's budget for the answer to c.
 func (t Transport) hold(c *fiber.Ctx) *budget.Hold {
 	if t.Streams == nil {
 		return new(budget.Hold)
@@ -106,7 +106,7 @@ type day struct {
 	more bool   // there are some behind it
 }
 
-// read reads the next page, in its caller's turn: from then on it is held for who takes it.
+// read reads the next page in its caller's turn. The caller holds it until it is written.
 func (d *day) read(ctx context.Context) error {
 	if d.Streams != nil {
 		end, err := d.Streams.Turn(ctx, d.who)
@@ -134,13 +134,13 @@ func (d *day) read(ctx context.Context) error {
 	return d.held.Grow(len(d.page))
 }
 
-// Pages are written in pieces, of which fasthttp keeps copies until its client takes them.
+// Pages are written in pieces, as fasthttp keeps copies until the client has read them.
 const (
 	pieceSize  = 64 << 10
 	piecesKept = 4
 )
 
-// write writes what was read, and all that follows it, between what comes before and behind the messages.
+// write writes the read page and all following ones, between the text before and behind the messages.
 func (d *day) write(ctx context.Context, w io.Writer, before, behind []byte) error {
 	if _, err := w.Write(before); err != nil {
 		return err

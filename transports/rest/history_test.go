@@ -50,7 +50,7 @@ func TestHistoryOfNobody(t *testing.T) {
 
 func TestHistoryShowsADay(t *testing.T) {
 	s := serve(t, runtime.Config{})
-	file, err := s.rt.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
+	file, err := s.Runtime.AddAttachment(t.Context(), runtime.MustCaller("default", "local", runtime.RoleUser), runtime.Upload{Filename: "a.txt", Length: 1, Body: strings.NewReader("x")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +136,9 @@ func TestHistoryShowsAWholeDay(t *testing.T) {
 // HEAD of a long day is an answer as any other: its connection goes on.
 func TestHeadOfALongHistory(t *testing.T) {
 	s := long(t, 450, 1000)
-	asked := " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n"
+	asked := " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n"
 	for range 10 {
-		r := bufio.NewReader(s.kit.Dial("HEAD " + history + asked + "GET /api/v1/agents" + asked))
+		r := bufio.NewReader(s.Dial("HEAD " + history + asked + "GET /api/v1/agents" + asked))
 		for _, method := range []string{"HEAD", "GET"} {
 			res, err := http.ReadResponse(r, &http.Request{Method: method})
 			if err != nil {
@@ -156,7 +156,7 @@ func TestHeadOfALongHistory(t *testing.T) {
 // A client of HTTP/1.0 knows no chunks: it is given all of a long day at once.
 func TestALongHistoryOverHTTP10(t *testing.T) {
 	s := long(t, 450, 1000)
-	c := s.kit.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	c := s.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
 	answer, err := io.ReadAll(c)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestALongHistoryOverHTTP10(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil || strings.Contains(head, "chunked") || len(got.Snapshot.Messages) != 451 {
 		t.Errorf("%s\n%d messages, %v", head, len(got.Snapshot.Messages), err)
 	}
-	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
 // What is given whole is bounded, and what has bounded it is said.
@@ -176,13 +176,13 @@ func TestAVeryLongHistoryOverHTTP10IsRefused(t *testing.T) {
 	for range 2 {
 		s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": strings.Repeat("x", 6<<20)}).RunID, "COMPLETED")
 	}
-	c := s.kit.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	c := s.Dial("GET " + history + " HTTP/1.0\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
 	answer, err := io.ReadAll(c)
 	if text := string(answer); err != nil || !strings.HasPrefix(text, "HTTP/1.1 413") || !strings.Contains(text, `"answer_too_large"`) {
 		t.Errorf("%.1000s, %v", text, err)
 	}
-	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
 // long serves a server with a thread of n messages in a day that have so many bytes each.
@@ -194,7 +194,7 @@ func long(t *testing.T, n, size int) *server {
 		msgs[i] = map[string]any{"id": fmt.Sprint(i), "role": "user", "content": strings.Repeat("x", size)}
 	}
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "messages": msgs}).RunID, "COMPLETED")
-	s.kit.Eventually("nothing is held", func() bool { return s.kit.Streams.Budget.Used() == 0 })
+	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	return s
 }
 
@@ -208,10 +208,10 @@ func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
 // A history of which a later page has no room is cut off: a client does not take what it has for all of it.
 func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
 	s := long(t, 250, 30_000)
-	c := s.kit.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+	c := s.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n")
 	defer c.Close()
 	_ = c.SetReadBuffer(256 << 10) // less than a page
-	s.kit.Eventually("the first page is made", func() bool { return s.kit.Streams.Budget.Used() > 3_000_000 })
+	s.Eventually("the first page is made", func() bool { return s.Streams.Budget.Used() > 3_000_000 })
 	defer s.spend()()
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -228,7 +228,7 @@ func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
 func (s *server) spend() (giveBack func()) {
 	var all []*budget.Hold
 	for {
-		h := s.kit.Streams.Budget.Hold()
+		h := s.Streams.Budget.Hold()
 		if h.Grow(32<<10) != nil {
 			break
 		}
@@ -244,20 +244,20 @@ func (s *server) spend() (giveBack func()) {
 // Who does not take a page has no turn for that.
 func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 	s := long(t, 250, 30_000)
-	all, back := s.kit.TakeTurns()
+	all, back := s.TakeTurns()
 	back()
 	for range all {
-		c := s.kit.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.kit.Addr + "\r\n\r\n")
+		c := s.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n")
 		defer c.Close()
 		_ = c.SetReadBuffer(4 << 10)
 	}
-	s.kit.Eventually("all pages are made", func() bool { return s.kit.Streams.Budget.Used() > int64(all)*3_000_000 })
+	s.Eventually("all pages are made", func() bool { return s.Streams.Budget.Used() > int64(all)*3_000_000 })
 	free := 0
 	for tries := 0; free < all && tries < 200; tries++ {
 		if tries > 0 { // it counts a moment before its turn ends
 			<-time.After(time.Millisecond)
 		}
-		free, back = s.kit.TakeTurns()
+		free, back = s.TakeTurns()
 		back()
 	}
 	if free < all {
@@ -269,7 +269,7 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 func TestSearchesTakeNoTurn(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "needle"}).RunID, "COMPLETED")
-	_, back := s.kit.TakeTurns()
+	_, back := s.TakeTurns()
 	defer back()
 	for _, list := range []string{"/api/projects/default/agent-runs", "/api/projects/default/threads", "/api/v1/threads"} {
 		if a := s.do("GET", list+"?q=needle", nil); a.Status != 200 {

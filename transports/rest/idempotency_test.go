@@ -111,7 +111,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 
 // atOnce makes n equal requests at the same time.
 func (s *server) atOnce(n int, path, body, key string) []answered {
-	s.t.Helper()
+	s.Helper()
 	answers := make([]answered, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -127,7 +127,7 @@ func (s *server) atOnce(n int, path, body, key string) []answered {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			s.t.Fatal(err)
+			s.Fatal(err)
 		}
 	}
 	return answers

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// me answers GET me: who the server takes the caller for.
+// me answers GET me: the caller as the server sees it.
 func (t Transport) me(c *fiber.Ctx, who runtime.Caller) error {
 	id := auth.Of(c)
 	return c.JSON(wire.NewMe(who, id.Projects, id.Scheme, id.Expires, t.Version))

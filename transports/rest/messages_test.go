@@ -20,7 +20,7 @@ type shown struct {
 }
 
 func (s *server) shown(thread, query string) shown {
-	s.t.Helper()
+	s.Helper()
 	return as[shown](s.do("GET", threads+"/"+url.PathEscape(thread)+"/messages?"+query, nil), 200)
 }
 
@@ -33,7 +33,7 @@ func (v shown) contents() (list []string) {
 
 // up reads a thread page by page from its end, and returns the pages from its start.
 func (s *server) up(thread, query string) (pages [][]string) {
-	s.t.Helper()
+	s.Helper()
 	for before := ""; ; {
 		page := s.shown(thread, query+before)
 		if len(page.Messages) == 0 {
@@ -45,7 +45,7 @@ func (s *server) up(thread, query string) (pages [][]string) {
 }
 
 func (s *server) says(thread, content, more string) {
-	s.t.Helper()
+	s.Helper()
 	started := as[run](s.do("POST", runs, `{"agent": "echo", "threadId": "`+thread+`", "content": "`+content+`"`+more+`}`), 202)
 	s.await(started.RunID, "COMPLETED")
 }

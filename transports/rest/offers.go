@@ -19,8 +19,8 @@ func (t Transport) workflows(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(wire.NewCatalogWorkflows(t.Runtime.Offered(who), inside(c, who)))
 }
 
-// startTool answers POST of a run that is one call of a tool. A tool takes from those who call it by itself what the agents that
-// have it would not ask for, so that it is for those who look after the server.
+// startTool answers POST of a run that is one call of a tool. The caller chooses arguments that no agent might choose, so
+// this is for operators.
 func (t Transport) startTool(c *fiber.Ctx, who runtime.Caller) error {
 	req, err := wire.DecodeToolRun(c.Request().Body())
 	if err != nil {
@@ -46,7 +46,7 @@ func (t Transport) startTool(c *fiber.Ctx, who runtime.Caller) error {
 
 var errTools = &runtime.Error{Kind: runtime.KindForbidden, Code: "forbidden", Detail: "Your role may not call tools by themselves"}
 
-// inside reports whether a caller is one of those who look after the server, which everybody is without accounts.
+// inside reports whether a caller is an operator of the server, as every caller is without accounts.
 func inside(c *fiber.Ctx, who runtime.Caller) bool {
 	return who.Role() >= runtime.RoleOperator || auth.Of(c).Scheme == auth.SchemeNone
 }

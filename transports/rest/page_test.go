@@ -34,21 +34,21 @@ type step struct {
 
 // pages reads a list from its first page to its last and returns all of it.
 func pages[T any](s *server, path string, limit int) []T {
-	s.t.Helper()
+	s.Helper()
 	var all []T
 	for cursor := ""; ; {
 		at := fmt.Sprintf("%s?limit=%d&cursor=%s", path, limit, url.QueryEscape(cursor))
 		p := as[page[T]](s.do("GET", at, nil), 200)
 		if len(p.Items) > limit {
-			s.t.Fatalf("a page of %d holds %d", limit, len(p.Items))
+			s.Fatalf("a page of %d holds %d", limit, len(p.Items))
 		}
 		all = append(all, p.Items...)
 		if p.Total < len(all) {
-			s.t.Fatalf("%d items of %d", len(all), p.Total)
+			s.Fatalf("%d items of %d", len(all), p.Total)
 		}
 		if p.NextCursor == nil {
 			if len(all) != p.Total {
-				s.t.Fatalf("%d items, but a total of %d", len(all), p.Total)
+				s.Fatalf("%d items, but a total of %d", len(all), p.Total)
 			}
 			return all
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// part is a request for a page of what belongs to a run.
+// part is a request for a page of a run's parts.
 type part struct {
 	who   runtime.Caller
 	run   runtime.Run

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// questions answers GET interrupts: what the runs that the caller may see wait for, oldest first.
+// questions answers GET interrupts: the open questions of the runs that the caller may see, oldest first.
 func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
 	limit, err := wire.Limit(c.Query("limit"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // together makes requests at the same time and returns their statuses.
 func (s *server) together(requests ...[3]string) []int {
-	s.t.Helper()
+	s.Helper()
 	got := make([]int, len(requests))
 	errs := make([]error, len(requests))
 	var wg sync.WaitGroup
@@ -23,14 +23,14 @@ func (s *server) together(requests ...[3]string) []int {
 			a, err := s.try(r[0], r[1], body)
 			got[i], errs[i] = a.Status, err
 			if err == nil && a.Status >= 500 {
-				s.t.Errorf("%s %s: %d %s", r[0], r[1], a.Status, a.Body)
+				s.Errorf("%s %s: %d %s", r[0], r[1], a.Status, a.Body)
 			}
 		})
 	}
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			s.t.Fatal(err)
+			s.Fatal(err)
 		}
 	}
 	return got

@@ -1,6 +1,5 @@
-// Package rest is runs and threads as resources: it lists, starts, reads, continues, cancels and deletes them,
-// and tells what a server offers. Every answer is complete when it is given; what happens while a run goes on
-// is for the streams to tell.
+// Package rest serves runs and threads as resources: it lists, starts, reads, continues, cancels and deletes them, and lists the
+// offered agents, tools and workflows. Answers are snapshots; streams show progress.
 package rest
 
 import (
@@ -16,16 +15,16 @@ import (
 // answers.
 type Transport struct {
 	Runtime *runtime.Runtime
-	// Streams are the server's, so that a run started here goes before one of the same thread whose
-	// connection is gone. Nil when no run belongs to a connection.
+	// Streams are the server's: a run started here supersedes one of the same thread whose connection is closed. Nil if connections
+	// own no runs.
 	Streams *transports.Streams
-	Version string // what the server's version is called
-	// Retention is how long what is over is kept, of which Retainer knows what there is. Nil for a server that tells nothing of it.
+	Version string // the server's version
+	// Retention is the policy that Retainer applies. Nil for a server that shows none.
 	Retention *runtime.Policy
 	Retainer  runtime.Retainer
 }
 
-// Routes are those of runs and of threads, and of what is offered.
+// Routes are the routes of runs, threads and offers.
 func (t Transport) Routes() []transports.Route {
 	const (
 		runs   = "/api/projects/:projectId/agent-runs"
@@ -70,8 +69,8 @@ func (t Transport) Routes() []transports.Route {
 	}
 }
 
-// on gives h whose runs the request is about: the caller's, or those of the user that the query names, because the name of
-// a run alone may be ambiguous to those who see the runs of others. Least is the role that does this to what is another's.
+// on calls h with the user whose runs the request names: the caller, or the user in the query, as a run's name may be ambiguous
+// for roles that see others' runs. Least is the role needed to act on another user's run.
 func on(least runtime.Role, h auth.Handler) auth.Handler {
 	return func(c *fiber.Ctx, who runtime.Caller) error {
 		who, err := transports.InStead(who, c.Query("user"), least)
@@ -85,7 +84,7 @@ func on(least runtime.Role, h auth.Handler) auth.Handler {
 // runID is the path's name of a run.
 func runID(c *fiber.Ctx) string { return wire.Unescape(c.Params("runId")) }
 
-// key is what the runtime remembers the request by. It is the caller's own, whoever's runs it is about.
+// key is the request's Idempotency-Key. Its scope is the caller's, also for another user's run.
 func key(c *fiber.Ctx, who runtime.Caller) (*runtime.Idempotency, error) {
 	path := c.Path()
 	if user := c.Query("user"); user != "" {

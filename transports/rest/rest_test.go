@@ -109,8 +109,9 @@ func TestStartRefuses(t *testing.T) {
 		"no question":      {`{"threadId": "t", "resume": [{"interruptId": "i", "status": "resolved"}]}`, 400, "interrupts_open", `The thread has no open interrupt "i"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := *s
-			s.t = t
+			kit := *s.Server
+			kit.TB = t
+			s := &server{&kit, s.http}
 			s.do("POST", runs, test.body).refused(test.status, test.code, test.detail)
 		})
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// What one look at a project's retention may cost.
+// The limits of one look at a project's retention.
 const (
 	retentionRuns = 1000
 	retentionTime = 2 * time.Second
 )
 
-// retention answers GET retention: how long what is over is kept in the project, and what has been kept long enough now.
+// retention answers GET retention: the project's retention times, and the data that is due for deletion.
 func (t Transport) retention(c *fiber.Ctx, who runtime.Caller) error {
 	switch {
 	case t.Retention == nil || t.Retainer == nil:

@@ -49,7 +49,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
 }
 
-// detached starts a run, or takes it over, so that only cancel ends it.
+// detached starts a run, and detaches it from any connection.
 func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
 	if t.Streams == nil {
 		return t.Runtime.StartRun(ctx, who, req)
@@ -80,7 +80,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(shown)
 }
 
-// definition answers GET definition: what the run was started with.
+// definition answers GET definition: the request that started the run.
 func (t Transport) definition(c *fiber.Ctx, who runtime.Caller) error {
 	w, err := t.Runtime.Workflow(c.UserContext(), who, runID(c))
 	if err != nil {
@@ -97,7 +97,7 @@ func (t Transport) delete(c *fiber.Ctx, who runtime.Caller) error {
 	return c.SendStatus(fiber.StatusNoContent)
 }
 
-// cancel answers POST cancel. A body says nothing and is not read.
+// cancel answers POST cancel. It ignores the body.
 func (t Transport) cancel(c *fiber.Ctx, who runtime.Caller) error {
 	run, err := t.Runtime.Cancel(c.UserContext(), who, runID(c))
 	if err != nil {

@@ -136,18 +136,18 @@ func TestFrontendCallIsAnsweredByResume(t *testing.T) {
 
 // pendingCall is the id of the call that the thread's log ends with.
 func (s *server) pendingCall(thread string) (id string) {
-	s.t.Helper()
-	th, err := s.rt.Thread(s.t.Context(), runtime.MustCaller(project, "local", runtime.RoleUser), thread)
+	s.Helper()
+	th, err := s.Runtime.Thread(s.Context(), runtime.MustCaller(project, "local", runtime.RoleUser), thread)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
-	cur, err := s.rt.Read(s.t.Context(), th, 0, false)
+	cur, err := s.Runtime.Read(s.Context(), th, 0, false)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	defer cur.Close()
 	for {
-		recs, err := cur.Next(s.t.Context())
+		recs, err := cur.Next(s.Context())
 		if err != nil {
 			return id // the log ends here
 		}

@@ -15,7 +15,7 @@ type cancelled struct{ ID, Status, FinishedAt string }
 
 // blocker starts a run that stays RUNNING on the thread, and returns its id.
 func (s *server) blocker(thread string) string {
-	s.t.Helper()
+	s.Helper()
 	id := s.start(map[string]any{
 		"agent": "scripted", "threadId": thread, "content": `{"do": [{"say": "hold"}, {"tool": "sleep", "args": {"ms": 60000}}]}`,
 	}).RunID
@@ -25,7 +25,7 @@ func (s *server) blocker(thread string) string {
 
 // inState brings a run to a status and returns its id.
 func (s *server) inState(status string) string {
-	s.t.Helper()
+	s.Helper()
 	var id string
 	switch status {
 	case "QUEUED":
@@ -359,7 +359,7 @@ func TestResumeCoversEverything(t *testing.T) {
 
 // answer answers everything a run asks.
 func (s *server) answer(r run) run {
-	s.t.Helper()
+	s.Helper()
 	var entries []any
 	for _, in := range r.Interrupts {
 		entries = append(entries, map[string]any{"interruptId": in.ID, "status": "resolved", "payload": map[string]any{"ok": true}})
@@ -378,7 +378,7 @@ func count(msgs []message, id string) (n int) {
 
 // has counts a run's messages of that role and content.
 func (s *server) has(id, role, content string) (n int) {
-	s.t.Helper()
+	s.Helper()
 	for _, m := range pages[message](s, runs+"/"+id+"/messages", 500) {
 		if m.Role == role && m.Content == content {
 			n++
@@ -389,19 +389,19 @@ func (s *server) has(id, role, content string) (n int) {
 
 // said checks that the run said something once.
 func (s *server) said(id, content string) {
-	s.t.Helper()
+	s.Helper()
 	if n := s.has(id, "assistant", content); n != 1 {
-		s.t.Errorf("%q was said %d times, want once", content, n)
+		s.Errorf("%q was said %d times, want once", content, n)
 	}
 }
 
 // chronological checks that a run's messages are listed by the time they were made.
 func (s *server) chronological(id string) {
-	s.t.Helper()
+	s.Helper()
 	last := message{}
 	for _, m := range pages[message](s, runs+"/"+id+"/messages", 7) {
 		if m.CreatedAt.Before(last.CreatedAt) {
-			s.t.Errorf("%+v follows %+v", m, last)
+			s.Errorf("%+v follows %+v", m, last)
 		}
 		last = m
 	}
@@ -409,10 +409,10 @@ func (s *server) chronological(id string) {
 
 // numbered checks that a run's steps are over, and numbered from 1 over all generations.
 func (s *server) numbered(id string) {
-	s.t.Helper()
+	s.Helper()
 	for i, st := range pages[step](s, runs+"/"+id+"/steps", 3) {
 		if st.StepNumber != i+1 || st.CompletedAt == nil {
-			s.t.Errorf("step %d is %+v", i+1, st)
+			s.Errorf("step %d is %+v", i+1, st)
 		}
 	}
 }

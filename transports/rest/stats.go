@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// stats answers GET stats: what the project's runs came to lately, and what goes on.
+// stats answers GET stats: the project's latest statistics and its current work.
 func (t Transport) stats(c *fiber.Ctx, who runtime.Caller) error {
 	s, err := t.Runtime.Statistics(c.UserContext(), who, runtime.Window(cmp.Or(c.Query("window"), string(runtime.LastHour))))
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// threads answers GET threads: the caller's own, or those of the user that a viewer names, those with the latest activity first.
+// threads answers GET threads: the caller's, or those of the user that a viewer names, the latest activity first.
 func (t Transport) threads(c *fiber.Ctx, who runtime.Caller) error {
 	return t.listThreads(c, who, "threads", t.Runtime.Threads)
 }
 
-// allThreads answers GET threads of a project: those that the caller may see.
+// allThreads answers GET threads of a project: the threads that the caller may see.
 func (t Transport) allThreads(c *fiber.Ctx, who runtime.Caller) error {
 	return t.listThreads(c, who, "all threads", t.Runtime.ThreadsOfAll)
 }
@@ -49,7 +49,7 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, name string, re
 	return c.JSON(wire.NewThreads(list, threads))
 }
 
-// users answers GET users of a project: those who have threads there.
+// users answers GET users of a project: the users with threads there.
 func (t Transport) users(c *fiber.Ctx, who runtime.Caller) error {
 	f := runtime.UserFilter{Text: strings.TrimSpace(c.Query("q"))}
 	list, err := wire.NewList(c.UserContext(), t.Runtime, "users", who, f)

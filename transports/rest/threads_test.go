@@ -27,7 +27,7 @@ type thread struct {
 
 // echo runs an echo on a thread to its end.
 func (s *server) echo(thread string) {
-	s.t.Helper()
+	s.Helper()
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": thread, "content": "hi"}).RunID, "COMPLETED")
 }
 

@@ -82,9 +82,9 @@ func TestSilentStreamIsPinged(t *testing.T) {
 	if took := time.Since(start); took < 3*120*time.Millisecond {
 		t.Errorf("three pings came within %v", took)
 	}
-	s.keys <- "hello"
+	s.Keys <- "hello"
 	r.Until("TEXT_MESSAGE_START")
-	close(s.keys)
+	close(s.Keys)
 	r.Until("RUN_FINISHED")
 }
 
@@ -110,7 +110,7 @@ func TestWhatAClientSendsOnAStreamIsIgnored(t *testing.T) {
 	for r.Line() != ": ping\n" {
 	}
 	_, _ = io.WriteString(c, strings.Repeat("more garbage", 10_000))
-	close(s.keys)
+	close(s.Keys)
 	if got := r.All(); !strings.Contains(got, "RUN_FINISHED") {
 		t.Errorf("got %s", got)
 	}
@@ -173,13 +173,13 @@ func TestGatheredEventsComeTogether(t *testing.T) {
 		r.Until("STEP_STARTED")
 		start := time.Now()
 		for i := range 10 {
-			s.keys <- fmt.Sprint(i)
+			s.Keys <- fmt.Sprint(i)
 		}
 		r.Until(`"delta":"9"`)
 		events = time.Since(start)
 		start = time.Now()
-		s.keys <- "last"
-		close(s.keys)
+		s.Keys <- "last"
+		close(s.Keys)
 		r.Until("RUN_FINISHED")
 		last = time.Since(start)
 		if events > 500*time.Millisecond && last < 500*time.Millisecond {

@@ -35,8 +35,8 @@ func TestBackgroundRunOutlivesItsStream(t *testing.T) {
 	s := serve(t, quick)
 	s.typing(`, "forwardedProps": {"background": true}`).Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -44,7 +44,7 @@ func TestRunThatEndsInTheGraceIsNotCancelled(t *testing.T) {
 	s := serve(t, long)
 	s.typing("").Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
-	close(s.keys)
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -54,7 +54,7 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	r := s.typing("", "Idempotency-Key", "k")
 	s.OutlastGrace()
-	s.keys <- "still here"
+	s.Keys <- "still here"
 	r.Until("still here")
 	r.Drop()
 	s.Await("a", "CANCELLED")
@@ -67,8 +67,8 @@ func TestRepeatBeforeTheDropOwnsTheRun(t *testing.T) {
 	first.Drop()
 	s.Eventually("the first stream has ended", func() bool { return s.Streams.Open() == 1 })
 	s.OutlastGrace()
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	second.Until("RUN_FINISHED")
 	s.Await("a", "COMPLETED")
 }
@@ -82,8 +82,8 @@ func TestJSONRepeatDetachesTheRun(t *testing.T) {
 	r.Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -110,7 +110,7 @@ func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
 	r := s.typing("")
 	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
 	s.Await("b", "QUEUED")
-	close(s.keys)
+	close(s.Keys)
 	r.Until("RUN_FINISHED")
 	s.Await("a", "COMPLETED")
 	s.Await("b", "COMPLETED")
@@ -124,7 +124,7 @@ func TestViewerDoesNotOwnARun(t *testing.T) {
 	r.Drop()
 	s.Eventually("the stream has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }

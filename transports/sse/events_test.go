@@ -39,9 +39,9 @@ func TestViewersEachGetEveryEvent(t *testing.T) {
 	}
 	began.Wait()
 	for i := range keys {
-		s.keys <- fmt.Sprintf("key %d ", i)
+		s.Keys <- fmt.Sprintf("key %d ", i)
 	}
-	close(s.keys)
+	close(s.Keys)
 	ended.Wait()
 	s.Await(run.RunID, "COMPLETED")
 	for i, stream := range got {

@@ -37,7 +37,7 @@ func TestHeadAndFirstEventsAreOneWrite(t *testing.T) {
 	if got := string(first[:n]); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.Contains(got, "RUN_STARTED") {
 		t.Errorf("got %q, %v", got, err)
 	}
-	close(s.keys)
+	close(s.Keys)
 }
 
 func TestAcceptDecidesTheForm(t *testing.T) {
@@ -81,7 +81,7 @@ func TestQueuedRunWaitsItsTurn(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Start(`{"agent": "typist", "threadId": "main", "content": "x"}`)
 	r := s.Do("POST", "/api/v1/agent/runs", transporttest.Scripted("main", `{"say": "second"}`), "Accept", stream)
-	close(s.keys)
+	close(s.Keys)
 	if got := r.All(); !strings.Contains(got, "second") || strings.Count(got, "RUN_STARTED") != 2 { // the event and its type
 		t.Errorf("got %s", got)
 	}
@@ -96,7 +96,7 @@ func TestRunCancelledBeforeItStartedStillEnds(t *testing.T) {
 	if len(all) != 2 || !strings.HasPrefix(all[0], "event: RUN_STARTED") || !strings.HasPrefix(all[1], "event: RUN_ERROR") {
 		t.Errorf("got %s", all)
 	}
-	close(s.keys)
+	close(s.Keys)
 }
 
 func TestRepeatGetsTheRunFromItsFirstEvent(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package sse is the event stream of runs over plain HTTP: a request that starts a run and may stay to watch
-// it, and the log of a thread for any number of viewers, each of whom can be cut off at any event and go on
-// behind it.
+// Package sse streams the events of runs over plain HTTP: in the answer to the request that starts a run, and as the log of a
+// thread for any number of viewers, each of whom can disconnect at any event and continue after it.
 package sse
 
 import (
@@ -33,8 +32,7 @@ func (t Transport) Routes() []transports.Route {
 	}
 }
 
-// start answers POST runs: with where to watch the run, or, when the client takes an event stream rather
-// than JSON, with its events.
+// start answers POST runs: with the run's names as JSON, or with its events if the client accepts an event stream.
 func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	body := c.Request().Body()
 	req, err := wire.DecodeRun(body)
@@ -73,7 +71,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	})
 }
 
-// events answers GET events: the thread's log from a cursor on, 204 when there is nothing and nobody is busy.
+// events answers GET events: the thread's log after a cursor, 204 if there is nothing to show and the thread is not busy.
 func (t Transport) events(c *fiber.Ctx, who runtime.Caller) error {
 	v, err := t.Streams.View(c, who)
 	if err != nil {
@@ -91,28 +89,28 @@ type viewer struct {
 	streams *transports.Streams
 }
 
-// show writes the log. A server that stops asks its viewers to come back, not all at once.
+// show writes the log. A stopping server asks its viewers to reconnect, at different times.
 //
-// An idle viewer costs the stack on which it waits, so what needs much of it stands in functions of its own.
+// A waiting viewer costs its stack, so calls that need a large stack are functions of their own.
 func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	if err := v.greet(w); err != nil {
 		return err
 	}
-	tail, err := v.streams.Tail(ctx, &v.View, agui.Seed)
+	feed, err := v.streams.Feed(ctx, &v.View, agui.Seed)
 	if err != nil {
 		return err
 	}
-	defer tail.Cursor.Close()
-	err = v.streams.Follow(ctx, w, tail)
+	defer feed.Cursor.Close()
+	err = v.streams.Follow(ctx, w, feed)
 	if errors.Is(err, runtime.ErrStopping) {
 		return v.sendAway(w)
 	}
 	return err
 }
 
-// greet writes what stands before the first event. A client that began at the log's end is told where that was, lest
-// it miss events when it comes back before it has got one; for any other a block without data would say nothing that it
-// does not know, and some parsers take it for an event.
+// greet writes the text before the first event. A client that began at the log's end gets that position, so that it misses no
+// event if it reconnects before it has got one. Other clients get no block without data, as some parsers take it for an
+// event.
 func (v *viewer) greet(w *stream.Writer) error {
 	_, _ = w.WriteString("retry: 1000\n")
 	if v.Latest {

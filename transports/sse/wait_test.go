@@ -39,7 +39,7 @@ func (s *server) answer() []agui.ResumeEntry {
 func TestRunThatComesToWaitUnseenIsCancelled(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
-	s.keys <- ask
+	s.Keys <- ask
 	s.Await("a", "WAITING")
 	s.Await("a", "CANCELLED")
 }
@@ -58,14 +58,14 @@ func TestQuestionToAClientThatHasJustLeftIsUnseen(t *testing.T) {
 		}
 	}
 	_ = c.Close()
-	s.keys <- ask
+	s.Keys <- ask
 	s.Await("a", "CANCELLED")
 }
 
 func TestNextMessageGoesBeforeAnUnseenQuestion(t *testing.T) {
 	s := serve(t, long)
 	s.leave(s.typing(""))
-	s.keys <- ask
+	s.Keys <- ask
 	s.Await("a", "WAITING")
 	s.another()
 	s.Await("a", "CANCELLED")
@@ -75,7 +75,7 @@ func TestNextMessageGoesBeforeAnUnseenQuestion(t *testing.T) {
 func TestQuestionThatWasSeenWaits(t *testing.T) {
 	s := serve(t, quick)
 	r := s.typing("")
-	s.keys <- ask
+	s.Keys <- ask
 	r.Until("RUN_FINISHED")
 	s.leave(r)
 	s.OutlastGrace()
@@ -98,12 +98,12 @@ func TestRunAnsweredInTheGraceGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 			s.leave(s.typing(""))
-			s.keys <- ask
+			s.Keys <- ask
 			s.Await("a", "WAITING")
 			answer(s)
 			s.another()
 			s.OutlastGrace()
-			close(s.keys)
+			close(s.Keys)
 			s.Await("a", "COMPLETED")
 			s.Await("b", "COMPLETED")
 		})
@@ -113,13 +113,13 @@ func TestRunAnsweredInTheGraceGoesOn(t *testing.T) {
 func TestRunThatWaitsAgainInTheGraceWaits(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: 2 * time.Second})
 	s.leave(s.typing(""))
-	s.keys <- ask
+	s.Keys <- ask
 	s.Await("a", "WAITING")
 	if _, err := s.Runtime.Resume(t.Context(), s.Caller, "a", s.answer()); err != nil {
 		t.Fatal(err)
 	}
-	s.keys <- ask // answered already
-	s.keys <- ask
+	s.Keys <- ask // answered already
+	s.Keys <- ask
 	s.Await("a", "WAITING")
 	s.OutlastGrace()
 	s.Await("a", "WAITING")

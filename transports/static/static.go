@@ -1,4 +1,4 @@
-// Package static sends files that are part of the program. It is not for those of users: see package attachments.
+// Package static serves files of the program. Package attachments serves users' files.
 package static
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// File is what is served under one path. Create it with New.
+// File is the content of one path. Create it with New.
 type File struct {
 	kind    string // its Content-Type
 	etag    string
@@ -24,7 +24,7 @@ type File struct {
 	plain   func() ([]byte, error) // the body, inflated once; nil when it is not gzipped
 }
 
-// New returns a file of that Content-Type. The body may be gzipped; who cannot inflate gets it plain all the same.
+// New returns a file of that Content-Type. The body may be gzipped; clients without gzip get it inflated.
 func New(kind string, body []byte, gzipped bool) File {
 	sum := sha256.Sum256(body)
 	f := File{kind: kind, etag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, gzipped: gzipped, body: body}
@@ -44,11 +44,11 @@ func inflated(body []byte) ([]byte, error) {
 
 // How long clients may keep a file.
 const (
-	Asked   = "no-cache"                            // they ask each time whether it is still the right one
+	Asked   = "no-cache"                            // clients revalidate at each use
 	Forever = "public, max-age=31536000, immutable" // another one will have another path
 )
 
-// Send answers with the file, or with 304 when the client has it. kept is Asked or Forever.
+// Send answers with the file, or with 304 if the client has it. kept is Asked or Forever.
 func (f File) Send(c *fiber.Ctx, kept string) error {
 	c.Set(fiber.HeaderCacheControl, kept)
 	c.Set(fiber.HeaderETag, f.etag)
@@ -72,7 +72,7 @@ func (f File) Send(c *fiber.Ctx, kept string) error {
 	return share(c, plain)
 }
 
-// share answers with bytes that all who ask for them have together.
+// share answers with bytes that all answers share.
 func share(c *fiber.Ctx, body []byte) error {
 	c.Context().SetUserValue(sharedKey{}, true)
 	c.Context().Response.SetBodyRaw(body)
@@ -81,5 +81,5 @@ func share(c *fiber.Ctx, body []byte) error {
 
 type sharedKey struct{}
 
-// Shared reports whether an answer takes no memory of its own.
+// Shared reports whether an answer needs no memory of its own.
 func Shared(ctx *fasthttp.RequestCtx) bool { return ctx.UserValue(sharedKey{}) != nil }

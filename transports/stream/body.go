@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Body is the body of the request that is being answered, read as it comes. Reading fails when it takes too long.
+// Body reads the body of the current request as it arrives. Reading fails when that takes too long.
 type Body struct {
 	c     *Conn
-	left  int           // of a body whose length is known
-	lines *bufio.Reader // of one in chunks, as it comes, else nil
-	parts io.Reader     // of one in chunks, what is in them
-	greet bool          // the client waits for word that it may send
+	left  int           // bytes to read of a body of known length
+	lines *bufio.Reader // the raw input of a chunked body, else nil
+	parts io.Reader     // the decoded chunks
+	greet bool          // the client waits for 100 Continue
 	whole bool          // it was read to its end
 	err   error
 
 	began time.Time
 	got   int
 
-	Unhurried bool // there is no limit to the time of the whole, as long as it gets on
+	Unhurried bool // the whole body has no time limit, only its parts
 }
 
-// ErrLate means that a body was not there when it should have been.
+// ErrLate means that a body did not arrive in time.
 var ErrLate = errors.New("the body took too long to arrive")
 
-// Body returns the body of the request whose head was read, of so many bytes, or in chunks for -1. Greet says that the client waits
-// for word that it may send. It is for who answers the request, once.
+// Body returns the body of the request whose head was read. Length is -1 for a chunked body; greet means that the client waits
+// for 100 Continue. Call it once per request.
 func (c *Conn) Body(length int, greet bool) *Body {
 	b := &Body{c: c, left: length, greet: greet, whole: length == 0}
 	c.body = b
@@ -40,7 +40,7 @@ func (c *Conn) Body(length int, greet bool) *Body {
 	return b
 }
 
-// Read reads what comes.
+// Read reads the body as it arrives.
 func (b *Body) Read(p []byte) (int, error) {
 	switch {
 	case b.err != nil:
@@ -67,7 +67,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// readParts reads what is in the chunks, and behind the last the trailer, whose fields mean nothing here.
+// readParts reads the chunks, and after the last one the trailer, which it ignores.
 func (b *Body) readParts(p []byte) (int, error) {
 	n, err := b.parts.Read(p)
 	if !errors.Is(err, io.EOF) {
@@ -86,14 +86,14 @@ func (b *Body) readParts(p []byte) (int, error) {
 		if size += len(line); len(line) == 1 || len(line) == 2 && line[0] == '\r' {
 			b.whole = true
 			left, _ := b.lines.Peek(b.lines.Buffered())
-			b.c.ahead = append(append([]byte(nil), left...), b.c.ahead...)
+			b.c.readAhead = append(append([]byte(nil), left...), b.c.readAhead...)
 			return n, io.EOF
 		}
 	}
 	return n, errTrailer
 }
 
-// trailer is how many bytes may stand behind the last chunk.
+// trailer is the largest trailer in bytes.
 const trailer = 4 << 10
 
 var errTrailer = errors.New("the trailer is too long")
@@ -101,8 +101,8 @@ var errTrailer = errors.New("the trailer is too long")
 // Whole reports whether the body was read to its end.
 func (b *Body) Whole() bool { return b.whole }
 
-// Done has the connection take what comes next for a request. It reports false when it cannot be told where the body ends, which
-// nobody has read: then the connection must be closed.
+// Done ends the current request, so that the next input is another request. It reports false if the body was not read to its
+// end: then the connection must be closed.
 func (c *Conn) Done(length int) bool {
 	whole := length == 0
 	switch {
@@ -112,19 +112,19 @@ func (c *Conn) Done(length int) bool {
 		whole = c.body.whole
 	}
 	c.body = nil
-	if !whole && length > 0 && length <= len(c.ahead) { // it is here, and costs nothing
-		c.ahead, whole = c.ahead[length:], true
+	if !whole && length > 0 && length <= len(c.readAhead) { // it has already arrived
+		c.readAhead, whole = c.readAhead[length:], true
 	}
-	c.dead = !whole
+	c.unsynced = !whole
 	return whole
 }
 
-// arriving reads from the connection as long as enough arrives.
+// arriving reads from the connection while input arrives fast enough.
 type arriving struct{ b *Body }
 
 func (a arriving) Read(p []byte) (int, error) {
 	b, c := a.b, a.b.c
-	if len(c.ahead) == 0 {
+	if len(c.readAhead) == 0 {
 		now := time.Now()
 		if b.began.IsZero() {
 			b.began = now

@@ -4,5 +4,5 @@ package stream
 
 import "math"
 
-// descriptors is how many files and sockets this process may have open: nobody says.
+// descriptors is the limit of open files and sockets of this process, which is unknown here.
 func descriptors() int { return math.MaxInt32 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors is how many files and sockets this process may have open. Go has raised it as far as it goes.
+// descriptors is the limit of open files and sockets of this process. Go raises the soft limit to the hard one.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > math.MaxInt32 {

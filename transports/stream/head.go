@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// head finds the ends of requests' heads in what a connection brings: each is an empty line.
+// head finds the ends of requests' heads in a connection's input: each is an empty line.
 type head struct {
-	part int  // of the line that is read: nothing, a carriage return at its end as far as it goes, or anything else
-	more bool // that line has more than a carriage return
-	bare bool // a line has ended without one: what else reads the head may not take that for an end
+	part int  // of the current line so far: blank, returned (it ends with a carriage return) or text
+	more bool // the current line has more than a carriage return
+	bare bool // a line ended without a carriage return, which other parsers may not accept as an end
 }
 
 const (
@@ -18,11 +18,11 @@ const (
 	text
 )
 
-// errBare ends a connection on which a line of a head has ended with a line feed alone.
+// errBare ends a connection on which a line of a head ended with a line feed alone.
 var errBare = errors.New("a line of a head ends without a carriage return")
 
-// cut returns how much of p there is up to the first empty line, or the first that is bare, and with it, all if there is none. What it
-// is told next must be what follows that.
+// cut returns the length of p up to and with the first empty or bare line, or len(p) if there is none. The next call must
+// continue there.
 func (h *head) cut(p []byte) int {
 	for i := 0; i < len(p); {
 		n := bytes.IndexByte(p[i:], '\n')

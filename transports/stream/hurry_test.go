@@ -19,7 +19,7 @@ func TestConnectionIdleBehindAStreamEndsAtOnce(t *testing.T) {
 		}})
 		client, server := net.Pipe()
 		defer func() { _ = client.Close() }()
-		Own(ln.Adopt(server)).pass()
+		Own(ln.Adopt(server)).serveNext()
 		synctest.Wait()
 		stopped := time.Now()
 		ln.Hurry()

@@ -19,16 +19,16 @@ import (
 type ListenerConfig struct {
 	Log *slog.Logger
 
-	// Serve has a connection's requests answered: those of one whose stream has ended. Nil when each connection has but one.
+	// Serve answers the requests of a connection whose stream has ended. If it is nil, a stream's connection carries no more requests.
 	Serve func(net.Conn)
 	Idle  time.Duration // for which the request behind a stream is awaited
 
-	TLS       *tls.Config   // has TLS spoken on the connections; nil for none
+	TLS       *tls.Config   // makes the connections use TLS; nil for none
 	Handshake time.Duration // for the whole of its handshake, default 10 s
 
 	Conns   int                   // open at a time, default as many as the process has descriptors for
 	PerPeer int                   // of them from one address, default half
-	Exempt  func(netip.Addr) bool // addresses for which that does not hold, default none
+	Exempt  func(netip.Addr) bool // addresses without the limit PerPeer, default none
 
 	Message time.Duration // for the whole of a body, default 1 min
 	Slack   time.Duration // for a part of a body or of an answer that does not get on, default 10 s
@@ -49,11 +49,11 @@ func (c ListenerConfig) withDefaults() ListenerConfig {
 	return c
 }
 
-// Config is what the listener was made with, and the defaults for the rest.
+// Config returns the configuration with its defaults.
 func (l *Listener) Config() ListenerConfig { return l.cfg }
 
-// most is how many connections a process with so many descriptors may have: it needs some for its database, its plugins and what
-// it calls itself.
+// most is the number of connections for a process with that many descriptors. The rest is for the database, plugins and
+// outgoing calls.
 func most(descriptors int) int { return max(descriptors-max(descriptors/8, 64), descriptors/2, 1) }
 
 // lasting is how long n bytes may take.
@@ -61,7 +61,7 @@ func (c *ListenerConfig) lasting(n int) time.Duration {
 	return c.Slack + time.Duration(float64(n)/float64(c.Rate)*float64(time.Second))
 }
 
-// parcel is how much is written at a time: half of what the slowest client takes before its patience with it has an end.
+// parcel is the size of one write: half of the bytes that the slowest permitted client reads within Slack.
 func (c *ListenerConfig) parcel() int {
 	return min(max(int(float64(c.Rate)*c.Slack.Seconds()/2), 1<<10), 256<<10)
 }
@@ -71,15 +71,14 @@ func (c *ListenerConfig) until(began time.Time, got int) time.Time {
 	return earlier(began.Add(min(c.lasting(got), c.Message)), time.Now().Add(c.Slack))
 }
 
-// Listener is a listener that outlives a shortage of descriptors, at which fasthttp would stop serving for
-// good, and that has no more connections than it should: to make room it closes those that are idle. Its connections can linger,
-// be hurried, and become streams on which both ends talk.
+// Listener is a net.Listener that survives a shortage of descriptors, at which fasthttp would stop serving for good, and that
+// limits the number of connections: it closes idle ones to make room. Its connections can linger and can become streams.
 type Listener struct {
 	net.Listener
 	cfg ListenerConfig
 
 	mu    sync.Mutex                          // guards the fields below
-	open  map[netip.Prefix]map[*Conn]struct{} // its connections, by whose they are
+	open  map[netip.Prefix]map[*Conn]struct{} // its connections by client address or network
 	n     int                                 // how many there are
 	until time.Time                           // by which all must have been read; zero until Hurry
 	told  time.Time                           // when it was last logged that there are too many
@@ -115,14 +114,14 @@ func (l *Listener) Adopt(c net.Conn) net.Conn {
 	return l.add(&Conn{Conn: c, ln: l})
 }
 
-// admit makes c one of the listener's connections, in the place of an idle one if there are too many. It returns nil when c had to
-// be closed.
+// admit adds c to the listener's connections, and closes an idle one if there are too many. It returns nil if it had to close
+// c.
 func (l *Listener) admit(c net.Conn) *Conn {
 	from := origin(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := true
-	if len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) { // first, as who is refused for this must cost nobody else a connection
+	if len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) { // checked first: a refusal for this limit must not close another client's connection
 		room = l.evict(func(yield func(*Conn) bool) {
 			for own := range l.open[from] {
 				if !yield(own) {
@@ -160,8 +159,7 @@ func (l *Listener) all(yield func(*Conn) bool) {
 // sample is among how many connections one is chosen that is closed.
 const sample = 64
 
-// evict closes the connection of some that has been idle longest, as far as a sample tells, and reports false when none is idle.
-// l.mu is held.
+// evict closes the longest idle connection among a sample of some, and reports false if none is idle. l.mu is held.
 func (l *Listener) evict(some func(func(*Conn) bool)) bool {
 	var oldest *Conn
 	n := 0
@@ -169,7 +167,7 @@ func (l *Listener) evict(some func(func(*Conn) bool)) bool {
 		if c.busy.Load() {
 			continue
 		}
-		if oldest == nil || c.rest.Load() < oldest.rest.Load() {
+		if oldest == nil || c.idleSince.Load() < oldest.idleSince.Load() {
 			oldest = c
 		}
 		if n++; n == sample {
@@ -180,7 +178,7 @@ func (l *Listener) evict(some func(func(*Conn) bool)) bool {
 		return false
 	}
 	l.drop(oldest)
-	_ = cutOff(oldest.Conn) // who reads from it finds out
+	_ = cutOff(oldest.Conn) // the goroutine that reads it gets an error
 	return true
 }
 
@@ -204,7 +202,7 @@ const (
 		"X-Content-Type-Options: nosniff\r\nContent-Type: application/json\r\nContent-Length: "
 )
 
-// origin is whose a connection is: who has one address of version 6 has a network of them.
+// origin is the address of the client, or its /64 network for IPv6.
 func origin(c net.Conn) netip.Prefix {
 	addr := address(c)
 	bits := addr.BitLen()
@@ -233,7 +231,7 @@ func (l *Listener) add(c *Conn) *Conn {
 
 // insert makes c one of the open connections. l.mu is held.
 func (l *Listener) insert(c *Conn) {
-	c.rest.Store(time.Now().UnixNano())
+	c.idleSince.Store(time.Now().UnixNano())
 	if l.open[c.peer] == nil {
 		l.open[c.peer] = make(map[*Conn]struct{})
 	}
@@ -259,7 +257,7 @@ func (l *Listener) drop(c *Conn) {
 	}
 }
 
-// hurry is how long requests have to arrive when the server stops: they are gone before it has said goodbye.
+// hurry is the time in which started requests must arrive when the server stops.
 const hurry = goodbye * 3 / 4
 
 // Hurry gives up requests that do not arrive soon: fasthttp would wait for them, and its own limit is long. Nor does it know
@@ -271,7 +269,7 @@ func (l *Listener) Hurry() {
 	l.mu.Unlock()
 	for _, c := range all {
 		if c.stream.Load() == nil {
-			_ = c.Conn.SetReadDeadline(l.soonest(time.Time{}, c.awaits.Load()))
+			_ = c.Conn.SetReadDeadline(l.soonest(time.Time{}, c.awaitsFirst.Load()))
 		}
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Form is how a stream's bytes go over its connection: streams of one form can be given the same ones.
+// Form is the transfer encoding of a stream. Streams of one form can share encoded bytes.
 type Form struct{ chunked bool }
 
-// Form returns the stream's form, false when only the stream itself can write to its connection.
+// Form returns the stream's form. It reports false if only the stream's own goroutine can write to its connection.
 func (w *Writer) Form() (f Form, shared bool) { return Form{w.chunked}, w.raw != nil }
 
 const blankHead = "00000000\r\n"
 
-// Wrap returns what fill appends, about size bytes, as it goes over connections of this form.
+// Wrap returns the bytes that fill appends, about size of them, in the encoding of the form.
 func (f Form) Wrap(size int, fill func(dst []byte) []byte) []byte {
 	if !f.chunked {
 		return fill(make([]byte, 0, size))
@@ -30,20 +30,20 @@ func (f Form) Wrap(size int, fill func(dst []byte) []byte) []byte {
 	return append(out, "\r\n"...)
 }
 
-// Offer writes p, of the stream's form, as far as the connection takes it at once, between two batches of the stream.
-// It may be called from any goroutine and does not block. It reports false, and writes nothing, while somebody else
-// writes to the stream; what is left of p otherwise must be handed to Finish if there is any: until then the stream
-// is locked, as nothing may come between.
+// Offer writes as much of p, which has the stream's form, as the connection accepts at once, between two batches of the
+// stream. Any goroutine may call it; it does not block. It reports false, and writes nothing, while another goroutine
+// writes to the stream. Otherwise it returns the unsent rest: if there is any, the stream stays locked until the rest is
+// passed to Finish.
 func (w *Writer) Offer(p []byte, now time.Time) (left []byte, ok bool) {
-	if !w.turn.TryLock() {
+	if !w.batchMu.TryLock() {
 		return nil, false
 	}
-	if !w.mu.TryLock() {
-		w.turn.Unlock()
+	if !w.writeMu.TryLock() {
+		w.batchMu.Unlock()
 		return nil, false
 	}
 	left = p
-	if !w.broken {
+	if !w.failed {
 		left = p[startWrite(w.raw, p):]
 	}
 	w.wrote = now
@@ -54,7 +54,7 @@ func (w *Writer) Offer(p []byte, now time.Time) (left []byte, ok bool) {
 	return left, true
 }
 
-// Finish writes what Offer has left. It blocks and fails like Flush.
+// Finish writes the unsent rest of Offer. It blocks and fails like Flush.
 func (w *Writer) Finish(left []byte) error {
 	if len(left) == 0 {
 		return nil
@@ -65,11 +65,11 @@ func (w *Writer) Finish(left []byte) error {
 }
 
 func (w *Writer) unlock() {
-	w.mu.Unlock()
-	w.turn.Unlock()
+	w.writeMu.Unlock()
+	w.batchMu.Unlock()
 }
 
-// startWrite sends what can be sent of p at once, and returns how much that was.
+// startWrite sends as much of p as it can without blocking, and returns how much that was.
 func startWrite(c syscall.RawConn, p []byte) int {
 	pr := probes.Get().(*probe)
 	defer probes.Put(pr)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Pace waits until it is time for the stream's next write, or until ctx is done: at once unless many streams are
-// open and the last write was a moment ago. A source calls it before it looks what there is to write, so that what
-// comes meanwhile goes out together.
+// Pace waits for the stream's next write, or until ctx is done. It returns at once unless many streams are open and the last
+// write was a moment ago. A source calls it before it reads what to write, so that everything that arrives meanwhile goes
+// out together.
 func (w *Writer) Pace(ctx context.Context) {
 	wait := w.set.Interval() - time.Since(w.Wrote())
 	if wait <= 0 {
@@ -21,7 +21,7 @@ func (w *Writer) Pace(ctx context.Context) {
 	}
 }
 
-// Interval is how long must be between two writes to a reader now.
+// Interval is the current minimum time between two writes to a reader.
 func (s *Set) Interval() time.Duration {
 	if s.Open() <= s.cfg.PaceAbove {
 		return 0
@@ -29,9 +29,9 @@ func (s *Set) Interval() time.Duration {
 	return s.cfg.Pace
 }
 
-// Wrote is when something was last written to the stream. It may be called from any goroutine.
+// Wrote returns when the stream's last write began. Any goroutine may call it.
 func (w *Writer) Wrote() time.Time {
-	w.turn.Lock()
-	defer w.turn.Unlock()
+	w.batchMu.Lock()
+	defer w.batchMu.Unlock()
 	return w.wrote
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/batonrun/baton/transports/budget"
 )
 
-// Work is called when the request that has come is going to be answered: from now on, until Rest, its connection is not one of
-// those that are closed to make room for others.
-func (c *Conn) Work() { c.busy.Store(true) }
+// BeginRequest marks the connection as busy: it is not closed to make room for others until AwaitRequest.
+func (c *Conn) BeginRequest() { c.busy.Store(true) }
 
-// Hold is what the request that is being answered and its answer hold of b, given back with Rest.
+// Hold returns the part of b that the request and its answer hold. EndRequest releases it.
 func (c *Conn) Hold(b *budget.Budget) *budget.Hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,21 +22,21 @@ func (c *Conn) Hold(b *budget.Budget) *budget.Hold {
 	return c.held
 }
 
-// Request returns a context that ends with the cause ErrGone once the client has left, and with Rest. Fasthttp has no word for
-// that: a timer looks at the socket, as one that reads would take what belongs to the next request.
+// Request returns a context that ends with the cause ErrGone when the client disconnects, and with EndRequest. Fasthttp does not
+// report disconnects, and reading would consume the next request, so a timer checks the socket.
 func (c *Conn) Request(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.request = cancel
-	c.watch = time.AfterFunc(glance, c.glance)
+	c.watcher = time.AfterFunc(checkInterval, c.checkPeer)
 	return ctx
 }
 
-// glance is how often it is looked whether the client of a request has left.
-const glance = 250 * time.Millisecond
+// checkInterval is the time between two checks whether the client of a request has disconnected.
+const checkInterval = 250 * time.Millisecond
 
-func (c *Conn) glance() {
+func (c *Conn) checkPeer() {
 	gone := hungUp(c.Conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,15 +45,15 @@ func (c *Conn) glance() {
 	case gone:
 		c.request(ErrGone)
 	default:
-		c.watch.Reset(glance)
+		c.watcher.Reset(checkInterval)
 	}
 }
 
-// Rest is called when the answer was written, and when somebody has taken the connection over: nothing is left of the request.
-func (c *Conn) Rest() {
+// EndRequest releases what the request holds: after the answer was written, or when a stream has taken the connection over.
+func (c *Conn) EndRequest() {
 	c.mu.Lock()
-	held, request, watch := c.held, c.request, c.watch
-	c.held, c.request, c.watch = nil, nil, nil
+	held, request, watch := c.held, c.request, c.watcher
+	c.held, c.request, c.watcher = nil, nil, nil
 	c.mu.Unlock()
 	if held != nil {
 		held.Release()
@@ -65,14 +64,14 @@ func (c *Conn) Rest() {
 	}
 }
 
-// Idle is called when the connection waits for its next request.
-func (c *Conn) Idle() {
-	c.Rest()
-	c.rest.Store(time.Now().UnixNano())
+// AwaitRequest ends the request and marks the connection as idle.
+func (c *Conn) AwaitRequest() {
+	c.EndRequest()
+	c.idleSince.Store(time.Now().UnixNano())
 	c.busy.Store(false)
 }
 
-// hungUp reports whether the other end of c has closed it, as far as that can be told without reading.
+// hungUp reports whether the other end has closed c, as far as that can be seen without reading.
 func hungUp(c net.Conn) bool {
 	switch c := c.(type) {
 	case peer:

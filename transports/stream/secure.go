@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// secured is a connection on which TLS is spoken. Of the socket below it tells what TLS does not.
+// secured is a TLS connection. It gives access to the socket below.
 type secured struct {
 	*tls.Conn
 	below     net.Conn
-	handshake time.Duration // for the whole of it
-	shaken    bool          // it was tried; used by who reads
+	handshake time.Duration // limit for the whole handshake
+	shaken    bool          // the handshake was tried; used by the goroutine that reads
 }
 
 func newSecured(c net.Conn, cfg *ListenerConfig) *secured {
 	return &secured{Conn: tls.Server(c, cfg.TLS), below: c, handshake: cfg.Handshake}
 }
 
-// Read reads, first of all the handshake, which has a time of its own. Who asks for a page without TLS is told so.
+// Read performs the handshake, with its own timeout, before the first read. A plain HTTP request gets an answer that names https.
 func (s *secured) Read(p []byte) (int, error) {
 	if s.shaken {
 		return s.Conn.Read(p)
@@ -42,7 +42,7 @@ func (s *secured) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// spokenPlainly reports whether what was sent in the place of a handshake begins as a request does.
+// spokenPlainly reports whether a failed handshake begins like an HTTP request.
 func spokenPlainly(head []byte) bool {
 	for _, method := range []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"} {
 		if strings.HasPrefix(string(head), method) {
@@ -55,7 +55,7 @@ func spokenPlainly(head []byte) bool {
 // Gone reports whether the client has left.
 func (s *secured) Gone() bool { return hungUp(s.below) }
 
-// CloseWrite tells the client that this was all, of TLS and of the connection.
+// CloseWrite ends the output, of TLS and of the connection.
 func (s *secured) CloseWrite() error {
 	err := s.Conn.CloseWrite()
 	if c, ok := s.below.(interface{ CloseWrite() error }); ok && err == nil {
@@ -64,7 +64,7 @@ func (s *secured) CloseWrite() error {
 	return err
 }
 
-// TLS is what client and server have agreed on, nil where the connection is not secured.
+// TLS returns the state of the TLS connection, nil without TLS.
 func (c *Conn) TLS() *tls.ConnectionState {
 	s, ok := c.Conn.(*secured)
 	if !ok {
@@ -82,7 +82,7 @@ func unsecured(c net.Conn) net.Conn {
 	return c
 }
 
-// cutOff closes c without a word: TLS has one for its end, and waits until it is taken.
+// cutOff closes c without TLS's closing message, which could block.
 func cutOff(c net.Conn) error { return unsecured(c).Close() }
 
 // tcpOf is the socket of a connection that has one, else nil.
@@ -91,7 +91,7 @@ func tcpOf(c net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// rawOf is the socket of a connection as what can be asked about it, nil when it has none that can.
+// rawOf returns the RawConn of the socket below, nil if there is none that can be probed.
 func rawOf(c net.Conn) syscall.RawConn {
 	if s, ok := unsecured(c).(syscall.Conn); ok && probing {
 		if raw, err := s.SyscallConn(); err == nil {

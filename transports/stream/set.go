@@ -1,6 +1,5 @@
-// Package stream holds the open connections on which a server shows what happens, for as long as it happens: it
-// takes them over from HTTP, writes at a pace, pings, finds out who has left, and says goodbye. What is written,
-// and whose it is, it does not know.
+// Package stream holds the open connections on which a server sends events: it takes them over from HTTP, paces the
+// writes, pings, detects disconnected clients, and ends them in order. It does not know what the events mean.
 package stream
 
 import (
@@ -35,17 +34,17 @@ type Config struct {
 	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
 }
 
-// Set is the open streams of a process. Each has a goroutine that waits for its source and writes; what is
-// buffered for a write is given back after it, so an idle stream holds next to nothing. A stream on which both
-// ends talk (see Attach) has one goroutine more, which reads. For all streams together there is one, while any is
-// open, that pings the silent ones and finds those whose client has left. On a connection that is no socket, such
-// as one of TLS, a ping is written by a goroutine of its own, as it may block.
+// Set is the open streams of a process. Each has a goroutine that waits for its source and writes; buffers return to a pool
+// after a write, so an idle stream needs little memory. A stream on which both ends send (see Attach) has a second
+// goroutine, which reads. While any stream is open, one goroutine for all of them pings the silent ones and finds
+// disconnected clients. On a connection that is not a socket, such as one of TLS, a ping may block and so has its own
+// goroutine.
 type Set struct {
 	cfg Config
 
 	live     atomic.Int64
-	sockets  atomic.Int64 // of live, those on which both ends talk
-	cuts     atomic.Int64 // clients that were cut off as they took nothing
+	sockets  atomic.Int64 // part of live: streams on which both ends send
+	cuts     atomic.Int64 // clients that were cut off because they did not read
 	stopping atomic.Bool
 	collects atomic.Bool    // a collection of the tide's is under way
 	ended    sync.Once      // closes quit
@@ -75,13 +74,13 @@ func (s *Set) WriteTimeout() time.Duration { return s.cfg.WriteTimeout }
 // Ping is the silence after which a stream is pinged.
 func (s *Set) Ping() time.Duration { return s.cfg.Ping }
 
-// Stats is what a Set looks like.
+// Stats counts the streams of a Set.
 type Stats struct {
 	Streams, Sockets int   // open, with one end that talks and with two
-	Cut              int64 // clients that were cut off, so far, because they took nothing any more
+	Cut              int64 // clients that were cut off so far because they did not read
 }
 
-// Stats returns what the set looks like.
+// Stats returns the current counts.
 func (s *Set) Stats() Stats {
 	sockets := int(s.sockets.Load())
 	return Stats{Streams: max(s.Open()-sockets, 0), Sockets: sockets, Cut: s.cuts.Load()}
@@ -90,16 +89,16 @@ func (s *Set) Stats() Stats {
 // Open is how many streams are open.
 func (s *Set) Open() int { return int(s.live.Load()) }
 
-// Serve answers c with an event stream that fn writes, and returns at once: fn runs when the handlers have
-// returned, and must not touch c. The headers that were set on c go out with its first Flush. fn returns nil
-// for a stream that ended as it should; after any other error the client sees that it was cut off.
+// Serve answers c with an event stream that fn writes, and returns at once. fn runs after the handlers have returned, and
+// must not use c. The headers set on c are sent with fn's first Flush. fn returns nil for a complete stream; after any other
+// error the connection is closed without the mark of a complete response.
 //
-// fn's context is done with the cause ErrGone once the client has left, and runtime.ErrStopping when the
-// server stops: fn then has a second to say goodbye.
+// fn's context ends with the cause ErrGone when the client disconnects, and with runtime.ErrStopping when the server stops:
+// fn then has a second for its last write.
 //
-// The connection of a stream that ended as it should takes its client's next request, if it is a Listener's, and the answer
-// does not say that it will be closed: some clients then take what they got before it broke for the whole. One that a
-// program's own fiber server has accepted is closed, and says so: what stands before that server's routes is not known here.
+// After a complete stream a Listener's connection carries its client's next request. Its answer does not announce a close, as
+// some clients then take a broken stream for a complete one. A connection of another program's fiber server is closed, and
+// the answer announces it: the middleware of that server is not known here.
 func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")
@@ -111,7 +110,7 @@ func (s *Set) Serve(c *fiber.Ctx, fn func(ctx context.Context, w *Writer) error)
 	if w.chunked {
 		c.Response().Header.SetContentLength(-1)
 	}
-	w.last = !w.chunked || c.Request().Header.ConnectionClose()
+	w.final = !w.chunked || c.Request().Header.ConnectionClose()
 	ctx := c.Context()
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(conn net.Conn) { s.run(ctx, conn, w, fn) })
@@ -123,21 +122,21 @@ func (s *Set) run(req *fasthttp.RequestCtx, conn net.Conn, w *Writer, fn func(co
 	defer w.recover()
 	w.head = takeHead(req, conn)
 	if s.show(conn, w, fn) {
-		w.own.pass()
+		w.own.serveNext()
 	}
 }
 
-// show writes the stream, and reports whether its connection goes on.
+// show writes the stream, and reports whether its connection can carry another request.
 func (s *Set) show(conn net.Conn, w *Writer, fn func(context.Context, *Writer) error) bool {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	w.begin(conn, cancel, &s.cfg)
+	w.setUp(conn, cancel, &s.cfg)
 	s.add(w)
 	defer s.remove(w)
-	return w.end(conn, fn(ctx, w))
+	return w.finish(conn, fn(ctx, w))
 }
 
-// takeHead returns the head of req's response, and frees what req holds. It is a function of its own for the
-// sake of the stack on which the stream waits.
+// takeHead returns the head of req's response, and frees req. It is a function of its own to keep the waiting stream's stack
+// small.
 //
 //go:noinline
 func takeHead(req *fasthttp.RequestCtx, c net.Conn) []byte {
@@ -150,13 +149,13 @@ func takeHead(req *fasthttp.RequestCtx, c net.Conn) []byte {
 	return head
 }
 
-// release frees what req holds: a body may be large, and a stream long.
+// release frees the request's memory: a body may be large, and a stream long.
 func release(req *fasthttp.RequestCtx) {
 	req.Request.Reset()
 	req.Request, req.Response = fasthttp.Request{}, fasthttp.Response{}
 }
 
-// recover keeps a stream that panics from bringing down the process.
+// recover logs a panic of a stream, which must not end the process.
 func (s *Set) recover() {
 	recovered(func() *slog.Logger { return s.cfg.Log }, recover())
 }
@@ -186,7 +185,7 @@ func (s *Set) add(w *Writer) {
 
 func (s *Set) remove(w *Writer) {
 	w.cancel(nil)
-	w.due.Store(never)
+	w.nextPing.Store(never)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, w)
@@ -229,17 +228,17 @@ func (s *Set) sweep() {
 			})
 		}
 		for _, w := range all {
-			w.look(p, now)
+			w.visit(p, now)
 		}
 		clear(all)
 	}
 }
 
-// slice is how many streams are ended at a time, lest their clients come back as one.
+// slice is the number of streams that are ended at a time, so that their clients do not reconnect all at once.
 const slice = 128
 
-// Shutdown ends the open streams, a slice at a time, as it will those that are opened from now on. When ctx
-// is done, but not within the first second, it cuts off those that are left.
+// Shutdown ends the open streams, a slice at a time, and every stream that is opened later. When ctx is done, but not within
+// the first second, it cuts off the remaining ones.
 func (s *Set) Shutdown(ctx context.Context) error {
 	ctx, cancel := Farewells(ctx)
 	defer cancel()
@@ -267,8 +266,8 @@ func (s *Set) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Farewells returns a context that ends with ctx, but not before a server that stops has had a second to tell its
-// clients so.
+// Farewells returns a context that ends with ctx, but not within the first second, so that a stopping server can write the last
+// frames.
 func Farewells(ctx context.Context) (context.Context, context.CancelFunc) {
 	until := time.Now().Add(goodbye)
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -276,7 +275,7 @@ func Farewells(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// some returns up to a slice of the open streams, whose done will be closed.
+// some returns up to a slice of the open streams, and makes their done channels.
 func (s *Set) some() []*Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,8 +302,8 @@ func (s *Set) cut() {
 	}
 }
 
-// socket returns what can be asked about the connection below wrappers, nil when that is not a socket that can be, and the
-// server's own wrapper, if there is one.
+// socket unwraps c. It returns the connection below, its RawConn, which is nil if it is not a socket that can be probed, and
+// the Listener's wrapper, if there is one.
 func socket(c net.Conn) (net.Conn, syscall.RawConn, *Conn) {
 	var own *Conn
 	for {

@@ -24,10 +24,10 @@ type probe struct {
 	look   func(fd uintptr)
 	write  func(fd uintptr)
 	begin  func(fd uintptr)
-	n      int // bytes taken
+	n      int // bytes sent
 }
 
-// input is what there is to read.
+// input is the state of a socket's input.
 type input uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	closed
 )
 
-// outcome is what became of a send.
+// outcome is the result of a send.
 type outcome uint8
 
 const (
@@ -51,8 +51,8 @@ var probes = sync.Pool{New: func() any {
 	return p
 }}
 
-// left reports whether the other end has closed the connection. What it sent meanwhile is thrown away:
-// nobody listens to a stream's client, and behind unread bytes the end of a connection cannot be seen.
+// left reports whether the other end has closed the connection. It discards input: a stream's client has nothing to send, and
+// the end of a connection cannot be seen behind unread bytes.
 func (p *probe) left(c syscall.RawConn) bool {
 	p.gone = true
 	err := c.Control(p.read)
@@ -74,7 +74,7 @@ func (p *probe) recvFrom(fd uintptr) {
 	}
 }
 
-// peek tells what there is to read, and leaves it there.
+// peek returns the state of the input without reading it.
 func (p *probe) peek(c syscall.RawConn) input {
 	p.in = closed
 	if c.Control(p.look) != nil {
@@ -109,17 +109,17 @@ func (p *probe) sendTo(fd uintptr) {
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
 		p.sent = full
-	case err != nil || n < len(p.out): // half a ping cannot be taken back
+	case err != nil || n < len(p.out): // a partial ping cannot be undone
 		p.sent = broken
 	default:
 		p.sent = sent
 	}
 }
 
-// start sends what can be sent of b at once, and returns how much that was.
+// start sends as much of b as it can without blocking, and returns how much that was.
 func (p *probe) start(c syscall.RawConn, b []byte) int {
 	p.out, p.n = b, 0
-	_ = c.Control(p.begin) // who sends the rest learns why it failed
+	_ = c.Control(p.begin) // the caller's write of the rest returns the error
 	p.out = nil
 	return p.n
 }

@@ -48,7 +48,7 @@ func TestAnswersAreTakenAtALeastRate(t *testing.T) {
 					}
 					got <- n
 				}()
-				conn.Work()
+				conn.BeginRequest()
 				begun := time.Now()
 				_ = conn.SetWriteDeadline(begun.Add(whole))
 				var err error

@@ -12,7 +12,7 @@ func TestMemoryIsGivenBackWhenACrowdHasLeft(t *testing.T) {
 	var writers []*Writer
 	for range 1000 {
 		w := &Writer{set: s, cancel: func(error) {}}
-		w.due.Store(never)
+		w.nextPing.Store(never)
 		s.add(w)
 		writers = append(writers, w)
 	}

@@ -17,58 +17,60 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// ErrGone means that a stream's client has left, or takes nothing any more.
+// ErrGone means that a stream's client has disconnected, or has stopped reading.
 var ErrGone = errors.New("the client has left")
 
-// goodbye is how long a stream's last write may take when the server stops.
+// goodbye is the limit for a stream's last write when the server stops.
 const goodbye = time.Second
 
-// Writer is the writing end of one stream. It is used by one goroutine, except for the methods that say otherwise.
+// Writer is the writing end of one stream. One goroutine uses it, except for the methods that allow any goroutine.
 type Writer struct {
 	set     *Set
 	conn    net.Conn
 	raw     syscall.RawConn // nil when the connection is not a socket
-	below   syscall.RawConn // the socket, though TLS may be spoken on it; nil when there is none
-	peer    peer            // the client, when the connection is not a socket but knows
+	below   syscall.RawConn // the socket, also below TLS; nil when there is none
+	peer    peer            // the connection, when it is not a socket but knows whether its client has disconnected
 	cancel  context.CancelCauseFunc
 	chunked bool
-	head    []byte // the response's head, nil once it was written
-	alive   []byte // a whole chunk that says the stream is alive
-	piece   *piece // what is not flushed, nil for nothing
-	wrote   time.Time
-	taken   int           // of what was written since the last Flush
-	spent   time.Duration // on having that taken
-	err     error         // of the first write that failed
-	about   []any         // what the log says of the stream; of the goroutine that shows it
+	duplex  bool          // both ends send: see Attach
+	final   bool          // the connection carries no request after this one
+	own     *Conn         // nil when the connection is not a Listener's
+	labels  []any         // see Describe
+	head    []byte        // the response's head, nil once it was written
+	done    chan struct{} // closed when the stream has ended, if Shutdown waits for it; guarded by Set.mu
 
-	turn sync.Mutex    // held by the goroutine that writes a batch, where several do
-	mu   sync.Mutex    // held from the first Write until its Flush, so that pings stand between events
-	due  atomic.Int64  // when to ping, in Unix ms
-	done chan struct{} // closed when the stream has ended, if somebody waits; guarded by Set.mu
+	nextPing atomic.Int64 // in Unix ms
+	pingedAt atomic.Int64 // the oldest unanswered ping, in Unix ms, else 0
 
-	duplex bool         // the client is read too: see Attach
-	own    *Conn        // nil when the connection is not the server's
-	asked  atomic.Int64 // when the client was pinged that has not been heard since, in Unix ms, else 0
-	broken bool         // a write has failed; guarded by mu
-	torn   bool         // the client has got part of something; guarded by mu
-	last   bool         // the connection takes no request behind this one
+	batchMu sync.Mutex // held during a batch, when several goroutines write batches
 
-	ears sync.Mutex // guards the field below
-	deaf bool       // nothing more will be read
+	keepAlive []byte        // a whole chunk that is written to a silent stream
+	piece     *piece        // the bytes that are not flushed, nil for none
+	wrote     time.Time     // when the last write began
+	written   int           // bytes since the last Flush
+	writeTime time.Duration // spent on writing them
+	err       error         // of the first batch that failed
 
-	sight  sync.Mutex // guards the fields below
-	away   bool       // what the client sends is not the stream's any more
-	talked bool       // what the client has sent was thrown away
-	rest   []byte     // what the client did not take of the write that failed; guarded by mu
+	writeMu sync.Mutex // held from the first Write until its Flush, so that no ping splits an event; guards the fields below
+	failed  bool       // a write has failed
+	partial bool       // the client has got a part of an event that cannot be completed
+	unsent  []byte     // the rest of the write that failed
+
+	readMu      sync.Mutex // guards the field below
+	readStopped bool       // nothing more is read
+
+	inputMu    sync.Mutex // guards the fields below
+	handedBack bool       // the server reads the connection, as its stream has ended
+	discarded  bool       // some of the client's input was discarded
 }
 
-// peer is a connection that knows whether its client has left.
+// peer is a connection that knows whether its client has disconnected.
 type peer interface{ Gone() bool }
 
-// never is a time for pings that does not come.
+// never is the time of a ping that is not sent.
 const never = math.MaxInt64
 
-// piece is a chunk of a response in the making. Those of idle streams are in the pool.
+// piece is a buffer for one chunk. Idle streams have none: pieces return to the pool.
 type piece struct {
 	n   int // bytes used, the chunk's head included
 	buf [32 << 10]byte
@@ -84,78 +86,78 @@ var pieces = sync.Pool{New: func() any { return new(piece) }}
 // finalChunk ends a chunked response.
 const finalChunk = "0\r\n\r\n"
 
-func (w *Writer) begin(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
+func (w *Writer) setUp(conn net.Conn, cancel context.CancelCauseFunc, cfg *Config) {
 	w.conn, w.raw, w.own = socket(conn)
 	w.peer, _ = w.conn.(peer)
 	w.below = rawOf(w.conn)
 	w.cancel = cancel
-	w.due.Store(never)
+	w.nextPing.Store(never)
 	w.KeepAlive(": ping\n")
 	if tcp := tcpOf(w.conn); tcp != nil {
 		_ = tcp.SetWriteBuffer(cfg.SendBuffer)
 	}
 	timeout := cfg.WriteTimeout
 	if w.duplex {
-		timeout *= 2 // a client that wakes up can be told why it was given up
+		timeout *= 2 // so that a client that resumes in time reads why it was given up
 	}
 	if w.below != nil {
 		setUserTimeout(w.below, timeout)
 	}
 }
 
-// KeepAlive sets what is written to a silent stream, instead of a comment.
+// KeepAlive sets the frame that is written to a silent stream; the default is a comment.
 func (w *Writer) KeepAlive(frame string) {
-	w.alive = []byte(frame)
+	w.keepAlive = []byte(frame)
 	if w.chunked {
-		w.alive = fmt.Appendf(nil, "%x\r\n%s\r\n", len(frame), frame)
+		w.keepAlive = fmt.Appendf(nil, "%x\r\n%s\r\n", len(frame), frame)
 	}
 }
 
-// Write buffers p, and writes what fills a piece. It blocks while the client takes nothing, and fails with
-// ErrGone when that has lasted too long. After the last Write of a batch call Flush.
+// Write buffers p, and writes each full piece. It blocks while the client does not read, and fails with ErrGone when that
+// has lasted too long. Call Flush after the last Write of a batch.
 func (w *Writer) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && w.err == nil {
-		w.open()
+		w.beginPiece()
 		k := copy(w.piece.buf[w.piece.n:len(w.piece.buf)-chunkTail], p[n:])
 		w.piece.n += k
 		if n += k; n < len(p) {
 			w.send()
-			w.torn = w.torn || w.err != nil
+			w.partial = w.partial || w.err != nil
 		}
 	}
 	return n, w.err
 }
 
-// open begins a piece unless one is begun, and keeps pings out until Flush.
-func (w *Writer) open() {
+// beginPiece begins a piece unless there is one, and prevents pings until Flush.
+func (w *Writer) beginPiece() {
 	if w.piece == nil {
-		w.mu.Lock()
+		w.writeMu.Lock()
 		w.piece = pieces.Get().(*piece)
 		w.piece.n = chunkHead
-		w.taken, w.spent = 0, 0
+		w.written, w.writeTime = 0, 0
 	}
 }
 
 // WriteString is Write for a string.
 func (w *Writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
-// Flush writes what is buffered; the first one writes the response's head.
+// Flush writes the buffered bytes; the first Flush also writes the response's head.
 func (w *Writer) Flush() error {
 	if w.piece == nil && (w.head == nil || w.err != nil) {
 		return w.err
 	}
-	w.open()
+	w.beginPiece()
 	w.send()
 	w.pingAfter(w.wrote)
-	w.giveBack()
+	w.releasePiece()
 	return w.err
 }
 
-func (w *Writer) giveBack() {
+func (w *Writer) releasePiece() {
 	pieces.Put(w.piece)
 	w.piece = nil
-	w.mu.Unlock()
+	w.writeMu.Unlock()
 }
 
 // send writes the piece and empties it.
@@ -186,54 +188,55 @@ func (w *Writer) write(out []byte) {
 	if w.err != nil {
 		return
 	}
-	if w.broken {
+	if w.failed {
 		w.err = ErrGone
 		return
 	}
 	w.wrote = time.Now()
 	_ = w.conn.SetWriteDeadline(w.wrote.Add(w.timeout(len(out))))
 	n, err := w.conn.Write(out)
-	w.taken += n
-	w.spent += time.Since(w.wrote)
+	w.written += n
+	w.writeTime += time.Since(w.wrote)
 	if err == nil {
 		return
 	}
-	w.broken = true
+	w.failed = true
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.Cut()
+		w.CountCut()
 	}
 	if w.duplex {
-		w.err = w.keep(out[n:], err)
+		w.err = w.keepUnsent(out[n:], err)
 	} else {
 		w.err = fmt.Errorf("%w: %w", ErrGone, err)
 		if tcp := tcpOf(w.conn); tcp != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = tcp.SetLinger(0) // what it did not take is not kept for it
+			_ = tcp.SetLinger(0) // the kernel discards the unsent bytes
 		}
 	}
 	w.cancel(w.err)
 }
 
-// About says what the stream shows, for lines of the log: pairs as of [slog.Logger.Log]. It is for who shows it, as are the next.
-func (w *Writer) About(names ...any) { w.about = names }
+// Describe sets the pairs that identify the stream in the log, as of [slog.Logger.Log]. Only the stream's own goroutine calls
+// Describe, Labels and Log.
+func (w *Writer) Describe(names ...any) { w.labels = names }
 
-// Names are what About was told.
-func (w *Writer) Names() []any { return w.about }
+// Labels returns the pairs of Describe.
+func (w *Writer) Labels() []any { return w.labels }
 
-// Log is a logger whose lines say what the stream shows.
-func (w *Writer) Log() *slog.Logger { return w.set.cfg.Log.With(w.about...) }
+// Log returns a logger with the stream's labels.
+func (w *Writer) Log() *slog.Logger { return w.set.cfg.Log.With(w.labels...) }
 
-// recover keeps a stream that panics from bringing down the process.
+// recover logs a panic of the stream, which must not end the process.
 func (w *Writer) recover() { recovered(w.Log, recover()) }
 
-// Cut counts the client as one that is cut off because it takes too little. It may be called from any goroutine.
-func (w *Writer) Cut() { w.set.cuts.Add(1) }
+// CountCut counts a client that is cut off because it reads too little. Any goroutine may call it.
+func (w *Writer) CountCut() { w.set.cuts.Add(1) }
 
-// timeout is what a write of n bytes may take. Much that is written at once, as a stream begins or is behind, is taken at the
-// server's least rate on the average.
+// timeout is the limit for a write of n bytes. A large batch, as at a stream's beginning or behind a backlog, must be read at
+// the server's minimum rate on average.
 func (w *Writer) timeout(n int) time.Duration {
 	most := w.set.cfg.WriteTimeout
 	if w.own != nil {
-		most = min(most, most+w.own.ln.cfg.lasting(w.taken+n)-w.spent)
+		most = min(most, most+w.own.ln.cfg.lasting(w.written+n)-w.writeTime)
 	}
 	if w.set.stopping.Load() {
 		return min(most, goodbye)
@@ -241,9 +244,9 @@ func (w *Writer) timeout(n int) time.Duration {
 	return most
 }
 
-// end ends the stream for which its source has returned err: when that is nil it writes what is left and the
-// mark of a complete response. It reports whether the client may send its next request over c.
-func (w *Writer) end(c net.Conn, err error) (next bool) {
+// finish ends the stream with the result of its source. If err is nil it flushes and completes the response. It reports
+// whether c can carry the client's next request.
+func (w *Writer) finish(c net.Conn, err error) (next bool) {
 	if err != nil {
 		if !errors.Is(err, ErrGone) && !errors.Is(err, runtime.ErrStopping) {
 			w.Log().Error("a stream failed", "error", err)
@@ -251,158 +254,158 @@ func (w *Writer) end(c net.Conn, err error) (next bool) {
 		return false
 	}
 	_ = w.Flush()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.due.Store(never)
-	next = w.lookAway(c) // before the client knows that this is the end
+	w.writeMu.Lock()
+	defer w.writeMu.Unlock()
+	w.nextPing.Store(never)
+	next = w.handBack(c) // before the client sees the end
 	if w.chunked {
 		w.write([]byte(finalChunk))
 	}
 	if !next {
-		w.Gone() // a socket closed with bytes unread would take back what it has sent
+		w.Gone() // discards input: closing a socket with unread bytes would reset it and lose the last write
 		return false
 	}
 	if w.err != nil {
 		return false
 	}
-	_ = c.SetWriteDeadline(time.Time{}) // the stream's, which no server lifts that sets none
+	_ = c.SetWriteDeadline(time.Time{}) // a server without write timeouts would not reset the stream's
 	if w.below != nil {
 		setUserTimeout(w.below, 0)
 	}
 	return true
 }
 
-// lookAway has the stream leave what its client sends from now on, and reports true, unless there is nobody for it or
-// some of it was thrown away.
-func (w *Writer) lookAway(c net.Conn) bool {
-	if w.last || w.own == nil || w.own.ln.cfg.Serve == nil || w.set.stopping.Load() {
+// handBack returns the connection's input to the server. It reports false if the server takes no further request, or if some
+// input was discarded.
+func (w *Writer) handBack(c net.Conn) bool {
+	if w.final || w.own == nil || w.own.ln.cfg.Serve == nil || w.set.stopping.Load() {
 		return false
 	}
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // what came with the stream's request is read all the same
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // reads only what fasthttp has buffered with the request
 	n, _ := c.Read(make([]byte, 1))
 	_ = c.SetReadDeadline(time.Time{})
-	w.sight.Lock()
-	defer w.sight.Unlock()
-	w.away = n == 0 && !w.talked
-	return w.away
+	w.inputMu.Lock()
+	defer w.inputMu.Unlock()
+	w.handedBack = n == 0 && !w.discarded
+	return w.handedBack
 }
 
-// left reports whether the client has closed the connection.
-func (w *Writer) left(p *probe) bool {
-	w.sight.Lock()
-	defer w.sight.Unlock()
-	if w.away {
+// clientLeft reports whether the client has closed the connection. It discards input.
+func (w *Writer) clientLeft(p *probe) bool {
+	w.inputMu.Lock()
+	defer w.inputMu.Unlock()
+	if w.handedBack {
 		return false
 	}
 	if w.raw == nil {
 		return w.peer != nil && w.peer.Gone()
 	}
 	gone := p.left(w.raw)
-	w.talked = w.talked || p.thrown
+	w.discarded = w.discarded || p.thrown
 	return gone
 }
 
-// Gone looks whether the client has left. It may be called from any goroutine.
+// Gone checks whether the client has disconnected, and then aborts the stream. Any goroutine may call it.
 func (w *Writer) Gone() bool {
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
-	if w.duplex && w.below != nil { // what it has sent before is read
+	if w.duplex && w.below != nil { // its earlier input is still to be read
 		if p.peek(w.below) != closed {
 			return false
 		}
-	} else if !w.left(p) {
+	} else if !w.clientLeft(p) {
 		return false
 	}
-	w.Leave()
+	w.Abort()
 	return true
 }
 
-// Leave ends a stream whose client has left. It may be called from any goroutine.
-func (w *Writer) Leave() {
+// Abort ends the stream at once, with the cause ErrGone. Any goroutine may call it.
+func (w *Writer) Abort() {
 	w.cancel(ErrGone)
-	_ = w.conn.SetWriteDeadline(time.Now()) // it may be stuck in a write
+	_ = w.conn.SetWriteDeadline(time.Now()) // a write may be blocked
 }
 
-// End ends a stream for a reason, which is its context's cause: it has a second to say goodbye. It may be called from any
-// goroutine.
+// End cancels the stream's context with the cause why. The stream then has a second for its last write. Any goroutine may call
+// it.
 func (w *Writer) End(why error) {
 	w.cancel(why)
-	_ = w.conn.SetWriteDeadline(time.Now().Add(goodbye)) // it may be stuck in a write
+	_ = w.conn.SetWriteDeadline(time.Now().Add(goodbye)) // a write may be blocked
 }
 
-// look is the sweep's visit: it finds out whether the client has left, and pings a silent stream.
-func (w *Writer) look(p *probe, now time.Time) {
+// visit is called by the sweep: it aborts the stream if its client has disconnected, and pings it if it is silent.
+func (w *Writer) visit(p *probe, now time.Time) {
 	if w.raw == nil {
 		switch {
 		case w.Gone():
-		case w.duplex && w.mute(p, now):
-			w.Leave()
+		case w.duplex && w.unresponsive(p, now):
+			w.Abort()
 		default:
 			w.pingSlowly(now)
 		}
 		return
 	}
-	if w.duplex && w.mute(p, now) || !w.duplex && w.left(p) {
-		w.Leave()
+	if w.duplex && w.unresponsive(p, now) || !w.duplex && w.clientLeft(p) {
+		w.Abort()
 		return
 	}
-	late := now.UnixMilli() - w.due.Load()
-	if late < 0 || !w.mu.TryLock() {
-		return // it is being written to
+	late := now.UnixMilli() - w.nextPing.Load()
+	if late < 0 || !w.writeMu.TryLock() {
+		return // a batch is being written
 	}
-	defer w.mu.Unlock()
-	if w.due.Load() == never {
-		return // it ended just now, and its connection may go on
+	defer w.writeMu.Unlock()
+	if w.nextPing.Load() == never {
+		return // the stream has just ended, and the server may use its connection
 	}
-	if w.duplex { // before it can answer
-		w.asked.CompareAndSwap(0, now.UnixMilli())
+	if w.duplex { // before the client can answer
+		w.pingedAt.CompareAndSwap(0, now.UnixMilli())
 	}
-	switch p.send(w.raw, w.alive) {
+	switch p.send(w.raw, w.keepAlive) {
 	case sent:
 		w.pingAfter(now)
-	case full: // the kernel holds so much for it already that it has not read for long
+	case full: // the kernel's buffer is full, so the client has not read for long
 		if late > w.set.cfg.WriteTimeout.Milliseconds() {
-			w.Cut()
+			w.CountCut()
 			w.cancel(ErrSlow)
-			w.Leave()
+			w.Abort()
 		}
 	case broken:
-		w.Leave()
+		w.Abort()
 	}
 }
 
-// pingAfter has the stream pinged once it was silent from t on: at random, as streams that began together
-// should not be pinged together, and with the sweep's own delay never later than Ping.
+// pingAfter schedules the ping of a stream that is silent from t on. The time is random, so that streams that began together
+// are not pinged together; with the sweep's delay it is never later than Ping.
 func (w *Writer) pingAfter(t time.Time) {
 	ping := w.set.cfg.Ping
-	w.due.Store(t.Add(ping*13/15 + rand.N(max(ping/15, 1))).UnixMilli())
+	w.nextPing.Store(t.Add(ping*13/15 + rand.N(max(ping/15, 1))).UnixMilli())
 }
 
-// pingSlowly pings a stream whose connection is not a socket, without waiting for it.
+// pingSlowly pings a stream whose connection is not a socket, in a goroutine, as the write may block.
 func (w *Writer) pingSlowly(now time.Time) {
-	if now.UnixMilli() < w.due.Load() || !w.mu.TryLock() {
+	if now.UnixMilli() < w.nextPing.Load() || !w.writeMu.TryLock() {
 		return
 	}
-	if w.due.Load() == never {
-		w.mu.Unlock()
-		return // as in look
+	if w.nextPing.Load() == never {
+		w.writeMu.Unlock()
+		return // as in visit
 	}
 	w.pingAfter(now)
 	if w.duplex {
-		w.asked.CompareAndSwap(0, now.UnixMilli())
+		w.pingedAt.CompareAndSwap(0, now.UnixMilli())
 	}
 	go func() { // ends with the write's deadline
-		defer w.mu.Unlock()
+		defer w.writeMu.Unlock()
 		_ = w.conn.SetWriteDeadline(now.Add(w.set.cfg.WriteTimeout))
-		_, err := w.conn.Write(w.alive)
+		_, err := w.conn.Write(w.keepAlive)
 		if err == nil {
 			return
 		}
-		w.broken, w.torn = true, true
+		w.failed, w.partial = true, true
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			w.Cut()
+			w.CountCut()
 			w.cancel(ErrSlow)
 		}
-		w.Leave()
+		w.Abort()
 	}()
 }

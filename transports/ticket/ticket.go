@@ -1,8 +1,7 @@
-// Package ticket opens streams for those who cannot send a header: the EventSource and the WebSocket of browsers. A
-// ticket is had for a path, with the credential that could open it, and stands in the query of the URL. It opens a GET of
-// that path in that project, for the same caller, for at most twelve hours and never for longer than the credential that
-// it was made with, and nothing else. It is signed with a secret that is in the database: it survives restarts, and ends
-// with the others when the secrets are reset.
+// Package ticket opens streams for clients that cannot send a header: the EventSource and the WebSocket of browsers. A client
+// requests a ticket for a path with its credential and sends it in the URL's query. The ticket opens only GETs of that path
+// in that project, for the same caller, for at most twelve hours and never longer than its credential. It is signed with a
+// secret in the database: it survives restarts, and becomes invalid when the secrets are reset.
 package ticket
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// purpose is what the secret is called where secrets are.
+// purpose is the name of the secret.
 const purpose = "stream-tickets"
 
 const (
@@ -33,7 +32,7 @@ const (
 	patience = 5 * time.Second // for the database
 )
 
-// Tickets makes and takes tickets. It is an Authenticator for those who bring one, and asks another for all others.
+// Tickets issues and checks tickets. It is an Authenticator for requests with a ticket, and uses another one for all others.
 type Tickets struct {
 	secrets wire.Secrets
 	next    auth.Authenticator // nil without accounts
@@ -62,7 +61,7 @@ func New(s wire.Secrets, next auth.Authenticator, mounts ...transports.Mounter) 
 	return t
 }
 
-// claims are what a ticket says. It is sealed: their names are nobody else's affair.
+// claims are the content of a ticket, with short names to keep URLs short.
 type claims struct {
 	Path       string `json:"p"`
 	Project    string `json:"j"`
@@ -74,7 +73,7 @@ type claims struct {
 	Expires    int64  `json:"e"` // in Unix seconds
 }
 
-// Authenticate returns who a ticket was made for, and asks next who brings none.
+// Authenticate returns the identity that a ticket was made for. Requests without one go to next.
 func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	tickets := r.URL.Query()["ticket"]
 	if len(tickets) == 0 {
@@ -112,7 +111,7 @@ func (t *Tickets) Authenticate(r *http.Request) (auth.Identity, error) {
 	return id, nil
 }
 
-// Signed reports that a ticket is, and of what else it is next's.
+// Signed reports true for a ticket, and asks next for other credentials.
 func (t *Tickets) Signed(r *http.Request) bool {
 	if r.URL.Query().Has("ticket") {
 		return true
@@ -137,12 +136,12 @@ func (t *Tickets) Ended(ctx context.Context, credentials []string) ([]string, er
 	return t.watcher.Ended(ctx, credentials)
 }
 
-// Routes are where tickets are had.
+// Routes is the route that issues tickets.
 func (t *Tickets) Routes() []transports.Route {
 	return []transports.Route{{Method: fiber.MethodPost, Path: "/api/v1/stream-tickets", Known: t.issue}}
 }
 
-// Issued is the answer to whoever asks for a ticket.
+// Issued is the answer to a request for a ticket.
 type Issued struct {
 	Ticket    string    `json:"ticket"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -191,8 +190,8 @@ func (t *Tickets) streams(path string) bool {
 	return false
 }
 
-// canonical returns a path with each of its segments escaped in one way: what is a slash stays one, and what is the name
-// of one does, too. It fails for a path that is none.
+// canonical returns a path with each segment escaped in one way, so that escaped and plain slashes stay distinct. It fails for an
+// invalid path.
 func canonical(escaped string) (string, bool) {
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
@@ -211,7 +210,7 @@ func sign(secret, body string) []byte {
 	return mac.Sum(nil)
 }
 
-// seal returns claims that nobody else can make.
+// seal encodes and signs claims.
 func seal(secret string, c *claims) string {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -221,7 +220,7 @@ func seal(secret string, c *claims) string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(sign(secret, body))
 }
 
-// open returns what was sealed.
+// open verifies and decodes a ticket.
 func open(secret, ticket string) (c claims, ok bool) {
 	body, signature, _ := strings.Cut(ticket, ".")
 	given, err := base64.RawURLEncoding.DecodeString(signature)

@@ -11,11 +11,11 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Typist is an agent that writes what a test hands it, a delta each, until Keys is closed. Handed Fail it fails,
-// handed Ask it asks.
+// Typist is an agent that writes the keys of a test, one delta each, until Keys is closed. It fails on the key Fail, and asks
+// a question on the key Ask.
 type Typist struct{ Keys chan string }
 
-// The keys at which a Typist fails, and asks whether to go on.
+// The keys on which a Typist fails, and asks whether to go on.
 const (
 	Fail = "fail"
 	Ask  = "ask"
@@ -54,8 +54,8 @@ func (a Typist) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}
 }
 
-// Drummer is an agent that writes in bursts: it is asked for {"bursts": …, "size": …, "pauseMs": …}, how many, of
-// how many deltas, and the pause behind each.
+// Drummer is an agent that writes in bursts. Its input is {"bursts": …, "size": …, "pauseMs": …}: the number of bursts, the deltas
+// of each, and the pause after it.
 type Drummer struct{}
 
 // Info names the agent drummer.

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// Child is a server in a process of its own, so that what it costs can be told from what its clients cost.
+// Child is a server in its own process, so that its cost is separate from its clients'.
 type Child struct {
 	Server *Server // of which it has only the address
 	in     io.Writer
@@ -28,8 +28,8 @@ type Child struct {
 
 const childName = "BATON_TEST_CHILD"
 
-// Spawn starts a child whose streams are configured by cfg. It runs the test TestChild of the package, which must
-// call BeChild.
+// Spawn starts a child with streams configured by cfg. It runs the package's test TestChild, which must call
+// BeChild.
 func Spawn(tb testing.TB, cfg transports.StreamConfig) *Child {
 	tb.Helper()
 	raw, err := json.Marshal(cfg)
@@ -51,7 +51,7 @@ func Spawn(tb testing.TB, cfg transports.StreamConfig) *Child {
 	return c
 }
 
-// line returns what the child says behind prefix.
+// line returns the rest of the child's next line with prefix.
 func (c *Child) line(prefix string) string {
 	c.Server.Helper()
 	for {
@@ -65,8 +65,8 @@ func (c *Child) line(prefix string) string {
 	}
 }
 
-// Ask has the child do something and returns its answer: "free" gives free memory back to the system, "cpu" is
-// the µs that the child has spent.
+// Ask sends the child a command and returns its answer: "free" returns free memory to the system, "cpu" is the CPU time
+// used, in µs.
 func (c *Child) Ask(command string) int {
 	c.Server.Helper()
 	fmt.Fprintln(c.in, command)
@@ -77,8 +77,8 @@ func (c *Child) Ask(command string) int {
 	return n
 }
 
-// Bare has a loop in the child write size bytes to each of n new connections, times over, and returns the µs of
-// CPU that took: what a server cannot do without.
+// Bare makes a loop in the child write size bytes to each of n new connections, times over, and returns its CPU time in µs: the
+// minimum for any server.
 func (c *Child) Bare(n, times, size int) int {
 	c.Server.Helper()
 	loop := &Server{TB: c.Server.TB, Addr: fmt.Sprint("127.0.0.1:", c.Ask("bare"))}
@@ -90,7 +90,7 @@ func (c *Child) Bare(n, times, size int) int {
 	return c.Ask(fmt.Sprintf("write %d %d %d", n, times, size))
 }
 
-// RSS is the child's resident set in bytes. Where nobody knows, the test is skipped.
+// RSS is the child's resident set in bytes. It skips the test where that is unknown.
 func (c *Child) RSS() int {
 	c.Server.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.pid))
@@ -104,7 +104,7 @@ func (c *Child) RSS() int {
 	return pages * os.Getpagesize()
 }
 
-// BeChild is the child, when there is a parent, until that has no more to ask.
+// BeChild runs the child's side until the parent closes its input. Without a parent it skips the test.
 func BeChild(t *testing.T, serve func(transports.StreamConfig) *Server) {
 	t.Helper()
 	raw := os.Getenv(childName)
@@ -143,7 +143,7 @@ func cpu() int {
 	return int((u.Utime.Nano() + u.Stime.Nano()) / 1000)
 }
 
-// bare is what a server cannot do without: it accepts connections and writes to them in a loop.
+// bare is the minimum of a server: it accepts connections and writes to them in a loop.
 type bare struct {
 	net.Listener
 	conns chan net.Conn
@@ -175,7 +175,7 @@ func listenBare(t *testing.T) *bare {
 	return b
 }
 
-// write writes size bytes to each of n connections, times over, and returns the µs that took.
+// write writes size bytes to each of n connections, times over, and returns its CPU time in µs.
 func (b *bare) write(n, times, size int) int {
 	for len(b.all) < n {
 		b.all = append(b.all, <-b.conns)

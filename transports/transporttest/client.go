@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// Response is an answer whose body is read as it comes.
+// Response is a response whose body is read as it arrives.
 type Response struct {
 	testing.TB
 	*http.Response
@@ -25,8 +25,8 @@ type Response struct {
 	conn net.Conn // nil when it came in another way
 }
 
-// Do sends a request over a connection of its own, which lasts until the test's end or for Patience. Header holds
-// pairs of name and value; a body is JSON unless they say otherwise.
+// Do sends a request over its own connection, which lasts until the test's end or for Patience. Header holds pairs of name and
+// value; a body is JSON by default.
 func (s *Server) Do(method, path, body string, header ...string) *Response {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -64,7 +64,7 @@ func (s *Server) Reading(resp *http.Response) *Response {
 	return &Response{TB: s.TB, Response: resp, in: bufio.NewReader(resp.Body)}
 }
 
-// Block returns the next block of an event stream, up to and with its empty line, or what there is at its end.
+// Block returns the next block of an event stream with its empty line, or the rest at the stream's end.
 func (r *Response) Block() (string, error) {
 	var b strings.Builder
 	id := r.LastID
@@ -126,7 +126,7 @@ func (r *Response) All() string {
 	return string(b)
 }
 
-// Drop closes the connection, whatever there is still to come.
+// Drop closes the connection at once.
 func (r *Response) Drop() {
 	if r.conn != nil { // else it would be closed soon, and not at once
 		_ = r.conn.Close()
@@ -170,7 +170,7 @@ func (s *Server) Dial(request string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// Sockets is how many sockets this process has open. Where nobody knows, the test is skipped.
+// Sockets is the number of open sockets of this process. It skips the test where that is unknown.
 func Sockets(tb testing.TB) (n int) {
 	tb.Helper()
 	all, err := os.ReadDir("/proc/self/fd")

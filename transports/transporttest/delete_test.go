@@ -120,7 +120,7 @@ func TestWatchersOfADeletedThreadComeToAnEnd(t *testing.T) {
 		"PostgreSQL": func(t *testing.T) string { return postgrestest.New(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &doomed{Server: serve(t, open(t))}
+			d := &doomed{Server: transporttest.Start(t, transporttest.Config{Database: open(t)})}
 			for _, messages := range []int{1, 1200, 1, 1} { // the long thread goes in parts
 				d.play(messages)
 			}

@@ -41,8 +41,8 @@ var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-
 
 var aTime = regexp.MustCompile(`"timestamp":\d+`)
 
-// IDMask returns a function that replaces the ids in what it is given, which differ from run to run: they are
-// <id 1>, <id 2> … in the order they appear. Events' times are <ms>.
+// IDMask returns a function that replaces ids, which differ from run to run, by <id 1>, <id 2> … in the order they appear, and
+// events' times by <ms>.
 func IDMask() func(string) string {
 	names := make(map[string]string)
 	return func(s string) string {
@@ -56,17 +56,17 @@ func IDMask() func(string) string {
 	}
 }
 
-// Transcript is what was asked of a server and, frame by frame, answered, with its ids masked.
+// Transcript is a list of requests and answers, frame by frame, with masked ids.
 type Transcript struct {
 	s    *Server
 	text bytes.Buffer
 	mask func(string) string
 }
 
-// Transcript returns one in which nothing was said yet.
+// Transcript returns an empty transcript.
 func (s *Server) Transcript() *Transcript { return &Transcript{s: s, mask: IDMask()} }
 
-// Say sends a request as Do does, and writes down what came back.
+// Say sends a request as Do does, and appends it and its answer.
 func (tr *Transcript) Say(method, path, body string, header ...string) {
 	tr.s.Helper()
 	r := tr.s.Do(method, path, body, header...)
@@ -86,7 +86,7 @@ func (tr *Transcript) Say(method, path, body string, header ...string) {
 	fmt.Fprintf(&tr.text, "%s\n", tr.mask(r.All()))
 }
 
-// Golden compares what was written down with testdata/name.txtar.
+// Golden compares the transcript with testdata/name.txtar.
 func (tr *Transcript) Golden(name string) {
 	tr.s.Helper()
 	Golden(tr.s, name, tr.text.String())

@@ -85,7 +85,7 @@ func (s *Scene) play() {
 	s.Await(s.Runs[1].ID, runtime.Completed)
 }
 
-// request is a run that asks an agent, or a workflow.
+// request is a run of an agent or a workflow.
 func (s *Scene) request(id, agent, workflow, content string) Played {
 	body := map[string]any{
 		"threadId": s.Thread, "runId": id, "state": map[string]any{}, "tools": []any{}, "context": []any{},
@@ -121,7 +121,7 @@ func (s *Scene) start(run int) {
 	}
 }
 
-// Through keeps of a reading run by run what the log had before it began, at end: what comes meanwhile is not in all of them.
+// Through returns the events up to end, where the log ended before it was read run by run: later events may be missing for some runs.
 func Through(end int64, all []Event) []Event {
 	return slices.DeleteFunc(all, func(ev Event) bool { return ev.ID > end })
 }

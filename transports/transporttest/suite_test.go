@@ -6,13 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
-	"github.com/batonrun/baton/transports"
-	aguidoor "github.com/batonrun/baton/transports/agui"
-	"github.com/batonrun/baton/transports/mcp"
-	"github.com/batonrun/baton/transports/rest"
-	"github.com/batonrun/baton/transports/sse"
 	"github.com/batonrun/baton/transports/transporttest"
-	"github.com/batonrun/baton/transports/ws"
 )
 
 func TestTransportsShowOneLog(t *testing.T) {
@@ -22,7 +16,9 @@ func TestTransportsShowOneLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := open(t)
-			start := func(t *testing.T) *transporttest.Server { return serve(t, database) }
+			start := func(t *testing.T) *transporttest.Server {
+				return transporttest.Start(t, transporttest.Config{Database: database})
+			}
 			transporttest.Run(t, start, views())
 		})
 	}
@@ -39,18 +35,4 @@ func views() map[string]transporttest.View {
 		"REST":                 {Projection: agui.Public, Read: readPages, Step: 7},
 		"MCP":                  {Projection: agui.Public, Read: readTool, Step: 31},
 	}
-}
-
-// serve starts a server with all transports.
-func serve(t *testing.T, database string) *transporttest.Server {
-	t.Helper()
-	return transporttest.Serve(t, transporttest.Config{Database: database, Mount: func(s *transporttest.Server) []transports.Mounter {
-		return []transports.Mounter{
-			rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
-			sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
-			ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
-			mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
-			aguidoor.Transport{Runtime: s.Runtime, Streams: s.Streams},
-		}
-	}})
 }

@@ -1,6 +1,6 @@
-// Package transporttest is the contract of transports as a suite: whatever shows a thread's log shows the same
-// events under the same ids, live and afterwards, from any place in the log on, also when the server was
-// started anew. It is also the kit that the tests of transports are made of: a server, its clients and what it costs.
+// Package transporttest is the contract of transports as a suite: every view of a thread's log shows the same events under the same
+// ids, live and afterwards, from any position, also after a restart of the server. It is also the kit for tests of transports: a
+// server, clients and measurements.
 package transporttest
 
 import (
@@ -28,13 +28,13 @@ type Event struct {
 
 // View is a way to read a thread's log.
 type View struct {
-	// Projection says how the events look.
+	// Projection is the form of the events.
 	Projection agui.Projection
 	// Read returns the events of the scene's thread behind after until the log ends, as the transport's
 	// clients get them. A view that shows the log run by run may return them in any order.
 	Read func(t *testing.T, s *Scene, after int64) []Event
-	// FirstSpans is set when the view shows what a request for a run has started: the first span of each run, with the
-	// state that it begins with, as the requests bring none.
+	// FirstSpans is set for a view of the answers to requests for runs: the first span of each run, with the state it begins
+	// with, as the requests contain none.
 	FirstSpans bool
 	// NoIDs is set when the events come without ids: their order alone counts.
 	NoIDs bool
@@ -119,7 +119,7 @@ func (v *View) read(t *testing.T, s *Scene, after int64) []Event {
 	return evs
 }
 
-// want is what the view must show of the log.
+// want is the view's expected events of the log.
 func (v *View) want(log []*runtime.Record, after int64) []Event {
 	var want []Event
 	spans := make(map[string]int)
@@ -152,7 +152,7 @@ func (v *View) want(log []*runtime.Record, after int64) []Event {
 	return want
 }
 
-// Decode is the JSON of an event as Event.Body holds it; of what is no JSON it is the error.
+// Decode is the JSON of an event in the form of Event.Body, or the error for invalid JSON.
 func Decode(body []byte) any {
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -168,7 +168,7 @@ func compare(t *testing.T, want, got []Event) {
 	}
 }
 
-// log is the thread's log as the runtime tells it.
+// log reads the thread's log from the runtime.
 func (s *Scene) log() []*runtime.Record {
 	s.t.Helper()
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 type Page[T any] struct {
 	Items      []T     `json:"items"`
 	NextCursor *string `json:"nextCursor"` // null on the last page
-	Total      *int    `json:"total"`      // of the whole list; counting stops at 10 000. Null when it takes too long
+	Total      *int    `json:"total"`      // of the whole list, counted up to 10 000; null when that takes too long
 }
 
 // Items is a list that has no pages.
@@ -41,21 +41,21 @@ type Run struct {
 	Attempts       int               `json:"attempts"` // to execute it: 1 once it has started, and one more for each crash in a row
 	InputTokens    int64             `json:"inputTokens"`
 	OutputTokens   int64             `json:"outputTokens"`
-	Cost           *float64          `json:"cost"` // of its tokens by the agents' prices; null when one of them has none
+	Cost           *float64          `json:"cost"` // of its tokens by the agents' prices; null if an agent has no price
 	CreatedAt      time.Time         `json:"createdAt"`
 	ParentRunID    *string           `json:"parentRunId"`
-	Interrupts     []agui.Interrupt  `json:"interrupts"`          // what it asks now
-	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // what it has made last; not in lists
+	Interrupts     []agui.Interrupt  `json:"interrupts"`          // its open questions
+	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
 }
 
-// LastEvent is what a run has made last.
+// LastEvent is the latest event of a run.
 type LastEvent struct {
 	ID        int64      `json:"id"`
 	Type      agui.Type  `json:"type"`
 	Timestamp *time.Time `json:"timestamp"` // null when that is not known
 }
 
-// NewLastEvent returns what a run has made last, nil for nothing.
+// NewLastEvent returns the latest event of a run, nil for none.
 func NewLastEvent(e *runtime.LastEvent) *LastEvent {
 	if e == nil {
 		return nil
@@ -67,7 +67,7 @@ func NewLastEvent(e *runtime.LastEvent) *LastEvent {
 	return last
 }
 
-// NewRun returns the resource of a run that asks interrupts and has cost something, nil when that is not known.
+// NewRun returns the resource of a run with its open interrupts and its cost, nil for unknown.
 func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 	run := Run{
 		ID: r.ID, ProjectID: r.Project, WorkflowID: r.WorkflowID, Status: r.Status,
@@ -167,11 +167,11 @@ func NewCancelled(r *runtime.Run) Cancelled {
 	return Cancelled{ID: r.ID, Status: r.Status, FinishedAt: stampOrNull(r.FinishedAt)}
 }
 
-// Resumed is the answer to a request that answers what a run asks.
+// Resumed is the answer to a request that answers a run's questions.
 type Resumed struct {
 	ID     string         `json:"id"`
 	Status runtime.Status `json:"status"`
 }
 
-// NewResumed returns the answer for a run that goes on.
+// NewResumed returns the answer for a continued run.
 func NewResumed(r *runtime.Run) Resumed { return Resumed{ID: r.ID, Status: r.Status} }

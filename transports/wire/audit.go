@@ -9,15 +9,15 @@ import (
 // Audited is a request that has changed something, as the audit shows it.
 type Audited struct {
 	At         time.Time `json:"at"`
-	Actor      string    `json:"actor"`  // who has asked
-	UserID     string    `json:"userId"` // whose thread it is
+	Actor      string    `json:"actor"`  // the caller
+	UserID     string    `json:"userId"` // the owner of the thread
 	Action     string    `json:"action"`
 	ThreadID   string    `json:"threadId"`
 	RunID      *string   `json:"runId"` // null when it was about a thread
 	Credential *string   `json:"credential"`
 	Address    *string   `json:"address"`
 	RequestID  *string   `json:"requestId"`
-	Subject    *string   `json:"subject"` // what else it was about
+	Subject    *string   `json:"subject"` // the other subject, such as a key
 }
 
 // AuditAfter has a filter begin where a cursor leads to in that list.

@@ -6,14 +6,14 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Catalog is what a server offers to run, by name, the tools that its agents may call, and the servers that have some of them.
+// Catalog lists the offered agents and workflows, the tools of the agents, and the servers that have some of them.
 type Catalog struct {
 	Agents  []CatalogAgent  `json:"agents"`
 	Tools   []CatalogTool   `json:"tools"`
 	Servers []CatalogServer `json:"servers"`
 }
 
-// CatalogAgent is an agent with what is known of it.
+// CatalogAgent is an agent with its details.
 type CatalogAgent struct {
 	Agent
 	About
@@ -22,7 +22,7 @@ type CatalogAgent struct {
 	Tools []string `json:"tools"` // that it may call: names, or patterns; null when they are not known
 }
 
-// CatalogTool is a tool with what is known of it.
+// CatalogTool is a tool with its details.
 type CatalogTool struct {
 	Tool
 	About
@@ -42,19 +42,19 @@ type CatalogWorkflows struct {
 	Workflows []CatalogWorkflow `json:"workflows"`
 }
 
-// CatalogWorkflow is a workflow with what is known of it.
+// CatalogWorkflow is a workflow with its details.
 type CatalogWorkflow struct {
 	Workflow
 	About
 }
 
-// About is where something that is offered comes from, and how that is.
+// About is the origin and the health of a plugin.
 type About struct {
 	Origin Origin  `json:"origin"`
-	Health *Health `json:"health"` // null for what depends on nothing, or was not needed yet
+	Health *Health `json:"health"` // null without dependencies, or before the first use
 }
 
-// Origin is where something comes from. Where a server's files and neighbours are is for those who look after it.
+// Origin is where a plugin comes from. Files and addresses are shown to operators only.
 type Origin struct {
 	Kind   string  `json:"kind"`
 	File   *string `json:"file"`
@@ -76,7 +76,7 @@ type Model struct {
 	Name     *string `json:"name"` // null for the provider's default
 }
 
-// NewCatalog returns the registry's agents, tools and servers. Inside says whether it is for those who look after the server.
+// NewCatalog returns the registry's agents, tools and servers. Inside includes the details for operators.
 func NewCatalog(reg *plugins.Registry, inside bool) Catalog {
 	c := Catalog{Agents: []CatalogAgent{}, Tools: []CatalogTool{}, Servers: []CatalogServer{}}
 	for _, a := range reg.Agents() {

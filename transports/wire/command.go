@@ -15,19 +15,19 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Command is what a client with one connection for many threads asks for.
+// Command is a client's message on a connection for many threads.
 type Command struct {
 	Op       string
-	Ref      json.RawMessage // what the answer is to refer to, a string or a number; nil for nothing
+	Ref      json.RawMessage // the reference for the reply, a string or a number; nil for none
 	ThreadID string
 	RunID    string
-	User     string // whose run it is, where the role of who asks sees those of others; empty for the only one of that name
+	User     string // the run's user, for roles that see others' runs; empty if the run's name is unique
 	After    int64  // the event to begin behind, runtime.Latest for the log's end
 	body     []byte
 	request  request
 }
 
-// ops are what can be asked for, each with the member that it needs, if any.
+// ops are the operations, each with its required member, if any.
 var ops = []struct{ op, needs string }{
 	{"subscribe", "threadId"},
 	{"unsubscribe", "threadId"},
@@ -51,8 +51,8 @@ func Ops() []string {
 // maxRef is how long a ref may be, in bytes of JSON.
 const maxRef = 256
 
-// DecodeCommand reads a command, as far as all commands are alike: what more its op needs its methods read.
-// The Ref is there also when another member is refused.
+// DecodeCommand reads the members that all commands share; the Command's methods read the others. It returns the Ref even when
+// another member is refused.
 func DecodeCommand(body []byte) (Command, error) {
 	r := read(body)
 	cmd := Command{Ref: r.ref(), body: body}
@@ -66,7 +66,7 @@ func DecodeCommand(body []byte) (Command, error) {
 	return cmd, r.err
 }
 
-// complete refuses an op that is none, and one without the member that it needs.
+// complete refuses an unknown op, and one without its required member.
 func (c *Command) complete(r *request) {
 	names := Ops()
 	at := slices.Index(names, c.Op)

@@ -16,26 +16,26 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Secrets has what cursors are sealed and tickets are signed with. A *runtime.Runtime does.
+// Secrets stores the secrets that seal cursors and sign tickets. A *runtime.Runtime does.
 type Secrets interface {
 	Secret(ctx context.Context, purpose string) (string, error)
 }
 
-// purpose is what the secret is called where secrets are.
+// purpose is the name of the secret.
 const purpose = "list-cursors"
 
 // List is a paged list with its filters. Its cursors are valid only for the same list and filters.
 //
-// Cursors are base64url of a tag and a position, encrypted: positions are keys that all projects share, so they would tell what
-// others do, and to make one would be to ask about what is another's. The tag is the HMAC of the position and begins its
-// encryption, as in SIV, so that equal positions have equal cursors and nothing random is kept. Each list has keys of its own.
+// Cursors are base64url of a tag and a position, encrypted: positions are keys shared by all projects, so a readable one would
+// reveal other projects' activity, and a forged one would read their data. The tag is the HMAC of the position and serves as the
+// nonce of its encryption, as in SIV: equal positions have equal cursors and no randomness is stored. Each list has its own keys.
 type List struct {
 	tags  []byte
 	block cipher.Block
 }
 
-// NewList returns the list of a name that a caller reads, with a filter in which there is neither a position nor a limit yet. It fails
-// when the secret cannot be had.
+// NewList returns the list of that name for a caller, with its filter without position and limit. It fails when the secret cannot
+// be read.
 func NewList(ctx context.Context, s Secrets, name string, who runtime.Caller, filter any) (List, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if err != nil {

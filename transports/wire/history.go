@@ -15,8 +15,8 @@ type History struct {
 	Snapshot HistoryPart `json:"snapshot"`
 }
 
-// HistoryPart is what of a thread a History shows. Its messages come last, so that a long day can be written
-// bit by bit.
+// HistoryPart is a part of a thread in a History. Its messages come last, so that a long day can be written piece by
+// piece.
 type HistoryPart struct {
 	Scope    string           `json:"scope"` // history_day
 	ThreadID *string          `json:"threadId"`
@@ -48,8 +48,8 @@ func NewHistory(h runtime.History) History {
 	return answer
 }
 
-// NewHistoryMessage returns a message as histories show it. What has no member there stands in its metadata:
-// toolCalls, toolCallId, and the parts of a message that is more than text.
+// NewHistoryMessage returns a message in the form of histories. Its metadata has the members without a field there: toolCalls,
+// toolCallId, and the parts of a message that is more than text.
 func NewHistoryMessage(m *runtime.Message) HistoryMessage {
 	msg := HistoryMessage{ID: m.ID, Seq: m.Seq, Role: m.Role, Content: m.Text(), Timestamp: stamp(m.CreatedAt)}
 	if m.Role == agui.RoleDeveloper {

@@ -8,9 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Idempotency returns what the runtime remembers a request by, nil when it has no Idempotency-Key. The scope
-// is the caller's project, who acts there, the method, the path as it stands in the request, and the key; keys are
-// the values of the request's headers of that name, bodyHash is the Hash of the request's body.
+// Idempotency returns the runtime's form of an Idempotency-Key, nil without one. Its scope is the caller's project and user, the
+// method, the path as in the request, and the key; keys are the values of the header, bodyHash is the Hash of the body.
 func Idempotency(c runtime.Caller, method, path string, keys [][]byte, bodyHash string) (*runtime.Idempotency, error) {
 	if len(keys) == 0 {
 		return nil, nil

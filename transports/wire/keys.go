@@ -9,7 +9,7 @@ import (
 // Key is an API key of a project, without its secret.
 type Key struct {
 	ID        string     `json:"id"`
-	Name      *string    `json:"name"` // what people call it
+	Name      *string    `json:"name"` // a label
 	User      string     `json:"user"`
 	Role      string     `json:"role"`
 	CreatedAt time.Time  `json:"createdAt"`
@@ -20,7 +20,7 @@ type Key struct {
 // MadeKey is a key that was just made.
 type MadeKey struct {
 	Key
-	Text string `json:"key"` // what its bearer sends; it is shown this once
+	Text string `json:"key"` // the credential; only this answer has it
 }
 
 // NewKey returns a key as a list has it.
@@ -34,7 +34,7 @@ func NewKey(k *runtime.APIKey) Key {
 // NewMadeKey returns a key with its text.
 func NewMadeKey(k *runtime.APIKey, text string) MadeKey { return MadeKey{NewKey(k), text} }
 
-// KeyRequest asks for a key.
+// KeyRequest is a request for a key.
 type KeyRequest struct {
 	Name, User string
 	Role       runtime.Role
@@ -57,7 +57,7 @@ func DecodeKey(body []byte) (KeyRequest, error) {
 		if req.ExpiresAt, err = time.Parse(time.RFC3339, expires); err != nil {
 			return req, refuseMember("expiresAt", codeRequest, "expiresAt must be a time like 2024-01-15T10:00:00Z")
 		}
-		if !time.Now().Before(req.ExpiresAt) || req.ExpiresAt.UTC().Year() > 9999 { // which nobody could be told
+		if !time.Now().Before(req.ExpiresAt) || req.ExpiresAt.UTC().Year() > 9999 { // JSON cannot express a later year
 			return req, refuseMember("expiresAt", codeRequest, "expiresAt must be a time to come, before the year 10000")
 		}
 	}

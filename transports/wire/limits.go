@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/transports/rates"
 )
 
-// Limits are what a caller may have and ask for, and what is used of it now.
+// Limits are a caller's limits and their current use.
 type Limits struct {
 	User        Share        `json:"user"`
 	Project     ProjectShare `json:"project"` // all its users together
@@ -17,10 +17,10 @@ type Limits struct {
 	Timeouts    TimeLimits   `json:"timeouts"`
 	Run         RunLimits    `json:"run"`
 	Counts      CountLimits  `json:"counts"`
-	Attachments *FileLimits  `json:"attachments"` // null when none are taken
+	Attachments *FileLimits  `json:"attachments"` // null when attachments are off
 }
 
-// Share is what a user or a project has of a server.
+// Share is the share of a user or a project.
 type Share struct {
 	Requests      RateQuota `json:"requests"`
 	Streams       Quota     `json:"streams"`       // open at a time
@@ -30,7 +30,7 @@ type Share struct {
 	InFlight      ByteQuota `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
 }
 
-// ProjectShare is what a project has of a server.
+// ProjectShare is the share of a project.
 type ProjectShare struct {
 	Requests      RateQuota  `json:"requests"`
 	Streams       Quota      `json:"streams"`       // open at a time
@@ -38,22 +38,22 @@ type ProjectShare struct {
 	Running       Quota      `json:"running"`       // runs executed at once
 	Queued        Quota      `json:"queued"`        // runs that wait for their turn
 	InFlight      ByteQuota  `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
-	TokensPerDay  TokenQuota `json:"tokensPerDay"`  // that calls of models took in the last 24 hours, by quarters of an hour
+	TokensPerDay  TokenQuota `json:"tokensPerDay"`  // tokens of model calls in the last 24 hours, by quarters of an hour
 }
 
-// TokenQuota is a limit on tokens and what is used of it.
+// TokenQuota is a limit on tokens and its use.
 type TokenQuota struct {
 	Limit *int64 `json:"limit"` // null for none
 	Used  int64  `json:"used"`
 }
 
-// ByteQuota is a limit on bytes and what is used of it.
+// ByteQuota is a limit on bytes and its use.
 type ByteQuota struct {
 	Limit *int64 `json:"limit"` // null for none
 	Used  int64  `json:"used"`
 }
 
-// Quota is a limit and what is used of it.
+// Quota is a limit and its use.
 type Quota struct {
 	Limit *int `json:"limit"` // null for none
 	Used  int  `json:"used"`
@@ -66,11 +66,11 @@ type RateQuota struct {
 	Used      int  `json:"used"`      // of the burst
 }
 
-// ServerLimits are those of all projects together. What is used of them is not told: it would tell of other projects.
+// ServerLimits are the limits of all projects together. Their use is not shown, as it would reveal other projects' activity.
 type ServerLimits struct {
 	Running         int   `json:"running"`         // runs executed at once
-	RunningBytes    int64 `json:"runningBytes"`    // that those are asked together; what is asked with little does not count
-	RunningMessages int64 `json:"runningMessages"` // bytes that their messages have in memory together; those with little do not count
+	RunningBytes    int64 `json:"runningBytes"`    // total input of running runs; small inputs do not count
+	RunningMessages int64 `json:"runningMessages"` // bytes of running runs' messages in memory; small runs do not count
 	RunningPerAgent *int  `json:"runningPerAgent"` // of one agent; null for no limit of its own
 	Queued          int   `json:"queued"`
 	QueuedPerThread int   `json:"queuedPerThread"`
@@ -89,7 +89,7 @@ type SizeLimits struct {
 	Socket   int `json:"socket"`   // a message on a WebSocket; one that starts no run is as body
 	Messages int `json:"messages"` // the new ones of one run
 	Append   int `json:"append"`   // one that is appended to a run
-	Event    int `json:"event"`    // what a run emits
+	Event    int `json:"event"`    // one event of a run
 	State    int `json:"state"`    // of a thread
 	Metadata int `json:"metadata"` // that users give a thread
 	Head     int `json:"head"`     // a request's line and headers
@@ -100,22 +100,22 @@ type TimeLimits struct {
 	Run      float64 `json:"run"`      // from its start to its end
 	Step     float64 `json:"step"`     // one execution of an agent
 	Tool     float64 `json:"tool"`     // one call
-	Approval float64 `json:"approval"` // what waits for a person
+	Approval float64 `json:"approval"` // an approval by a person
 
 	OnDisconnectGrace float64 `json:"onDisconnectGrace"` // a dropped client, until its run is cancelled
 	RequestHead       float64 `json:"requestHead"`       // a request's line and headers
 	RequestBody       float64 `json:"requestBody"`       // the whole of its body
-	Answer            float64 `json:"answer"`            // the whole of an answer that is no stream, until it is taken
-	Stall             float64 `json:"stall"`             // a body that does not get on, or an answer that is not taken
+	Answer            float64 `json:"answer"`            // reading a whole answer that is not a stream
+	Stall             float64 `json:"stall"`             // a pause in a body or in reading an answer
 	Idle              float64 `json:"idle"`              // a connection between two requests
 	Write             float64 `json:"write"`             // one write to the reader of a stream
 	Ping              float64 `json:"ping"`              // silence on a stream
-	Grace             float64 `json:"grace"`             // a worker or a tool that was cancelled, until nobody waits for it
+	Grace             float64 `json:"grace"`             // a cancelled worker or tool
 	Drain             float64 `json:"drain"`             // runs at work when the server stops
-	Commit            float64 `json:"commit"`            // a write that the database does not answer, until its outcome is said to be unknown
+	Commit            float64 `json:"commit"`            // a commit, until its outcome is reported as unknown
 }
 
-// ServerSettings are what a server, and not its engine, is told.
+// ServerSettings are the settings of the server that the engine does not know.
 type ServerSettings struct {
 	Sizes    SizeLimits
 	InFlight int64
@@ -128,13 +128,13 @@ type ServerSettings struct {
 	Grace, Head, Body, Answer, Stall, Idle, Write, Ping time.Duration
 }
 
-// RunLimits are those of one run.
+// RunLimits are the limits of one run.
 type RunLimits struct {
 	Events   *int  `json:"events"`   // between two answers of its client; null for no limit
 	Messages int64 `json:"messages"` // bytes that its messages have in memory, results of tools and outputs twice
 }
 
-// CountLimits are of what one request may hold or ask for.
+// CountLimits limit the number of parts of one request.
 type CountLimits struct {
 	Page  int `json:"page"`  // items of a list
 	Batch int `json:"batch"` // messages of MCP
@@ -143,13 +143,13 @@ type CountLimits struct {
 // MaxBatch is how many messages of MCP one request may hold.
 const MaxBatch = 32
 
-// FileLimits are those of attachments, in bytes.
+// FileLimits are the limits of attachments, in bytes.
 type FileLimits struct {
 	Size  int64 `json:"size"`  // of one
 	Files int   `json:"files"` // of a user
 	Bytes int64 `json:"bytes"` // of all of a user's
 
-	Types []string `json:"types"` // that are taken, or patterns
+	Types []string `json:"types"` // accepted types, or patterns
 	URL   float64  `json:"url"`   // seconds that a signed one is good
 
 	Used    FilesUsed `json:"used"`    // by the caller
@@ -162,7 +162,7 @@ type FilesUsed struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// NewLimits returns what a caller's standing, and a server's rates and settings, come to.
+// NewLimits combines a caller's standing with the server's rates and settings.
 func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, of *ServerSettings) Limits {
 	all := share(cfg.Project, project, of.Held.Project, s.RunningOfProject, s.QueuedOfProject)
 	l := Limits{
@@ -225,7 +225,7 @@ func quotaOf(q runtime.Quota) Quota {
 	return Quota{&q.Limit, q.Used}
 }
 
-// limitOf is a limit, nil for 0, which is none.
+// limitOf is a limit, nil for 0, which means none.
 func limitOf(n int) *int {
 	if n <= 0 {
 		return nil

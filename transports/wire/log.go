@@ -15,7 +15,7 @@ const maxEvents = 4 << 20
 
 // LogEvent is one event of a run as a projection shows it.
 type LogEvent struct {
-	EventID *int64          `json:"event_id"` // null for one that stands for others and is not in the log
+	EventID *int64          `json:"event_id"` // null for an event that stands for others and is not in the log
 	Event   json.RawMessage `json:"event"`
 }
 
@@ -30,12 +30,12 @@ type EventPage struct {
 type PageInfo struct {
 	Self  *string `json:"self"`
 	First *string `json:"first"` // null
-	Next  *string `json:"next"`  // null when no more is stored, also while the run goes on
+	Next  *string `json:"next"`  // null when no more events are stored, also while the run goes on
 	Prev  *string `json:"prev"`  // of a page that ends before an event: before which the one before ends; else null
 }
 
-// NewEventPage returns the page of records behind the event after, in a projection. The next page begins behind the event next, if
-// that is not 0. A page of very large events ends before its last record; the next one goes on from there.
+// NewEventPage returns the page of records after the event after, in a projection. The next page begins after the event next,
+// unless that is 0. A page of very large events may end early; the next one continues there.
 func NewEventPage(recs []*runtime.Record, p agui.Projection, after, next int64) EventPage {
 	page := EventPage{Data: make([]LogEvent, 0, len(recs)), PageInfo: PageInfo{Self: cursorAt(after)}}
 	size := 0
@@ -75,21 +75,21 @@ func NewEventPageBefore(recs []*runtime.Record, p agui.Projection, before, prev 
 	return page
 }
 
-// Logged returns what reports whether a projection of a run's log shows a record, of some types or with none of all.
+// Logged returns a function that reports whether a projection of a run's log shows a record of some types; no types means all.
 func Logged(p agui.Projection, types ...agui.Type) func(*runtime.Record) bool {
 	return func(rec *runtime.Record) bool {
 		return rec.JSON(p) != nil && (len(types) == 0 || slices.Contains(types, rec.Type(p)))
 	}
 }
 
-// RunSnapshot is what a run's log comes to, as of one of its events.
+// RunSnapshot is the state of a run after one of its events.
 type RunSnapshot struct {
 	AfterEventID int64      `json:"after_event_id"` // the last event that is in it: reading on begins here
 	Events       []LogEvent `json:"events"`
 }
 
-// NewRunSnapshot returns the snapshot: the beginning of the run's latest span, the state and the messages, what
-// is open, and the span's end, each unless there is none.
+// NewRunSnapshot returns the snapshot: the beginning of the run's latest span, the state, the messages, the open parts, and the
+// span's end, each if there is one.
 func NewRunSnapshot(s runtime.RunSnapshot) RunSnapshot {
 	snap := RunSnapshot{AfterEventID: s.After, Events: []LogEvent{}}
 	if s.After == 0 {

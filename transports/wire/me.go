@@ -8,18 +8,18 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Me is who a server takes a caller for.
+// Me is the caller as the server sees it.
 type Me struct {
 	User           string     `json:"user"`
 	ProjectID      string     `json:"projectId"` // the one that the request means
-	Projects       []string   `json:"projects"`  // all of the user's; the first is meant where a request names none
+	Projects       []string   `json:"projects"`  // all of the user's; the first is the default project
 	Role           string     `json:"role"`
 	Authentication string     `json:"authentication"` // none, api-key, jwt or custom
 	ExpiresAt      *time.Time `json:"expiresAt"`      // of the credential; null for never
 	Version        string     `json:"version"`        // the server's
 }
 
-// NewMe returns who a caller is, whose credential is of that scheme, custom for one without a name, and ends when it expires.
+// NewMe returns a caller with the scheme of its credential, custom for one without a name, and the credential's end.
 func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Time, version string) Me {
 	m := Me{
 		User: who.User(), ProjectID: who.Project(), Projects: slices.Clone(projects), Role: who.Role().String(),

@@ -67,7 +67,7 @@ func (r *request) object(name string) json.RawMessage {
 		r.err = refuseMember(name, codeRequest, "%s must be an object", name)
 		return nil
 	}
-	return bytes.Clone(val) // it may be kept, the body may not
+	return bytes.Clone(val) // the body is not retained, the value may be
 }
 
 // texts returns a member that must be an array of strings.

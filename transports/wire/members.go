@@ -35,7 +35,7 @@ func members(body []byte) ([]member, error) {
 	return nil, err
 }
 
-// What a scanner finds, beside refusals of what is too large.
+// The errors of a scanner, besides those for sizes.
 var (
 	errEmpty    = errors.New("nothing but space")
 	errNotJSON  = errors.New("not valid JSON")
@@ -50,10 +50,10 @@ type scanner struct {
 	members []member // of the object that the text is
 	counts  bool     // the member that is read holds elements that are decoded one by one
 	n       int      // how many there were
-	all     int      // values, of which who asks for them may decode each: a state's, arguments', an answer's
+	all     int      // values that a later decoder may decode: of a state, arguments or an answer
 }
 
-// counted are the members whose elements each become a struct, and so do elements of theirs: a message's calls and parts.
+// counted are the members whose elements and their elements become structs: a message's calls and parts.
 func counted(name string) bool {
 	switch name {
 	case "messages", "tools", "context", "resume", "contextItemIds":
@@ -62,7 +62,7 @@ func counted(name string) bool {
 	return false
 }
 
-// What a request may hold for its bytes: two bytes make an element that takes hundreds once it is decoded. Real ones take more.
+// The limits of elements per byte: two bytes of JSON may become hundreds of bytes. Real requests stay below them.
 const (
 	freeElements = 1000 // of any request
 	elementBytes = 32   // for one more
@@ -133,7 +133,7 @@ func (s *scanner) value() error {
 	}
 }
 
-// list reads what an object or an array holds, up to its end.
+// list reads the content of an object or an array, up to its end.
 func (s *scanner) list(end byte, item func() error) error {
 	if s.depth++; s.depth > maxDepth {
 		return tooDeep()
@@ -231,7 +231,7 @@ func (s *scanner) string() error {
 	return errNotJSON
 }
 
-// escape returns how long the escape is that text begins with, behind its backslash, 0 when there is none.
+// escape returns the length of the escape after the backslash that text follows, 0 for none.
 func escape(text []byte) int {
 	if len(text) == 0 {
 		return 0

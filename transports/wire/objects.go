@@ -1,11 +1,11 @@
 package wire
 
-// objectBytes is what an object of a list, such as a message, has in memory from when its request is decoded until that is answered, at
-// least: as what it is decoded to, as a row, and in the log's first event.
+// objectBytes is the least memory of an object in a list, such as a message, while its request is answered: decoded, as a row, and
+// in the log's first event.
 const objectBytes = 1 << 10
 
-// Decoded is how many bytes what body is decoded to has in memory, about: as many as body, unless its lists hold many objects. It does
-// not tell JSON from what is not.
+// Decoded estimates the memory of the decoded body: its length, or more if its lists hold many objects. It does not validate
+// JSON.
 func Decoded(body []byte) int {
 	objects, listed := 0, false // whether an object that begins here is one of a list
 	for i := 0; i < len(body); i++ {

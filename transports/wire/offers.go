@@ -6,25 +6,25 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Agents is what a server offers to run, by name, and the tools that its agents may call.
+// Agents lists the offered agents and workflows by name, and the tools of the agents.
 type Agents struct {
 	Agents []Agent `json:"agents"`
 	Tools  []Tool  `json:"tools"`
 }
 
-// Agent is what a client learns of an agent.
+// Agent is an agent's public description.
 type Agent struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// Tool is what a client learns of a tool.
+// Tool is a tool's public description.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"` // null admits any object
 	Idempotent  bool            `json:"idempotent"`
-	Approval    bool            `json:"approval"` // a person is asked before each call
+	Approval    bool            `json:"approval"` // a person approves each call
 }
 
 // NewAgents returns the registry's agents and tools.
@@ -45,19 +45,19 @@ func newTool(info plugins.Info) Tool {
 	return Tool{info.Name, info.Description, info.Parameters, info.Idempotent, info.Approval}
 }
 
-// Workflows is what a server offers to run, by name.
+// Workflows lists the offered workflows by name.
 type Workflows struct {
 	Workflows []Workflow `json:"workflows"`
 }
 
-// Workflow is what a client learns of a workflow.
+// Workflow is a workflow's public description.
 type Workflow struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Nodes       []WorkflowNode `json:"nodes"`
 }
 
-// WorkflowNode is what a client learns of a node: what it runs, after which others, and when.
+// WorkflowNode is a node: its agent, its predecessors and its condition.
 type WorkflowNode struct {
 	ID    string   `json:"id"`
 	Agent *string  `json:"agent"` // one of agent and tool is null
@@ -75,7 +75,7 @@ func NewWorkflows(reg *plugins.Registry) Workflows {
 	return offers
 }
 
-// NewWorkflow returns a workflow as clients learn of it.
+// NewWorkflow returns a workflow's public description.
 func NewWorkflow(w plugins.Workflow) Workflow {
 	nodes := make([]WorkflowNode, len(w.Nodes))
 	for i, n := range w.Nodes {

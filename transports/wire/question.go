@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Question is what a waiting run asks, with whose it is.
+// Question is an open question of a waiting run, with the run's owner.
 type Question struct {
 	// These are as in the run's own list.
 	ID             string          `json:"id"`

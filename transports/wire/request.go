@@ -10,15 +10,15 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// RunRequest is a request for a run: what the runtime is asked, and what only the door needs to know.
+// RunRequest is a request for a run: the runtime's request and the members that only the transport needs.
 type RunRequest struct {
 	runtime.StartRequest
-	ProjectID       string // the body's; a project in the path or the query goes before it
+	ProjectID       string // the body's; a project in the path or the query takes precedence
 	ProtocolVersion string // of AG-UI; empty for clients of 0.0.x
 }
 
-// Dialect is the strict AG-UI projection the client reads: agui.AGUI1 when it said that it speaks 1.0 or
-// later, else agui.AGUI0.
+// Dialect is the strict AG-UI projection for the client: agui.AGUI1 if it declares version 1.0 or later, else
+// agui.AGUI0.
 func (r *RunRequest) Dialect() agui.Projection {
 	major, _, _ := strings.Cut(r.ProtocolVersion, ".")
 	if n, err := strconv.Atoi(major); err == nil && n >= 1 {
@@ -27,15 +27,15 @@ func (r *RunRequest) Dialect() agui.Projection {
 	return agui.AGUI0
 }
 
-// Background reports whether the run goes on when the connection that asked for it is gone.
+// Background reports whether the run goes on after its connection was closed.
 func (r *RunRequest) Background() bool {
 	var props struct {
-		Background json.RawMessage `json:"background"` // whatever it is: an any of much would take more
+		Background json.RawMessage `json:"background"` // raw, as an any could take far more memory
 	}
 	return json.Unmarshal(r.ForwardedProps, &props) == nil && string(props.Background) == "true"
 }
 
-// KeepsEdits reports whether the client wants its messages added to the thread, wherever its list leaves that.
+// KeepsEdits reports whether the client's messages are added to the thread even if its list differs from the thread.
 func (r *RunRequest) KeepsEdits() bool {
 	var props struct {
 		Edits json.RawMessage `json:"edits"`
@@ -43,9 +43,8 @@ func (r *RunRequest) KeepsEdits() bool {
 	return json.Unmarshal(r.ForwardedProps, &props) == nil && string(props.Edits) == `"keep"`
 }
 
-// DecodeRun reads the body of a request for a run: AG-UI's RunAgentInput of either dialect, in which any
-// member may be missing, with Baton's own members beside it. It fails with a *runtime.Error of KindInvalid
-// that says which member is wrong. What needs the runtime to be judged is left to StartRun.
+// DecodeRun reads the body of a request for a run: AG-UI's RunAgentInput of either dialect, with Baton's own members; all are
+// optional. It fails with a *runtime.Error of KindInvalid that names the wrong member. StartRun checks the rest.
 func DecodeRun(body []byte) (RunRequest, error) {
 	r := read(body)
 	req, err := r.run()
@@ -136,7 +135,7 @@ func (r *request) message() (runtime.AppendRequest, error) {
 	return req, nil
 }
 
-// DecodeResume reads the body of a request to answer what a run asks.
+// DecodeResume reads the body of a request that answers a run's questions.
 func DecodeResume(body []byte) ([]agui.ResumeEntry, error) {
 	r := read(body)
 	return r.answers()
@@ -158,14 +157,14 @@ func (r *request) answers() ([]agui.ResumeEntry, error) {
 	return in.Resume, nil
 }
 
-// wrongMember is the refusal that says what agui's decoder found.
+// wrongMember is the error for an error of agui's decoder.
 func wrongMember(err error) error {
 	return &runtime.Error{
 		Kind: runtime.KindInvalid, Code: codeRequest, Detail: strings.Replace(err.Error(), ": ", " ", 1), Place: agui.Place(err),
 	}
 }
 
-// TicketRequest asks for what opens a stream.
+// TicketRequest is a request for a ticket.
 type TicketRequest struct {
 	Path      string
 	ProjectID string // empty for the caller's default

@@ -6,13 +6,13 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Retention is how long what is over is kept in a project, and what of it has been kept long enough.
+// Retention is a project's retention times and the data that is due.
 type Retention struct {
 	Days Days `json:"days"`
 	Due  Due  `json:"due"`
 }
 
-// Days are how long things are kept. Null is for good.
+// Days are retention times. Null means forever.
 type Days struct {
 	Runs        *float64 `json:"runs"`   // with all that is their own
 	Events      *float64 `json:"events"` // of runs that stay
@@ -20,7 +20,7 @@ type Days struct {
 	Audit       *float64 `json:"audit"`
 }
 
-// Due is what goes with the server's next look.
+// Due is the data that the next retention pass removes.
 type Due struct {
 	Runs        int   `json:"runs"`
 	Stripped    int   `json:"stripped"` // runs of which the events alone go
@@ -31,7 +31,7 @@ type Due struct {
 	Whole       bool  `json:"whole"` // this is all; else there was more than one request looks at
 }
 
-// NewRetention returns how long things are kept, and what is due.
+// NewRetention returns retention times and due data.
 func NewRetention(r runtime.Retention, due *runtime.Retired, whole bool) Retention {
 	days := func(d time.Duration) *float64 {
 		if d <= 0 {

@@ -24,8 +24,8 @@ func tooMany(most int, of string) error {
 	}
 }
 
-// Scan refuses nesting, numbers and numbers of values that decoders behind this one would choke on, of a body that is read by
-// others: it does not tell JSON from what is not.
+// Scan refuses a body with too deep nesting, too long numbers or too many values for the decoders after it. It does not validate
+// JSON.
 func Scan(body []byte) error {
 	depth, values, most := 0, 0, min(freeValues+len(body)/elementBytes, maxElements)
 	for i := 0; i < len(body); i++ {

@@ -16,7 +16,7 @@ type Started struct {
 	EventsURL      string         `json:"eventsUrl"` // of the thread's events from the request on
 }
 
-// NewStarted returns the answer for a run that was taken.
+// NewStarted returns the answer for an accepted run.
 func NewStarted(s runtime.Started) Started {
 	thread := s.ThreadID
 	if thread == "." || thread == ".." {

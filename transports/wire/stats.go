@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Stats are what the runs of a project came to in a window of time, and what goes on.
+// Stats are the statistics of a project's runs in a window of time, and its current work.
 type Stats struct {
 	Window    runtime.Window `json:"window"`
 	From      time.Time      `json:"from"`
@@ -18,20 +18,20 @@ type Stats struct {
 	Step      int            `json:"step"` // seconds
 	Buckets   []StatsBucket  `json:"buckets"`
 	Totals    StatsTotals    `json:"totals"`
-	Failures  []StatsFailure `json:"failures"` // by code, those first that are most
-	Agents    []StatsAgent   `json:"agents"`   // those first that have most runs
+	Failures  []StatsFailure `json:"failures"` // by code, most frequent first
+	Agents    []StatsAgent   `json:"agents"`   // the busiest first
 	Now       StatsNow       `json:"now"`
-	Instances []Instance     `json:"instances"` // those first that came last
-	Counting  bool           `json:"counting"`  // so much is not counted yet that some is left out
+	Instances []Instance     `json:"instances"` // the latest first
+	Counting  bool           `json:"counting"`  // the totals are incomplete, as counting lags
 }
 
-// StatsTotals are what some runs came to.
+// StatsTotals are the totals of some runs.
 type StatsTotals struct {
 	Started      int     `json:"started"`
 	Completed    int     `json:"completed"`
 	Failed       int     `json:"failed"`
 	Cancelled    int     `json:"cancelled"`
-	FirstEventMs *Spread `json:"firstEventMs"` // null when there is none
+	FirstEventMs *Spread `json:"firstEventMs"` // null without any
 	DurationMs   *Spread `json:"durationMs"`
 }
 
@@ -46,7 +46,7 @@ type StatsBucket struct {
 	DurationMs   *Spread   `json:"durationMs"`
 }
 
-// Spread tells how times are spread: what half of them and 95 of a hundred do not exceed.
+// Spread is the distribution of times: the median and the 95th percentile.
 type Spread struct {
 	P50 int64 `json:"p50"`
 	P95 int64 `json:"p95"`
@@ -58,7 +58,7 @@ type StatsFailure struct {
 	Count int    `json:"count"`
 }
 
-// StatsAgent is what the runs of an agent or a workflow came to.
+// StatsAgent are the totals of an agent or a workflow.
 type StatsAgent struct {
 	Agent        string   `json:"agent"`
 	Runs         int      `json:"runs"` // that are over
@@ -69,13 +69,13 @@ type StatsAgent struct {
 	DurationMs   *Spread  `json:"durationMs"`
 }
 
-// StatsNow is what goes on; of each up to 10 000 are counted.
+// StatsNow is the current work; each count stops at 10 000.
 type StatsNow struct {
 	Running         int        `json:"running"`
 	Queued          int        `json:"queued"`
 	Waiting         int        `json:"waiting"`
 	OldestQueuedAt  *time.Time `json:"oldestQueuedAt"`
-	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // when the first of what is waited for was asked
+	OldestWaitingAt *time.Time `json:"oldestWaitingAt"` // when the oldest open question was asked
 }
 
 // Instance is a process that serves the database, or has.
@@ -89,7 +89,7 @@ type Instance struct {
 	Ended       *string   `json:"ended"` // "left", "fenced" or "crashed"; null while it serves
 }
 
-// NewStats returns statistics as they are shown by the server of that version, to which cost tells what tokens cost.
+// NewStats returns statistics for the server of that version; cost returns the cost of tokens.
 func NewStats(s *runtime.Statistics, version string, cost func(agent string, usage []agui.TokenUsage) *float64) Stats {
 	shown := Stats{
 		Window: s.Window, From: stamp(s.From), To: stamp(s.To), Step: int(s.Step / time.Second),

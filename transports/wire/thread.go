@@ -17,11 +17,11 @@ type Thread struct {
 	Title          *string         `json:"title"`
 	Metadata       json.RawMessage `json:"metadata"` // an object
 	Archived       bool            `json:"archived"` // put away
-	// Of the run that is running or waiting, else of the latest; null when there has been none.
+	// The running or waiting run, else the latest; null for none.
 	RunID     *string         `json:"runId"`
 	Agent     *string         `json:"agent"` // the agent's or the workflow's name
 	Status    *runtime.Status `json:"status"`
-	Asked     *string         `json:"asked"` // how what it was asked begins
+	Asked     *string         `json:"asked"` // the beginning of its input
 	CreatedAt time.Time       `json:"createdAt"`
 	UpdatedAt time.Time       `json:"updatedAt"` // of the latest activity
 }
@@ -41,7 +41,7 @@ func NewThread(t *runtime.ListedThread) Thread {
 	return th
 }
 
-// ThreadMessages are messages of a thread, as they are now or as a page of those before.
+// ThreadMessages are the current messages of a thread, or a page of earlier ones.
 type ThreadMessages struct {
 	ThreadID    string            `json:"threadId"`
 	Messages    []json.RawMessage `json:"messages"`
@@ -49,7 +49,7 @@ type ThreadMessages struct {
 	LastEventID int64             `json:"lastEventId"` // the last event that is in it: reading on begins here
 }
 
-// NewThreadMessages returns what a snapshot shows, for clients of that AG-UI projection.
+// NewThreadMessages returns a snapshot for clients of that AG-UI projection.
 func NewThreadMessages(th *runtime.Thread, s *runtime.Snapshot, p agui.Projection) ThreadMessages {
 	answer := ThreadMessages{ThreadID: th.ID, Messages: []json.RawMessage{}, State: s.State, LastEventID: s.After}
 	if answer.State == nil {
@@ -87,8 +87,8 @@ func NewThreads(l List, read runtime.Page[runtime.ListedThread]) Page[Thread] {
 	})
 }
 
-// DecodeThreadPatch reads the body of a request to change a thread, in which the title has that name. A member
-// that is null is taken away, one that is absent stays as it is.
+// DecodeThreadPatch reads the body of a request to change a thread; named is the title's member. A null member is removed, an
+// absent one unchanged.
 func DecodeThreadPatch(body []byte, named string) (runtime.ThreadPatch, error) {
 	r := read(body)
 	var p runtime.ThreadPatch

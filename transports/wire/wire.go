@@ -1,9 +1,8 @@
-// Package wire is the JSON of Baton's requests and answers: what a client may send, checked before anything
-// starts, and how runs, steps, nodes and messages look to it. Every transport speaks through it, so that the
-// same thing has the same form behind every door. It knows nothing of HTTP: bytes come in, structs go out.
+// Package wire is the JSON of Baton's requests and answers: it decodes and checks requests, and encodes runs, steps, nodes and
+// messages. All transports use it, so that everything has one form. It knows nothing of HTTP: it reads bytes and returns structs.
 //
-// Requests are read strictly where a member is known and leniently where it is not: a known member of the
-// wrong type is refused with a sentence that names it, an unknown one is ignored, and null means absent.
+// A known member of the wrong type is refused with a sentence that names it; unknown members are ignored, and null means
+// absent.
 package wire
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Encode returns v as JSON in which <, > and & are themselves: no answer is part of a page, and none grows sixfold for being of markup.
+// Encode returns v as JSON without escapes of <, > and &: no answer is part of a page, and escaped markup would grow sixfold.
 func Encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -31,8 +30,8 @@ func Separators(text []byte) int {
 	return bytes.Count(text, []byte("\u2028")) + bytes.Count(text, []byte("\u2029"))
 }
 
-// Unescape returns what a parameter of a path stands for. Routers leave it percent-encoded; it is decoded
-// exactly once, so that a name may hold a slash or a percent sign. What cannot be decoded names nothing.
+// Unescape decodes a path parameter. Routers leave it percent-encoded; it is decoded exactly once, so that a name may contain a
+// slash or a percent sign. An invalid one becomes empty.
 func Unescape(param string) string {
 	s, err := url.PathUnescape(param)
 	if err != nil {
@@ -41,7 +40,7 @@ func Unescape(param string) string {
 	return s
 }
 
-// Refuse is a refusal of a request for what it says.
+// Refuse returns an error of a request's content.
 func Refuse(code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
@@ -51,7 +50,7 @@ func refuseMember(name, code, format string, args ...any) error {
 	return &runtime.Error{Kind: runtime.KindInvalid, Code: code, Detail: fmt.Sprintf(format, args...), Place: "/" + name}
 }
 
-// The codes of what Decode functions refuse.
+// The error codes of the Decode functions.
 const (
 	codeJSON    = "invalid_json"
 	codeRequest = "invalid_request"
@@ -85,7 +84,7 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// Moment is the time that a parameter names, zero for none.
+// Moment is the time in a parameter, zero for none.
 func Moment(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -37,7 +37,7 @@ func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 	return false
 }
 
-// rest is what a socket whose commands are too many waits for the next: else it would be refused as fast as it asks.
+// rest delays the next command of a socket over its rate limit, which would be refused at once.
 func rest(ctx context.Context) {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -57,8 +57,8 @@ func (d *desk) read(kind int, msg []byte) (wire.Command, error) {
 	return cmd, err
 }
 
-// do returns a command's result, and what is to be done once that has been said. Once begun, a command is not
-// given up when the client leaves.
+// do returns a command's result, and the function to run after the result was sent. A command that has begun is carried through
+// when the client disconnects.
 func (d *desk) do(ctx context.Context, s *socket, cmd *wire.Command) (result any, then func(), err error) {
 	switch cmd.Op {
 	case "subscribe":

@@ -12,11 +12,11 @@ import (
 	"github.com/batonrun/baton/transports/fanout"
 )
 
-// ping is a frame that asks the client for a sign of life.
+// ping is a ping frame.
 var ping = []byte{0x89, 0}
 
-// control returns the library's frame as it should be, and whether it closes the socket: a client may get none behind it. The
-// library calls a reason that is no text a breach of protocol, and a bad gateway, for which there is a code, too.
+// control corrects a control frame of the library, and reports whether it closes the socket, after which nothing may be sent. The
+// library uses other close codes than the RFC for a reason that is not UTF-8 and for a bad gateway.
 func control(frame []byte) ([]byte, bool) {
 	if frame[0] != 0x88 {
 		return frame, false
@@ -39,7 +39,7 @@ func closing(code int, reason string) []byte {
 	return append([]byte{0x88, byte(len(payload))}, payload...)
 }
 
-// latest is the end of what a client has sent, as long as a close frame with half a code.
+// latest holds the end of the client's input, long enough for a close frame with half a code.
 type latest [7]byte
 
 func (l *latest) add(p []byte) {
@@ -98,7 +98,7 @@ func named(threadID string) framing {
 	return framing(`{"op":"event","threadId":` + string(encode(threadID)) + `,`)
 }
 
-// Around appends what stands before an event in its frame.
+// Around appends the start of an event's frame.
 func (f framing) Around(dst []byte, id int64, _ agui.Type, n int) (head []byte, tail string) {
 	if f == bare {
 		return header(dst, n), ""

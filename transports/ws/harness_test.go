@@ -16,8 +16,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
-	"github.com/batonrun/baton/transports/rest"
-	"github.com/batonrun/baton/transports/sse"
 	"github.com/batonrun/baton/transports/transporttest"
 	"github.com/batonrun/baton/transports/ws"
 )
@@ -28,36 +26,26 @@ const patience = transporttest.Patience
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-// server has sockets, REST to start what they show, and server-sent events to compare that with.
-type server struct {
-	*transporttest.Server
-	keys chan string // what the typist writes
-}
+type server struct{ *transporttest.Server }
 
-// serve starts a server with a typist and a drummer. It lets no run go on when it stops.
+// serve starts a server with a drummer.
 func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 	tb.Helper()
 	return serveWith(tb, cfg, 0, 0)
 }
 
-// serveWith starts a server whose messages must not stand still for slack, and whose clients must take rate bytes a second.
+// serveWith starts a server whose messages may pause for slack, and whose clients must read rate bytes a second.
 func serveWith(tb testing.TB, cfg transports.StreamConfig, slack time.Duration, rate int) *server {
 	tb.Helper()
-	keys := make(chan string)
-	s := transporttest.Serve(tb, transporttest.Config{
+	return &server{transporttest.Start(tb, transporttest.Config{
 		Runtime: runtime.Config{Grace: time.Second, Runs: 5000},
-		Streams: cfg, Slack: slack, Rate: rate,
-		Plugins: []plugins.Plugin{transporttest.Typist{Keys: keys}, transporttest.Drummer{}},
+		Streams: cfg,
+		Server:  transports.Config{Slack: slack, Rate: rate},
+		Plugins: []plugins.Plugin{transporttest.Drummer{}},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
-			return []transports.Mounter{
-				sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
-				rest.Transport{Runtime: s.Runtime},
-				ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
-				ws.Panicking{Transport: ws.Transport{Streams: s.Streams, Log: s.Logger}},
-			}
+			return append(transporttest.All(s), ws.Panicking{Transport: ws.Transport{Streams: s.Streams, Log: s.Logger}})
 		},
-	})
-	return &server{s, keys}
+	})}
 }
 
 // socket is a client's end of a WebSocket.

@@ -21,16 +21,15 @@ import (
 // protocolMany is the subprotocol of a socket with many threads.
 const protocolMany = "baton.v1"
 
-// desk is a socket with many threads. Commands are done in the order they come, one at a time, by the goroutine
-// that reads them: while one is done the next ones wait with the client. Each subscription has a goroutine that
-// follows its thread; all write to the socket in turn, and none has anything to write stored for it.
+// desk is a socket with many threads. The reading goroutine executes commands one at a time, in order; the next ones wait with the
+// client. Each subscription has a goroutine that follows its thread. All write to the socket in turn, without queues.
 type desk struct {
 	t       Transport
 	who     runtime.Caller
 	project string // that the query names
 
 	subs  map[string]*subscription // by the name the client uses; of the reading goroutine
-	lists *subscription            // to the project's lists, nil for none; of the reading goroutine
+	lists *subscription            // to the project's lists, nil for none; used by the reading goroutine
 	turn  chan struct{}            // holds one while a subscription has events to write
 
 	mu    sync.Mutex     // guards the fields below
@@ -82,12 +81,12 @@ func (s *socket) say(r reply) {
 	held := s.budget.Hold()
 	defer held.Release()
 	if len(frame) > largeReply {
-		held.Force(len(frame)) // what it answers is done
+		held.Force(len(frame)) // the command has had its effect
 	}
 	_ = s.w.Batch(func() { _, _ = s.w.Write(frame) })
 }
 
-// refuse says that a command is refused, or that a thread cannot be shown any more.
+// refuse sends the error of a command, or of a thread that can no longer be shown.
 func (s *socket) refuse(ref json.RawMessage, threadID string, err error, about ...any) {
 	_, p := s.problem(err, about...)
 	s.say(reply{Op: "error", Ref: ref, ThreadID: threadID, Detail: p.Detail, Code: p.Code, Place: p.Place})
@@ -96,10 +95,10 @@ func (s *socket) refuse(ref json.RawMessage, threadID string, err error, about .
 // subscribed is the answer to a subscription.
 type subscribed struct {
 	ThreadID string `json:"threadId"`
-	After    int64  `json:"afterEventId"` // what follows is behind it
+	After    int64  `json:"afterEventId"` // events follow after this one
 }
 
-// subscribe opens a thread, and returns what begins to show it.
+// subscribe opens a thread, and returns the function that begins to show it.
 func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after int64) (any, func(), error) {
 	maps.DeleteFunc(d.subs, func(_ string, sub *subscription) bool { return sub.over() })
 	if d.subs[threadID] != nil {
@@ -120,12 +119,12 @@ func (d *desk) subscribe(ctx context.Context, s *socket, threadID string, after 
 	ctx, cancel := context.WithCancel(ctx)
 	sub := &subscription{cancel, make(chan struct{})}
 	d.subs[threadID] = sub
-	tail := &fanout.Tail{Cursor: &reader{cur, d.turn, false}, Projection: agui.Seed, Framing: named(threadID)}
+	feed := &fanout.Feed{Cursor: &reader{cur, d.turn, false}, Projection: agui.Seed, Framing: named(threadID)}
 	return subscribed{threadID, cur.After()}, func() {
 		d.begin(func() {
 			defer close(sub.done)
 			defer release()
-			d.t.Streams.Guard(func() { d.follow(ctx, s, threadID, tail) })
+			d.t.Streams.Guard(func() { d.follow(ctx, s, threadID, feed) })
 		})
 	}, nil
 }
@@ -139,8 +138,8 @@ func (d *desk) open(ctx context.Context, threadID string, after int64) (*runtime
 	return d.t.Runtime.Read(ctx, th, after, true)
 }
 
-// reader is a subscription's cursor. Those of a socket have events in turn, as they write them: a client that takes
-// nothing would keep a page of each.
+// reader is a subscription's cursor. The subscriptions of a socket read in turn: if the client does not read, only one holds a
+// page.
 type reader struct {
 	*runtime.Cursor
 	turn chan struct{}
@@ -159,7 +158,7 @@ func (r *reader) Next(ctx context.Context) ([]*runtime.Record, error) {
 	return r.Cursor.Next(ctx)
 }
 
-// Waits also says that what was returned last is written.
+// Waits also reports that the last returned records are written.
 func (r *reader) Waits() bool {
 	if r.has {
 		r.has = false
@@ -195,15 +194,15 @@ func (d *desk) end() {
 }
 
 // follow shows a thread.
-func (d *desk) follow(ctx context.Context, s *socket, threadID string, tail *fanout.Tail) {
-	defer tail.Cursor.Close()
-	err := d.t.Streams.Follow(ctx, s.w, tail)
+func (d *desk) follow(ctx context.Context, s *socket, threadID string, feed *fanout.Feed) {
+	defer feed.Cursor.Close()
+	err := d.t.Streams.Follow(ctx, s.w, feed)
 	if ctx.Err() == nil && !errors.Is(err, stream.ErrGone) {
 		s.refuse(nil, threadID, cmp.Or(err, error(runtime.ErrThreadNotFound)), "thread", threadID) // it ends only with its thread
 	}
 }
 
-// unsubscribe ends a subscription: when it returns no event of it follows.
+// unsubscribe ends a subscription: no event of it follows.
 func (d *desk) unsubscribe(threadID string) (any, error) {
 	sub := d.subs[threadID]
 	if sub == nil {

@@ -385,8 +385,8 @@ func TestRunsOfASocketOutliveIt(t *testing.T) {
 	_ = c.Close()
 	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 

@@ -18,7 +18,7 @@ const (
 	protocolAGUI1 = "agui.1"
 )
 
-// quiet is how much a client may say at once that nobody listens to.
+// quiet limits the client's messages, which are ignored.
 const quiet = 1 << 10
 
 // mirror answers GET of a thread's socket: its log from a cursor on, as events show it.
@@ -40,7 +40,7 @@ func (t Transport) mirror(c *fiber.Ctx, _ runtime.Caller) error {
 	}})
 }
 
-// view is what the socket shows, in the project that the query names.
+// view returns the socket's view, in the project of the query.
 func (t Transport) view(c *fiber.Ctx) (*transports.View, error) {
 	who, err := auth.ForProject(c, c.Query("projectId"))
 	if err != nil {
@@ -51,11 +51,11 @@ func (t Transport) view(c *fiber.Ctx) (*transports.View, error) {
 
 // watch shows a view until it ends. It is a function of its own for the sake of the stack on which it waits.
 func (t Transport) watch(ctx context.Context, s *socket, v *transports.View, p agui.Projection, f fanout.Framing) error {
-	tail, err := t.Streams.Tail(ctx, v, p)
+	feed, err := t.Streams.Feed(ctx, v, p)
 	if err != nil {
 		return err
 	}
-	defer tail.Cursor.Close()
-	tail.Framing = f
-	return t.Streams.Follow(ctx, s.w, tail)
+	defer feed.Cursor.Close()
+	feed.Framing = f
+	return t.Streams.Follow(ctx, s.w, feed)
 }

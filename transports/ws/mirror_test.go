@@ -36,9 +36,9 @@ func TestViewersGetWhatTheEventStreamShows(t *testing.T) {
 	}
 	began.Wait()
 	for i := range keys {
-		s.keys <- fmt.Sprintf("key %d ", i)
+		s.Keys <- fmt.Sprintf("key %d ", i)
 	}
-	close(s.keys)
+	close(s.Keys)
 	ended.Wait()
 	log := s.events("main")
 	want := frames(log)
@@ -276,11 +276,11 @@ func TestClientWithNothingToSayMaySayLittle(t *testing.T) {
 		c.send(strings.Repeat("x", 1000))
 		_ = c.WriteMessage(websocket.BinaryMessage, []byte{0, 1})
 	}
-	s.keys <- "hello"
+	s.Keys <- "hello"
 	c.until("hello")
 	c.send(strings.Repeat("x", 1<<20))
 	c.all(1009)
-	close(s.keys)
+	close(s.Keys)
 }
 
 func TestClientThatClosesIsAnswered(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// introduction is what a client has to say which run it wants.
+// introduction is the time for the first message.
 const introduction = time.Minute
 
-// asking is a socket on which one run is asked for.
+// asking is a socket with one run.
 type asking struct {
 	t       Transport
 	who     runtime.Caller
@@ -26,12 +26,12 @@ type asking struct {
 	agent   string
 	path    string
 	keys    [][]byte // the request's Idempotency-Key
-	dialect string   // the subprotocol, which goes before the input's protocolVersion
+	dialect string   // the subprotocol, which overrides the input's protocolVersion
 	in      chan message
 }
 
-// run answers GET of an agent's socket: the first message is a RunAgentInput, whose run's events come out. The
-// run belongs to the socket as that of a POST does to its connection.
+// run answers GET of an agent's socket: the first message is a RunAgentInput, and the socket shows the run's events. The socket owns
+// the run.
 func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
 	project := c.Query("projectId")
 	dialect := protocol(c, protocolAGUI0, protocolAGUI1)
@@ -49,7 +49,7 @@ func (t Transport) run(c *fiber.Ctx, _ runtime.Caller) error {
 	return t.hold(c, conversation{protocol: a.dialect, limit: t.Input, take: a.take, talk: a.talk})
 }
 
-// take hands over the first message. What follows is nothing to anybody.
+// take receives the first message. Later ones are ignored.
 func (a *asking) take(_ context.Context, s *socket, msg message) bool {
 	select {
 	case a.in <- msg:
@@ -68,7 +68,7 @@ func (a *asking) talk(ctx context.Context, s *socket) error {
 	if err := a.t.Streams.ShowRun(ctx, s.w, r); err != nil {
 		return err
 	}
-	return context.Cause(ctx) // of a server that stops, which ShowRun has said already
+	return context.Cause(ctx) // of a stopping server, whose last event ShowRun has written
 }
 
 // start waits for the input and starts its run.
@@ -125,7 +125,7 @@ var errBinary = &runtime.Error{
 	Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "A message must be a text frame that holds a JSON object",
 }
 
-// inProject checks the project that a message names: the query's goes before it, and a socket is for one.
+// inProject checks the project in a message: it must be the query's, if that names one.
 func inProject(who runtime.Caller, query, body string) error {
 	if query == "" && body != "" && body != who.Project() {
 		return runtime.ErrProjectNotFound

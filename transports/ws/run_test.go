@@ -176,8 +176,8 @@ func TestWhatFollowsTheInputIsIgnored(t *testing.T) {
 	for range 5 {
 		c.send(`{"content": "another"}`)
 	}
-	s.keys <- "hello"
-	close(s.keys)
+	s.Keys <- "hello"
+	close(s.Keys)
 	if got := strings.Join(c.all(1000), "\n"); !strings.Contains(got, "hello") || strings.Count(got, "RUN_FINISHED") != 1 {
 		t.Errorf("got %s", got)
 	}
@@ -201,8 +201,8 @@ func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 	_ = s.typing(`, "forwardedProps": {"background": true}`).Close()
 	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 	s.OutlastGrace()
-	s.keys <- "still here"
-	close(s.keys)
+	s.Keys <- "still here"
+	close(s.Keys)
 	s.Await("a", "COMPLETED")
 }
 
@@ -212,7 +212,7 @@ func TestRepeatTakesTheRunOver(t *testing.T) {
 	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
 	c := s.typing("", "Idempotency-Key", "k")
 	s.OutlastGrace()
-	s.keys <- "still here"
+	s.Keys <- "still here"
 	c.until("still here")
 	_ = c.Close()
 	s.Await("a", "CANCELLED")
@@ -234,7 +234,7 @@ func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
 	c := s.typing("")
 	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
 	s.Await("b", runtime.Queued)
-	close(s.keys)
+	close(s.Keys)
 	c.until("RUN_FINISHED")
 	s.Await("b", "COMPLETED")
 }

@@ -28,7 +28,7 @@ const (
 	closeSlow     = 4008
 )
 
-// handshake is what a client has to answer that the socket is closed.
+// handshake is the time for the client's answer to a close frame.
 const handshake = time.Second
 
 // socket is the server's end of a WebSocket.
@@ -37,10 +37,10 @@ type socket struct {
 	w    *stream.Writer
 	log  *slog.Logger
 
-	budget *budget.Budget // for what is said
+	budget *budget.Budget // for replies
 
-	latest latest       // of what the client has sent; used by who reads, as is the next
-	kept   *budget.Hold // of the message that somebody has kept, nil for none
+	latest latest       // of the client's input; used by the reading goroutine, as is the next field
+	kept   *budget.Hold // of the message that a handler has kept, nil for none
 }
 
 // serve is a socket's life.
@@ -49,12 +49,12 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, of quot
 	deaf := make(chan struct{})
 	go func() { // ends when nothing more can be read, at the latest at the deadline set below
 		defer close(deaf)
-		defer s.w.Leave()
+		defer s.w.Abort()
 		streams.Guard(func() { s.listen(ctx, conv, of) })
 	}()
 	wait := time.Duration(0) // also when talk panics: the reader must not outlive the connection
 	defer func() {
-		s.w.Deafen(time.Now().Add(wait))
+		s.w.StopReading(time.Now().Add(wait))
 		<-deaf
 		if s.kept != nil {
 			s.kept.Release()
@@ -62,12 +62,12 @@ func (s *socket) serve(ctx context.Context, streams *transports.Streams, of quot
 	}()
 	err := conv.talk(ctx, s)
 	if errors.Is(err, stream.ErrGone) {
-		err = context.Cause(ctx) // a write may fail because of what has ended the socket
+		err = context.Cause(ctx) // a write may fail because the stream has ended
 	}
 	wait = s.close(err)
 }
 
-// listen reads what the client sends until it has left.
+// listen reads the client's messages until it disconnects.
 func (s *socket) listen(ctx context.Context, conv *conversation, of quota.Owner) {
 	for {
 		held := s.budget.Hold().For(of)
@@ -75,7 +75,7 @@ func (s *socket) listen(ctx context.Context, conv *conversation, of quota.Owner)
 		if err != nil {
 			held.Release()
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				s.w.Linger() // the library may have said what is wrong, to a client that still sends
+				s.w.Linger() // the library may have sent an error to a client that still sends
 			}
 			return
 		}
@@ -87,17 +87,18 @@ func (s *socket) listen(ctx context.Context, conv *conversation, of quota.Owner)
 	}
 }
 
-// message is what a client has said. It is held until take returns, or if that keeps it to the end, or until it is Released.
+// message is a client's message. The budget counts it until take returns, or if take keeps it until it is released or the socket
+// ends.
 type message struct {
 	kind int
 	body []byte
 	held *budget.Hold
 }
 
-// largeMessage is the size above which a message counts once more, as what it is decoded to.
+// largeMessage is the size above which a message counts twice, for its decoded form.
 const largeMessage = 64 << 10
 
-// message reads the next message. What is wrong with it the client is told.
+// message reads the next message. It closes the socket with the reason of an error.
 func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 	kind, r, err := s.conn.NextReader()
 	var msg []byte
@@ -106,8 +107,8 @@ func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 		if err == nil && len(msg) > largeMessage {
 			err = held.Grow(wire.Decoded(msg))
 		}
-		s.w.Relax()
-		if errors.Is(err, os.ErrDeadlineExceeded) && !s.w.Deaf() {
+		s.w.UnlimitReads()
+		if errors.Is(err, os.ErrDeadlineExceeded) && !s.w.ReadingStopped() {
 			err = s.abort(closeStatus+408, "The message took too long to arrive")
 		}
 	}
@@ -117,7 +118,7 @@ func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 		return 0, nil, s.abort(closeStatus+503, budget.ErrSpent.Detail)
 	case errors.As(err, &refused) && refused.Kind == runtime.KindOverloaded:
 		return 0, nil, s.abort(closeStatus+429, refused.Detail)
-	case errors.Is(err, websocket.ErrReadLimit): // the library has said so, unless the length is none
+	case errors.Is(err, websocket.ErrReadLimit): // the library has sent the close frame, unless the length is invalid
 		_ = s.abort(websocket.CloseProtocolError, "A frame must have a length")
 	case err == nil && kind == websocket.TextMessage && !utf8.Valid(msg):
 		return 0, nil, s.abort(websocket.CloseInvalidFramePayloadData, "A text must be UTF-8")
@@ -125,8 +126,7 @@ func (s *socket) message(held *budget.Hold, limit int) (int, []byte, error) {
 	return kind, msg, err
 }
 
-// arriving is a message of which a piece comes after the other: each tells the stream that its client is there, and must not be
-// long in coming.
+// arriving reads a message in pieces. Each shows that the client is alive, and has a deadline.
 type arriving struct {
 	io.Reader
 	w     *stream.Writer
@@ -135,24 +135,24 @@ type arriving struct {
 }
 
 func (a *arriving) Read(p []byte) (int, error) {
-	a.w.Heard()
-	a.w.Expect(a.began, a.got)
+	a.w.Alive()
+	a.w.LimitReads(a.began, a.got)
 	n, err := a.Reader.Read(p)
 	a.got += n
 	return n, err
 }
 
-// errAborted means that the socket was closed for what its client has sent.
+// errAborted means that the socket was closed for the client's input.
 var errAborted = errors.New("the client has broken the protocol")
 
-// abort closes the socket at once, as the library does for what it finds wrong itself.
+// abort closes the socket at once, as the library does for the protocol errors that it finds.
 func (s *socket) abort(code int, reason string) error {
 	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(handshake))
 	return errAborted
 }
 
-// answerClose answers the client's close frame: as it came, or with a protocol error when it has half a code, which the library
-// takes for none.
+// answerClose answers the client's close frame: with the same code, or with a protocol error if it has half a code, which the
+// library ignores.
 func (s *socket) answerClose(code int, _ string) error {
 	if code == websocket.CloseNoStatusReceived && s.latest.isHalfClose() {
 		return s.abort(websocket.CloseProtocolError, "A close frame must hold a whole code")
@@ -172,12 +172,12 @@ func (s *socket) close(err error) time.Duration {
 	if !slow && s.conn.WriteControl(websocket.CloseMessage, payload, time.Now().Add(handshake)) == nil {
 		return handshake
 	}
-	s.w.Linger() // what it still sends must not cost it the farewell
+	s.w.Linger() // so that unread input does not reset the connection before the last frame
 	s.w.Farewell(append([]byte{0x88, byte(len(payload))}, payload...))
 	return 0
 }
 
-// verdict is what a client is told of why the socket is closed.
+// verdict is the close code and reason for err.
 func (s *socket) verdict(err error) (code int, reason string) {
 	switch {
 	case err == nil:
@@ -187,11 +187,11 @@ func (s *socket) verdict(err error) (code int, reason string) {
 	case errors.Is(err, runtime.ErrStopping):
 		return closeStopping, "The server is stopping; come back soon"
 	}
-	status, p := s.problem(err, s.w.Names()...)
+	status, p := s.problem(err, s.w.Labels()...)
 	return closeStatus + status, cut(p.Detail)
 }
 
-// problem is what a client is told of err, and the log, with what it is about, of one that is nobody's refusal.
+// problem is the status and body for err. It logs unknown errors with the names in about.
 func (s *socket) problem(err error, about ...any) (int, transports.Problem) {
 	status, p, _ := transports.Status(err)
 	if status == 500 && !errors.Is(err, stream.ErrGone) {

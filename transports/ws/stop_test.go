@@ -160,7 +160,7 @@ func TestSocketThatAnswersPingsStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(s.keys)
+	close(s.Keys)
 	c.closed(<-got, 1000)
 }
 

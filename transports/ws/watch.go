@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// changesPause is how long a client that was told of a change is told of no other: what changes all the time would have it ask
-// all the time.
+// changesPause is the time between two messages about changes, as a client reads the lists after each.
 const changesPause = 250 * time.Millisecond
 
-// changed is the frame that tells of a change.
+// changed is the frame that announces a change.
 var changed = encoded(reply{Op: "changed"})
 
 // watched is the answer to watch and unwatch.
@@ -17,7 +16,7 @@ type watched struct {
 	ProjectID string `json:"projectId"`
 }
 
-// watch returns what tells the client whenever there is something else to see in its project's lists.
+// watch returns the function that announces changes of the project's lists to the client.
 func (d *desk) watch(ctx context.Context, s *socket) (any, func(), error) {
 	if d.lists != nil {
 		return nil, nil, errWatching
@@ -39,7 +38,7 @@ func (d *desk) watch(ctx context.Context, s *socket) (any, func(), error) {
 	}, nil
 }
 
-// unwatch ends a watch: when it returns the client is told nothing more.
+// unwatch ends a watch: no message of it follows.
 func (d *desk) unwatch() (any, error) {
 	if d.lists == nil {
 		return nil, errNotWatching

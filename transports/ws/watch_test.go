@@ -25,7 +25,7 @@ func TestChangesOfListsAreTold(t *testing.T) {
 	}
 	told("a start", func() { s.Start(`{"agent": "typist", "threadId": "main", "content": "x", "runId": "a"}`) })
 	s.Await("a", "RUNNING")
-	told("an end", func() { s.keys <- "."; s.Do("POST", "/api/projects/default/agent-runs/a/cancel", "") })
+	told("an end", func() { s.Keys <- "."; s.Do("POST", "/api/projects/default/agent-runs/a/cancel", "") })
 	s.Await("a", "CANCELLED")
 	told("a name", func() { s.Do("PATCH", "/api/v1/threads/main", `{"title": "A thread"}`) })
 	told("a deletion", func() { s.Do("DELETE", "/api/v1/threads/main", "") })

@@ -1,14 +1,13 @@
-// Package ws is the event stream of runs over WebSocket: a thread's log, as the stream of server-sent events
-// shows it; one run per socket for clients of AG-UI; and many threads on one socket, with commands.
+// Package ws streams the events of runs over WebSocket: a thread's log as in server-sent events, one run per socket for AG-UI
+// clients, and many threads on one socket, with commands.
 //
-// What is wrong with a request's credential or Origin is said before the upgrade, in HTTP. All else closes the
-// socket: with 4000 and the status that HTTP would have had, and a sentence. A socket that ends as it should is
-// closed with 1000, by a server that stops with 1001, for a message that is too big with 1009, with 4008 when
-// its client takes nothing, and with 4401 when its credential ends: it goes on behind the last id it has got.
+// Errors of a request's credential or Origin are answered in HTTP before the upgrade. All others close the socket: with
+// code 4000 and the HTTP status and detail. A complete socket closes with 1000, one of a stopping server with 1001, a too large
+// message with 1009, a client that does not read with 4008, and an ended credential with 4401: the client may continue after
+// its last id.
 //
-// Frames are written by the server's streams, whole batches at a time, and so are pings and the last word to a client
-// that takes nothing. The WebSocket library does the handshake, reads, and writes the other control frames: pongs and
-// the close.
+// The server's streams write frames in batches, pings, and the last frame to a client that does not read. The WebSocket
+// library performs the handshake, reads, and writes the other control frames: pongs and closes.
 package ws
 
 import (
@@ -41,7 +40,7 @@ type Transport struct {
 	KeepEdits bool
 }
 
-// Routes are the sockets. What is wrong with the project that one names it says after the upgrade, as all else.
+// Routes are the sockets. An unknown project is answered after the upgrade, like other errors.
 func (t Transport) Routes() []transports.Route {
 	t.Log = cmp.Or(t.Log, slog.Default())
 	t.Input = cmp.Or(t.Input, 32<<20)
@@ -53,7 +52,7 @@ func (t Transport) Routes() []transports.Route {
 	}
 }
 
-// upgrading refuses requests that do not ask for a WebSocket, or not as the library takes it.
+// upgrading refuses requests that do not ask for a WebSocket, or in a form that the library does not accept.
 func upgrading(h auth.Handler) auth.Handler {
 	return func(c *fiber.Ctx, who runtime.Caller) error {
 		if err := upgradable(c); err != nil {
@@ -76,7 +75,7 @@ func upgradable(c *fiber.Ctx) error {
 	return nil
 }
 
-// The version of the protocol, and where it stands.
+// The version of the protocol, and its header.
 const (
 	version       = "13"
 	versionHeader = "Sec-WebSocket-Version"
@@ -86,11 +85,11 @@ var errKey = &runtime.Error{
 	Kind: runtime.KindInvalid, Code: "invalid_request", Detail: "Sec-WebSocket-Key must be 16 bytes in base64",
 }
 
-// conversation is what happens on a socket.
+// conversation defines a socket.
 type conversation struct {
-	protocol string // of those that the client offers, "" for none
+	protocol string // the chosen subprotocol, "" for none
 	limit    int64  // bytes of a message from the client
-	// take is called with each message of the client, by one goroutine, and reports whether it keeps it. Nil ignores them.
+	// take is called with each client message, by one goroutine, and reports whether it keeps the message. Nil ignores messages.
 	take func(ctx context.Context, s *socket, msg message) (keeps bool)
 	// talk writes to the socket until it is to be closed, for the reason it returns.
 	talk func(ctx context.Context, s *socket) error
@@ -117,9 +116,9 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 		t.Streams.Guard(func() {
 			t.Streams.Attach(holder, req, s.conn.NetConn(), stream.Duplex{Ping: ping, Control: control, Read: s.latest.add}, func(ctx context.Context, w *stream.Writer) {
 				s.w = w
-				w.About(names...)
+				w.Describe(names...)
 				s.conn.SetPongHandler(func(string) error {
-					w.Heard()
+					w.Alive()
 					return nil
 				})
 				s.serve(ctx, t.Streams, t.Streams.Owner(holder), &conv)
@@ -128,7 +127,7 @@ func (t Transport) hold(c *fiber.Ctx, conv conversation) error {
 	}, cfg)(c)
 }
 
-// refuse upgrades c to a socket that is closed with an error. What its client says meanwhile nobody takes.
+// refuse upgrades c to a socket that closes with an error. It ignores the client's messages.
 func (t Transport) refuse(c *fiber.Ctx, protocol string, err error) error {
 	return t.hold(c, conversation{protocol: protocol, limit: t.Input, talk: func(context.Context, *socket) error { return err }})
 }
@@ -136,7 +135,7 @@ func (t Transport) refuse(c *fiber.Ctx, protocol string, err error) error {
 // readBuffer is small: frames larger than it are read past it.
 const readBuffer = 256
 
-// unused is where the library would get buffers for messages, of which it writes none.
+// unused is the library's pool of write buffers, which it never needs.
 type unused struct{}
 
 func (unused) Get() any { return nil }
@@ -144,7 +143,7 @@ func (unused) Put(any)  {}
 
 const protocolHeader = "Sec-WebSocket-Protocol"
 
-// protocol returns the first subprotocol that the client offers and the route speaks, "" for none.
+// protocol returns the first subprotocol that both the client and the route support, "" for none.
 func protocol(c *fiber.Ctx, spoken ...string) string {
 	offered := bytes.Join(c.Request().Header.PeekAll(protocolHeader), []byte(","))
 	for name := range strings.SplitSeq(string(offered), ",") {

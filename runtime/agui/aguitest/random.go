@@ -18,7 +18,7 @@ func Random(data []byte) []agui.Event {
 	return events
 }
 
-// Legal returns the events that v takes, with v's own closers and a terminal event behind them.
+// Legal returns the events that v accepts, followed by v's own closers and a terminal event.
 func Legal(v *agui.Verifier, events []agui.Event) []agui.Event {
 	legal := take(v, nil, agui.RunStarted{})
 	for _, ev := range events {

@@ -15,21 +15,21 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// Store is where keys are. It returns those of the keys that exist, revoked ones too, in any order.
+// Store holds the keys. It returns the existing keys among ids, revoked ones too, in any order.
 type Store interface {
 	APIKeys(ctx context.Context, ids []string) ([]runtime.APIKey, error)
 }
 
-// What is remembered of keys, so that a request seldom asks the database: how many, and for how long.
+// The limits of the cache that spares the database most lookups.
 const (
 	maxKnown   = 10_000
 	maxUnknown = 10_000
 	fresh      = 30 * time.Second
 	patience   = 5 * time.Second // for the database
-	lookups    = 2               // at a time, of keys that are not known: whoever makes them up holds up nobody else
+	lookups    = 2               // concurrent lookups of unknown keys, so that made-up keys do not delay known ones
 )
 
-// Keys authenticate requests that bring an API key. What a key may do, and that it was revoked, is remembered for 30 s.
+// Keys authenticates requests with an API key. It caches keys, and thus their revocation, for 30 s.
 type Keys struct {
 	store Store
 	slots *semaphore.Weighted // of lookups
@@ -37,8 +37,8 @@ type Keys struct {
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]*entry
-	unknown map[string]time.Time // when it was found that there is none
-	forgot  map[string]time.Time // when Forget was called: what was asked before is not remembered
+	unknown map[string]time.Time // when the database was found to have no such key
+	forgot  map[string]time.Time // when Forget was called: older lookups are not cached
 }
 
 var (
@@ -46,7 +46,7 @@ var (
 	_ auth.Watcher       = (*Keys)(nil)
 )
 
-// entry is what is known of a key.
+// entry is a cached key.
 type entry struct {
 	key     runtime.APIKey
 	id      auth.Identity
@@ -61,7 +61,7 @@ func NewKeys(s Store) *Keys {
 	}
 }
 
-// Authenticate returns who the key's bearer is.
+// Authenticate returns the identity of the key's user.
 func (k *Keys) Authenticate(r *http.Request) (auth.Identity, error) {
 	text, err := auth.Bearer(r)
 	if err != nil {
@@ -91,7 +91,7 @@ var (
 	}
 )
 
-// find returns what is known of a key, from memory if that is fresh.
+// find returns a key, from the cache if the entry is fresh.
 func (k *Keys) find(ctx context.Context, id string) (*entry, error) {
 	e, known, absent := k.remembered(id)
 	switch {
@@ -107,7 +107,7 @@ func (k *Keys) find(ctx context.Context, id string) (*entry, error) {
 	return v.(*entry), nil
 }
 
-// ask asks the database for a key. Those that are not known wait for each other.
+// ask reads a key from the database. Lookups of unknown keys are limited.
 func (k *Keys) ask(ctx context.Context, id string, known bool) (*entry, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -127,7 +127,7 @@ func (k *Keys) ask(ctx context.Context, id string, known bool) (*entry, error) {
 	return found[id], nil
 }
 
-// remembered returns what is known of a key if that is fresh, and else whether anything was known, or that there is none.
+// remembered returns a fresh entry of the cache, or reports whether the key was known before, or is absent.
 func (k *Keys) remembered(id string) (e *entry, known, absent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *Keys) remembered(id string) (e *entry, known, absent bool) {
 	return nil, known, time.Since(k.unknown[id]) < fresh
 }
 
-// look asks the database for keys, and remembers what it says.
+// look reads keys from the database and caches the result.
 func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error) {
 	asked := time.Now()
 	rows, err := k.store.APIKeys(ctx, ids)
@@ -147,7 +147,7 @@ func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error
 	}
 	found := make(map[string]*entry, len(rows))
 	for _, row := range rows {
-		role, err := runtime.ParseRole(row.Role) // of a newer server's perhaps, which is none here
+		role, err := runtime.ParseRole(row.Role) // a newer server's role may be unknown here
 		if err != nil {
 			continue
 		}
@@ -194,10 +194,10 @@ func (k *Keys) Valid(ctx context.Context, id string) (bool, error) {
 	return err == nil && e.key.Good(time.Now()), err
 }
 
-// some is how many keys one statement asks for.
+// some is the number of keys in one statement.
 const some = 1000
 
-// Ended returns those of the keys that were revoked or are not there any more, asking the database.
+// Ended returns the keys that were revoked or deleted, according to the database.
 func (k *Keys) Ended(ctx context.Context, ids []string) (ended []string, err error) {
 	for start := 0; start < len(ids); start += some {
 		part := ids[start:min(start+some, len(ids))]
@@ -215,12 +215,12 @@ func (k *Keys) Ended(ctx context.Context, ids []string) (ended []string, err err
 	return ended, err
 }
 
-// Forget has what is known of a key asked for anew.
+// Forget removes a key from the cache.
 func (k *Keys) Forget(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.known, id)
 	delete(k.unknown, id)
-	k.asked.Forget(id) // whoever asks now is not given what was found before
+	k.asked.Forget(id) // a new lookup must not share the result of an old one
 	keep(k.forgot, id, time.Now(), maxKnown)
 }

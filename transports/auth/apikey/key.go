@@ -1,11 +1,10 @@
-// Package apikey has API keys: credentials that do not change until they are revoked, of which the database keeps
-// hashes. A key is baton_ID_SECRET, in lower case, so that scanners of sources and logs find one that got there:
+// Package apikey implements API keys: credentials that are valid until they are revoked. The database stores their hashes. A
+// key is baton_ID_SECRET in lower case, so that scanners of sources and logs recognize it:
 //
 //	baton_[a-z2-7]{13}_[a-z2-7]{59}
 //
-// The last seven characters are a checksum, which spares the database questions for what is no key. The secret has 256
-// random bits: nobody guesses it, so that its hash is SHA-256, and not one of those that are slow for the sake of
-// passwords.
+// The last seven characters are a checksum, which saves lookups of texts that are not keys. The secret has 256 random
+// bits, so its hash is SHA-256 and not a slow password hash.
 package apikey
 
 import (
@@ -38,9 +37,8 @@ func checksum(text string) string {
 	return encode(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(text))))
 }
 
-// New makes a key of a user in projects, of which the first is meant where a request names none. Its text is shown once
-// and kept nowhere; row is for the database. Name is what people call it, and may be empty. Expires is zero for a key that does
-// not. It fails for who cannot be.
+// New makes a key of a user in projects; the first is the default project. The text is shown once and not stored; row is for the
+// database. Name is a label and may be empty. A zero expires means never. It fails for an invalid user, project or role.
 func New(name, user string, projects []string, role runtime.Role, expires time.Time) (text string, row runtime.APIKey, err error) {
 	if len(projects) == 0 || len(projects) > maxNames {
 		return "", row, errors.New("a key is for 1 to 100 projects")
@@ -72,7 +70,7 @@ func hashed(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parse returns the id of what looks like a key.
+// parse returns the id of a well-formed key.
 func parse(text string) (id string, ok bool) {
 	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok || len(rest) <= idLength+1+sumLength || rest[idLength] != '_' {

@@ -1,9 +1,8 @@
-// Package jwt authenticates requests that bring a JSON Web Token, signed with a shared secret or with a key of a set
-// (JWKS) that an identity provider publishes.
+// Package jwt authenticates requests with a JSON Web Token, signed with a shared secret or with a key of a set (JWKS) that an
+// identity provider publishes.
 //
-// A token must be signed with one of the algorithms that are configured, by a key that is made for it: what a token says
-// of itself chooses among them and nothing else. Its header names its key in a set (kid); keys and addresses of keys
-// that a header brings (jwk, jku, x5u) are nothing to it. It must say when it expires.
+// A token must be signed with a configured algorithm, by a key that is made for it: the token's header only selects among
+// them. Its kid selects the key; jwk, jku and x5u are ignored. A token must have an expiry.
 package jwt
 
 import (
@@ -29,24 +28,24 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// Config says which tokens are taken, and what they say. It has a Secret or a JWKS; zero fields mean the default.
+// Config defines the accepted tokens and their claims. It has a Secret or a JWKS; zero fields mean the default.
 type Config struct {
 	Secret []byte // of HS256, 32 bytes at least
 	JWKS   string // the URL of a set of keys: https, or http on this machine
 
 	Issuer     string   // that a token's iss must be; needed with JWKS
 	Audience   []string // of which a token's aud must name one; needed with JWKS
-	Algorithms []string // of HS256, or of RS256, ES256 and EdDSA; default all that the Secret or the JWKS is for
+	Algorithms []string // of HS256, or of RS256, ES256 and EdDSA; default all that fit the Secret or the JWKS
 
 	Leeway time.Duration // by which clocks may differ, default 30 s
 
-	// The claims with the user, the projects (the first is meant where a request names none) and the roles. A name is a
-	// claim's own, or leads to it through objects: realm_access.roles. Default sub, projects and roles.
+	// The claims with the user, the projects (the first is the default project) and the roles: a claim's name, or a path through
+	// objects, such as realm_access.roles. Default sub, projects and roles.
 	UserClaim, ProjectsClaim, RolesClaim string
 
-	// Roles is what the names in the roles' claim mean; the greatest counts. Default the roles' own names.
+	// Roles maps the values of the roles' claim; the greatest counts. Default the roles' own names.
 	Roles map[string]runtime.Role
-	// Role is that of a token that names none of Roles. Zero refuses it.
+	// Role is the role of a token without any of Roles. Zero refuses such a token.
 	Role runtime.Role
 
 	Log *slog.Logger // default slog.Default
@@ -108,7 +107,7 @@ type Tokens struct {
 	algorithms []jose.SignatureAlgorithm
 	keys       *keySet // nil with a secret
 	known      known
-	own        string // what the secret is called; empty without one
+	own        string // the mark of the secret; empty without one
 }
 
 var (
@@ -127,7 +126,7 @@ func New(cfg Config) (*Tokens, error) {
 	for _, alg := range cfg.Algorithms {
 		t.algorithms = append(t.algorithms, jose.SignatureAlgorithm(alg))
 	}
-	if len(cfg.Secret) > 0 { // whoever holds a token knows as much of the secret
+	if len(cfg.Secret) > 0 { // a token's owner can guess a weak secret offline
 		mac := hmac.New(sha256.New, cfg.Secret)
 		mac.Write([]byte("what this secret is called"))
 		t.own = "key:" + hex.EncodeToString(mac.Sum(nil)[:16])
@@ -141,7 +140,7 @@ func New(cfg Config) (*Tokens, error) {
 	return t, nil
 }
 
-// Authenticate returns who the token says its bearer is.
+// Authenticate returns the identity in the token.
 func (t *Tokens) Authenticate(r *http.Request) (auth.Identity, error) {
 	text, err := auth.Bearer(r)
 	if err != nil {
@@ -153,8 +152,8 @@ func (t *Tokens) Authenticate(r *http.Request) (auth.Identity, error) {
 // Signed reports that all tokens are.
 func (t *Tokens) Signed(*http.Request) bool { return true }
 
-// Valid reports whether what tokens were signed with, as an Identity's Watched calls it, is taken still: a ticket is no better than the
-// token it was made with.
+// Valid reports whether the key with that mark (see Identity.Watched) is still accepted: a ticket must not outlive the token it was
+// made with.
 func (t *Tokens) Valid(ctx context.Context, mark string) (bool, error) {
 	if t.keys == nil {
 		return mark == t.own, nil
@@ -166,7 +165,7 @@ func (t *Tokens) Valid(ctx context.Context, mark string) (bool, error) {
 	return err == nil, err
 }
 
-// Ended returns those of the marks of which Valid is not true.
+// Ended returns the marks for which Valid is false.
 func (t *Tokens) Ended(ctx context.Context, marks []string) (ended []string, err error) {
 	for _, mark := range marks {
 		switch valid, why := t.Valid(ctx, mark); {
@@ -179,7 +178,7 @@ func (t *Tokens) Ended(ctx context.Context, marks []string) (ended []string, err
 	return ended, err
 }
 
-// identify reads a token. Its errors never hold any of it.
+// identify reads a token. Its errors never contain any of it.
 func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth.Identity, error) {
 	sum := sha256.Sum256([]byte(text))
 	if v := t.known.get(sum); v != nil {
@@ -246,7 +245,7 @@ func (t *Tokens) verify(ctx context.Context, text string) (v *verified, claims m
 	return v, claims, nil
 }
 
-// mistyped refuses a token that is signed well, and of whose claims one is of another type than it has to be.
+// mistyped refuses a well-signed token with a claim of the wrong type.
 func (t *Tokens) mistyped(claims map[string]json.RawMessage) error {
 	for _, c := range []struct {
 		name, want string
@@ -274,7 +273,7 @@ func (t *Tokens) mistyped(claims map[string]json.RawMessage) error {
 	return nil
 }
 
-// Reach fails when the keys of the JWKS are not to be had now. With a secret it does nothing.
+// Reach fails when the keys of the JWKS cannot be fetched now. With a secret it does nothing.
 func (t *Tokens) Reach(ctx context.Context) error {
 	if t.keys == nil {
 		return nil
@@ -283,7 +282,7 @@ func (t *Tokens) Reach(ctx context.Context) error {
 	return err
 }
 
-// keyFor returns what the signature of a token with that header is checked with.
+// keyFor returns the key that checks the signature of a token with that header.
 func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (any, error) {
 	if t.keys == nil {
 		return t.cfg.Secret, nil
@@ -294,7 +293,7 @@ func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (any, error) {
 	return t.keys.find(ctx, header.KeyID, header.Algorithm)
 }
 
-// valid checks for whom and for when a token is.
+// valid checks a token's audience, issuer and times.
 func (t *Tokens) valid(c *jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
 		return errNoExpiry
@@ -325,7 +324,7 @@ func (t *Tokens) role(names json.RawMessage) runtime.Role {
 	return cmp.Or(role, t.cfg.Role)
 }
 
-// What is wrong with tokens. Who sends one may know: it is theirs.
+// The errors of tokens. The sender may see them, as it has the token.
 var (
 	errMalformed = refuse("This is no JSON Web Token that is signed as this server wants it")
 	errSignature = refuse("The token's signature is wrong")
@@ -347,7 +346,7 @@ func refuse(detail string) *runtime.Error {
 	return &runtime.Error{Kind: runtime.KindUnauthorized, Code: "unauthorized", Detail: detail}
 }
 
-// nameOf is what a token is called where it must not stand itself.
+// nameOf is the name of a token where its text must not appear.
 func nameOf(id, text string) string {
 	if id != "" && len(id) <= 100 && runtime.ValidName(id) {
 		return "jwt:" + id
@@ -356,7 +355,7 @@ func nameOf(id, text string) string {
 	return "jwt:" + hex.EncodeToString(sum[:10])
 }
 
-// claim returns the claim of that name, or to which the name leads through objects; nil for none.
+// claim returns the claim of that name or path; nil for none.
 func claim(claims map[string]json.RawMessage, name string) json.RawMessage {
 	if text, ok := claims[name]; ok {
 		return text
@@ -369,9 +368,9 @@ func claim(claims map[string]json.RawMessage, name string) json.RawMessage {
 	return claim(inner, rest)
 }
 
-// one reads a string, "" for what is none.
+// one reads a string, "" if it is not one.
 func one(text json.RawMessage) (s string) {
-	_ = json.Unmarshal(text, &s) // of what is no string nothing
+	_ = json.Unmarshal(text, &s) // a value of another type is ""
 	return s
 }
 
@@ -387,7 +386,7 @@ func several(text json.RawMessage) []string {
 	return list
 }
 
-// words is several, for a claim whose string may hold some, with spaces between them.
+// words is several, for a claim whose string may be a list separated by spaces.
 func words(text json.RawMessage) []string {
 	if s := one(text); s != "" {
 		return strings.Fields(s)

@@ -26,20 +26,20 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// How a set of keys is kept.
+// The limits of a cached set of keys.
 const (
 	ahead    = 4 * time.Minute  // until it is fetched again, while it is used on
-	fresh    = 5 * time.Minute  // until nobody uses it before it was, unless it cannot be had
+	fresh    = 5 * time.Minute  // age after which a set must be fetched again before use, if it can be
 	usable   = time.Hour        // until it is not used any more: a key that was withdrawn must end some time
-	pause    = 10 * time.Second // between two fetches, whoever asks for what keys
+	pause    = 10 * time.Second // between two fetches, for any key
 	patience = 10 * time.Second // for an answer
-	maxSet   = 1 << 20          // bytes of it
+	maxSet   = 1 << 20          // bytes of a set
 	maxKeys  = 100
 	minRSA   = 2048 // bits
 )
 
-// keySet is the keys that an address publishes. One that is not in it has the set fetched anew, but not more often than
-// each ten seconds, so that keys may be replaced at any time, and nobody can have this server trouble another.
+// keySet is the set of keys published at an address. An unknown key causes a new fetch, at most every ten seconds, so that keys
+// may be replaced at any time and clients cannot make this server flood another.
 type keySet struct {
 	url    string
 	client *http.Client
@@ -48,11 +48,11 @@ type keySet struct {
 
 	mu       sync.Mutex // guards the fields below
 	keys     map[string][]jose.JSONWebKey
-	marks    map[string]struct{} // of those that check anything
+	marks    map[string]struct{} // the marks of the keys that check signatures
 	got      time.Time           // when they were fetched
 	tried    time.Time           // when they were, or should have been
 	failed   bool                // they were not then
-	fetching chan struct{}       // closed when the fetch under way has ended; nil for none
+	fetching chan struct{}       // closed when the current fetch has ended; nil for none
 }
 
 func newKeySet(address string, log *slog.Logger) (*keySet, error) {
@@ -101,9 +101,8 @@ func (s *keySet) has(ctx context.Context, mark string) error {
 	})
 }
 
-// look has found, which is called with mu held, look at the keys: at what is published now, as far as it is known. It fails when it finds
-// nothing. Who uses keys that are older than fresh waits for others, as one that was withdrawn would be good for once more; but not while
-// they cannot be had.
+// look runs found, with mu held, on the current keys. It fails if that finds nothing. If the keys are older than fresh it waits for
+// a fetch, as a withdrawn key would be accepted once more; but not while they cannot be fetched.
 func (s *keySet) look(ctx context.Context, found func() bool) error {
 	for waited := false; ; waited = true {
 		s.mu.Lock()
@@ -135,7 +134,7 @@ func (s *keySet) look(ctx context.Context, found func() bool) error {
 	}
 }
 
-// suited returns the key among those of an id that an algorithm's signatures are checked with, nil for none.
+// suited returns the key among those of an id that checks an algorithm's signatures, nil for none.
 func suited(keys []jose.JSONWebKey, algorithm string) any {
 	for i := range keys {
 		k := &keys[i]
@@ -158,7 +157,7 @@ func suited(keys []jose.JSONWebKey, algorithm string) any {
 	return nil
 }
 
-// fetch replaces the keys, or leaves them when it fails.
+// fetch replaces the keys, or leaves them if it fails.
 func (s *keySet) fetch(done chan struct{}) {
 	defer close(done)
 	keys, err := s.get(context.Background())
@@ -197,7 +196,7 @@ func (s *keySet) get(ctx context.Context) (map[string][]jose.JSONWebKey, error) 
 	return parse(text)
 }
 
-// mark is what a key is called that checks the signatures of tokens that name it: the same as long as it is published so.
+// mark identifies a published key that checks the signatures of tokens that name it. It is stable while the key is published.
 func mark(id, algorithm string, key any) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -219,7 +218,7 @@ func marks(keys map[string][]jose.JSONWebKey) map[string]struct{} {
 	return all
 }
 
-// parse reads a set. Keys of kinds that are not known are none.
+// parse reads a set. It skips keys of unknown kinds.
 func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -243,7 +242,7 @@ func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// checks reports whether a key is for the checking of signatures, as far as its operations say: jose does not read them.
+// checks reports whether a key may check signatures according to its operations, which jose ignores.
 func checks(text []byte) bool {
 	var key struct {
 		Ops *[]string `json:"key_ops"`

@@ -12,23 +12,22 @@ import (
 	"github.com/batonrun/baton/transports/auth"
 )
 
-// How many tokens are remembered in each of two generations, and how long they are together: what one says takes as much memory as
-// it is long, and a few times that when it is many short texts.
+// The number of tokens in each of two generations, and the bytes of both. The memory of a token is its length, and a few times that
+// for many short texts.
 const (
 	maxKnown  = 2048
 	maxLength = 2 << 20
 )
 
-// known remembers what tokens with a good signature say: to check that takes longer than most else that is done for a small
-// request, and the one who sends the most requests brings the same token each time. A token is known by its hash. For when it is
-// good, and whether its key still is, is looked at each time.
+// known caches verified tokens by their hash: checking a signature costs more than the rest of a small request, and busy clients
+// send the same token each time. The times of a token and its key's validity are checked each time.
 type known struct {
 	mu         sync.Mutex // guards the fields below
 	young, old map[[sha256.Size]byte]*verified
 	length     int // of the young
 }
 
-// verified is what a token says.
+// verified is the content of a token.
 type verified struct {
 	length int // of the token
 	header jose.Header
@@ -56,7 +55,7 @@ func (k *known) put(sum [sha256.Size]byte, v *verified) {
 	k.keep(sum, v)
 }
 
-// keep remembers v, and forgets those that nobody has brought while a whole generation of others was. The caller holds mu.
+// keep caches v, and drops tokens that were not used during a whole generation of others. The caller holds mu.
 func (k *known) keep(sum [sha256.Size]byte, v *verified) {
 	if k.young == nil || len(k.young) >= maxKnown || k.length+v.length > maxLength {
 		k.old, k.young, k.length = k.young, make(map[[sha256.Size]byte]*verified), 0

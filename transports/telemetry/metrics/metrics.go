@@ -1,8 +1,7 @@
-// Package metrics shows what a server does in Prometheus's text format. Names and labels are in docs/operations.md. No label
-// has values that a stranger chooses: a route is a pattern that is mounted, and of providers and models only so many are told
-// apart.
+// Package metrics exports the server's metrics in Prometheus's text format. docs/operations.md lists names and labels. Clients
+// cannot create label values: routes are mounted patterns, and the numbers of providers and models are limited.
 //
-// What can be looked up is looked up when it is asked for; only how sizes and times are distributed is counted as it happens.
+// Gauges are read at each scrape; only the histograms of sizes and times count as events happen.
 package metrics
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Metrics are those of one server.
+// Metrics are the metrics of one server.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -84,7 +83,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Measures are what a Runtime is given so that it is measured.
+// Measures are the runtime's callbacks.
 func (m *Metrics) Measures() runtime.Measures {
 	return runtime.Measures{
 		Committed: func(events int, took time.Duration) {
@@ -127,7 +126,7 @@ func (m *Metrics) spent(u agui.TokenUsage) {
 	}
 }
 
-// Request counts a request that was answered on a route, the pattern of which is empty when there is none.
+// Request counts an answered request. The route is its pattern, empty for none.
 func (m *Metrics) Request(method, route string, status int, took time.Duration) {
 	if route == "" {
 		route = "none"

@@ -2,7 +2,7 @@ package metrics
 
 import "sync"
 
-// names keeps how many providers and models are told apart within bounds: workers name them, and some of those are other
+// names limits the number of providers and models in labels, as workers choose the names, and some workers are remote
 // servers.
 type names struct {
 	mu   sync.Mutex // guards the field below
@@ -14,7 +14,7 @@ const (
 	longest   = 100 // bytes
 )
 
-// of returns what stands for a provider and a model in labels.
+// of returns the label values for a provider and a model.
 func (n *names) of(provider, model string) (string, string) {
 	if provider == "" {
 		provider = "unknown"

@@ -7,12 +7,12 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// Watch has the metrics show what a server looks like at the moment they are asked for. It is called once.
+// Watch adds the gauges of a server, read at each scrape. Call it once.
 func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats, held func() int64) {
 	m.registry.MustRegister(&watch{engine, streams, held})
 }
 
-// watch is what is looked up.
+// watch holds the sources of the gauges.
 type watch struct {
 	engine  func() runtime.Stats
 	streams func() stream.Stats

@@ -1,6 +1,6 @@
-// Package traces tells OpenTelemetry what a server does: a span for each request for a run, each run, each worker, call of a
-// tool and call of a model in it, named as the conventions for generative AI say (invoke_agent, execute_tool, chat). They
-// are sent over OTLP/HTTP when the standard OTEL_… variables say so. What is said and answered is in no span.
+// Package traces exports OpenTelemetry spans for requests for a run, runs, workers, and calls of tools and models, named by the
+// conventions for generative AI (invoke_agent, execute_tool, chat). They are sent over OTLP/HTTP if the standard OTEL_…
+// variables say so. Spans contain no inputs and outputs.
 package traces
 
 import (
@@ -36,10 +36,10 @@ type Traces struct {
 
 var _ runtime.Tracer = (*Traces)(nil)
 
-// FromEnv returns traces as the environment asks for them, nil when it does not: they are sent when
-// OTEL_TRACES_EXPORTER is otlp, or when OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and
-// OTEL_SDK_DISABLED is not true. All other standard variables hold too, for the sampler, the resource, headers and batches.
-// That spans cannot be sent is told log, for the whole process.
+// FromEnv returns the traces that the environment configures, nil for none: they are sent if OTEL_TRACES_EXPORTER is otlp, or if
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and OTEL_SDK_DISABLED is not true. The other
+// standard variables apply too, for the sampler, the resource, headers and batches. Export errors go to log, for the whole
+// process.
 func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
 	asked, err := asked()
 	if err != nil || !asked {
@@ -60,7 +60,7 @@ func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Traces, er
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/batonrun/baton", trace.WithInstrumentationVersion(version))}, nil
 }
 
-// asked reports whether the environment asks for traces.
+// asked reports whether the environment enables traces.
 func asked() (bool, error) {
 	on := false
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
@@ -101,7 +101,7 @@ func Collector() (string, error) {
 	return net.JoinHostPort(u.Hostname(), "443"), nil
 }
 
-// Shutdown sends what is left, until ctx is done.
+// Shutdown sends the remaining spans, until ctx is done.
 func (t *Traces) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 // Begin starts a span.
@@ -123,12 +123,12 @@ func (t *Traces) Parent(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// Within returns ctx inside the span that a traceparent names. One that is none changes nothing.
+// Within returns ctx inside the span of a traceparent. An invalid one changes nothing.
 func (t *Traces) Within(ctx context.Context, parent string) context.Context {
 	return t.w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
 }
 
-// finish says how an operation has ended. Its error's text stays here: it may quote what was asked.
+// finish records the end of an operation. It omits the error's text, which may quote inputs.
 func finish(span trace.Span, op runtime.Op, end runtime.End) {
 	if op.Kind == runtime.OpModel {
 		name, attrs := modelOf(end.Model)

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,15 @@ import (
 	"github.com/batonrun/baton/storage/blob"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports"
+	aguidoor "github.com/batonrun/baton/transports/agui"
+	"github.com/batonrun/baton/transports/mcp"
+	"github.com/batonrun/baton/transports/monitor"
+	"github.com/batonrun/baton/transports/rest"
+	"github.com/batonrun/baton/transports/sse"
+	"github.com/batonrun/baton/transports/ws"
 )
 
-// Patience is how long a test waits for what should come at once, before it calls it a hang: only that takes so long on any machine.
+// Patience is the time after which a test calls a wait a hang. It is far longer than any machine needs.
 const Patience = 10 * time.Minute
 
 // Main is the TestMain of a package that serves: no test may leave a goroutine behind.
@@ -35,43 +42,60 @@ func Main(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
-// Config says what Serve starts. Mount must be set; other zero fields mean the default.
+// Config configures Start. Zero fields mean the default.
 type Config struct {
-	Mount    func(s *Server) []transports.Mounter // called when the other fields of s are set, but for URL and Addr
-	Plugins  []plugins.Plugin                     // beside the built-in ones
-	Database string                               // URL, default a SQLite file that goes with the test
-	Origins  []string                             // of pages that are admitted
-	Slack    time.Duration                        // for which a message may not get on
-	Rate     int                                  // at which clients must take answers
-	Streams  transports.StreamConfig              // Runtime and Log are set by Serve
-	Runtime  runtime.Config                       // Store, Registry and Log are set by Serve; Drain is 1 ms by default
-	Store    func(runtime.Store) runtime.Store    // puts something between the runtime and its database; nil for nothing
+	Mount    func(s *Server) []transports.Mounter // called when the other fields of s are set, except URL and Addr; default All
+	Plugins  []plugins.Plugin                     // beside the built-in ones and a Typist
+	Database string                               // URL, default a SQLite file that is removed after the test
+	Server   transports.Config                    // Start sets Runtime, Streams and Log
+	Streams  transports.StreamConfig              // Start sets Runtime and Log
+	Runtime  runtime.Config                       // Start sets Store, Registry and Log; Drain is 1 ms by default
+	Store    func(runtime.Store) runtime.Store    // wraps the runtime's database; nil for no wrapper
+	Log      *slog.Logger                         // default: warnings go to the test's output
 
-	Attachments attach.Config // Records and Log are set by Serve; Blobs is a directory that goes with the test by default
+	Attachments attach.Config // Start sets Records and Log; Blobs is a temporary directory by default
 }
 
-// Server is a Baton behind a real listener.
+// Server is a Baton with a real listener.
 type Server struct {
 	testing.TB
-	URL     string // http://host:port
-	Addr    string // host:port
+	URL     string      // http://host:port
+	Addr    string      // host:port
+	Keys    chan string // what the Typist writes
 	Runtime *runtime.Runtime
 	Streams *transports.Streams
-	Logger  *slog.Logger   // shows warnings beside the test
-	Caller  runtime.Caller // who clients of URL are
-	Stop    func()         // returns when the server has ended; the test's end calls it too
+	Web     *transports.Server
+	Logger  *slog.Logger
+	Caller  runtime.Caller // the caller that clients of URL are
+	Stop    func()         // stops the server and waits for its end; called at the test's end too
 }
 
-// Serve starts a server.
-func Serve(tb testing.TB, cfg Config) *Server {
+// All returns the transports that need nothing but a runtime and streams.
+func All(s *Server) []transports.Mounter {
+	return []transports.Mounter{
+		monitor.Transport{Runtime: s.Runtime, Streams: s.Streams}, // before agui, whose paths begin with any agent's name
+		rest.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		sse.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		ws.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger},
+		aguidoor.Transport{Runtime: s.Runtime, Streams: s.Streams},
+		mcp.Transport{Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Version: "test"},
+	}
+}
+
+// Start starts a server. It stops at the test's end, and carries no run on then.
+func Start(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
 	s := &Server{
 		TB:     tb,
-		Logger: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Keys:   make(chan string),
+		Logger: cmp.Or(cfg.Log, slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		Caller: runtime.MustCaller("default", "local", runtime.RoleUser),
 	}
+	if cfg.Mount == nil {
+		cfg.Mount = All
+	}
 	reg := new(plugins.Registry)
-	if err := reg.Add(append(builtin.Plugins(), cfg.Plugins...)...); err != nil {
+	if err := reg.Add(append(append(builtin.Plugins(), Typist{s.Keys}), cfg.Plugins...)...); err != nil {
 		tb.Fatal(err)
 	}
 	if cfg.Database == "" {
@@ -102,11 +126,10 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	}
 	cfg.Streams.Runtime, cfg.Streams.Log = s.Runtime, s.Logger
 	s.Streams = transports.NewStreams(cfg.Streams)
-	web, err := transports.New(
-		transports.Config{
-			Runtime: s.Runtime, Streams: s.Streams, Log: s.Logger, Origins: cfg.Origins, Slack: cfg.Slack, Rate: cfg.Rate,
-			WriteTimeout: time.Hour, IdleTimeout: time.Hour, // not what ends a hang while a test waits
-		}, cfg.Mount(s)...)
+	cfg.Server.Runtime, cfg.Server.Streams, cfg.Server.Log = s.Runtime, s.Streams, s.Logger
+	cfg.Server.WriteTimeout = cmp.Or(cfg.Server.WriteTimeout, time.Hour) // so that no timeout ends a hang before the test does
+	cfg.Server.IdleTimeout = cmp.Or(cfg.Server.IdleTimeout, time.Hour)
+	s.Web, err = transports.New(cfg.Server, cfg.Mount(s)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,11 +140,11 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	s.Addr = ln.Addr().String()
 	s.URL = "http://" + s.Addr
 	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }() // ends with Stop
+	go func() { served <- s.Web.Serve(ln) }() // ends with Stop
 	s.Stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		if err := errors.Join(s.Runtime.Shutdown(ctx), web.Shutdown(ctx), <-served, dir.Close(), db.Close()); err != nil {
+		if err := errors.Join(s.Runtime.Shutdown(ctx), s.Web.Shutdown(ctx), <-served, dir.Close(), db.Close()); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -129,7 +152,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 	return s
 }
 
-// Eventually waits for what must become true.
+// Eventually waits for ok.
 func (s *Server) Eventually(what string, ok func() bool) {
 	s.Helper()
 	for deadline := time.Now().Add(Patience); !ok(); {
@@ -165,19 +188,19 @@ func (s *Server) OutlastGrace() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Streams.Hold(nobody{}, s.Caller, nil, started).Drop(cur)
+	s.Streams.TieRun(nobody{}, s.Caller, nil, started).Drop(cur)
 	s.Await(started.RunID, runtime.Cancelled)
 }
 
-// nobody is a connection whose client has left.
+// nobody is a closed connection.
 type nobody struct{}
 
 func (nobody) Gone() bool { return true }
 
-// TakeTurns takes all turns that are free for answers that may be large, until it is given them back, and says how many.
+// TakeTurns takes all free turns for large answers, and returns their number and a function that returns them.
 func (s *Server) TakeTurns() (n int, back func()) {
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // it waits for none
+	cancel() // it waits for no turn
 	var ends []func()
 	for {
 		end, err := s.Streams.Turn(over, s.Caller)
