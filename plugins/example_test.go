@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Greeter is an agent that shows its answer as it is made.
+// Greeter streams its answer.
 type Greeter struct{}
 
 func (Greeter) Info() plugins.Info {
@@ -66,8 +66,7 @@ func Example() {
 	// Hello world, it is 42.
 }
 
-// Deployer asks before it acts. It is called again when the answer is there, so what it did before stands
-// in a Do.
+// Deployer asks before it acts. It is replayed when the answer arrives, so its earlier work is in a Do.
 type Deployer struct{}
 
 func (Deployer) Info() plugins.Info {

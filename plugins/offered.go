@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// For returns what is offered in a project: the plugins that are for it or for all, and of the workflows those all of whose
-// agents and tools are. It is to look plugins up; starting and closing them stays r's.
+// For returns the registry's view for a project: its plugins and those for all projects, and the workflows whose agents
+// and tools are all among them. Use it for lookups only; r starts and closes the plugins.
 func (r *Registry) For(project string) *Registry {
 	if !r.limited {
 		return r
@@ -23,7 +23,7 @@ func (r *Registry) For(project string) *Registry {
 	return view
 }
 
-// in returns the plugins that are offered in a project.
+// in returns the plugins offered in a project.
 func in[P Plugin](project string, all map[string]P) map[string]P {
 	some := make(map[string]P, len(all))
 	for name, p := range all {

@@ -2,53 +2,54 @@ package plugins
 
 import "time"
 
-// Origin is where a plugin comes from, for those who look after a server.
+// Origin describes where a plugin comes from, for operators.
 type Origin struct {
 	Kind   string // OriginProgram or one of the others
-	File   string // that declares it, empty for none
+	File   string // the declaring file, empty if there is none
 	Line   int    // in File, from 1
-	Server string // the server of tools, by the name of its Toolbox
-	URL    string // of what is asked elsewhere: its scheme and host, as the rest of it may be a secret
+	Server string // the MCP server of a tool, by the name of its Toolbox
+	URL    string // scheme and host of a remote service; the rest can contain secrets
 
-	// Of an agent that a model plays, where that is known.
+	// For an agent played by a model, as far as known.
 
 	Provider string
 	Model    string
-	Tools    []string // that it may call: names, or patterns
+	Tools    []string // names or patterns of the tools it can call
 }
 
 // The kinds of an Origin.
 const (
-	OriginProgram = "program" // the program that Baton is a part of has it
+	OriginProgram = "program" // part of the program that embeds Baton
 	OriginBuiltIn = "built-in"
-	OriginYAML    = "yaml"    // a settings file declares it
-	OriginMCP     = "mcp"     // an MCP server has it
-	OriginRemote  = "remote"  // it is behind an AG-UI endpoint
-	OriginProcess = "process" // a program in any language is it, or has it
+	OriginYAML    = "yaml"    // declared in a settings file
+	OriginMCP     = "mcp"     // a tool of an MCP server
+	OriginRemote  = "remote"  // behind an AG-UI endpoint
+	OriginProcess = "process" // an external program, or a tool of one
 )
 
-// From is a plugin with where it comes from, which it does not know itself. A Registry takes the plugin that is in it, and
-// remembers the rest. A plugin that is in none comes from the program.
+// From attaches an Origin to a plugin. A Registry adds the plugin inside it and records the origin. Plugins added without
+// From come from the program.
 type From struct {
 	Plugin
 	Origin Origin
 }
 
-// Reporter is implemented by a plugin that depends on something that is elsewhere, and has seen how that is.
+// Reporter is implemented by a plugin that depends on an external service and observes its health.
 type Reporter interface {
-	// Health is what was seen last, nil when nothing was. It is called often, from several goroutines, and asks nobody.
+	// Health returns the last observation, nil if there is none. It is called often, from several goroutines, and must
+	// not contact the service.
 	Health() *Health
 }
 
-// Health is how something is that a plugin depends on.
+// Health is the state of a plugin's external dependency.
 type Health struct {
 	OK     bool
-	Since  time.Time // when it became so, as far as it was seen
-	Detail string    // what is wrong, without secrets, for those who look after the server
+	Since  time.Time // of the change to this state, as observed
+	Detail string    // the problem without secrets, for operators
 }
 
-// Health returns what a plugin of the registry, or for a tool of a Toolbox that, reports of what it depends on. It is nil for one
-// that depends on nothing, or has seen nothing.
+// Health returns the health reported by a plugin of the registry, or by the Toolbox of a tool. It is nil without a
+// dependency or an observation.
 func (r *Registry) Health(p Plugin) *Health {
 	if box, ok := r.toolbox(p); ok {
 		p = box
@@ -59,7 +60,7 @@ func (r *Registry) Health(p Plugin) *Health {
 	return nil
 }
 
-// Origin returns where a plugin of the registry comes from, or for a tool of a Toolbox that.
+// Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.
 func (r *Registry) Origin(p Plugin) Origin {
 	if box, ok := r.toolbox(p); ok {
 		p = box
@@ -70,7 +71,7 @@ func (r *Registry) Origin(p Plugin) Origin {
 	return Origin{Kind: OriginProgram}
 }
 
-// toolbox is what a tool is in.
+// toolbox returns the Toolbox of a tool.
 func (r *Registry) toolbox(p Plugin) (Toolbox, bool) {
 	if t, ok := p.(Tool); ok {
 		return r.Toolbox(t.Info().Name)
@@ -78,9 +79,9 @@ func (r *Registry) toolbox(p Plugin) (Toolbox, bool) {
 	return nil, false
 }
 
-// originKey is a name in one of the two sets of names that a Registry has.
+// originKey is a name in one of the Registry's two name spaces.
 type originKey struct {
-	runs bool // it is that of an agent or a workflow
+	runs bool // an agent or a workflow
 	name string
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// spec is an agent or, embedded, part of a tool that is only described.
+// spec is an agent, or part of a tool, with the given description only.
 type spec struct {
 	agent
 	info plugins.Info
@@ -34,7 +34,7 @@ func agentNamed(name string) plugins.Plugin { return spec{info: plugins.Info{Nam
 
 func toolNamed(name string) plugins.Plugin { return toolSpec{info: plugins.Info{Name: name}} }
 
-func TestRegistryFindsAndSorts(t *testing.T) {
+func TestRegistry_FindsAndSorts(t *testing.T) {
 	var r plugins.Registry
 	w := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Agent: "b"}, {ID: "m", Tool: "a", Needs: []string{"n"}}}}
 	if err := r.Add(w, agentNamed("b"), agentNamed("a"), toolNamed("z"), toolNamed("a")); err != nil {
@@ -65,7 +65,7 @@ func TestRegistryFindsAndSorts(t *testing.T) {
 	}
 }
 
-func TestEmptyRegistryIsUsable(t *testing.T) {
+func TestRegistry_ZeroValueWorks(t *testing.T) {
 	var r plugins.Registry
 	_, found := r.Tool("x")
 	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close()); err != nil || found {
@@ -76,7 +76,7 @@ func TestEmptyRegistryIsUsable(t *testing.T) {
 	}
 }
 
-func TestRegistryRefuses(t *testing.T) {
+func TestRegistry_RefusesInvalidPlugins(t *testing.T) {
 	node := func(id string, needs ...string) plugins.Node { return plugins.Node{ID: id, Agent: "a", Needs: needs} }
 	flow := func(nodes ...plugins.Node) plugins.Plugin { return plugins.Workflow{Name: "w", Nodes: nodes} }
 	parameters := func(schema string) plugins.Plugin {
@@ -90,12 +90,12 @@ func TestRegistryRefuses(t *testing.T) {
 		{"name must match", []plugins.Plugin{agentNamed("")}},
 		{"name must match", []plugins.Plugin{agentNamed("-a")}},
 		{"name must match", []plugins.Plugin{agentNamed("a b")}},
-		{"that of an address", []plugins.Plugin{agentNamed("events")}},
-		{"that of an address", []plugins.Plugin{plugins.Workflow{Name: "events", Nodes: []plugins.Node{{ID: "n", Agent: "a"}}}}},
+		{"reserved for the address", []plugins.Plugin{agentNamed("events")}},
+		{"reserved for the address", []plugins.Plugin{plugins.Workflow{Name: "events", Nodes: []plugins.Node{{ID: "n", Agent: "a"}}}}},
 		{"name must match", []plugins.Plugin{toolNamed(strings.Repeat("a", 65))}},
 		{"timeout is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Timeout: -time.Second}}}},
 		{"concurrency is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Concurrency: -1}}}},
-		{"no dot", []plugins.Plugin{&box{name: "a.b"}}},
+		{"a dot", []plugins.Plugin{&box{name: "a.b"}}},
 		{"taken", []plugins.Plugin{&box{name: "a"}, &box{name: "a"}}},
 		{"taken", []plugins.Plugin{&box{name: "a"}, toolNamed("a.t")}},
 		{"taken", []plugins.Plugin{toolNamed("a.t"), &box{name: "a"}}},
@@ -114,7 +114,7 @@ func TestRegistryRefuses(t *testing.T) {
 		{"id is taken", []plugins.Plugin{flow(node("n"), node("n"))}},
 		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n"})}},
 		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Tool: "t"})}},
-		{"not there", []plugins.Plugin{flow(node("n", "m"))}},
+		{"does not exist", []plugins.Plugin{flow(node("n", "m"))}},
 		{"twice", []plugins.Plugin{flow(node("m"), node("n", "m", "m"))}},
 		{"cycle", []plugins.Plugin{flow(node("n", "n"))}},
 		{"cycle", []plugins.Plugin{flow(node("o"), node("n", "m"), node("m", "o", "n"))}},
@@ -139,7 +139,7 @@ type agentAndTool struct {
 
 func (agentAndTool) Info() plugins.Info { return plugins.Info{Name: "x"} }
 
-func TestValidateMissesPlugins(t *testing.T) {
+func TestRegistry_ValidateFindsMissingPlugins(t *testing.T) {
 	for _, n := range []plugins.Node{{ID: "n", Agent: "gone"}, {ID: "n", Tool: "gone"}, {ID: "n", Agent: "w"}} {
 		var r plugins.Registry
 		if err := r.Add(plugins.Workflow{Name: "w", Nodes: []plugins.Node{n}}); err != nil {
@@ -151,11 +151,11 @@ func TestValidateMissesPlugins(t *testing.T) {
 	}
 }
 
-// lived is an agent with a life, which it writes down.
+// lived is an agent that logs its start, check and close.
 type lived struct {
 	spec
 	log  *[]string
-	fail string // what fails
+	fail string // the method that fails
 }
 
 func (l lived) note(what string) error {
@@ -170,9 +170,9 @@ func (l lived) Start(context.Context) error { return l.note("start") }
 func (l lived) Close() error                { return l.note("close") }
 func (l lived) Check(context.Context) error { return l.note("check") }
 
-func TestLifeOfPlugins(t *testing.T) {
+func TestRegistry_StartsAndCloses(t *testing.T) {
 	for _, tt := range []struct {
-		fail string // by the second of three
+		fail string // method of the second of three plugins
 		want string
 	}{
 		{"", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
@@ -201,7 +201,7 @@ func TestLifeOfPlugins(t *testing.T) {
 	}
 }
 
-// box is a toolbox that has what it is given.
+// box is a toolbox of the given tools.
 type box struct {
 	name  string
 	tools []plugins.Tool
@@ -210,7 +210,7 @@ type box struct {
 func (b *box) Info() plugins.Info    { return plugins.Info{Name: b.name} }
 func (b *box) Tools() []plugins.Tool { return b.tools }
 
-func TestToolsOfAToolboxComeAndGo(t *testing.T) {
+func TestRegistry_ToolsOfToolboxChange(t *testing.T) {
 	files := &box{name: "files"}
 	var r plugins.Registry
 	uses := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Tool: "files.read"}}}
@@ -248,11 +248,11 @@ func TestToolsOfAToolboxComeAndGo(t *testing.T) {
 		t.Error("a tool that has gone is found")
 	}
 	if _, ok := r.Tool("files.a b"); ok {
-		t.Error("a tool of no proper name is found")
+		t.Error("a tool with an invalid name is found")
 	}
 }
 
-func TestSharedPluginsLiveOnce(t *testing.T) {
+func TestRegistry_SharedPluginsStartOnce(t *testing.T) {
 	var log []string
 	plugin := func(name, fail string) plugins.Plugin {
 		return &lived{spec: spec{info: plugins.Info{Name: name}}, log: &log, fail: fail}
@@ -283,7 +283,7 @@ func TestSharedPluginsLiveOnce(t *testing.T) {
 	}
 }
 
-func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
+func TestRegistry_ForProject(t *testing.T) {
 	at := func(name string, projects ...string) plugins.Info {
 		return plugins.Info{Name: name, Projects: projects}
 	}
@@ -298,7 +298,7 @@ func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.For("p1") != &r {
-		t.Error("where nothing is limited the registry is another for a project")
+		t.Error("without limits For returns another registry")
 	}
 	if err := r.Add(
 		agent(at("one", "p1")), agent(at("both", "p1", "p2")), tool(at("hammer", "p1")),
@@ -336,16 +336,16 @@ func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
 		}
 	}
 	if err := r.Add(agent(at("nameless", ""))); err == nil {
-		t.Error("a project without a name is taken")
+		t.Error("a project without a name is accepted")
 	}
 }
 
-// reporting is a toolbox that tells how it is.
+// reporting is a toolbox with a health.
 type reporting struct{ *box }
 
 func (reporting) Health() *plugins.Health { return &plugins.Health{Detail: "away"} }
 
-func TestRegistryKnowsWhereItsPluginsComeFrom(t *testing.T) {
+func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
 	file := plugins.Origin{Kind: plugins.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
 	files := reporting{&box{"files", []plugins.Tool{toolNamed("files.read").(plugins.Tool)}}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "one"}}}
