@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-func TestPluginsFitTogether(t *testing.T) {
+func TestPlugins_AreValid(t *testing.T) {
 	var r plugins.Registry
 	if err := r.Add(builtin.Plugins()...); err != nil {
 		t.Fatal(err)
