@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// origin is where what a path declares comes from.
+// origin returns the origin of a declaration.
 func (r *reader) origin(path string, declaration any) plugins.Origin {
 	o := plugins.Origin{Kind: plugins.OriginYAML, File: r.file}
 	if n := r.at[path]; n != nil {
@@ -28,7 +28,7 @@ func (r *reader) origin(path string, declaration any) plugins.Origin {
 	return o
 }
 
-// place is a URL without what may be a secret in it: its path, its query and who asks.
+// place returns the scheme and host of a URL; its other parts can be secrets.
 func place(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
