@@ -21,11 +21,11 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// served is set in a process that TestKilled starts: the directory that it works in.
+// served is the environment variable with the directory of a process started by TestAgent_SurvivesKill.
 const served = "BATON_LLM_TEST_DIR"
 
-// serve is such a process: a runtime whose assistant asks the provider at url, and whose tools append their names to a
-// file. It ends when its run has.
+// serve runs such a process: a runtime whose assistant calls the provider at url, and whose tools append their names to a
+// file. It ends with its run.
 func serve(dir, url string) error {
 	m, err := openai.New(openai.Config{Model: "m", BaseURL: url + "/v1", APIKey: "key"})
 	if err != nil {
@@ -67,7 +67,7 @@ func serve(dir, url string) error {
 	if err := rt.Start(ctx); err != nil {
 		return err
 	}
-	if _, err := rt.Run(ctx, local, "r"); err != nil { // it is the first of the processes
+	if _, err := rt.Run(ctx, local, "r"); err != nil { // the first process
 		req := runtime.StartRequest{Agent: "assistant", ThreadID: "main", RunID: "r", Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
 		if _, err := rt.StartRun(ctx, local, req); err != nil {
 			return err
@@ -85,12 +85,12 @@ func serve(dir, url string) error {
 	}
 }
 
-// until polls what another process does.
+// until polls the effects of another process.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Minute); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout: not yet %s", what)
 		}
 	}
 }
@@ -100,9 +100,9 @@ func kill(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// A process that is killed inside of a model call, and then inside of tool calls, asks again only what was cut short,
-// and calls no tool twice.
-func TestKilled(t *testing.T) {
+// A process killed inside a model call, and then inside tool calls, repeats only the interrupted model call and calls no
+// tool twice.
+func TestAgent_SurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	calls := []llmtest.Step{
 		llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // maxRuns is how many runs of the remote one turn may take: one more each time it was cancelled there while we were away.
@@ -103,13 +104,13 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		return l.refused(behind, err)
 	}
 	defer stream.Close()
-	in := newFrames(&awake{stream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent, l.a.cfg.MaxStream)
+	in := agui.NewReader(&body{stream, l.a.cfg.MaxStream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent)
 	for {
-		fr, err := in.next()
+		id, data, err := in.Next()
 		switch cause := context.Cause(ctx); {
 		case err == nil:
-		case !errors.Is(err, errCut):
-			return err
+		case errors.Is(err, agui.ErrTooLong):
+			return errTooMuch
 		case r.over():
 			return nil
 		case errors.Is(cause, errStalled):
@@ -120,17 +121,17 @@ func (l *line) read(ctx context.Context, r *relay) error {
 			return errCut
 		}
 		if behind {
-			if behind = !l.follows(fr.id); behind {
+			if behind = !l.follows(id); behind {
 				continue
 			}
 		}
-		if l.last != "" && fr.id == "" && isFarewell(fr.data) {
+		if l.last != "" && id == "" && isFarewell(data) {
 			return errCut // the server stops, and its run goes on at its next start
 		}
-		if err := r.take(fr.data); err != nil {
+		if err := r.take(data); err != nil {
 			return err
 		}
-		l.saw(fr.id)
+		l.saw(id)
 		idle.Reset(r.patience(l.a.cfg.Idle))
 	}
 }
@@ -179,16 +180,26 @@ func (l *line) rest(ctx context.Context, attempt int) error {
 	}
 }
 
-// awake tells of each read that brought something.
-type awake struct {
+// body is an answer's body that fails with agui.ErrTooLong after left bytes and reports each successful read.
+type body struct {
 	io.Reader
-	told func()
+	left int64
+	read func()
 }
 
-func (a *awake) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, agui.ErrTooLong
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
 	if n > 0 {
-		a.told()
+		b.read()
 	}
 	return n, err
 }
+
+// errCut is returned when a stream ended before its run.
+var errCut = errors.New("the stream was cut")
+
+var errTooMuch = &plugins.Error{Code: "answer_too_large", Message: "The remote agent's answer is too large"}
