@@ -36,13 +36,6 @@ func Attachments(m *agui.Message) []Attachment {
 	return list
 }
 
-// Opener is what a Host is, too, that keeps attachments.
-type Opener interface {
-	// OpenAttachment opens the attachment of a.Bucket and a.Path, if it is one of the run's user, and returns what it really
-	// is. It fails with ErrNoAttachment when there is none.
-	OpenAttachment(ctx context.Context, a Attachment) (Attachment, io.ReadCloser, error)
-}
-
 // Errors of Run.Attachment.
 var (
 	ErrNoAttachment       = errors.New("there is no such attachment")
@@ -53,7 +46,9 @@ var (
 // verified description too. It fails with ErrNoAttachment if it does not exist or the host has no attachments, and with
 // ErrAttachmentTooLarge.
 func (r *Run) Attachment(ctx context.Context, a Attachment, limit int64) (Attachment, []byte, error) {
-	opener, ok := r.host.(Opener)
+	opener, ok := r.host.(interface {
+		OpenAttachment(ctx context.Context, a Attachment) (Attachment, io.ReadCloser, error)
+	})
 	if !ok || a.Path == "" {
 		return a, nil, ErrNoAttachment
 	}

@@ -107,28 +107,3 @@ func ExampleRun_Ask() {
 	// Deploy v1.2.3?
 	// Deployed v1.2.3.
 }
-
-func ExampleRegistry() {
-	var registry plugins.Registry
-	err := registry.Add(
-		Greeter{},
-		Deployer{},
-		tools.Calculator{},
-		plugins.Workflow{Name: "ship", Nodes: []plugins.Node{
-			{ID: "deploy", Agent: "deployer"},
-			{ID: "greet", Agent: "greeter", Needs: []string{"deploy"}, When: `nodes.deploy.answer startsWith "Deployed"`},
-		}},
-	)
-	if err != nil {
-		fmt.Println(err)
-	}
-	if err := registry.Validate(); err != nil {
-		fmt.Println(err)
-	}
-	for _, a := range registry.Agents() {
-		fmt.Println(a.Info().Name, "-", a.Info().Description)
-	}
-	// Output:
-	// deployer - Deploys what one wants deployed.
-	// greeter - Greets.
-}

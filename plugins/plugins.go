@@ -105,6 +105,20 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
+// Reporter is implemented by a plugin that depends on an external service and observes its health.
+type Reporter interface {
+	// Health returns the last observation, nil if there is none. It is called often, from several goroutines, and must
+	// not contact the service.
+	Health() *Health
+}
+
+// Health is the state of a plugin's external dependency.
+type Health struct {
+	OK     bool
+	Since  time.Time // of the change to this state, as observed
+	Detail string    // the problem without secrets, for operators
+}
+
 // Call is one call of a Tool.
 type Call struct {
 	ID       string          // the toolCallId; unchanged when an idempotent call is repeated after a crash

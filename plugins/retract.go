@@ -2,37 +2,10 @@ package plugins
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
-
-// RetractedEvent is the name of the CUSTOM event that takes messages of its run back; its value is {messageIds}. They
-// stay in the log, and are left out of prompts and of the history: what they said is said again.
-const RetractedEvent = "messages-retracted"
-
-// Retracted is the event that takes messages back.
-func Retracted(messages []string) agui.Custom {
-	value, err := json.Marshal(retracted{messages})
-	if err != nil {
-		panic(err) // all of it can be written
-	}
-	return agui.Custom{Name: RetractedEvent, Value: value}
-}
-
-// RetractedBy returns the ids of the messages that ev takes back, nil when it is about something else.
-func RetractedBy(ev agui.Custom) []string {
-	var r retracted
-	if ev.Name != RetractedEvent || json.Unmarshal(ev.Value, &r) != nil {
-		return nil
-	}
-	return r.MessageIDs
-}
-
-type retracted struct {
-	MessageIDs []string `json:"messageIds"`
-}
 
 // doing is a Do whose function is running.
 type doing struct {
@@ -89,7 +62,7 @@ func (r *Run) Retract(ctx context.Context) error {
 	if ids = append(ids, results...); len(ids) == 0 {
 		return nil
 	}
-	return r.host.Emit(Retracted(ids))
+	return r.host.Emit(agui.Retracted(ids))
 }
 
 // withdraw gives d's announced calls their results, and returns the ids of results that are retracted with their messages.

@@ -33,33 +33,23 @@ type Run struct {
 	ended   bool         // Execute has returned
 }
 
-// ProgressEvent is the name of the CUSTOM event that Progress writes; its value is {nodeId, progress, message}.
-const ProgressEvent = "node-progress"
-
-// NewRun binds a worker's input to the host it runs on. Hosts call it; authors get their Run as an argument.
-func NewRun(host Host, in Input) *Run {
-	r := &Run{Input: in, host: host}
-	r.root = newScope(r, "")
-	r.idle = sync.NewCond(&r.mu)
-	return r
-}
-
-// Execute calls a.Run once with run and settles what it leaves. It returns when the worker and the
-// goroutines of run.Go have; the context they were given is then done. A panic becomes a *PanicError.
-// A sub-agent's ctx comes from the one that its host's CallAgent was given, which says where it stands.
+// Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
+// returned; their context is done then. A panic becomes a *PanicError. The ctx of a sub-agent must be derived from that of
+// its host's CallAgent, which determines its places.
 //
-// Of a worker that ends well the last assistant message ends with the returned output, whose Answer is
-// that message's text when it is empty. When that message has ended before, or there was none, an Answer
-// that it does not hold becomes a message of its own. A message still open is ended too when the worker
-// waits, and left to the host when it fails.
-func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) {
+// If the worker succeeds, the last assistant message ends with the returned output; an empty Answer becomes the message's
+// text. If that message has already ended or does not exist, an Answer with other content becomes a message of its own. If
+// the worker waits, an open message ends too; if it fails, the host ends it.
+func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
+	run := &Run{Input: in, host: host, external: a.Info().External}
+	run.idle = sync.NewCond(&run.mu)
+	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
 		run.root.path = s.path
 	}
 	ctx = run.root.in(ctx)
-	run.external = a.Info().External
 	var out agui.WorkerOutput
 	err := protect(func() (err error) {
 		out, err = a.Run(ctx, run)
@@ -115,23 +105,7 @@ func (r *Run) State(patch any) error {
 func (r *Run) Progress(fraction float64, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.emit(ProgressOf(r.Input.Node, fraction, message))
-}
-
-// ProgressOf is the event that says how far a node is. What is no number is 0.
-func ProgressOf(node string, fraction float64, message string) agui.Custom {
-	if fraction != fraction {
-		fraction = 0
-	}
-	value, err := json.Marshal(struct {
-		NodeID   string  `json:"nodeId"`
-		Progress float64 `json:"progress"`
-		Message  string  `json:"message"`
-	}{node, min(max(fraction, 0), 1), message})
-	if err != nil {
-		panic(err) // all of it can be written
-	}
-	return agui.Custom{Name: ProgressEvent, Value: value}
+	return r.emit(agui.Progress(r.Input.Node, fraction, message))
 }
 
 // Emit writes any other event; most workers need only the other methods. Its text messages count like those of Text: a

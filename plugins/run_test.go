@@ -150,7 +150,7 @@ func TestProgress_NamesTheNode(t *testing.T) {
 		`{"nodeId":"plan","progress":1,"message":""}`,
 	} {
 		ev := res.Events[i+1].(agui.Custom)
-		if ev.Name != plugins.ProgressEvent || string(ev.Value) != want {
+		if ev.Name != agui.ProgressEvent || string(ev.Value) != want {
 			t.Errorf("got %s %s, want %s", ev.Name, ev.Value, want)
 		}
 	}

@@ -60,18 +60,13 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	return r.host.Usage(ctx, use, c)
 }
 
-// ModelWatcher is a Host that observes model calls while they run: their duration and failures.
-type ModelWatcher interface {
-	// BeginModelCall reports the start of a model call in a worker or in the function of a Do. It returns the context for
-	// the call and a function that reports its end: the usage as far as known, and the error.
-	BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error))
-}
-
 // BeginModelCall reports the start of a model call to the log (see agui.ModelCall), metrics and traces. Make the call with
 // the returned context, then report its end with the function. Usage is counted separately, by ModelCall. A call without
 // an end, for instance after a panic, fails when the worker returns; later or repeated reports are ignored.
 func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
-	w, ok := r.host.(ModelWatcher)
+	w, ok := r.host.(interface {
+		BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error))
+	})
 	if !ok {
 		return ctx, func(ModelCall, error) {}
 	}
@@ -107,16 +102,10 @@ func (r *Run) giveUp() {
 // errUnreported is the error of a model call whose end the worker did not report.
 var errUnreported = errors.New("the worker returned before it reported the end of its model call")
 
-// ModelLimiter is a Host that limits model calls.
-type ModelLimiter interface {
-	// MayCallModel fails with an *Error if the run's project has used up its tokens.
-	MayCallModel() error
-}
-
 // MayCallModel fails with an *Error of the code tokens_exceeded while the run's project has used up its tokens for the day.
 // A worker calls it before each model call and returns the error. Tokens already used count anyway.
 func (r *Run) MayCallModel() error {
-	if l, ok := r.host.(ModelLimiter); ok {
+	if l, ok := r.host.(interface{ MayCallModel() error }); ok {
 		return l.MayCallModel()
 	}
 	return nil

@@ -39,7 +39,7 @@ func (n *notebook) CallTool(context.Context, plugins.Use) (agui.ToolOutput, erro
 
 func (n *notebook) CallAgent(ctx context.Context, _ string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	n.uses = append(n.uses, u)
-	return plugins.Execute(ctx, n.agents[u.Name], plugins.NewRun(n, plugins.Input{Query: query}))
+	return plugins.Execute(ctx, n.agents[u.Name], n, plugins.Input{Query: query})
 }
 
 func (n *notebook) Ask(_ context.Context, u plugins.Use, _ agui.Interrupt) (plugins.Answer, error) {
@@ -56,7 +56,7 @@ func (n *notebook) Next(_ context.Context, u plugins.Use) ([]agui.Message, error
 func uses(t *testing.T, a agent, agents map[string]plugins.Agent) []plugins.Use {
 	t.Helper()
 	host := &notebook{agents: agents}
-	if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err != nil {
+	if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err != nil {
 		t.Fatal(err)
 	}
 	return host.uses
@@ -197,7 +197,6 @@ func (m *meanwhile) Next(ctx context.Context, u plugins.Use) ([]agui.Message, er
 // On replay the messages of the two could not be told apart.
 func TestNext_ConcurrentNeedsBranch(t *testing.T) {
 	host := &meanwhile{}
-	run := plugins.NewRun(host, plugins.Input{})
 	_, err := plugins.Execute(t.Context(), agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		host.then = func() {
 			_, err := run.Next(ctx)
@@ -211,7 +210,7 @@ func TestNext_ConcurrentNeedsBranch(t *testing.T) {
 		_, err := run.Next(ctx)
 		_, err2 := run.Next(ctx)
 		return agui.WorkerOutput{}, errors.Join(err, err2, run.Do(ctx, "next", nil, func(context.Context) error { return nil }))
-	}), run)
+	}), host, plugins.Input{})
 	var got []string
 	for _, u := range host.uses {
 		got = append(got, u.Place)

@@ -9,10 +9,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// SummaryActivity is the activity type of conversation summaries, with the content {upTo, text}: upTo is the id of the
-// last summarized message. Prompts replace those messages with the text, so External workers cannot write such activities.
-const SummaryActivity = "conversation-summary"
-
 // admit applies rule 10 of docs/protocol.md, 2.2: it rewrites the role and attribution of ev and refuses events that only
 // Baton writes.
 func (r *Run) admit(ev agui.Event) (agui.Event, error) {
@@ -71,7 +67,7 @@ func (r *Run) voice(role agui.Role) agui.Role {
 }
 
 func (r *Run) admitActivity(kind string) error {
-	if r.external && kind == SummaryActivity {
+	if r.external && kind == agui.SummaryActivity {
 		return illegal("The activity %q is Baton's own", kind)
 	}
 	return nil
@@ -80,7 +76,7 @@ func (r *Run) admitActivity(kind string) error {
 // isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
-	case ProgressEvent, RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":
+	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":
 		return true
 	}
 	return false

@@ -23,8 +23,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"go.uber.org/goleak"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -144,7 +144,7 @@ func serveWith(tb testing.TB, cfg transports.Config, streams transports.StreamCo
 	s := &server{TB: tb, log: new(buffer)}
 	cfg.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg.WriteTimeout, cfg.IdleTimeout = cmp.Or(cfg.WriteTimeout, time.Hour), cmp.Or(cfg.IdleTimeout, time.Hour) // not what ends a hang while a test waits
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		tb.Fatal(err)
 	}

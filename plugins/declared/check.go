@@ -14,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // checker checks the declarations against each other.
@@ -76,7 +77,7 @@ func (c *checker) name(at, n string) {
 	if !properName.MatchString(n) {
 		c.r.errorf(at, "a name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
 	}
-	if n == plugins.Reserved {
+	if n == host.Reserved {
 		c.r.errorf(at, "the name is reserved for the address /api/v1/agui/%s", n)
 	}
 	if what := c.taken[n]; what != "" {

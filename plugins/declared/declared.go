@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // Config is the environment of a file. Zero fields mean the given defaults.
@@ -28,7 +29,7 @@ type Config struct {
 type Set struct {
 	declared map[string]any // by path, such as agents.researcher
 	plugins  map[string]plugins.Plugin
-	origins  map[string]plugins.Origin
+	origins  map[string]host.Origin
 	order    []string // paths in the order of the file
 }
 
@@ -50,7 +51,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		r.errs.sort()
 		return nil, r.errs
 	}
-	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]plugins.Origin{}}
+	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]host.Origin{}}
 	s.build(c, cfg.Makers, before)
 	if len(r.errs) > 0 {
 		r.errs.sort()
@@ -126,7 +127,7 @@ func (s *Set) Plugins() []plugins.Plugin {
 func (s *Set) From() []plugins.Plugin {
 	list := s.Plugins()
 	for i, p := range list {
-		list[i] = plugins.From{Plugin: p, Origin: s.origins[s.order[i]]}
+		list[i] = host.From{Plugin: p, Origin: s.origins[s.order[i]]}
 	}
 	return list
 }

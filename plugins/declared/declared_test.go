@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -150,7 +151,7 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
-	var reg plugins.Registry
+	var reg host.Registry
 	if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
 		t.Error(err)
 	}
@@ -355,7 +356,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var reg plugins.Registry
+		var reg host.Registry
 		if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
 			t.Errorf("%q was taken: %v", text, err)
 		}
@@ -388,16 +389,16 @@ workflows:
 		t.Fatal(err)
 	}
 	for down, set := range map[int]*declared.Set{0: first, 2: second} {
-		want := []plugins.Origin{
-			{Kind: plugins.OriginMCP, File: name, Line: down + 2, Server: "files", URL: "https://tools.example.com"},
-			{Kind: plugins.OriginYAML, File: name, Line: down + 5, Provider: "openai", Model: "m", Tools: []string{"clock", "files.*"}},
-			{Kind: plugins.OriginRemote, File: name, Line: down + 6, URL: "https://far.example.com"},
-			{Kind: plugins.OriginProcess, File: name, Line: down + 8},
-			{Kind: plugins.OriginYAML, File: name, Line: down + 10},
+		want := []host.Origin{
+			{Kind: host.OriginMCP, File: name, Line: down + 2, Server: "files", URL: "https://tools.example.com"},
+			{Kind: host.OriginYAML, File: name, Line: down + 5, Provider: "openai", Model: "m", Tools: []string{"clock", "files.*"}},
+			{Kind: host.OriginRemote, File: name, Line: down + 6, URL: "https://far.example.com"},
+			{Kind: host.OriginProcess, File: name, Line: down + 8},
+			{Kind: host.OriginYAML, File: name, Line: down + 10},
 		}
-		var got []plugins.Origin
+		var got []host.Origin
 		for i, p := range set.From() {
-			from := p.(plugins.From)
+			from := p.(host.From)
 			if i < 4 && from.Plugin != first.Plugins()[i] {
 				t.Errorf("%s is another plugin", from.Info().Name)
 			}

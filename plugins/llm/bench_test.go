@@ -45,7 +45,7 @@ func BenchmarkTokens(b *testing.B) {
 	worker := func(m *model) error {
 		a, err := llm.New(llm.Config{Name: "assistant", Model: m})
 		if err == nil {
-			_, err = plugins.Execute(context.Background(), a, plugins.NewRun(sink{}, in))
+			_, err = plugins.Execute(context.Background(), a, sink{}, in)
 		}
 		return err
 	}

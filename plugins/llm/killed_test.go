@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/openai"
@@ -50,7 +51,7 @@ func serve(dir, url string) error {
 			return "", hang(ctx)
 		}}
 	}
-	cfg := runtime.Config{Registry: new(plugins.Registry), Takeover: true, MaxAttempts: 10, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	cfg := runtime.Config{Registry: new(host.Registry), Takeover: true, MaxAttempts: 10, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if err := cfg.Registry.Add(a, appends("note", false), appends("slow", true)); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func TestAgent_SurvivesKill(t *testing.T) {
 		t.Errorf("the provider was asked %d times, the tools %q were called", n, tools())
 	}
 
-	b := &bench{t: t, path: filepath.Join(dir, "baton.db"), cfg: runtime.Config{Registry: new(plugins.Registry)}}
+	b := &bench{t: t, path: filepath.Join(dir, "baton.db"), cfg: runtime.Config{Registry: new(host.Registry)}}
 	b.up()
 	defer func() { b.down(b.Runtime, b.close) }()
 	run := b.wait("r", runtime.Completed)

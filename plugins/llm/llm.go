@@ -21,6 +21,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -78,7 +79,7 @@ type Agent struct {
 	other Streamer // the fallback; can be nil
 }
 
-var _ plugins.Priced = (*Agent)(nil)
+var _ host.Priced = (*Agent)(nil)
 
 // New returns an agent. It fails for an invalid configuration.
 func New(cfg Config) (*Agent, error) {
@@ -239,7 +240,7 @@ func (p Price) of(u agui.TokenUsage) float64 {
 		float64(u.CachedInputTokens)*cmp.Or(p.CachedInput, p.Input) + float64(u.OutputTokens)*p.Output) / 1e6
 }
 
-// Cost implements [plugins.Priced] by Config.Prices.
+// Cost implements [host.Priced] by Config.Prices.
 func (a *Agent) Cost(u agui.TokenUsage) (float64, bool) {
 	p, known := a.cfg.Prices[u.Model]
 	return p.of(u), known

@@ -119,7 +119,7 @@ func (t *turn) history() *history {
 			continue
 		case agui.RoleActivity:
 			var n note
-			if m.ActivityType == plugins.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
+			if m.ActivityType == agui.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
 				h.note = n
 			}
 			continue
@@ -268,7 +268,7 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 		return err
 	}
 	done.Note = n.Text
-	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: plugins.SummaryActivity, Content: content})
+	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: agui.SummaryActivity, Content: content})
 }
 
 // maxSaid limits the part of a message used for a summary, in bytes.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -37,7 +38,7 @@ type bench struct {
 func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
 	tb.Helper()
 	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db")}
-	b.cfg = runtime.Config{Registry: new(plugins.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
+	b.cfg = runtime.Config{Registry: new(host.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		tb.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		User:     h.s.in.User,
 		Project:  h.s.in.Project,
 		Progress: func(fraction float64, message string) {
-			_ = h.Emit(plugins.ProgressOf(h.s.in.Node, fraction, message)) // fails if the run is over
+			_ = h.Emit(agui.Progress(h.s.in.Node, fraction, message)) // fails if the run is over
 		},
 	})
 	if err != nil {
@@ -211,7 +211,7 @@ func (h *host) callAgent(
 	}
 	in := child.input(query, child.subagent)
 	err = h.unlocked(func() (err error) {
-		out, err = plugins.Execute(ctx, agent, plugins.NewRun(child, in))
+		out, err = plugins.Execute(ctx, agent, child, in)
 		return err
 	})
 	since := len(h.s.events)

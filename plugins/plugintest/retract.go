@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -77,6 +76,6 @@ func (s *session) takeBack(recorded map[string]bool) {
 		}
 	}
 	if ids != nil {
-		s.write(plugins.Retracted(ids))
+		s.write(agui.Retracted(ids))
 	}
 }

@@ -148,7 +148,7 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 		case <-ctx.Done():
 		}
 	})
-	out, err := plugins.Execute(ctx, s.agent, plugins.NewRun(h, s.in))
+	out, err := plugins.Execute(ctx, s.agent, h, s.in)
 	cause := context.Cause(ctx)
 	cancel(plugins.ErrEnded)
 	watch.Wait()
@@ -188,7 +188,7 @@ func (s *session) add(ev agui.Event) error {
 	}
 	s.events = append(s.events, ev)
 	if ev, ok := ev.(agui.Custom); ok {
-		for _, id := range plugins.RetractedBy(ev) {
+		for _, id := range agui.RetractedBy(ev) {
 			s.retracted[id] = true
 		}
 	}

@@ -211,7 +211,7 @@ func TestCancelIsAnsweredAtOnce(t *testing.T) {
 						cancel(plugins.ErrCancelled)
 					}
 				}}
-				_, err := plugins.Execute(ctx, a, plugins.NewRun(host, steps([]any{step})))
+				_, err := plugins.Execute(ctx, a, host, steps([]any{step}))
 				if !errors.Is(err, plugins.ErrCancelled) {
 					t.Errorf("%s: %v", step, err)
 				}
@@ -253,7 +253,7 @@ func TestProgramThatHangsIsLogged(t *testing.T) {
 	}}
 	in := steps([]any{"hang"})
 	in.RunID, in.ThreadID = "r1", "t1"
-	_, _ = plugins.Execute(ctx, a, plugins.NewRun(host, in))
+	_, _ = plugins.Execute(ctx, a, host, in)
 	<-told
 	if got := log.String(); !strings.Contains(got, "run=r1 thread=t1") {
 		t.Errorf("logged is %s", got)

@@ -160,7 +160,7 @@ func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
 					<-time.After(10 * time.Millisecond)
 				}
 			})
-			if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err == nil {
+			if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err == nil {
 				t.Error("the run did not fail")
 			}
 			select {
@@ -224,7 +224,7 @@ func TestAFloodIsBounded(t *testing.T) {
 			}
 		}
 	}()
-	_, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{}))
+	_, err := plugins.Execute(t.Context(), a, host, plugins.Input{})
 	var shown *plugins.Error
 	if !errors.As(err, &shown) || shown.Code != "overrun" {
 		t.Error(err)
@@ -253,7 +253,7 @@ func TestARunHasOneAnswer(t *testing.T) {
 		runtime.ReadMemStats(&mem)
 		kept <- mem.HeapAlloc
 	}()
-	if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err != nil {
+	if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err != nil {
 		t.Error(err)
 	}
 	if n := <-kept; n > 50<<20 {
@@ -289,7 +289,7 @@ func TestAnswerBeforeACancelIsNoHang(t *testing.T) {
 	}
 	defer a.Close()
 	host := &watcher{saw: func(string) { <-gate }}
-	if _, err := plugins.Execute(ctx, a, plugins.NewRun(host, plugins.Input{})); !errors.Is(err, context.Canceled) {
+	if _, err := plugins.Execute(ctx, a, host, plugins.Input{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	first := plugintest.Run(t, a, plugintest.Config{}).Text()

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -116,9 +115,9 @@ func (r *relay) custom(b agui.Base, e agui.Custom) error {
 		}
 		r.asked = append(r.asked, onInterrupt(e.Value))
 		return nil
-	case "log-reset", plugins.RetractedEvent, agui.ModelCallEvent: // of another log
+	case "log-reset", agui.RetractedEvent, agui.ModelCallEvent: // of another log
 		return nil
-	case plugins.ProgressEvent:
+	case agui.ProgressEvent:
 		var p struct {
 			Progress float64 `json:"progress"`
 			Message  string  `json:"message"`

@@ -237,7 +237,7 @@ func BenchmarkTokens(b *testing.B) {
 	b.ReportAllocs()
 	in := plugins.Input{Query: `{"do": [{"tokens": 1000}]}`, Execution: 1}
 	for b.Loop() {
-		if _, err := plugins.Execute(b.Context(), scripted.Agent{}, plugins.NewRun(sink{}, in)); err != nil {
+		if _, err := plugins.Execute(b.Context(), scripted.Agent{}, sink{}, in); err != nil {
 			b.Fatal(err)
 		}
 	}

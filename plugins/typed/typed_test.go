@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/typed"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -69,7 +70,7 @@ func TestTool_DerivesSchema(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var reg plugins.Registry
+	var reg host.Registry
 	if err := reg.Add(tool); err != nil {
 		t.Error(err)
 	}

@@ -28,11 +28,7 @@ const (
 
 // Event is the event that tells of c.
 func (c ModelCall) Event() Custom {
-	value, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // all of it can be written
-	}
-	return Custom{Name: ModelCallEvent, Value: value}
+	return custom(ModelCallEvent, c)
 }
 
 // ModelCallOf is what e tells of a call of a model, if it is about one. Ids are 1 to 200 bytes.

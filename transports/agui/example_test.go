@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
@@ -27,7 +27,7 @@ func Example() {
 		panic(err)
 	}
 	defer db.Close()
-	agents := new(plugins.Registry)
+	agents := new(host.Registry)
 	_ = agents.Add(echo.Agent{})
 	rt, err := runtime.New(runtime.Config{Store: db, Registry: agents})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports/mcp"
@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(echo.Agent{}); err != nil {
 		panic(err)
 	}

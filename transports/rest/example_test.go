@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
@@ -27,7 +27,7 @@ func ExampleTransport() {
 	db, err := storage.Open(ctx, storage.Config{URL: "sqlite:" + filepath.Join(dir, "baton.db"), Migrate: true})
 	check(err)
 	defer db.Close()
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	check(reg.Add(echo.Agent{}))
 	rt, err := runtime.New(runtime.Config{Store: db, Registry: reg})
 	check(err)

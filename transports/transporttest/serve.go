@@ -16,6 +16,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
@@ -70,7 +71,7 @@ func Serve(tb testing.TB, cfg Config) *Server {
 		Logger: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Caller: runtime.MustCaller("default", "local", runtime.RoleUser),
 	}
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(append(builtin.Plugins(), cfg.Plugins...)...); err != nil {
 		tb.Fatal(err)
 	}

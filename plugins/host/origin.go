@@ -1,6 +1,6 @@
-package plugins
+package host
 
-import "time"
+import "github.com/batonrun/baton/plugins"
 
 // Origin describes where a plugin comes from, for operators.
 type Origin struct {
@@ -30,38 +30,24 @@ const (
 // From attaches an Origin to a plugin. A Registry adds the plugin inside it and records the origin. Plugins added without
 // From come from the program.
 type From struct {
-	Plugin
+	plugins.Plugin
 	Origin Origin
-}
-
-// Reporter is implemented by a plugin that depends on an external service and observes its health.
-type Reporter interface {
-	// Health returns the last observation, nil if there is none. It is called often, from several goroutines, and must
-	// not contact the service.
-	Health() *Health
-}
-
-// Health is the state of a plugin's external dependency.
-type Health struct {
-	OK     bool
-	Since  time.Time // of the change to this state, as observed
-	Detail string    // the problem without secrets, for operators
 }
 
 // Health returns the health reported by a plugin of the registry, or by the Toolbox of a tool. It is nil without a
 // dependency or an observation.
-func (r *Registry) Health(p Plugin) *Health {
+func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
 	if box, ok := r.toolbox(p); ok {
 		p = box
 	}
-	if s, ok := p.(Reporter); ok {
+	if s, ok := p.(plugins.Reporter); ok {
 		return s.Health()
 	}
 	return nil
 }
 
 // Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.
-func (r *Registry) Origin(p Plugin) Origin {
+func (r *Registry) Origin(p plugins.Plugin) Origin {
 	if box, ok := r.toolbox(p); ok {
 		p = box
 	}
@@ -72,8 +58,8 @@ func (r *Registry) Origin(p Plugin) Origin {
 }
 
 // toolbox returns the Toolbox of a tool.
-func (r *Registry) toolbox(p Plugin) (Toolbox, bool) {
-	if t, ok := p.(Tool); ok {
+func (r *Registry) toolbox(p plugins.Plugin) (plugins.Toolbox, bool) {
+	if t, ok := p.(plugins.Tool); ok {
 		return r.Toolbox(t.Info().Name)
 	}
 	return nil, false
@@ -85,8 +71,8 @@ type originKey struct {
 	name string
 }
 
-func originKeyOf(p Plugin) originKey {
-	_, isAgent := p.(Agent)
-	_, isWorkflow := p.(Workflow)
+func originKeyOf(p plugins.Plugin) originKey {
+	_, isAgent := p.(plugins.Agent)
+	_, isWorkflow := p.(plugins.Workflow)
 	return originKey{isAgent || isWorkflow, p.Info().Name}
 }

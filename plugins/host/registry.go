@@ -1,4 +1,4 @@
-package plugins
+package host
 
 import (
 	"context"
@@ -11,15 +11,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/batonrun/baton/plugins"
 )
 
 // Registry holds the plugins of a server. The zero value is empty. Call Add before sharing it; its other methods are safe
 // for concurrent use. Only the tools of a Toolbox change; to serve other plugins, give the server another Registry.
 type Registry struct {
-	agents    map[string]Agent
-	tools     map[string]Tool
-	workflows map[string]Workflow
-	boxes     map[string]Toolbox
+	agents    map[string]plugins.Agent
+	tools     map[string]plugins.Tool
+	workflows map[string]plugins.Workflow
+	boxes     map[string]plugins.Toolbox
 	list      []*entry             // in the order they were added
 	started   int                  // how many of list have been started
 	limited   bool                 // some plugins are limited to projects
@@ -28,7 +30,7 @@ type Registry struct {
 
 // entry is a plugin, shared by the registries that contain it.
 type entry struct {
-	Plugin
+	plugins.Plugin
 
 	mu    sync.Mutex // guards users; locked while the plugin starts or closes
 	users int        // registries that have started and not closed it
@@ -41,7 +43,7 @@ var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // Add adds plugins. Agents and workflows share one name space; tools and toolboxes share another, in which a toolbox owns
 // all names that begin with its name and a dot. Add stops with an error at the first invalid plugin.
-func (r *Registry) Add(list ...Plugin) error {
+func (r *Registry) Add(list ...plugins.Plugin) error {
 	for _, p := range list {
 		from, known := p.(From)
 		if known {
@@ -61,7 +63,7 @@ func (r *Registry) Add(list ...Plugin) error {
 	return nil
 }
 
-func (r *Registry) add(p Plugin, info Info) error {
+func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 	if !pluginName.MatchString(info.Name) {
 		return fmt.Errorf("name must match %s", pluginName)
 	}
@@ -75,10 +77,10 @@ func (r *Registry) add(p Plugin, info Info) error {
 		return errors.New("a project has no name")
 	}
 	r.limited = r.limited || info.Projects != nil
-	agent, isAgent := p.(Agent)
-	tool, isTool := p.(Tool)
-	workflow, isWorkflow := p.(Workflow)
-	box, isBox := p.(Toolbox)
+	agent, isAgent := p.(plugins.Agent)
+	tool, isTool := p.(plugins.Tool)
+	workflow, isWorkflow := p.(plugins.Workflow)
+	box, isBox := p.(plugins.Toolbox)
 	switch {
 	case isAgent && isTool:
 		return errors.New("is both an Agent and a Tool")
@@ -107,7 +109,7 @@ func (r *Registry) add(p Plugin, info Info) error {
 	return fmt.Errorf("%T is neither an Agent, a Tool, a Toolbox nor a Workflow", p)
 }
 
-func claim[P Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
+func claim[P plugins.Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
 	if taken(name) {
 		return errors.New("the name is taken")
 	}
@@ -171,20 +173,20 @@ func (r *Registry) Validate() error {
 }
 
 // Toolbox returns the toolbox that owns a tool's name, whether or not the tool exists now.
-func (r *Registry) Toolbox(tool string) (Toolbox, bool) {
+func (r *Registry) Toolbox(tool string) (plugins.Toolbox, bool) {
 	name, _, ok := strings.Cut(tool, ".")
 	box := r.boxes[name]
 	return box, ok && box != nil
 }
 
 // Agent returns the agent of that name.
-func (r *Registry) Agent(name string) (Agent, bool) {
+func (r *Registry) Agent(name string) (plugins.Agent, bool) {
 	a, ok := r.agents[name]
 	return a, ok
 }
 
 // Tool returns the tool of that name.
-func (r *Registry) Tool(name string) (Tool, bool) {
+func (r *Registry) Tool(name string) (plugins.Tool, bool) {
 	if t, ok := r.tools[name]; ok {
 		return t, true
 	}
@@ -199,16 +201,16 @@ func (r *Registry) Tool(name string) (Tool, bool) {
 }
 
 // Workflow returns the workflow of that name.
-func (r *Registry) Workflow(name string) (Workflow, bool) {
+func (r *Registry) Workflow(name string) (plugins.Workflow, bool) {
 	w, ok := r.workflows[name]
 	return w, ok
 }
 
 // Agents returns the agents, sorted by name.
-func (r *Registry) Agents() []Agent { return sorted(r.agents) }
+func (r *Registry) Agents() []plugins.Agent { return sorted(r.agents) }
 
 // Tools returns the current tools, sorted by name.
-func (r *Registry) Tools() []Tool {
+func (r *Registry) Tools() []plugins.Tool {
 	all := maps.Clone(r.tools)
 	for _, box := range r.boxes {
 		for _, t := range box.Tools() {
@@ -217,7 +219,7 @@ func (r *Registry) Tools() []Tool {
 				continue
 			}
 			if all == nil {
-				all = map[string]Tool{}
+				all = map[string]plugins.Tool{}
 			}
 			all[name] = t
 		}
@@ -226,12 +228,12 @@ func (r *Registry) Tools() []Tool {
 }
 
 // Toolboxes returns the toolboxes, sorted by name.
-func (r *Registry) Toolboxes() []Toolbox { return sorted(r.boxes) }
+func (r *Registry) Toolboxes() []plugins.Toolbox { return sorted(r.boxes) }
 
 // Workflows returns the workflows, sorted by name.
-func (r *Registry) Workflows() []Workflow { return sorted(r.workflows) }
+func (r *Registry) Workflows() []plugins.Workflow { return sorted(r.workflows) }
 
-func sorted[P Plugin](m map[string]P) []P {
+func sorted[P plugins.Plugin](m map[string]P) []P {
 	list := make([]P, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		list = append(list, m[name])
@@ -251,7 +253,7 @@ func (r *Registry) Share(other *Registry) {
 }
 
 // same reports whether two plugins are the same value. Values that are not comparable never are.
-func same(a, b Plugin) bool {
+func same(a, b plugins.Plugin) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
@@ -270,7 +272,7 @@ func (r *Registry) Start(ctx context.Context) error {
 func (e *entry) start(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s, ok := e.Plugin.(Starter); ok && e.users == 0 {
+	if s, ok := e.Plugin.(plugins.Starter); ok && e.users == 0 {
 		if err := s.Start(ctx); err != nil {
 			return err
 		}
@@ -297,8 +299,8 @@ func (e *entry) close(started bool) error {
 	if started {
 		e.users--
 	}
-	c, closes := e.Plugin.(Closer)
-	if _, starts := e.Plugin.(Starter); !closes || e.users > 0 || starts && !started {
+	c, closes := e.Plugin.(plugins.Closer)
+	if _, starts := e.Plugin.(plugins.Starter); !closes || e.users > 0 || starts && !started {
 		return nil
 	}
 	return c.Close()
@@ -308,7 +310,7 @@ func (e *entry) close(started bool) error {
 func (r *Registry) Check(ctx context.Context) error {
 	var errs []error
 	for _, e := range r.list {
-		c, ok := e.Plugin.(Checker)
+		c, ok := e.Plugin.(plugins.Checker)
 		if !ok {
 			continue
 		}

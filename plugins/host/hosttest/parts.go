@@ -43,7 +43,7 @@ func testParts(t *testing.T, s *suite) {
 		case agui.ToolCallResult:
 			shown = string(e.Parts) == painted && e.Output != nil && e.Output.Parts == nil
 		case agui.Custom:
-			half = e.Name == plugins.ProgressEvent && string(e.Value) == `{"nodeId":"painter","progress":0.5,"message":"half a dot"}`
+			half = e.Name == agui.ProgressEvent && string(e.Value) == `{"nodeId":"painter","progress":0.5,"message":"half a dot"}`
 		default:
 		}
 	}

@@ -1,4 +1,4 @@
-package plugins_test
+package host_test
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // spec is an agent, or part of a tool, with the given description only.
 type spec struct {
-	agent
+	plugins.Agent
 	info plugins.Info
 }
 
 func (s spec) Info() plugins.Info { return s.info }
 
 type toolSpec struct {
-	tool
+	plugins.Tool
 	info plugins.Info
 }
 
@@ -35,7 +36,7 @@ func agentNamed(name string) plugins.Plugin { return spec{info: plugins.Info{Nam
 func toolNamed(name string) plugins.Plugin { return toolSpec{info: plugins.Info{Name: name}} }
 
 func TestRegistry_FindsAndSorts(t *testing.T) {
-	var r plugins.Registry
+	var r host.Registry
 	w := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Agent: "b"}, {ID: "m", Tool: "a", Needs: []string{"n"}}}}
 	if err := r.Add(w, agentNamed("b"), agentNamed("a"), toolNamed("z"), toolNamed("a")); err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestRegistry_FindsAndSorts(t *testing.T) {
 }
 
 func TestRegistry_ZeroValueWorks(t *testing.T) {
-	var r plugins.Registry
+	var r host.Registry
 	_, found := r.Tool("x")
 	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close()); err != nil || found {
 		t.Error(err, found)
@@ -121,7 +122,7 @@ func TestRegistry_RefusesInvalidPlugins(t *testing.T) {
 		{"timeout is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Timeout: -1})}},
 		{"retry is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Retry: plugins.Retry{Attempts: -1}})}},
 	} {
-		var r plugins.Registry
+		var r host.Registry
 		if err := r.Add(tt.list...); err == nil || !strings.Contains(err.Error(), tt.why) {
 			t.Errorf("Add(%v) = %v, want %q", tt.list, err, tt.why)
 		}
@@ -133,7 +134,7 @@ type onlyInfo struct{}
 func (onlyInfo) Info() plugins.Info { return plugins.Info{Name: "x"} }
 
 type agentAndTool struct {
-	agent
+	plugins.Agent
 	toolSpec
 }
 
@@ -141,7 +142,7 @@ func (agentAndTool) Info() plugins.Info { return plugins.Info{Name: "x"} }
 
 func TestRegistry_ValidateFindsMissingPlugins(t *testing.T) {
 	for _, n := range []plugins.Node{{ID: "n", Agent: "gone"}, {ID: "n", Tool: "gone"}, {ID: "n", Agent: "w"}} {
-		var r plugins.Registry
+		var r host.Registry
 		if err := r.Add(plugins.Workflow{Name: "w", Nodes: []plugins.Node{n}}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func TestRegistry_StartsAndCloses(t *testing.T) {
 		{"close", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
 	} {
 		var log []string
-		var r plugins.Registry
+		var r host.Registry
 		for _, name := range []string{"a", "b", "c"} {
 			l := lived{spec: spec{info: plugins.Info{Name: name}}, log: &log}
 			if name == "b" {
@@ -212,7 +213,7 @@ func (b *box) Tools() []plugins.Tool { return b.tools }
 
 func TestRegistry_ToolsOfToolboxChange(t *testing.T) {
 	files := &box{name: "files"}
-	var r plugins.Registry
+	var r host.Registry
 	uses := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Tool: "files.read"}}}
 	if err := r.Add(files, toolNamed("clock"), uses); err != nil {
 		t.Fatal(err)
@@ -258,8 +259,8 @@ func TestRegistry_SharedPluginsStartOnce(t *testing.T) {
 		return &lived{spec: spec{info: plugins.Info{Name: name}}, log: &log, fail: fail}
 	}
 	stays, goes, comes := plugin("stays", ""), plugin("goes", ""), plugin("comes", "")
-	registry := func(list ...plugins.Plugin) *plugins.Registry {
-		r := new(plugins.Registry)
+	registry := func(list ...plugins.Plugin) *host.Registry {
+		r := new(host.Registry)
 		if err := r.Add(list...); err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestRegistry_ForProject(t *testing.T) {
 		n.ID = "n"
 		return plugins.Workflow{Name: name, Projects: projects, Nodes: []plugins.Node{n}}
 	}
-	var r plugins.Registry
+	var r host.Registry
 	if err := r.Add(agent(at("all")), tool(at("everywhere"))); err != nil {
 		t.Fatal(err)
 	}
@@ -346,22 +347,22 @@ type reporting struct{ *box }
 func (reporting) Health() *plugins.Health { return &plugins.Health{Detail: "away"} }
 
 func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
-	file := plugins.Origin{Kind: plugins.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
+	file := host.Origin{Kind: host.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
 	files := reporting{&box{"files", []plugins.Tool{toolNamed("files.read").(plugins.Tool)}}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "one"}}}
-	var r plugins.Registry
+	var r host.Registry
 	if err := r.Add(
 		agentNamed("one"), toolNamed("one"),
-		plugins.From{Plugin: files, Origin: file},
-		plugins.From{Plugin: flow, Origin: plugins.Origin{Kind: plugins.OriginYAML}},
+		host.From{Plugin: files, Origin: file},
+		host.From{Plugin: flow, Origin: host.Origin{Kind: host.OriginYAML}},
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add(plugins.From{Origin: file}); err == nil {
+	if err := r.Add(host.From{Origin: file}); err == nil {
 		t.Error("nothing was added")
 	}
 	got := map[string]any{}
-	for _, view := range []*plugins.Registry{&r, r.For("p")} {
+	for _, view := range []*host.Registry{&r, r.For("p")} {
 		for _, a := range view.Agents() {
 			got["agent"] = []any{view.Origin(a), view.Health(a)}
 		}
@@ -374,11 +375,11 @@ func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
 		for _, w := range view.Workflows() {
 			got["workflow"] = []any{view.Origin(w), view.Health(w)}
 		}
-		program, none := plugins.Origin{Kind: plugins.OriginProgram}, (*plugins.Health)(nil)
+		program, none := host.Origin{Kind: host.OriginProgram}, (*plugins.Health)(nil)
 		want := map[string]any{
 			"agent": []any{program, none}, "one": []any{program, none},
 			"files.read": []any{file, &plugins.Health{Detail: "away"}}, "box": []any{file, &plugins.Health{Detail: "away"}},
-			"workflow": []any{plugins.Origin{Kind: plugins.OriginYAML}, none},
+			"workflow": []any{host.Origin{Kind: host.OriginYAML}, none},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

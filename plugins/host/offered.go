@@ -1,8 +1,10 @@
-package plugins
+package host
 
 import (
 	"maps"
 	"slices"
+
+	"github.com/batonrun/baton/plugins"
 )
 
 // For returns the registry's view for a project: its plugins and those for all projects, and the workflows whose agents
@@ -15,8 +17,8 @@ func (r *Registry) For(project string) *Registry {
 		origins: r.origins,
 		agents:  in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
 	}
-	maps.DeleteFunc(view.workflows, func(_ string, w Workflow) bool {
-		return slices.ContainsFunc(w.Nodes, func(n Node) bool {
+	maps.DeleteFunc(view.workflows, func(_ string, w plugins.Workflow) bool {
+		return slices.ContainsFunc(w.Nodes, func(n plugins.Node) bool {
 			return n.Agent != "" && view.agents[n.Agent] == nil || n.Tool != "" && !view.calls(n.Tool)
 		})
 	})
@@ -24,7 +26,7 @@ func (r *Registry) For(project string) *Registry {
 }
 
 // in returns the plugins offered in a project.
-func in[P Plugin](project string, all map[string]P) map[string]P {
+func in[P plugins.Plugin](project string, all map[string]P) map[string]P {
 	some := make(map[string]P, len(all))
 	for name, p := range all {
 		if projects := p.Info().Projects; projects == nil || slices.Contains(projects, project) {
