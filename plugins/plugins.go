@@ -32,7 +32,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Plugin is an Agent, a Tool, a Toolbox or a Workflow.
+// Plugin is an Agent, a Tool, a Toolbox or a Workflow. When a server replaces its plugins, equal values keep running; a value
+// that is not comparable is restarted.
 type Plugin interface {
 	Info() Info
 }
